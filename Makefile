@@ -1,0 +1,41 @@
+# Everything runs in a virtual environment of the project's own: `make demo` and `make test` need
+# only python3 (3.11 to 3.13) with venv, and a package index.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint types unit bench clean
+
+# A stamp per set of extras: reinstalled when pyproject.toml changes.
+$(VENV)/.demo: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+		|| { echo "labelgap needs Python 3.11 to 3.13; set PYTHON=/path/to/python3"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) -e '.[demo]'
+	touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(PIP) -e '.[test]'
+	touch $@
+
+demo: $(VENV)/.demo
+	$(BIN)/python -m labelgap.demo
+
+test: lint types unit
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+unit: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,0 +1,33 @@
+"""Registry look-ups that name the nearest known name when they fail."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from labelgap.exceptions import UnknownNameError
+
+T = TypeVar("T")
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
+    """The error for ``name``: lists what is known and, where one is close, suggests it."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return UnknownNameError(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+
+
+def look_up(kind: str, name: object, registry: Mapping[str, T]) -> T:
+    """``registry[name]``, or an error that suggests the nearest name."""
+    if isinstance(name, str) and name in registry:
+        return registry[name]
+    raise unknown_name(kind, name, registry)
+
+
+def check_choice(parameter: str, value: object, choices: Iterable[str]) -> None:
+    """Raise unless ``value`` is one of ``choices``."""
+    names = tuple(choices)
+    if value not in names:
+        raise unknown_name(f"value of {parameter}", value, names)

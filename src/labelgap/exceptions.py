@@ -1,0 +1,62 @@
+"""The exceptions and warnings of labelgap.
+
+::
+
+    LabelgapError
+    └── InvalidInputError (also a ValueError)
+        ├── InvalidLabelsError      labels: values, shape, duplicates, nothing observed
+        ├── InvalidFeaturesError    features: NaN, infinity, shape
+        ├── InvalidScoresError      scores: NaN, shape
+        ├── InvalidMetricError      a metric that is no number for some decisions
+        ├── InvalidParameterError   a parameter outside its range
+        └── UnknownNameError        a name that is in no registry (names the nearest one)
+    LabelgapWarning (a UserWarning)
+    ├── ConvergenceWarning          also scikit-learn's; says which gap was reached
+    └── UninformativeLabelsWarning  rows or labels that teach nothing
+"""
+
+from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
+
+
+class LabelgapError(Exception):
+    """Base of every error that labelgap raises on purpose."""
+
+
+class InvalidInputError(LabelgapError, ValueError):
+    """What was handed in cannot be used; the message says what, where and what to do."""
+
+
+class InvalidLabelsError(InvalidInputError):
+    """The labels cannot be used."""
+
+
+class InvalidFeaturesError(InvalidInputError):
+    """The features cannot be used."""
+
+
+class InvalidScoresError(InvalidInputError):
+    """The scores cannot be used."""
+
+
+class InvalidMetricError(InvalidInputError):
+    """The metric is not defined for every decision."""
+
+
+class InvalidParameterError(InvalidInputError):
+    """A parameter is outside its range."""
+
+
+class UnknownNameError(InvalidInputError):
+    """A name that no registry holds."""
+
+
+class LabelgapWarning(UserWarning):
+    """Base of every warning of labelgap."""
+
+
+class ConvergenceWarning(LabelgapWarning, _SklearnConvergenceWarning):
+    """The solver stopped before the duality gap reached its target."""
+
+
+class UninformativeLabelsWarning(LabelgapWarning):
+    """Some rows or labels have nothing observed, or one class only."""
