@@ -1,0 +1,17 @@
+"""Ψ: what decisions are judged by, over observed and weighted entries."""
+
+from labelgap.metrics.confusion import Counts, confusion_counts
+from labelgap.metrics.linear_fractional import LinearFractional
+from labelgap.metrics.named import get_metric, metric_names
+from labelgap.metrics.ranking import ndcg_at_k, precision_at_k, recall_at_k
+
+__all__ = [
+    "Counts",
+    "LinearFractional",
+    "confusion_counts",
+    "get_metric",
+    "metric_names",
+    "ndcg_at_k",
+    "precision_at_k",
+    "recall_at_k",
+]

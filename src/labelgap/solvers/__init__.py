@@ -1,0 +1,24 @@
+"""Solvers of the trace-norm problem; each returns a :class:`~labelgap.solvers.result.Fit` with its duality gap."""
+
+from labelgap.solvers.bounded import Solver, solve_bounded
+from labelgap.solvers.factored import solve_factored
+from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.proximal import solve_proximal
+from labelgap.solvers.result import Callback, Fit, Progress
+
+SOLVERS: dict[str, Solver] = {
+    "factored": solve_factored,
+    "proximal": solve_proximal,
+}
+
+__all__ = [
+    "SOLVERS",
+    "Callback",
+    "Fit",
+    "Penalties",
+    "Progress",
+    "Solver",
+    "solve_bounded",
+    "solve_factored",
+    "solve_proximal",
+]

@@ -1,0 +1,170 @@
+"""What every loss can do, and the part that losses of the margin share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from labelgap.exceptions import InvalidParameterError
+
+FloatArray: TypeAlias = NDArray[np.floating[Any]]
+
+# How many rounding errors beyond the edge of a conjugate's domain still count as lying on the edge.
+_EDGE_ULPS = 8
+
+
+class Loss(ABC):
+    """A convex loss ℓ(z, y) of a score z and a label y in {0, 1}, with its link.
+
+    Everything works entry by entry on arrays that broadcast against each other, and answers in the
+    floating-point type of ``z`` (float32 or float64; anything else is computed in float64).
+    A loss has no state: two instances of one class are equal.
+    """
+
+    name: ClassVar[str]
+    """The registry's name of the loss."""
+    strong_properness: ClassVar[float]
+    """The largest c with  regret(η, z) ≥ c/2 (η − ξ⁻¹(z))²  for every probability η and score z."""
+    lipschitz: ClassVar[float | None]
+    """The supremum of |ℓ'| over z, or None where the slope is unbounded."""
+    curvature_bound: ClassVar[float | None]
+    """The supremum of ℓ'' over z, or None where the curvature is unbounded."""
+    domain: ClassVar[tuple[float, float]]
+    """The open interval of scores that the link reaches; the loss is proper on it."""
+    bounded_below_by: ClassVar[float] = 0.0
+    """A number that no value of the loss goes below."""
+
+    @abstractmethod
+    def value(self, z: ArrayLike, y: ArrayLike) -> FloatArray:
+        """ℓ(z, y), entry by entry."""
+
+    @abstractmethod
+    def gradient(self, z: ArrayLike, y: ArrayLike) -> FloatArray:
+        """∂ℓ/∂z, entry by entry."""
+
+    @abstractmethod
+    def curvature(self, z: ArrayLike, y: ArrayLike) -> FloatArray:
+        """∂²ℓ/∂z², entry by entry; at a kink of the gradient, the larger one-sided value."""
+
+    @abstractmethod
+    def value_and_gradient(self, z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """``(value, gradient)`` for the price of one of them."""
+
+    @abstractmethod
+    def conjugate(self, a: ArrayLike, y: ArrayLike) -> FloatArray:
+        """ℓ*(a, y) = sup_z (a z − ℓ(z, y)), +inf outside its domain.
+
+        A slope that is outside by rounding only (a few machine epsilons) is taken to lie on the edge.
+        """
+
+    @abstractmethod
+    def link(self, eta: ArrayLike) -> FloatArray:
+        """ξ(η) = argmin_z  η ℓ(z, 1) + (1 − η) ℓ(z, 0): from probability to score."""
+
+    @abstractmethod
+    def inverse_link(self, z: ArrayLike) -> FloatArray:
+        """ξ⁻¹(z): from score to a probability in [0, 1]."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class MarginLoss(Loss):
+    """A loss ℓ(z, y) = φ(s z) with s = 2y − 1: a subclass writes φ, φ', φ'' and φ* of the margin.
+
+    Then ℓ' = s φ'(s z), ℓ'' = φ''(s z) and ℓ*(a, y) = φ*(s a).
+    """
+
+    def value(self, z: ArrayLike, y: ArrayLike) -> FloatArray:
+        return self._phi(_sign_and_margin(z, y)[1])
+
+    def gradient(self, z: ArrayLike, y: ArrayLike) -> FloatArray:
+        sign, margin = _sign_and_margin(z, y)
+        return sign * self._slope(margin)
+
+    def curvature(self, z: ArrayLike, y: ArrayLike) -> FloatArray:
+        return self._second_slope(_sign_and_margin(z, y)[1])
+
+    def value_and_gradient(self, z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        sign, margin = _sign_and_margin(z, y)
+        value, slope = self._phi_and_slope(margin)
+        return value, sign * slope
+
+    def conjugate(self, a: ArrayLike, y: ArrayLike) -> FloatArray:
+        return self._phi_conjugate(_sign_and_margin(a, y)[1])
+
+    @abstractmethod
+    def _phi(self, margin: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _slope(self, margin: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _second_slope(self, margin: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _phi_conjugate(self, slope: FloatArray) -> FloatArray: ...
+
+    def _phi_and_slope(self, margin: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._phi(margin), self._slope(margin)
+
+
+def as_float(values: ArrayLike) -> FloatArray:
+    """``values`` as an array of float32 or float64, without a copy where it is one already."""
+    array = np.asarray(values)
+    if array.dtype == np.float32 or array.dtype == np.float64:
+        return array
+    return array.astype(np.float64)
+
+
+def as_probability(eta: ArrayLike) -> FloatArray:
+    """``eta`` as floats, or an error where something is not in [0, 1]."""
+    array = as_float(eta)
+    outside = ~((array >= 0) & (array <= 1))
+    if np.any(outside):
+        raise InvalidParameterError(
+            f"A probability must lie in [0, 1], but {array[outside].flat[0]} was given to the link."
+        )
+    return array
+
+
+def pull_to_edge(values: FloatArray, low: float, high: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """``values`` clipped to [low, high], and which of them were outside by more than rounding.
+
+    The tolerance is a few machine epsilons relative to the edge, and no less than of 1, the natural
+    scale of a slope: a slope of 1e-17 where 0 is the edge comes from rounding, not from a mistake.
+    """
+    eps = _EDGE_ULPS * float(np.finfo(values.dtype).eps)
+    inside = np.clip(values, low, high)
+    reach = eps * max(1.0, *(abs(edge) for edge in (low, high) if np.isfinite(edge)))
+    return inside, ~(np.abs(values - inside) <= reach)
+
+
+def log_odds(eta: ArrayLike) -> FloatArray:
+    """log(η / (1 − η)), with −inf at 0 and +inf at 1."""
+    probability = as_probability(eta)
+    with np.errstate(divide="ignore"):
+        return np.log(probability) - np.log1p(-probability)
+
+
+def sigmoid(z: FloatArray) -> FloatArray:
+    """1 / (1 + e^−z) without overflow: only e^−|z| is ever taken."""
+    decay = np.exp(-np.abs(z))
+    larger: FloatArray = np.where(z >= 0, z.dtype.type(1), decay)
+    probability: FloatArray = larger / (1 + decay)
+    return probability
+
+
+def _sign_and_margin(z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    scores = as_float(z)
+    sign = 2 * np.asarray(y).astype(scores.dtype) - 1
+    return sign, sign * scores

@@ -1,0 +1,144 @@
+"""Metrics by name: ``{average}-{base}`` and ``{average}-balanced-{base}``."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+
+from labelgap._names import unknown_name
+from labelgap.exceptions import InvalidParameterError, UnknownNameError
+from labelgap.metrics.confusion import AVERAGES
+from labelgap.metrics.linear_fractional import LinearFractional
+
+Coefficients = tuple[dict[str, float], dict[str, float]]
+
+_ALIASES = {"samples": "instance"}
+_F_NUMBER = re.compile(r"f(\d+(?:\.\d+)?)")
+
+
+def _positive(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InvalidParameterError(f"{name} must be a finite number above 0, not {value!r}.")
+    return float(value)
+
+
+def _fbeta(beta: float) -> Coefficients:
+    square = _positive("beta", beta) ** 2
+    return {"tp": 1 + square}, {"tp": 1 + square, "fn": square, "fp": 1}
+
+
+def _cost_accuracy(false_positive_cost: float = 1.0, false_negative_cost: float = 1.0) -> Coefficients:
+    fp = _positive("false_positive_cost", false_positive_cost)
+    fn = _positive("false_negative_cost", false_negative_cost)
+    return {"tp": fn, "tn": fp}, {"tp": fn, "fn": fn, "tn": fp, "fp": fp}
+
+
+# One line per metric: numerator and denominator, from the metric's own parameters if it has any.
+_BUILDERS: dict[str, Callable[..., Coefficients]] = {
+    "accuracy": lambda: ({"tp": 1, "tn": 1}, {"const": 1}),
+    "cost-accuracy": _cost_accuracy,
+    "f1": lambda: _fbeta(1.0),
+    "fbeta": _fbeta,
+    "hamming": lambda: ({"tp": 1, "tn": 1}, {"const": 1}),
+    "jaccard": lambda: ({"tp": 1}, {"tp": 1, "fp": 1, "fn": 1}),
+    "precision": lambda: ({"tp": 1}, {"tp": 1, "fp": 1}),
+    "recall": lambda: ({"tp": 1}, {"tp": 1, "fn": 1}),
+    "specificity": lambda: ({"tn": 1}, {"tn": 1, "fp": 1}),
+}
+
+
+def metric_names() -> tuple[str, ...]:
+    """Every name that ``get_metric`` knows, sorted; besides, ``f`` takes any number, as in "macro-f0.5".
+
+    Examples
+    --------
+    >>> "instance-balanced-accuracy" in metric_names()
+    True
+    """
+    bases = [form + base for form in ("", "balanced-") for base in _BUILDERS]
+    return tuple(sorted(f"{average}-{base}" for average in AVERAGES for base in bases))
+
+
+def get_metric(
+    name: str | LinearFractional, *, zero_division: float | None = None, **params: float
+) -> LinearFractional:
+    """The metric of that name; a LinearFractional comes back unchanged.
+
+    With counts as shares of the observed weight of a group, and the mean over groups as Ψ:
+    accuracy = hamming = tp + tn; precision = tp / (tp + fp); recall = tp / (tp + fn);
+    specificity = tn / (tn + fp); jaccard = tp / (tp + fp + fn);
+    fbeta = (1 + β²) tp / ((1 + β²) tp + β² fn + fp);
+    cost-accuracy = (c_fn tp + c_fp tn) / (c_fn (tp + fn) + c_fp (tn + fp)).
+
+    Parameters
+    ----------
+    name : str or LinearFractional
+        ``{average}-{base}`` with average "micro", "instance" (or "samples") or "macro", or
+        ``{average}-balanced-{base}``, where each class holds half of a group's weight. "f2" or "f0.5" is
+        fbeta with that beta.
+    zero_division : float, default 0.0
+        The value of a group at 0/0.
+    beta : float above 0
+        For fbeta: how many times as much recall counts as precision.
+    false_positive_cost, false_negative_cost : floats above 0, default 1.0
+        For cost-accuracy.
+
+    Examples
+    --------
+    >>> get_metric("macro-jaccard")([[1, 1], [0, 1]], [[1, 0], [0, 1]])
+    0.75
+    >>> get_metric("micro-fbeta", beta=2) == get_metric("micro-f2")
+    True
+    """
+    if isinstance(name, LinearFractional):
+        if params or zero_division is not None:
+            raise InvalidParameterError(
+                "Parameters go with a metric's name; this metric is complete already."
+            )
+        return name
+    average, balanced, base = _parse(name)
+    form = "balanced-" if balanced else ""
+    if base in _BUILDERS:
+        _check_params(name, params, tuple(inspect.signature(_BUILDERS[base]).parameters))
+    else:
+        _check_params(name, params, ())
+        base, params = "fbeta", {"beta": float(base[1:])}
+    if base == "fbeta" and "beta" not in params:
+        raise InvalidParameterError(
+            f"{name!r} needs beta=..., or the number in the name: {average}-{form}f2."
+        )
+    numerator, denominator = _BUILDERS[base](**params)
+    shown = f"f{params['beta']:g}" if base == "fbeta" else base
+    return LinearFractional(
+        numerator,
+        denominator,
+        average=average,
+        zero_division=0.0 if zero_division is None else zero_division,
+        balanced=balanced,
+        name=f"{average}-{form}{shown}",
+    )
+
+
+def _parse(name: object) -> tuple[str, bool, str]:
+    """Average, whether balanced, and base of a name, or an error that suggests the nearest."""
+    text = str(name).lower().replace("_", "-")
+    prefix, _, rest = text.partition("-")
+    average = _ALIASES.get(prefix, prefix)
+    if isinstance(name, str) and average in AVERAGES:
+        base = rest.removeprefix("balanced-")
+        if base in _BUILDERS or _F_NUMBER.fullmatch(base):
+            return average, base != rest, base
+    bare = text.removeprefix("balanced-")
+    if isinstance(name, str) and (bare in _BUILDERS or _F_NUMBER.fullmatch(bare)):
+        choices = ", ".join(f"{average}-{text}" for average in AVERAGES)
+        raise UnknownNameError(f"{name!r} does not say how to average; write one of {choices}.")
+    raise unknown_name("metric", name, metric_names())
+
+
+def _check_params(name: object, params: dict[str, float], known: tuple[str, ...]) -> None:
+    for key in params:
+        if key not in known:
+            takes = ", ".join((*known, "zero_division"))
+            raise InvalidParameterError(f"The metric {name!r} has no parameter {key!r}; it takes {takes}.")

@@ -1,0 +1,88 @@
+"""A sum of objectives over the same W: several terms, or the row partitions of one data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
+
+Floats = NDArray[Any]
+
+
+def _add(parts: Sequence[Factors]) -> Factors:
+    return Factors(*(sum(arrays[1:], start=arrays[0]) for arrays in zip(*parts, strict=True)))
+
+
+class SumObjective:
+    """``Σ f_t``; each answer is the sum of the terms' answers."""
+
+    def __init__(self, terms: Sequence[Objective]) -> None:
+        self._terms = tuple(terms)
+        first = self._terms[0]
+        self.n_features, self.n_labels = first.n_features, first.n_labels
+        self.n_stored = sum(term.n_stored for term in self._terms)
+        self.has_intercept = any(term.has_intercept for term in self._terms)
+
+    def starting_intercept(self) -> Floats:
+        return self._terms[0].starting_intercept()
+
+    def at(self, factors: Factors) -> Point:
+        return SumPoint([term.at(factors) for term in self._terms])
+
+
+class SumPoint:
+    """A :class:`SumObjective` at one place."""
+
+    def __init__(self, parts: Sequence[Point]) -> None:
+        self.parts = tuple(parts)
+        self.value = float(sum(part.value for part in self.parts))
+
+    @property
+    def factors(self) -> Factors:
+        return self.parts[0].factors
+
+    def gradient(self) -> Factors:
+        return _add([part.gradient() for part in self.parts])
+
+    def hessian_product(self, direction: Factors) -> Factors:
+        return _add([part.hessian_product(direction) for part in self.parts])
+
+    def hessian_diagonal(self) -> Factors:
+        return _add([part.hessian_diagonal() for part in self.parts])
+
+    def curvature_along(self, U: Floats, V: Floats) -> Floats:
+        return np.sum([part.curvature_along(U, V) for part in self.parts], axis=0)
+
+    def label_derivatives(self) -> tuple[Floats, Floats]:
+        first, second = zip(*(part.label_derivatives() for part in self.parts), strict=True)
+        return np.sum(first, axis=0), np.sum(second, axis=0)
+
+    def signed_label_sums(self) -> tuple[Floats, Floats]:
+        up, down = zip(*(part.signed_label_sums() for part in self.parts), strict=True)
+        return np.sum(up, axis=0), np.sum(down, axis=0)
+
+    def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
+        return SumGradient([part.score_gradient(balance) for part in self.parts])
+
+    def with_intercept(self, intercept: Floats) -> Point:
+        return SumPoint([part.with_intercept(intercept) for part in self.parts])
+
+
+class SumGradient:
+    """The sum of the terms' score gradients."""
+
+    def __init__(self, parts: Sequence[ScoreGradient]) -> None:
+        self.parts = tuple(parts)
+
+    def left_product(self, V: Floats) -> Floats:
+        return np.sum([part.left_product(V) for part in self.parts], axis=0)
+
+    def right_product(self, U: Floats) -> Floats:
+        return np.sum([part.right_product(U) for part in self.parts], axis=0)
+
+    def conjugate(self, scale: float) -> float:
+        return float(sum(part.conjugate(scale) for part in self.parts))

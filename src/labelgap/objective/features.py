@@ -1,0 +1,157 @@
+"""The features X as a linear map: dense, sparse, or the identity (collaborative filtering).
+
+Dense features are rotated (and, with an intercept, centred) once. Neither changes the problem: the trace
+norm and the Frobenius norm of W are invariant under rotation, and the intercept absorbs the centre. But in
+rotated coordinates ``XᵀX`` is diagonal, so the solvers' diagonal preconditioner takes out the conditioning
+of the features, and when d > n only n coordinates remain.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labelgap.objective.kernels.entries import csr_product
+from labelgap.objective.protocol import Factors
+
+Floats = NDArray[Any]
+
+# Multiply-adds beyond which a rotation is not worth its time.
+_ROTATION_WORK = 2e10
+
+
+class Features(Protocol):
+    """What an objective needs of X."""
+
+    n_rows: int
+    n_features: int
+    n_stored: int
+
+    def product(self, M: Floats) -> Floats:
+        """``X M``."""
+        ...
+
+    def transposed_product(self, M: Floats) -> Floats:
+        """``Xᵀ M``."""
+        ...
+
+    def squared_transposed_product(self, M: Floats) -> Floats:
+        """``(X∘X)ᵀ M``."""
+        ...
+
+    def to_original(self, factors: Factors) -> Factors:
+        """The same model in the coordinates of the X that was handed in."""
+        ...
+
+    def from_original(self, factors: Factors) -> Factors:
+        """The inverse of :meth:`to_original`."""
+        ...
+
+
+class IdentityFeatures:
+    """``X = I``: each row has parameters of its own. Never formed."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = self.n_features = n_rows
+        self.n_stored = 0
+
+    def product(self, M: Floats) -> Floats:
+        return M
+
+    def transposed_product(self, M: Floats) -> Floats:
+        return M
+
+    def squared_transposed_product(self, M: Floats) -> Floats:
+        return M
+
+    def to_original(self, factors: Factors) -> Factors:
+        return factors
+
+    def from_original(self, factors: Factors) -> Factors:
+        return factors
+
+
+class SparseFeatures:
+    """CSR features, with the transpose stored beside them so that both products run over rows."""
+
+    def __init__(self, X: Any) -> None:
+        rows = sp.csr_array(X, dtype=np.float64)
+        rows.sum_duplicates()
+        columns = sp.csr_array(rows.T)
+        self.n_rows, self.n_features = rows.shape
+        self.n_stored = 2 * rows.nnz
+        self._rows = (rows.indptr.astype(np.int64), rows.indices, rows.data)
+        self._columns = (columns.indptr.astype(np.int64), columns.indices, columns.data)
+
+    def product(self, M: Floats) -> Floats:
+        return csr_product(*self._rows, M)
+
+    def transposed_product(self, M: Floats) -> Floats:
+        return csr_product(*self._columns, M)
+
+    def squared_transposed_product(self, M: Floats) -> Floats:
+        indptr, indices, data = self._columns
+        return csr_product(indptr, indices, data * data, M)
+
+    def to_original(self, factors: Factors) -> Factors:
+        return factors
+
+    def from_original(self, factors: Factors) -> Factors:
+        return factors
+
+
+class DenseFeatures:
+    """Dense features in coordinates where ``XᵀX`` is diagonal."""
+
+    def __init__(self, X: Floats, *, centre: bool) -> None:
+        X = np.asarray(X, dtype=np.float64)
+        n, d = X.shape
+        self._mean = X.mean(axis=0) if centre else np.zeros(d)
+        centred = X - self._mean
+        self._basis: Floats | None = None
+        if n * d * min(n, d) <= _ROTATION_WORK:
+            self._basis = _principal_axes(centred)
+            centred = centred @ self._basis
+        self._X = np.ascontiguousarray(centred)
+        self.n_rows, self.n_features = self._X.shape
+        self.n_stored = self._X.size
+
+    def product(self, M: Floats) -> Floats:
+        return self._X @ M
+
+    def transposed_product(self, M: Floats) -> Floats:
+        return self._X.T @ M
+
+    def squared_transposed_product(self, M: Floats) -> Floats:
+        return (self._X * self._X).T @ M
+
+    def to_original(self, factors: Factors) -> Factors:
+        left = factors.left if self._basis is None else self._basis @ factors.left
+        return Factors(left, factors.right, factors.intercept - factors.right @ (left.T @ self._mean))
+
+    def from_original(self, factors: Factors) -> Factors:
+        intercept = factors.intercept + factors.right @ (factors.left.T @ self._mean)
+        left = factors.left if self._basis is None else self._basis.T @ factors.left
+        return Factors(left, factors.right, intercept)
+
+
+def _principal_axes(X: Floats) -> Floats:
+    """Orthonormal columns that span the rows of X and make ``XᵀX`` diagonal."""
+    n, d = X.shape
+    if d <= n:
+        return np.ascontiguousarray(scipy.linalg.eigh(X.T @ X)[1][:, ::-1])
+    # More features than rows: W has no component outside the row space at the optimum.
+    Q = scipy.linalg.qr(X.T, mode="economic")[0]
+    reduced = X @ Q
+    return np.ascontiguousarray(Q @ scipy.linalg.eigh(reduced.T @ reduced)[1][:, ::-1])
+
+
+def make_features(X: Any, *, centre: bool) -> Features:
+    """Wrap a dense array or sparse matrix; ``centre`` says whether an intercept may absorb the mean."""
+    if sp.issparse(X):
+        return SparseFeatures(X)
+    return DenseFeatures(np.asarray(X), centre=centre)

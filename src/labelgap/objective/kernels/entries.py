@@ -1,0 +1,144 @@
+"""Kernels over the observed entries: sampled products and sparse-times-factor products.
+
+Rows of the factors are contiguous, so every inner loop runs over ``k`` neighbouring numbers. Nothing of
+size n x L appears: each kernel touches the entries of Ω and the factors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from labelgap.objective.kernels.threads import run_over_rows
+
+Floats = NDArray[Any]
+Ints = NDArray[Any]
+
+# Sums may be reassociated (that is what lets them vectorise); NaN and infinity keep their meaning.
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "fastmath": {"reassoc", "contract", "arcp", "nsz"},
+}
+
+
+@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[no-untyped-def]
+    k = P.shape[1]
+    for i in range(start, stop):
+        p = P[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            q = B[indices[e]]
+            total = p[0] * 0
+            for c in range(k):
+                total += p[c] * q[c]
+            out[e] = total
+
+
+@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+def _csr_product(indptr, indices, data, M, out, start, stop):  # type: ignore[no-untyped-def]
+    k = M.shape[1]
+    for i in range(start, stop):
+        row = out[i]
+        for c in range(k):
+            row[c] = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            v = data[e]
+            m = M[indices[e]]
+            for c in range(k):
+                row[c] += v * m[c]
+
+
+@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+def _csr_product_pair(indptr, indices, data, M, data2, M2, out, start, stop):  # type: ignore[no-untyped-def]
+    k = M.shape[1]
+    for i in range(start, stop):
+        row = out[i]
+        for c in range(k):
+            row[c] = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            v = data[e]
+            v2 = data2[e]
+            m = M[indices[e]]
+            m2 = M2[indices[e]]
+            for c in range(k):
+                row[c] += v * m[c] + v2 * m2[c]
+
+
+@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+def _curvature_rows(  # type: ignore[no-untyped-def]
+    indptr, indices, P, dP, B, dB, db, curvature, gradient, bent, out, start, stop
+):
+    k = P.shape[1]
+    for i in range(start, stop):
+        row = out[i]
+        p = P[i]
+        dp = dP[i]
+        for c in range(k):
+            row[c] = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            q = B[j]
+            dq = dB[j]
+            dz = db[j]
+            for c in range(k):
+                dz += dp[c] * q[c] + p[c] * dq[c]
+            t = curvature[e] * dz
+            g = gradient[e]
+            bent[e] = t
+            for c in range(k):
+                row[c] += t * q[c] + g * dq[c]
+
+
+def sampled_product(indptr: Ints, indices: Ints, P: Floats, B: Floats) -> Floats:
+    """``(P Bᵀ)`` at the entries of the pattern, in its order."""
+    out = np.empty(len(indices), dtype=P.dtype)
+    if P.shape[1] == 0:
+        out[:] = 0
+    else:
+        run_over_rows(_sampled_product, indptr, P.shape[1], indptr, indices, P, B, out)
+    return out
+
+
+def csr_product(indptr: Ints, indices: Ints, data: Floats, M: Floats) -> Floats:
+    """``S M`` for the sparse matrix S with these rows, and M dense."""
+    out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
+    run_over_rows(_csr_product, indptr, M.shape[1], indptr, indices, data, np.ascontiguousarray(M), out)
+    return out
+
+
+def csr_product_pair(
+    indptr: Ints, indices: Ints, data: Floats, M: Floats, data2: Floats, M2: Floats
+) -> Floats:
+    """``S M + S₂ M₂`` for two sparse matrices of one pattern."""
+    out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
+    run_over_rows(_csr_product_pair, indptr, 2 * M.shape[1], indptr, indices, data, M, data2, M2, out)
+    return out
+
+
+def curvature_rows(
+    indptr: Ints,
+    indices: Ints,
+    P: Floats,
+    dP: Floats,
+    B: Floats,
+    dB: Floats,
+    db: Floats,
+    curvature: Floats,
+    gradient: Floats,
+) -> tuple[Floats, Floats]:
+    """One pass over the rows for a Hessian product.
+
+    With ``dZ = dP Bᵀ + P dBᵀ + 1 dbᵀ`` on the pattern, D the curvature and G the gradient of the loss,
+    returns the entries ``D∘dZ`` and the matrix ``(D∘dZ) B + G dB``.
+    """
+    bent = np.empty(len(indices), dtype=P.dtype)
+    out = np.empty(P.shape, dtype=P.dtype)
+    run_over_rows(
+        _curvature_rows, indptr, 4 * P.shape[1],
+        indptr, indices, P, dP, B, dB, db, curvature, gradient, bent, out,
+    )  # fmt: skip
+    return bent, out

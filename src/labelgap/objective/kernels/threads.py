@@ -1,0 +1,77 @@
+"""Threads for kernels that release the GIL.
+
+A kernel takes a range of rows as its last two arguments and writes only to those rows, so its answer does
+not depend on how the rows are shared out, and hence not on the number of threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Below this many multiply-adds, handing work to a second thread costs more than it saves.
+_MIN_WORK_PER_THREAD = 200_000
+
+_limit: contextvars.ContextVar[int | None] = contextvars.ContextVar("labelgap_threads", default=None)
+_pool: ThreadPoolExecutor | None = None
+
+
+def available_threads() -> int:
+    """Cores this process may use, or ``LABELGAP_NUM_THREADS`` where that is set."""
+    named = os.environ.get("LABELGAP_NUM_THREADS", "")
+    if named.isdigit() and int(named) > 0:
+        return int(named)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def thread_count() -> int:
+    """Threads a kernel may use here and now."""
+    limit = _limit.get()
+    return available_threads() if limit is None else limit
+
+
+@contextlib.contextmanager
+def limit_threads(count: int) -> Iterator[None]:
+    """Let kernels use at most ``count`` threads inside the block (in this thread only)."""
+    token = _limit.set(count)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def _forget_pool() -> None:
+    # A forked child inherits the pool object but none of its threads.
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def run_over_rows(
+    kernel: Callable[..., None], indptr: NDArray[np.int64], work_per_entry: int, *args: Any
+) -> None:
+    """Run ``kernel(*args, start, stop)`` over all rows, shared out so that entries balance."""
+    global _pool
+    rows, entries = len(indptr) - 1, int(indptr[-1])
+    threads = min(thread_count(), 1 + entries * work_per_entry // _MIN_WORK_PER_THREAD)
+    if threads <= 1 or rows < threads:
+        kernel(*args, 0, rows)
+        return
+    if _pool is None:
+        _pool = ThreadPoolExecutor(max_workers=max(available_threads(), threads) - 1 or 1)
+    targets = np.arange(1, threads) * (entries / threads)
+    cuts = [0, *np.searchsorted(indptr, targets).tolist(), rows]
+    waiting = [_pool.submit(kernel, *args, cuts[t], cuts[t + 1]) for t in range(1, threads)]
+    kernel(*args, cuts[0], cuts[1])
+    for job in waiting:
+        job.result()

@@ -1,0 +1,48 @@
+"""The entries of Ω laid out both by row and by label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap.objective.kernels.entries import csr_product, csr_product_pair
+
+Floats = NDArray[Any]
+
+
+class EntryPattern:
+    """Positions ``(i, j)`` in row order, with the permutation that puts them in label order."""
+
+    def __init__(self, indptr: NDArray[Any], indices: NDArray[Any], n_labels: int) -> None:
+        self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
+        self.indices = np.ascontiguousarray(indices, dtype=np.int32)
+        self.n_rows, self.n_labels = len(self.indptr) - 1, n_labels
+        rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(self.indptr))
+        # Stable, so that within a label the rows stay in order and sums are repeatable.
+        self.by_label = np.argsort(self.indices, kind="stable")
+        self.label_rows = rows[self.by_label]
+        self.label_indptr = np.zeros(n_labels + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.indices, minlength=n_labels), out=self.label_indptr[1:])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def times(self, data: Floats, M: Floats) -> Floats:
+        """``S M`` with S the sparse matrix that has ``data`` on this pattern."""
+        return csr_product(self.indptr, self.indices, data, M)
+
+    def transposed_times(self, data: Floats, M: Floats) -> Floats:
+        """``Sᵀ M``."""
+        return csr_product(self.label_indptr, self.label_rows, data[self.by_label], M)
+
+    def transposed_times_pair(self, data: Floats, M: Floats, data2: Floats, M2: Floats) -> Floats:
+        """``Sᵀ M + S₂ᵀ M₂``."""
+        return csr_product_pair(
+            self.label_indptr, self.label_rows, data[self.by_label], M, data2[self.by_label], M2
+        )
+
+    def label_sums(self, data: Floats) -> Floats:
+        """Sum of ``data`` per label."""
+        return np.bincount(self.indices, weights=data, minlength=self.n_labels)

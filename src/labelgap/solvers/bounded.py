@@ -1,0 +1,141 @@
+"""Fits under ``|XW| ≤ γ``, a constraint on every score, by the method of multipliers.
+
+Either solver does the inner work on the data term plus a smooth term that holds the entries which have
+exceeded the bound. The model that is returned obeys the bound exactly (it is scaled onto it), and its duality
+gap is that of the constrained problem:
+
+    −f*(G) − γ‖U‖₁ − ‖M₁‖²/(2λ₂)   bounds the optimum from below when  −Xᵀ(G + U) = M₁ + M₂,  σ₁(M₂) ≤ λ.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap.objective.combined import SumGradient, SumObjective, SumPoint
+from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
+from labelgap.objective.score_bound import BoundedEntries, ScoreBounds
+from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.intercept import with_best_intercept
+from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.result import Callback, Fit, Recorder
+from labelgap.solvers.spectral import balanced
+
+Floats = NDArray[Any]
+
+
+class Solver(Protocol):
+    """The call that both solvers share."""
+
+    def __call__(
+        self,
+        objective: Objective,
+        penalties: Penalties,
+        *,
+        rank: int | None = ...,
+        tol: float = ...,
+        max_iter: int = ...,
+        warm_start: Factors | None = ...,
+        callback: Callback | None = ...,
+    ) -> Fit: ...
+
+
+def solve_bounded(
+    solver: Solver,
+    objective: Objective,
+    penalties: Penalties,
+    bounds: ScoreBounds,
+    *,
+    rank: int | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 5000,
+    warm_start: Factors | None = None,
+    callback: Callback | None = None,
+    max_rounds: int = 60,
+) -> Fit:
+    """Minimise subject to the bound, to a relative duality gap of ``tol``.
+
+    ``max_iter`` bounds the inner iterations in all. A model that never reaches the bound costs one inner fit
+    and one look at the scores.
+    """
+    recorder = Recorder(callback)
+    entries = BoundedEntries.none()
+    stiffness = 1.0 / max(objective.n_stored, 1)
+    gap, used, last_excess = 1.0, 0, np.inf
+    start = warm_start
+    best: tuple[Certificate, Point] | None = None
+    reached = False
+    for _ in range(max_rounds):
+        term = bounds.term(entries, stiffness)
+        total = SumObjective([objective, term])
+        inner_tol = max(0.1 * tol, min(1e-2, 0.1 * gap))
+        fit = solver(
+            total, penalties, rank=rank, tol=inner_tol, max_iter=max(max_iter - used, 1), warm_start=start
+        )
+        used += fit.n_iter
+        start = fit.factors
+        point = total.at(fit.factors)
+        assert isinstance(point, SumPoint)
+        largest, beyond = bounds.scan(fit.factors)
+        feasible = _onto_bound(objective, fit.factors, bounds.bound, largest)
+        certificate = _certify(objective, total, point, feasible, penalties, bounds)
+        if best is None or certificate.objective < best[0].objective:
+            best = (Certificate(certificate.objective, certificate.dual, certificate.residual), feasible)
+        # A lower bound once proved stays proved.
+        dual = max(certificate.dual, best[0].dual)
+        best = (Certificate(best[0].objective, dual, best[0].residual), best[1])
+        gap = best[0].relative_gap
+        recorder.report(used, best[0], fit.rank)
+        reached = gap <= tol
+        if reached or used >= max_iter or (fit.capped and largest <= bounds.bound):
+            break
+        excess = largest - bounds.bound
+        if excess > 0.25 * last_excess:
+            stiffness *= 4.0
+        last_excess = excess
+        entries = BoundedEntries(entries.keys, bounds.multipliers(point.parts[1])).including(beyond)
+    assert best is not None
+    certificate, feasible = best
+    factors = feasible.factors
+    values, left, right = balanced(factors.left, factors.right)
+    return Fit(
+        factors=Factors(left, right, factors.intercept),
+        singular_values=values,
+        objective=certificate.objective,
+        gap=certificate.gap,
+        relative_gap=certificate.relative_gap,
+        n_iter=used,
+        converged=reached or fit.capped,
+        capped=fit.capped and not reached,
+        history=tuple(recorder.history),
+    )
+
+
+def _onto_bound(objective: Objective, factors: Factors, bound: float, largest: float) -> Point:
+    """The model scaled so that its largest score is the bound, with its own best intercept."""
+    # The last ulps of the scaled scores must not stick out.
+    scale = 1.0 if largest <= bound else bound / largest * (1 - 1e-12)
+    scaled = Factors(factors.left * scale, factors.right, factors.intercept)
+    return with_best_intercept(objective, objective.at(scaled))
+
+
+def _certify(
+    objective: Objective,
+    total: SumObjective,
+    point: SumPoint,
+    feasible: Point,
+    penalties: Penalties,
+    bounds: ScoreBounds,
+) -> Certificate:
+    values = balanced(feasible.factors.left, feasible.factors.right, cutoff=0.0)[0]
+
+    def conjugate(gradient: ScoreGradient, scale: float) -> float:
+        assert isinstance(gradient, SumGradient)
+        data, constraint = gradient.parts
+        return data.conjugate(scale) + bounds.conjugate(constraint, scale)
+
+    return certify(
+        total, point, penalties, primal=feasible.value + penalties.of(values), conjugate=conjugate
+    )

@@ -1,0 +1,218 @@
+"""The trace-norm problem in factored form: ``W = A Bᵀ`` with a rank that finds itself.
+
+For k at least the rank of the solution,
+
+    min_{A,B,b}  f(XABᵀ + 1bᵀ) + λ/2 (‖A‖² + ‖B‖²) + λ₂/2 ‖ABᵀ‖²
+
+has the same minimum as the convex problem in W. The paper alternates between A and B. Here all of (A, B, b)
+moves together by trust-region Newton steps with the *full* Hessian. The reason is the trace norm: along the
+directions W already uses it is linear, and in factored form this flatness comes out only when the cross term
+``2⟨XᵀG, dA dBᵀ⟩`` cancels the ``λ(‖dA‖² + ‖dB‖²)``. Alternation (and Gauss–Newton) never see the cross term,
+overestimate the curvature there, and crawl.
+
+After each round the duality gap is computed. Its singular triplets above λ that are new to W are exactly the
+directions of escape from a rank-k saddle: they are added, directions that died out are dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap.objective.protocol import Factors, Objective, Point
+from labelgap.solvers import newton
+from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.result import Callback, Fit, Recorder
+from labelgap.solvers.spectral import balanced
+
+Floats = NDArray[Any]
+
+# Directions of W below this share of the largest are dead.
+_DEAD = 1e-6
+_MAX_NEW_DIRECTIONS = 64
+# A Newton round ends when a step gains less than this share of the gap that is still to be closed.
+_ROUND_SHARE = 0.02
+
+
+class FactoredState:
+    """The penalised objective in (A, B, b) as a function of one flat vector."""
+
+    def __init__(self, objective: Objective, penalties: Penalties, point: Point) -> None:
+        self._objective, self._penalties, self.point = objective, penalties, point
+        A, B, b = point.factors
+        self._AA, self._BB = A.T @ A, B.T @ B
+        self.x = flatten(point.factors)
+        trace, ridge = penalties.trace, penalties.ridge
+        self.value = float(
+            point.value
+            + 0.5 * trace * (np.trace(self._AA) + np.trace(self._BB))
+            + 0.5 * ridge * np.sum(self._AA * self._BB)
+        )
+
+    def gradient(self) -> Floats:
+        A, B, _ = self.point.factors
+        dA, dB, db = self.point.gradient()
+        lam, ridge = self._penalties.trace, self._penalties.ridge
+        return flatten(
+            Factors(dA + lam * A + ridge * (A @ self._BB), dB + lam * B + ridge * (B @ self._AA), db)
+        )
+
+    def hessian_product(self, direction: Floats) -> Floats:
+        A, B, _ = self.point.factors
+        d = unflatten(direction, self.point.factors)
+        hA, hB, hb = self.point.hessian_product(d)
+        lam, ridge = self._penalties.trace, self._penalties.ridge
+        hA = hA + lam * d.left
+        hB = hB + lam * d.right
+        if ridge:
+            cross_A, cross_B = d.left.T @ A, d.right.T @ B
+            hA = hA + ridge * (d.left @ self._BB + A @ (cross_B + cross_B.T))
+            hB = hB + ridge * (d.right @ self._AA + B @ (cross_A + cross_A.T))
+        return flatten(Factors(hA, hB, hb))
+
+    def preconditioner(self) -> Floats:
+        dA, dB, db = self.point.hessian_diagonal()
+        lam, ridge = self._penalties.trace, self._penalties.ridge
+        diagonal = flatten(
+            Factors(dA + lam + ridge * np.diag(self._BB), dB + lam + ridge * np.diag(self._AA), db)
+        )
+        # Intercepts without entries, and labels long decided, have next to no curvature.
+        return np.maximum(diagonal, 1e-10 * diagonal.max())
+
+    def moved_to(self, x: Floats) -> FactoredState:
+        return FactoredState(
+            self._objective, self._penalties, self._objective.at(unflatten(x, self.point.factors))
+        )
+
+
+def flatten(factors: Factors) -> Floats:
+    return np.concatenate([part.ravel() for part in factors])
+
+
+def unflatten(x: Floats, like: Factors) -> Factors:
+    split = (like.left.size, like.left.size + like.right.size)
+    return Factors(
+        x[: split[0]].reshape(like.left.shape), x[split[0] : split[1]].reshape(like.right.shape), x[split[1] :]
+    )
+
+
+def solve_factored(
+    objective: Objective,
+    penalties: Penalties,
+    *,
+    rank: int | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 500,
+    warm_start: Factors | None = None,
+    callback: Callback | None = None,
+) -> Fit:
+    """Minimise to a relative duality gap of ``tol``.
+
+    ``rank`` is a cap, not a guess; ``max_iter`` bounds the Newton steps. When the cap binds, the answer is a
+    stationary point of the capped problem and the gap says how far the uncapped optimum can be.
+    """
+    cap = min(objective.n_features, objective.n_labels)
+    if rank is not None:
+        cap = min(cap, rank)
+    recorder = Recorder(callback)
+    factors = _start(objective, warm_start, cap)
+    point = objective.at(factors)
+    steps, capped, died_out = 0, False, False
+    radius: float | None = None
+    while True:
+        certificate = certify(objective, point, penalties, directions=_count(penalties, factors.rank, cap))
+        recorder.report(steps, certificate, factors.rank)
+        reached = certificate.relative_gap <= tol
+        if reached or died_out or steps >= max_iter:
+            break
+        grown = _grow(objective, penalties, point, certificate, cap)
+        state = FactoredState(objective, penalties, grown or point)
+        if grown is not None:
+            # What the new directions bring is worth taking up to a share of the gap they leave open.
+            report = newton.minimise(
+                state, state.moved_to, enough=_ROUND_SHARE * certificate.gap, max_steps=max_iter - steps
+            )
+        else:
+            # Nothing to add: the gap is unfinished work at this rank, one accurate step at a time.
+            report = newton.minimise(
+                state,
+                state.moved_to,
+                enough=np.inf,
+                max_steps=max_iter - steps,
+                radius=radius,
+                forcing=0.1,
+            )
+            capped = factors.rank == cap
+            smallest = 0.01 * tol if capped else 1e-14
+            died_out = report.decrease <= smallest * abs(certificate.objective)
+        steps, radius = steps + report.steps, report.radius
+        factors = _balanced_factors(report.state.point.factors, cap)
+        point = objective.at(factors)
+    capped = capped and not reached
+    return Fit(
+        factors=factors,
+        singular_values=balanced(factors.left, factors.right, cutoff=0.0)[0],
+        objective=certificate.objective,
+        gap=certificate.gap,
+        relative_gap=certificate.relative_gap,
+        n_iter=steps,
+        converged=reached or (capped and died_out),
+        capped=capped,
+        history=tuple(recorder.history),
+    )
+
+
+def _start(objective: Objective, warm_start: Factors | None, cap: int) -> Factors:
+    if warm_start is None:
+        return Factors.zero(objective.n_features, objective.n_labels, objective.starting_intercept())
+    return _balanced_factors(warm_start, cap)
+
+
+def _balanced_factors(factors: Factors, cap: int) -> Factors:
+    _, left, right = balanced(factors.left, factors.right, cutoff=_DEAD)
+    return Factors(
+        np.ascontiguousarray(left[:, :cap]), np.ascontiguousarray(right[:, :cap]), factors.intercept
+    )
+
+
+def _count(penalties: Penalties, rank: int, cap: int) -> int:
+    """How many triplets to ask for: the rank may double in a round."""
+    if penalties.trace == 0:
+        return cap
+    return min(max(8, rank), _MAX_NEW_DIRECTIONS, cap)
+
+
+def _grow(
+    objective: Objective, penalties: Penalties, point: Point, certificate: Certificate, cap: int
+) -> Point | None:
+    """Add the directions in which the objective falls fastest, each as far as its curvature says."""
+    factors, residual = point.factors, certificate.residual
+    fresh = residual.values > penalties.trace * (1 + 1e-9)
+    if factors.rank:
+        # At a stationary point W's own directions have σ = λ; only what leaves their span is new.
+        basis = np.linalg.qr(factors.left)[0]
+        inside = np.sum((basis.T @ residual.left) ** 2, axis=0)
+        fresh &= inside < 0.5
+    chosen = np.flatnonzero(fresh)[: cap - factors.rank]
+    if not len(chosen):
+        return None
+    U, V, values = residual.left[:, chosen], residual.right[:, chosen], residual.values[chosen]
+    bend = point.curvature_along(U, V) + penalties.ridge
+    size = np.sqrt((values - penalties.trace) / np.maximum(bend, 1e-300))
+    for _ in range(6):
+        left = np.hstack([factors.left, -size * U])
+        right = np.hstack([factors.right, size * V])
+        grown = objective.at(Factors(left, right, factors.intercept))
+        before = point.value + penalties.trace * 0.5 * _square(factors)
+        after = grown.value + penalties.trace * 0.5 * _square(grown.factors)
+        if after < before:
+            break
+        size = 0.5 * size
+    return grown
+
+
+def _square(factors: Factors) -> float:
+    return float(np.sum(factors.left**2) + np.sum(factors.right**2))

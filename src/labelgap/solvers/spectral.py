@@ -1,0 +1,126 @@
+"""Leading singular triplets of ``H = XᵀG + λ₂ A Bᵀ``, the gradient of the smooth part in W."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg as spla
+from numpy.typing import NDArray
+
+from labelgap.objective.protocol import ScoreGradient
+
+Floats = NDArray[Any]
+
+_BLOCK = 64
+_SMALL = 1 << 16
+# Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
+_LANCZOS_TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True)
+class LowRankShift:
+    """``Xᵀ G + left @ right.T`` as a linear map on L-vectors, never formed unless small."""
+
+    gradient: ScoreGradient
+    left: Floats
+    right: Floats
+
+    def times(self, V: Floats) -> Floats:
+        return self.gradient.left_product(V) + self.left @ (self.right.T @ V)
+
+    def transposed_times(self, U: Floats) -> Floats:
+        return self.gradient.right_product(U) + self.right @ (self.left.T @ U)
+
+
+@dataclass(frozen=True)
+class SingularTriplets:
+    """Descending singular values with vectors in columns. ``top`` is never below the true σ₁."""
+
+    left: Floats
+    values: Floats
+    right: Floats
+    top: float
+
+
+def leading_triplets(
+    operator: LowRankShift, shape: tuple[int, int], count: int, n_stored: int
+) -> SingularTriplets:
+    """The ``count`` largest singular triplets of a (d x L) operator.
+
+    The matrix is formed only where it takes no more room than the data do (or is tiny); there the values are
+    exact to rounding. Otherwise Lanczos with a fixed start vector, converged to 1e-7, which is added to the
+    reported ``top``.
+    """
+    d, n_labels = shape
+    count = max(1, min(count, d, n_labels))
+    if d * n_labels <= max(4 * n_stored, _SMALL) and min(d, n_labels) <= 2048:
+        return _dense(operator, shape, count)
+    if count >= min(d, n_labels) - 1:
+        return _dense(operator, shape, count)
+    return _lanczos(operator, shape, count)
+
+
+def _dense(operator: LowRankShift, shape: tuple[int, int], count: int) -> SingularTriplets:
+    d, n_labels = shape
+    H = np.empty(shape)
+    for start in range(0, n_labels, _BLOCK):
+        stop = min(start + _BLOCK, n_labels)
+        H[:, start:stop] = operator.times(np.eye(n_labels, stop - start, -start))
+    if min(d, n_labels) <= 32:
+        left, values, right = scipy.linalg.svd(H, full_matrices=False)
+        return SingularTriplets(
+            left[:, :count], values[:count], right[:count].T, float(values[0]) * (1 + 1e-13)
+        )
+    # The Gram matrix of the smaller side: one GEMM instead of a bidiagonalisation.
+    tall = d >= n_labels
+    gram = H.T @ H if tall else H @ H.T
+    squares, vectors = scipy.linalg.eigh(gram, subset_by_index=[len(gram) - count, len(gram) - 1])
+    values = np.sqrt(np.maximum(squares[::-1], 0))
+    known = np.ascontiguousarray(vectors[:, ::-1])
+    other = (H @ known if tall else H.T @ known) / np.maximum(values, np.finfo(float).tiny)
+    left, right = (other, known) if tall else (known, other)
+    return SingularTriplets(left, values, right, float(values[0]) * (1 + 1e-12))
+
+
+def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int) -> SingularTriplets:
+    def forward(v: Floats) -> Floats:
+        return operator.times(v.reshape(-1, 1)).ravel()
+
+    def backward(u: Floats) -> Floats:
+        return operator.transposed_times(u.reshape(-1, 1)).ravel()
+
+    linear = spla.LinearOperator(
+        shape,
+        matvec=forward,
+        rmatvec=backward,
+        matmat=operator.times,
+        rmatmat=operator.transposed_times,
+        dtype=np.float64,
+    )
+    start = np.random.default_rng(0).standard_normal(min(shape))
+    left, values, right = spla.svds(
+        linear, k=count, tol=_LANCZOS_TOLERANCE, v0=start, maxiter=50 * count + 1000
+    )
+    order = np.argsort(-values, kind="stable")
+    left, values, right = left[:, order], values[order], right[order].T
+    residual = float(np.linalg.norm(operator.times(right[:, :1]) - values[0] * left[:, :1]))
+    return SingularTriplets(left, values, right, float(values[0]) * (1 + _LANCZOS_TOLERANCE) + residual)
+
+
+def balanced(left: Floats, right: Floats, cutoff: float = 1e-10) -> tuple[Floats, Floats, Floats]:
+    """The singular values of ``left @ right.T`` and factors ``U√Σ, V√Σ`` of it.
+
+    At this split ``½(‖A‖² + ‖B‖²)`` equals the trace norm. Directions below ``cutoff`` times the largest
+    singular value are dropped.
+    """
+    if left.shape[1] == 0:
+        return np.zeros(0), left, right
+    Ql, Rl = scipy.linalg.qr(left, mode="economic")
+    Qr, Rr = scipy.linalg.qr(right, mode="economic")
+    U, values, Vt = scipy.linalg.svd(Rl @ Rr.T)
+    keep = int(np.sum(values > max(cutoff * values[0], np.finfo(float).tiny)))
+    values, roots = values[:keep], np.sqrt(values[:keep])
+    return values, (Ql @ U[:, :keep]) * roots, (Qr @ Vt[:keep].T) * roots

@@ -1,0 +1,289 @@
+"""The exact search for the threshold: one sort, then one walk down the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap.exceptions import InvalidScoresError
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional, get_metric
+from labelgap.metrics.confusion import judged_labels
+from labelgap.objective.kernels import sweep as kernels
+
+FloatArray: TypeAlias = NDArray[np.floating[Any]]
+
+_NO_WEIGHTS = np.empty(0, np.float64)
+_NO_GROUPS = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True)
+class ThresholdCurve:
+    """The metric at every threshold that makes a difference.
+
+    ``values[k]`` is Ψ of ``scores >= thresholds[k]`` over the observed entries.
+
+    Parameters
+    ----------
+    thresholds : float64 array
+        Descending, in units of the scores: one between each two neighbouring distinct scores, +inf first
+        (none; or, where scores are +inf, those only) and −inf last (all).
+    values : float64 array
+        The metric at each of them.
+
+    Examples
+    --------
+    >>> from labelgap.thresholds import best_threshold
+    >>> curve = best_threshold([[0.9, 0.2]], [[1, 0]], "micro-accuracy", return_curve=True).curve
+    >>> curve.thresholds.tolist(), curve.values.tolist()
+    ([inf, 0.55, -inf], [0.5, 1.0, 0.5])
+    """
+
+    thresholds: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ThresholdResult:
+    """The best threshold and the metric it reaches.
+
+    ``value = Ψ([score ≥ threshold]) = max_θ Ψ([score ≥ θ])`` over the observed entries.
+
+    Parameters
+    ----------
+    threshold : float
+        In units of the scores; +inf means no entry at all, −inf every entry.
+    value : float
+        The metric at the threshold.
+    curve : ThresholdCurve or None
+        The metric at every cut, where it was asked for.
+
+    Examples
+    --------
+    >>> from labelgap.thresholds import best_threshold
+    >>> result = best_threshold([[0.9, 0.2]], [[1, 0]], "micro-f1")
+    >>> result.threshold, result.value, result.curve
+    (0.55, 1.0, None)
+    """
+
+    threshold: float
+    value: float
+    curve: ThresholdCurve | None = None
+
+
+def best_threshold(
+    scores: Any,
+    labels: Any,
+    metric: str | LinearFractional = "micro-f1",
+    return_curve: bool = False,
+) -> ThresholdResult:
+    """The threshold that maximises a metric over the observed entries, exactly.
+
+    ``θ̂ = argmax_θ Ψ([score ≥ θ])`` over θ in [−inf, +inf]. Equal scores are decided alike, and among
+    equally good thresholds the highest is taken (the fewest positives). Between two scores the threshold is
+    halfway, rounded to the scores' own type so that comparing in that type changes nothing.
+
+    Parameters
+    ----------
+    scores : n x L array or sparse matrix, or 1-d array with one score per observed entry
+        Any real scores, infinite ones too; NaN is refused. Scores of entries that are not observed do not
+        matter.
+    labels : ObservedLabels or whatever it can be made from
+        For example an n x L array with NaN where nothing is observed.
+    metric : str or LinearFractional, default "micro-f1"
+        The metric Ψ and its average.
+    return_curve : bool, default False
+        Whether the metric at every cut comes with the answer.
+
+    Returns
+    -------
+    ThresholdResult
+        ``threshold``, ``value`` and ``curve``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelgap.thresholds import best_threshold
+    >>> scores = np.array([[0.9, 0.6], [0.4, 0.1]])
+    >>> labels = np.array([[1.0, 1.0], [0.0, np.nan]])
+    >>> result = best_threshold(scores, labels, metric="micro-f1")
+    >>> result.threshold, result.value
+    (0.5, 1.0)
+    """
+    observed = judged_labels(labels)
+    psi = get_metric(metric)
+    entry_scores = _as_float(observed.align(scores, what="scores"))
+    _refuse_nan(entry_scores, observed)
+    values = observed.values.astype(np.int8, copy=False)
+    weights, class_factors = observed.weights, np.ones(4)
+    if psi.balanced and psi.average == "micro":
+        # In one group balancing multiplies each count by its class's factor: the coefficients can carry that.
+        class_factors = _class_factors(values, weights)
+    elif psi.balanced:
+        weights = psi.entry_weights(observed)
+    groups, n_groups = (None, 1) if psi.average == "micro" else psi.groups(observed)
+    return sweep_entries(
+        entry_scores,
+        values,
+        weights=weights,
+        groups=groups,
+        n_groups=n_groups,
+        vertex_numerator=psi.vertex_numerator * class_factors,
+        vertex_denominator=psi.vertex_denominator * class_factors,
+        zero_division=psi.zero_division,
+        return_curve=return_curve,
+    )
+
+
+def sweep_entries(
+    scores: FloatArray,
+    values: NDArray[np.int8],
+    *,
+    vertex_numerator: NDArray[np.float64],
+    vertex_denominator: NDArray[np.float64],
+    zero_division: float = 0.0,
+    weights: NDArray[np.float64] | None = None,
+    groups: NDArray[np.integer[Any]] | None = None,
+    n_groups: int = 1,
+    return_curve: bool = False,
+) -> ThresholdResult:
+    """:func:`best_threshold` on flat arrays, one element per entry, for callers that hold such.
+
+    Parameters
+    ----------
+    scores : float32 or float64 array
+        Without NaN; at least one.
+    values : int8 array
+        0 or 1.
+    vertex_numerator, vertex_denominator : float64 arrays of length 4
+        The metric of a group is the ratio of their products with its weighted (tp, fp, fn, tn), as in
+        :class:`labelgap.metrics.LinearFractional`; the denominator's are not negative.
+    zero_division : float, default 0.0
+        The metric of a group whose denominator is 0.
+    weights : float64 array or None
+        Positive weights; None means 1 each.
+    groups : integer array or None
+        The group of each entry; None means that all belong together.
+    n_groups : int, default 1
+        Groups are numbered below this; those without an entry do not count.
+    return_curve : bool, default False
+        Whether the metric at every cut comes with the answer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelgap.thresholds import sweep_entries
+    >>> scores, values = np.array([0.9, 0.6, 0.4]), np.array([1, 1, 0], np.int8)
+    >>> sweep_entries(scores, values, vertex_numerator=np.array([2.0, 0, 0, 0]),
+    ...               vertex_denominator=np.array([2.0, 1, 1, 0])).threshold
+    0.5
+    """
+    coefficients = (
+        np.array(vertex_numerator, np.float64),
+        np.array(vertex_denominator, np.float64),
+        float(zero_division),
+    )
+    n_curve = scores.size + 1 if return_curve else 0
+    curve_scores, curve_values = np.empty(n_curve), np.empty(n_curve)
+    if weights is None and groups is None:
+        # Without weights and groups only the sorted scores of either class matter, and sorting numbers is
+        # several times faster than finding their order.
+        n_positive = int(np.count_nonzero(values))
+        positives = np.empty(n_positive, scores.dtype)
+        negatives = np.empty(scores.size - n_positive, scores.dtype)
+        kernels.split_classes(scores, values, positives, negatives)
+        positives.sort()
+        negatives.sort()
+        above, below, value, n_cuts = kernels.sweep_two_classes(
+            positives, negatives, *coefficients, curve_scores, curve_values
+        )
+        threshold = float(_between(_one(above, scores), _one(below, scores))[0])
+    else:
+        entry_weights = _NO_WEIGHTS if weights is None else weights
+        entry_groups = _NO_GROUPS if groups is None else groups
+        counts = np.zeros((n_groups, 4))
+        left = np.zeros((0 if weights is None else n_groups, 2), np.int32)
+        kernels.count_groups(values, entry_weights, entry_groups, counts, left)
+        above, below, _, n_cuts = kernels.sweep_groups(
+            np.argsort(scores),
+            scores,
+            values,
+            entry_weights,
+            entry_groups,
+            counts,
+            left,
+            *coefficients,
+            curve_scores,
+            curve_values,
+        )
+        threshold = float(_between(_one(above, scores), _one(below, scores))[0])
+        # Counts made afresh owe nothing to the ten million steps of the walk.
+        value = kernels.value_at(
+            threshold, scores, values, entry_weights, entry_groups, counts, *coefficients
+        )
+    curve = _curve(curve_scores[:n_cuts], curve_values[:n_cuts], scores) if return_curve else None
+    return ThresholdResult(threshold, float(value), curve)
+
+
+def _curve(lowest: NDArray[np.float64], values: NDArray[np.float64], scores: FloatArray) -> ThresholdCurve:
+    """The curve, from the lowest included score of each cut (NaN where nothing is included)."""
+    included = lowest.astype(scores.dtype)
+    excluded = np.append(included[1:], scores.dtype.type(np.nan))
+    # "None" is out of reach of every threshold when a score is +inf.
+    start = 1 if included.size > 1 and included[1] == np.inf else 0
+    return ThresholdCurve(_between(included, excluded)[start:].astype(np.float64), values[start:].copy())
+
+
+def _between(included: FloatArray, excluded: FloatArray) -> FloatArray:
+    """Thresholds t with excluded < t ≤ included, halfway where that is possible; NaN means no neighbour."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = (included + excluded) / 2
+        # The sum of two huge scores overflows where the sum of their halves does not.
+        middle = np.where(np.isinf(middle), included / 2 + excluded / 2, middle)
+        # Neighbouring numbers have nothing between them, and −inf has no middle.
+        usable = (middle > excluded) & (middle <= included)
+    middle = np.where(usable, middle, included)
+    middle[np.isnan(excluded)] = -np.inf
+    middle[np.isnan(included)] = np.inf
+    return middle
+
+
+def _class_factors(values: NDArray[np.int8], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """What balancing multiplies (tp, fp, fn, tn) by, up to a common factor; 1 where a class is absent."""
+    total = float(values.size if weights is None else weights.sum())
+    positive = float(np.count_nonzero(values) if weights is None else weights @ values)
+    share = positive / total
+    if not 0 < share < 1:
+        return np.ones(4)
+    up, down = 0.5 / share, 0.5 / (1 - share)
+    return np.array([up, down, up, down])
+
+
+def _one(score: float, like: FloatArray) -> FloatArray:
+    return np.array([score], like.dtype)
+
+
+def _as_float(scores: NDArray[Any]) -> FloatArray:
+    """Contiguous float32 or float64, without a copy where they are so already."""
+    narrow = scores.dtype in (np.dtype(np.float16), np.dtype(np.float32))
+    return np.ascontiguousarray(scores, np.float32 if narrow else np.float64)
+
+
+def _refuse_nan(scores: FloatArray, labels: ObservedLabels) -> None:
+    entry = kernels.first_nan(scores)
+    if entry >= 0:
+        raise InvalidScoresError(
+            f"The score at {_place(labels, entry)} is NaN, but its label is observed. "
+            "Give a number for every observed entry, or leave the entry out of the labels."
+        )
+
+
+def _place(labels: ObservedLabels, entry: int) -> str:
+    row = int(np.searchsorted(labels.indptr, entry, side="right")) - 1
+    label = int(labels.indices[entry])
+    row_name = "" if labels.row_names is None else f" ({labels.row_names[row]!r})"
+    label_name = "" if labels.label_names is None else f" ({labels.label_names[label]!r})"
+    return f"row {row}{row_name}, label {label}{label_name}"
