@@ -71,6 +71,16 @@ class SumPoint:
     def with_intercept(self, intercept: Floats) -> Point:
         return SumPoint([part.with_intercept(intercept) for part in self.parts])
 
+    def beyond(self, previous: Point, share: float) -> Point:
+        assert isinstance(previous, SumPoint)
+        pairs = zip(self.parts, previous.parts, strict=True)
+        return SumPoint([part.beyond(before, share) for part, before in pairs])
+
+    def slope_towards(self, other: Point) -> float:
+        assert isinstance(other, SumPoint)
+        pairs = zip(self.parts, other.parts, strict=True)
+        return sum(part.slope_towards(there) for part, there in pairs)
+
 
 class SumGradient:
     """The sum of the terms' score gradients."""
@@ -83,6 +93,9 @@ class SumGradient:
 
     def right_product(self, U: Floats) -> Floats:
         return np.sum([part.right_product(U) for part in self.parts], axis=0)
+
+    def matrix(self) -> Floats:
+        return np.sum([part.matrix() for part in self.parts], axis=0)
 
     def conjugate(self, scale: float) -> float:
         return float(sum(part.conjugate(scale) for part in self.parts))

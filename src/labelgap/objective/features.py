@@ -15,13 +15,15 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labelgap.objective.kernels.entries import csr_product
+from labelgap.objective.kernels.entries import csr_product, sparse_sparse_product
+from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors
 
 Floats = NDArray[Any]
 
 # Multiply-adds beyond which a rotation is not worth its time.
 _ROTATION_WORK = 2e10
+_BLOCK = 64
 
 
 class Features(Protocol):
@@ -41,6 +43,14 @@ class Features(Protocol):
 
     def squared_transposed_product(self, M: Floats) -> Floats:
         """``(X∘X)ᵀ M``."""
+        ...
+
+    def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
+        """``Xᵀ S`` as a dense d x L matrix, for the sparse S with ``data`` on the pattern."""
+        ...
+
+    def mean_square_length(self) -> float:
+        """Mean of ``‖x_i‖²`` over the rows."""
         ...
 
     def to_original(self, factors: Factors) -> Factors:
@@ -67,6 +77,12 @@ class IdentityFeatures:
 
     def squared_transposed_product(self, M: Floats) -> Floats:
         return M
+
+    def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
+        return _in_blocks(self, pattern, data)
+
+    def mean_square_length(self) -> float:
+        return 1.0
 
     def to_original(self, factors: Factors) -> Factors:
         return factors
@@ -96,6 +112,15 @@ class SparseFeatures:
     def squared_transposed_product(self, M: Floats) -> Floats:
         indptr, indices, data = self._columns
         return csr_product(indptr, indices, data * data, M)
+
+    def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
+        return sparse_sparse_product(
+            self._columns, (pattern.indptr, pattern.indices, data), pattern.n_labels
+        )
+
+    def mean_square_length(self) -> float:
+        data = self._rows[2]
+        return float(data @ data) / self.n_rows
 
     def to_original(self, factors: Factors) -> Factors:
         return factors
@@ -129,6 +154,12 @@ class DenseFeatures:
     def squared_transposed_product(self, M: Floats) -> Floats:
         return (self._X * self._X).T @ M
 
+    def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
+        return _in_blocks(self, pattern, data)
+
+    def mean_square_length(self) -> float:
+        return float(np.sum(self._X * self._X)) / self.n_rows
+
     def to_original(self, factors: Factors) -> Factors:
         left = factors.left if self._basis is None else self._basis @ factors.left
         return Factors(left, factors.right, factors.intercept - factors.right @ (left.T @ self._mean))
@@ -137,6 +168,16 @@ class DenseFeatures:
         intercept = factors.intercept + factors.right @ (factors.left.T @ self._mean)
         left = factors.left if self._basis is None else self._basis.T @ factors.left
         return Factors(left, factors.right, intercept)
+
+
+def _in_blocks(features: Features, pattern: EntryPattern, data: Floats) -> Floats:
+    """``Xᵀ S``, some labels at a time, so that nothing of size n x L appears."""
+    matrix = np.empty((features.n_features, pattern.n_labels))
+    for start in range(0, pattern.n_labels, _BLOCK):
+        stop = min(start + _BLOCK, pattern.n_labels)
+        columns = np.eye(pattern.n_labels, stop - start, -start)
+        matrix[:, start:stop] = features.transposed_product(pattern.times(data, columns))
+    return matrix
 
 
 def _principal_axes(X: Floats) -> Floats:

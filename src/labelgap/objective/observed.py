@@ -61,18 +61,21 @@ class EntryTerm:
         right = np.ascontiguousarray(factors.right)
         P = np.ascontiguousarray(self.features.product(left))
         low_rank = sampled_product(self.pattern.indptr, self.pattern.indices, P, right)
-        return EntryPoint(self, Factors(left, right, factors.intercept), P, low_rank)
+        return EntryPoint(self, Factors(left, right, factors.intercept), low_rank, P)
 
 
 class EntryPoint:
     """An :class:`EntryTerm` at one ``(A, B, b)``; ``P = XA`` and the scores are computed once."""
 
-    def __init__(self, term: EntryTerm, factors: Factors, P: Floats, low_rank: Floats) -> None:
+    def __init__(
+        self, term: EntryTerm, factors: Factors, low_rank: Floats, P: Floats | None = None
+    ) -> None:
         self._term = term
         self._pattern = term.pattern
         self._factors = factors
-        self._P = P
         self._low_rank = low_rank
+        if P is not None:
+            self._P = P
         z = low_rank
         if term.has_intercept:
             z = low_rank + factors.intercept[self._pattern.indices]
@@ -82,6 +85,10 @@ class EntryPoint:
     @property
     def factors(self) -> Factors:
         return self._factors
+
+    @cached_property
+    def _P(self) -> Floats:
+        return np.ascontiguousarray(self._term.features.product(self._factors.left))
 
     @cached_property
     def _curvature(self) -> Floats:
@@ -144,7 +151,27 @@ class EntryPoint:
         return EntryGradient(self._term, G)
 
     def with_intercept(self, intercept: Floats) -> Point:
-        return EntryPoint(self._term, self._factors._replace(intercept=intercept), self._P, self._low_rank)
+        return EntryPoint(
+            self._term,
+            self._factors._replace(intercept=intercept),
+            self._low_rank,
+            self.__dict__.get("_P"),
+        )
+
+    def beyond(self, previous: Point, share: float) -> Point:
+        assert isinstance(previous, EntryPoint)
+        here, before = self._factors, previous._factors
+        factors = Factors(
+            np.hstack([here.left, before.left]),
+            np.hstack([(1 + share) * here.right, -share * before.right]),
+            here.intercept + share * (here.intercept - before.intercept),
+        )
+        low_rank = self._low_rank + share * (self._low_rank - previous._low_rank)
+        return EntryPoint(self._term, factors, low_rank)
+
+    def slope_towards(self, other: Point) -> float:
+        assert isinstance(other, EntryPoint)
+        return float(self.entry_gradient @ (other._low_rank - self._low_rank))
 
 
 class EntryGradient:
@@ -160,6 +187,9 @@ class EntryGradient:
     def right_product(self, U: Floats) -> Floats:
         XU = np.ascontiguousarray(self._term.features.product(np.ascontiguousarray(U)))
         return self._term.pattern.transposed_times(self.entries, XU)
+
+    def matrix(self) -> Floats:
+        return self._term.features.transposed_matrix(self._term.pattern, self.entries)
 
     def conjugate(self, scale: float) -> float:
         return self._term.function.conjugate(scale * self.entries)

@@ -48,6 +48,10 @@ class ScoreGradient(Protocol):
         """``Gᵀ X U`` (L x r)."""
         ...
 
+    def matrix(self) -> Floats:
+        """``Xᵀ G`` as a dense d x L array, for callers that know it to be small."""
+        ...
+
     def conjugate(self, scale: float) -> float:
         """``f*(scale · G)``, the convex conjugate of the data term as a function of the scores."""
         ...
@@ -95,6 +99,14 @@ class Point(Protocol):
 
     def with_intercept(self, intercept: Floats) -> Point:
         """The same W with another b, for the price of the losses alone."""
+        ...
+
+    def beyond(self, previous: Point, share: float) -> Point:
+        """At ``W + share (W − W_previous)``, b likewise: scores are linear, so for the price of the losses."""
+        ...
+
+    def slope_towards(self, other: Point) -> float:
+        """``⟨∇f, W_other − W⟩``, the derivative along the way to another point's W (b held)."""
         ...
 
 

@@ -47,9 +47,7 @@ class ScoreBoundPenalty:
         return np.where(self._excess(z) != 0, self._mu, 0.0)
 
     def conjugate(self, gradient: Floats) -> float:
-        return float(
-            np.sum(self._bound * np.abs(gradient) + (gradient - self._u) ** 2 / (2 * self._mu))
-        )
+        return float(np.sum(self._bound * np.abs(gradient) + (gradient - self._u) ** 2 / (2 * self._mu)))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ from labelgap.solvers.spectral import balanced
 
 Floats = NDArray[Any]
 
+# How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
+_STIFFEST = 1e4
+
 
 class Solver(Protocol):
     """The call that both solvers share."""
@@ -63,6 +66,7 @@ def solve_bounded(
     recorder = Recorder(callback)
     entries = BoundedEntries.none()
     stiffness = 1.0 / max(objective.n_stored, 1)
+    stiffest = _STIFFEST * stiffness
     gap, used, last_excess = 1.0, 0, np.inf
     start = warm_start
     best: tuple[Certificate, Point] | None = None
@@ -79,13 +83,15 @@ def solve_bounded(
         point = total.at(fit.factors)
         assert isinstance(point, SumPoint)
         largest, beyond = bounds.scan(fit.factors)
-        feasible = _onto_bound(objective, fit.factors, bounds.bound, largest)
+        feasible = _onto_bound(objective, fit.factors, bounds.bound, largest, penalties)
         certificate = _certify(objective, total, point, feasible, penalties, bounds)
-        if best is None or certificate.objective < best[0].objective:
-            best = (Certificate(certificate.objective, certificate.dual, certificate.residual), feasible)
-        # A lower bound once proved stays proved.
-        dual = max(certificate.dual, best[0].dual)
-        best = (Certificate(best[0].objective, dual, best[0].residual), best[1])
+        if best is not None:
+            # A lower bound once proved stays proved, and so does the better of two models.
+            known, model = best
+            lower, kept = max(certificate.dual, known.dual), min(certificate.objective, known.objective)
+            feasible = feasible if kept < known.objective else model
+            certificate = Certificate(kept, lower, certificate.residual)
+        best = (certificate, feasible)
         gap = best[0].relative_gap
         recorder.report(used, best[0], fit.rank)
         reached = gap <= tol
@@ -93,7 +99,7 @@ def solve_bounded(
             break
         excess = largest - bounds.bound
         if excess > 0.25 * last_excess:
-            stiffness *= 4.0
+            stiffness = min(4.0 * stiffness, stiffest)
         last_excess = excess
         entries = BoundedEntries(entries.keys, bounds.multipliers(point.parts[1])).including(beyond)
     assert best is not None
@@ -113,12 +119,14 @@ def solve_bounded(
     )
 
 
-def _onto_bound(objective: Objective, factors: Factors, bound: float, largest: float) -> Point:
+def _onto_bound(
+    objective: Objective, factors: Factors, bound: float, largest: float, penalties: Penalties
+) -> Point:
     """The model scaled so that its largest score is the bound, with its own best intercept."""
     # The last ulps of the scaled scores must not stick out.
     scale = 1.0 if largest <= bound else bound / largest * (1 - 1e-12)
     scaled = Factors(factors.left * scale, factors.right, factors.intercept)
-    return with_best_intercept(objective, objective.at(scaled))
+    return with_best_intercept(objective, objective.at(scaled), penalties)
 
 
 def _certify(
@@ -136,6 +144,5 @@ def _certify(
         data, constraint = gradient.parts
         return data.conjugate(scale) + bounds.conjugate(constraint, scale)
 
-    return certify(
-        total, point, penalties, primal=feasible.value + penalties.of(values), conjugate=conjugate
-    )
+    primal = feasible.value + penalties.of(values, feasible.factors.intercept)
+    return certify(total, point, penalties, primal=primal, conjugate=conjugate)

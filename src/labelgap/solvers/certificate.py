@@ -4,6 +4,8 @@ The problem is ``min_{W,b} f(XW + 1bᵀ) + λ‖W‖_* + λ₂/2‖W‖_F²``. I
 
     maximise  −f*(G) − ‖M₁‖_F²/(2λ₂)   subject to  −XᵀG = M₁ + M₂,  σ₁(M₂) ≤ λ,  1ᵀG = 0 (with an intercept).
 
+With a pull ``κ/2‖b − c‖²`` on the intercepts the last condition goes and ``c·s − ‖s‖²/(2κ)``, s = Gᵀ1, is added.
+
 From any (W, b) we take the gradient of f there, make each label's column sum to zero, choose M₁ = λ₂W, and
 shrink everything by ``c = min(1, λ/σ₁(XᵀG + λ₂W))``. That point is feasible, so its dual value bounds the
 optimum from below. At the optimum c = 1 and the bound is tight. With λ = 0 the same holds with M₂ = 0.
@@ -64,15 +66,25 @@ def certify(
     factors = point.factors
     values, _, _ = balanced(factors.left, factors.right, cutoff=0.0)
     if primal is None:
-        primal = point.value + penalties.of(values)
-    balance = _zero_sum_factors(*point.signed_label_sums()) if objective.has_intercept else None
+        primal = point.value + penalties.of(values, factors.intercept)
+    sums, balance = np.zeros(1), None
+    if objective.has_intercept:
+        up, down = point.signed_label_sums()
+        if penalties.intercept > 0:
+            sums = up + down
+        else:
+            balance = _zero_sum_factors(up, down)
     gradient = point.score_gradient(balance)
     shape = (objective.n_features, objective.n_labels)
     shift = LowRankShift(gradient, penalties.ridge * factors.left, factors.right)
     residual = leading_triplets(shift, shape, directions, objective.n_stored)
 
     def data_dual(scale: float) -> float:
-        return -(gradient.conjugate(scale) if conjugate is None else conjugate(gradient, scale))
+        value = -(gradient.conjugate(scale) if conjugate is None else conjugate(gradient, scale))
+        if penalties.intercept > 0:
+            pull = float(sums @ sums) / (2 * penalties.intercept)
+            value += scale * penalties.centre * float(sums.sum()) - scale * scale * pull
+        return value
 
     lower = data_dual(0.0)
     if penalties.trace > 0:
@@ -81,7 +93,7 @@ def certify(
         lower = max(lower, data_dual(c) - c * c * ridge)
     if penalties.ridge > 0 and penalties.trace < 0.1 * residual.top:
         # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
-        square = _squared_norm(gradient, shape)
+        square = _squared_norm(gradient, shape[1])
         lower = max(lower, data_dual(1.0) - square / (2 * penalties.ridge))
     return Certificate(float(primal), float(lower), residual)
 
@@ -100,9 +112,9 @@ def _zero_sum_factors(up: Floats, down: Floats) -> tuple[Floats, Floats]:
         )
 
 
-def _squared_norm(gradient: ScoreGradient, shape: tuple[int, int]) -> float:
+def _squared_norm(gradient: ScoreGradient, n_labels: int) -> float:
     """``‖XᵀG‖_F²`` in blocks of labels."""
-    n_labels, block, total = shape[1], 64, 0.0
+    block, total = 64, 0.0
     for start in range(0, n_labels, block):
         columns = gradient.left_product(np.eye(n_labels, min(block, n_labels - start), -start))
         total += float(np.sum(columns * columns))

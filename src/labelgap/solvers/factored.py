@@ -10,6 +10,9 @@ directions W already uses it is linear, and in factored form this flatness comes
 ``2⟨XᵀG, dA dBᵀ⟩`` cancels the ``λ(‖dA‖² + ‖dB‖²)``. Alternation (and Gauss–Newton) never see the cross term,
 overestimate the curvature there, and crawl.
 
+Where the d x L gradient is small enough to be formed, accelerated proximal steps come first: they find the rank
+at once and get close in tens of steps.
+
 After each round the duality gap is computed. Its singular triplets above λ that are new to W are exactly the
 directions of escape from a rank-k saddle: they are added, directions that died out are dropped.
 """
@@ -25,8 +28,9 @@ from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.proximal import ProximalPath, finished, starting_factors
 from labelgap.solvers.result import Callback, Fit, Recorder
-from labelgap.solvers.spectral import balanced
+from labelgap.solvers.spectral import balanced, may_form
 
 Floats = NDArray[Any]
 
@@ -35,6 +39,11 @@ _DEAD = 1e-6
 _MAX_NEW_DIRECTIONS = 64
 # A Newton round ends when a step gains less than this share of the gap that is still to be closed.
 _ROUND_SHARE = 0.02
+# Proximal steps between two looks at the gap, and the share of it that may be left for them to go on.
+_PROXIMAL_ROUND = 8
+_PROXIMAL_PACE = 0.5
+# Rounds in which the gap may fail to halve before rounding must be to blame.
+_PATIENCE = 40
 
 
 class FactoredState:
@@ -50,11 +59,13 @@ class FactoredState:
             point.value
             + 0.5 * trace * (np.trace(self._AA) + np.trace(self._BB))
             + 0.5 * ridge * np.sum(self._AA * self._BB)
+            + penalties.of_intercept(b)
         )
 
     def gradient(self) -> Floats:
-        A, B, _ = self.point.factors
+        A, B, b = self.point.factors
         dA, dB, db = self.point.gradient()
+        db = db + self._penalties.intercept_slope(b)
         lam, ridge = self._penalties.trace, self._penalties.ridge
         return flatten(
             Factors(dA + lam * A + ridge * (A @ self._BB), dB + lam * B + ridge * (B @ self._AA), db)
@@ -71,13 +82,17 @@ class FactoredState:
             cross_A, cross_B = d.left.T @ A, d.right.T @ B
             hA = hA + ridge * (d.left @ self._BB + A @ (cross_B + cross_B.T))
             hB = hB + ridge * (d.right @ self._AA + B @ (cross_A + cross_A.T))
-        return flatten(Factors(hA, hB, hb))
+        return flatten(Factors(hA, hB, hb + self._penalties.intercept * d.intercept))
 
     def preconditioner(self) -> Floats:
         dA, dB, db = self.point.hessian_diagonal()
         lam, ridge = self._penalties.trace, self._penalties.ridge
         diagonal = flatten(
-            Factors(dA + lam + ridge * np.diag(self._BB), dB + lam + ridge * np.diag(self._AA), db)
+            Factors(
+                dA + lam + ridge * np.diag(self._BB),
+                dB + lam + ridge * np.diag(self._AA),
+                db + self._penalties.intercept,
+            )
         )
         # Intercepts without entries, and labels long decided, have next to no curvature.
         return np.maximum(diagonal, 1e-10 * diagonal.max())
@@ -95,7 +110,9 @@ def flatten(factors: Factors) -> Floats:
 def unflatten(x: Floats, like: Factors) -> Factors:
     split = (like.left.size, like.left.size + like.right.size)
     return Factors(
-        x[: split[0]].reshape(like.left.shape), x[split[0] : split[1]].reshape(like.right.shape), x[split[1] :]
+        x[: split[0]].reshape(like.left.shape),
+        x[split[0] : split[1]].reshape(like.right.shape),
+        x[split[1] :],
     )
 
 
@@ -114,21 +131,17 @@ def solve_factored(
     ``rank`` is a cap, not a guess; ``max_iter`` bounds the Newton steps. When the cap binds, the answer is a
     stationary point of the capped problem and the gap says how far the uncapped optimum can be.
     """
-    cap = min(objective.n_features, objective.n_labels)
-    if rank is not None:
-        cap = min(cap, rank)
+    full = min(objective.n_features, objective.n_labels)
+    cap = full if rank is None else min(full, rank)
     recorder = Recorder(callback)
-    factors = _start(objective, warm_start, cap)
-    point = objective.at(factors)
-    steps, capped, died_out = 0, False, False
+    start = starting_factors(objective, warm_start)
+    point, certificate, steps = _proximal_start(objective, penalties, start, cap, full, tol, max_iter, recorder)
+    capped, died_out = False, False
     radius: float | None = None
-    while True:
-        certificate = certify(objective, point, penalties, directions=_count(penalties, factors.rank, cap))
-        recorder.report(steps, certificate, factors.rank)
-        reached = certificate.relative_gap <= tol
-        if reached or died_out or steps >= max_iter:
-            break
-        grown = _grow(objective, penalties, point, certificate, cap)
+    best_gap, rounds_without_gain = np.inf, 0
+    while not (certificate.relative_gap <= tol or died_out or steps >= max_iter):
+        factors = point.factors
+        grown = _grow(objective, penalties, point, certificate, cap, 0.1 * tol)
         state = FactoredState(objective, penalties, grown or point)
         if grown is not None:
             # What the new directions bring is worth taking up to a share of the gap they leave open.
@@ -145,30 +158,59 @@ def solve_factored(
                 radius=radius,
                 forcing=0.1,
             )
-            capped = factors.rank == cap
+            capped = factors.rank == cap < full
             smallest = 0.01 * tol if capped else 1e-14
             died_out = report.decrease <= smallest * abs(certificate.objective)
+        rounds_without_gain += 1
+        if certificate.gap < 0.5 * best_gap:
+            best_gap, rounds_without_gain = certificate.gap, 0
+        died_out |= rounds_without_gain > _PATIENCE
         steps, radius = steps + report.steps, report.radius
         factors = _balanced_factors(report.state.point.factors, cap)
         point = objective.at(factors)
-    capped = capped and not reached
-    return Fit(
-        factors=factors,
-        singular_values=balanced(factors.left, factors.right, cutoff=0.0)[0],
-        objective=certificate.objective,
-        gap=certificate.gap,
-        relative_gap=certificate.relative_gap,
-        n_iter=steps,
-        converged=reached or (capped and died_out),
-        capped=capped,
-        history=tuple(recorder.history),
+        certificate = certify(objective, point, penalties, directions=_count(penalties, factors.rank, cap))
+        recorder.report(steps, certificate, factors.rank)
+    reached = certificate.relative_gap <= tol
+    return finished(
+        point.factors, certificate, steps, recorder, reached, capped and not reached, died_out
     )
 
 
-def _start(objective: Objective, warm_start: Factors | None, cap: int) -> Factors:
-    if warm_start is None:
-        return Factors.zero(objective.n_features, objective.n_labels, objective.starting_intercept())
-    return _balanced_factors(warm_start, cap)
+def _proximal_start(
+    objective: Objective,
+    penalties: Penalties,
+    start: Factors,
+    cap: int,
+    full: int,
+    tol: float,
+    max_iter: int,
+    recorder: Recorder,
+) -> tuple[Point, Certificate, int]:
+    """Proximal steps for as long as they close the gap fast.
+
+    They find the rank at once and cost one Gram matrix each where the d x L gradient may be formed; Newton's
+    method takes over where the features are badly conditioned, or for the last digits. Under a rank cap they
+    could settle on the wrong directions, so there Newton's method grows W from the start.
+    """
+    point = objective.at(_balanced_factors(start, cap))
+    certificate = certify(objective, point, penalties, directions=_count(penalties, point.factors.rank, cap))
+    recorder.report(0, certificate, point.factors.rank)
+    steps = 0
+    if cap < full or not may_form((objective.n_features, objective.n_labels), objective.n_stored):
+        return point, certificate, steps
+    path = ProximalPath(objective, penalties, point.factors, cap)
+    while certificate.relative_gap > tol and steps < max_iter:
+        before = certificate.gap
+        for _ in range(_PROXIMAL_ROUND):
+            path.advance()
+        steps += _PROXIMAL_ROUND
+        point = path.point
+        rank = point.factors.rank
+        certificate = certify(objective, point, penalties, directions=_count(penalties, rank, cap))
+        recorder.report(steps, certificate, rank)
+        if certificate.gap > _PROXIMAL_PACE * before:
+            break
+    return point, certificate, steps
 
 
 def _balanced_factors(factors: Factors, cap: int) -> Factors:
@@ -186,11 +228,19 @@ def _count(penalties: Penalties, rank: int, cap: int) -> int:
 
 
 def _grow(
-    objective: Objective, penalties: Penalties, point: Point, certificate: Certificate, cap: int
+    objective: Objective,
+    penalties: Penalties,
+    point: Point,
+    certificate: Certificate,
+    cap: int,
+    negligible: float,
 ) -> Point | None:
-    """Add the directions in which the objective falls fastest, each as far as its curvature says."""
+    """Add the directions in which the objective falls fastest, each as far as its curvature says.
+
+    A singular value that exceeds λ by a share below ``negligible`` does not keep the gap open.
+    """
     factors, residual = point.factors, certificate.residual
-    fresh = residual.values > penalties.trace * (1 + 1e-9)
+    fresh = residual.values > penalties.trace * (1 + negligible)
     if factors.rank:
         # At a stationary point W's own directions have σ = λ; only what leaves their span is new.
         basis = np.linalg.qr(factors.left)[0]

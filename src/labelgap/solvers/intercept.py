@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.objective.protocol import Objective, Point
+from labelgap.solvers.penalties import Penalties
 
 Floats = NDArray[Any]
 
 _MAX_STEPS = 60
 
 
-def with_best_intercept(objective: Objective, point: Point, tol: float = 1e-12) -> Point:
+def with_best_intercept(
+    objective: Objective, point: Point, penalties: Penalties, tol: float = 1e-12
+) -> Point:
     """Minimise over b by Newton's method, label by label, inside a bracket that the signs maintain.
 
     ``tol`` is the slope left in a label's intercept, as a share of the label's gradient mass.
@@ -22,11 +25,13 @@ def with_best_intercept(objective: Objective, point: Point, tol: float = 1e-12) 
     if not objective.has_intercept:
         return point
     b = point.factors.intercept.copy()
+    up, down = point.signed_label_sums()
+    mass = up - down
     low, high = np.full_like(b, -np.inf), np.full_like(b, np.inf)
     for _ in range(_MAX_STEPS):
         slope, bend = point.label_derivatives()
-        up, down = point.signed_label_sums()
-        active = np.abs(slope) > tol * (up - down)
+        slope, bend = slope + penalties.intercept_slope(b), bend + penalties.intercept
+        active = np.abs(slope) > tol * (mass + np.abs(penalties.intercept_slope(b)))
         if not active.any():
             break
         high = np.where(slope > 0, np.minimum(high, b), high)

@@ -14,7 +14,6 @@ from labelgap.objective.protocol import ScoreGradient
 
 Floats = NDArray[Any]
 
-_BLOCK = 64
 _SMALL = 1 << 16
 # Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
 _LANCZOS_TOLERANCE = 1e-7
@@ -27,6 +26,9 @@ class LowRankShift:
     gradient: ScoreGradient
     left: Floats
     right: Floats
+
+    def matrix(self) -> Floats:
+        return self.gradient.matrix() + self.left @ self.right.T
 
     def times(self, V: Floats) -> Floats:
         return self.gradient.left_product(V) + self.left @ (self.right.T @ V)
@@ -54,21 +56,21 @@ def leading_triplets(
     exact to rounding. Otherwise Lanczos with a fixed start vector, converged to 1e-7, which is added to the
     reported ``top``.
     """
-    d, n_labels = shape
-    count = max(1, min(count, d, n_labels))
-    if d * n_labels <= max(4 * n_stored, _SMALL) and min(d, n_labels) <= 2048:
-        return _dense(operator, shape, count)
-    if count >= min(d, n_labels) - 1:
+    count = max(1, min(count, *shape))
+    if may_form(shape, n_stored) or count >= min(shape) - 1:
         return _dense(operator, shape, count)
     return _lanczos(operator, shape, count)
 
 
+def may_form(shape: tuple[int, int], n_stored: int) -> bool:
+    """Whether a d x L matrix takes no more room than the data do, and its SVD is a matter of one GEMM."""
+    d, n_labels = shape
+    return d * n_labels <= max(4 * n_stored, _SMALL) and min(shape) <= 2048
+
+
 def _dense(operator: LowRankShift, shape: tuple[int, int], count: int) -> SingularTriplets:
     d, n_labels = shape
-    H = np.empty(shape)
-    for start in range(0, n_labels, _BLOCK):
-        stop = min(start + _BLOCK, n_labels)
-        H[:, start:stop] = operator.times(np.eye(n_labels, stop - start, -start))
+    H = operator.matrix()
     if min(d, n_labels) <= 32:
         left, values, right = scipy.linalg.svd(H, full_matrices=False)
         return SingularTriplets(

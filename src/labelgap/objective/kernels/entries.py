@@ -93,6 +93,19 @@ def _curvature_rows(  # type: ignore[no-untyped-def]
                 row[c] += t * q[c] + g * dq[c]
 
 
+@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+def _sparse_sparse_product(  # type: ignore[no-untyped-def]
+    left_indptr, left_indices, left_data, indptr, indices, data, out, start, stop
+):
+    for f in range(start, stop):
+        row = out[f]
+        for t in range(left_indptr[f], left_indptr[f + 1]):
+            i = left_indices[t]
+            x = left_data[t]
+            for e in range(indptr[i], indptr[i + 1]):
+                row[indices[e]] += x * data[e]
+
+
 def sampled_product(indptr: Ints, indices: Ints, P: Floats, B: Floats) -> Floats:
     """``(P Bᵀ)`` at the entries of the pattern, in its order."""
     out = np.empty(len(indices), dtype=P.dtype)
@@ -116,6 +129,14 @@ def csr_product_pair(
     """``S M + S₂ M₂`` for two sparse matrices of one pattern."""
     out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
     run_over_rows(_csr_product_pair, indptr, 2 * M.shape[1], indptr, indices, data, M, data2, M2, out)
+    return out
+
+
+def sparse_sparse_product(left: tuple[Ints, Ints, Floats], right: tuple[Ints, Ints, Floats], n: int) -> Floats:
+    """``S T`` as a dense matrix of ``n`` columns, for two sparse matrices given by rows."""
+    out = np.zeros((len(left[0]) - 1, n))
+    per_entry = 1 + len(right[1]) // max(len(right[0]) - 1, 1)
+    run_over_rows(_sparse_sparse_product, left[0], per_entry, *left, *right, out)
     return out
 
 

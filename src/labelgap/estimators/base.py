@@ -1,0 +1,252 @@
+"""What every labelgap estimator does once it has scores and a threshold: decide, in blocks."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import ClassifierTags, _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+
+from labelgap._names import check_choice
+from labelgap.estimators.targets import Targets, read_labels_like, read_targets
+from labelgap.exceptions import (
+    InvalidFeaturesError,
+    InvalidLabelsError,
+    InvalidParameterError,
+    UninformativeLabelsWarning,
+)
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional, get_metric
+
+Floats = NDArray[Any]
+
+# Scores held at one time when all labels of many rows are scored.
+_BLOCK_SCORES = 1 << 22
+
+UNOBSERVED = ("missing", "negative", "unlabelled")
+OUTPUTS = ("auto", "dense", "sparse")
+THRESHOLDS = ("cross-fit", "holdout", "train")
+
+
+class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
+    """Scores, decisions, and the metric over observed entries.
+
+    A subclass fits, sets ``threshold_``, and says how rows are scored. scikit-learn's ``is_classifier`` is
+    false for it on purpose: for a classifier, ``GridSearchCV`` and ``cross_val_score`` stratify by y and
+    refuse NaN in it, which is exactly what must work here.
+    """
+
+    metric: str | LinearFractional
+    threshold_: float
+    classes_: NDArray[Any]
+    n_labels_: int
+    label_names_: NDArray[Any] | None
+
+    @abstractmethod
+    def _score_rows(self, X: Any) -> Floats:
+        """Scores of all labels for a block of validated rows."""
+
+    @abstractmethod
+    def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
+        """Scores at the entries of ``labels`` for validated rows."""
+
+    @abstractmethod
+    def _probabilities(self, scores: Floats) -> Floats:
+        """From scores to probabilities of yes."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags = ClassifierTags(multi_class=False, multi_label=True)
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- fitting ---------------------------------------------------------------------------------------
+
+    def _read_fit_input(self, X: Any, y: Any, unobserved: str) -> tuple[Any, Targets]:
+        """Validate X and y together and remember their form."""
+        check_choice("unobserved", unobserved, UNOBSERVED)
+        X = self._read_features(X, reset=True)
+        targets = read_targets(y, unobserved)
+        labels = targets.labels
+        n = _num_samples(X)
+        if labels.shape[0] != n:
+            raise InvalidLabelsError(
+                f"X has {n} rows and the labels have {labels.shape[0]}; they must match row by row "
+                "(inconsistent numbers of samples)."
+            )
+        if unobserved == "unlabelled" or labels.unobserved == "unlabelled":
+            raise InvalidParameterError(
+                "Labels with unobserved='unlabelled' need positive-unlabelled learning, which this estimator "
+                "does not offer. Choose 'negative' if most absent labels are truly no, or give some known "
+                "negatives and choose 'missing'."
+            )
+        labels.require_observed()
+        labels.require_both_classes()
+        self.classes_ = targets.classes
+        self.n_labels_ = labels.shape[1]
+        self.label_names_ = None if labels.label_names is None else np.asarray(labels.label_names)
+        self._single, self._sparse_labels = targets.single, targets.sparse
+        return X, targets
+
+    def _read_features(self, X: Any, *, reset: bool) -> Any:
+        X = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
+        )
+        values = X.data if sp.issparse(X) else X
+        # A sum is finite only if all its terms are (or they cancel, or it overflows: then look closer).
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = values.sum()
+        if not np.isfinite(total):
+            is_bad = np.isinf if self._nan_allowed() else _not_finite
+            if is_bad(values).any():
+                names = getattr(self, "feature_names_in_", None)
+                raise InvalidFeaturesError(_where_bad(X, is_bad, names))
+        return X
+
+    def _nan_allowed(self) -> bool:
+        """Whether the features may hold NaN."""
+        return False
+
+    def _metric(self) -> LinearFractional:
+        return get_metric(self.metric)
+
+    # -- deciding --------------------------------------------------------------------------------------
+
+    def _blocks(self, X: Any) -> Iterator[tuple[int, Floats]]:
+        step = max(1, _BLOCK_SCORES // max(self.n_labels_, 1))
+        n = _num_samples(X)
+        if n <= step:
+            yield 0, self._score_rows(X)
+            return
+        for start in range(0, n, step):
+            yield start, self._score_rows(_safe_indexing(X, slice(start, start + step)))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores ``Z`` (n x L, dense); the decision is ``Z >= threshold_``.
+
+        For an estimator fitted to a 1-d y: one score per row.
+        """
+        check_is_fitted(self)
+        X = self._read_features(X, reset=False)
+        scores = np.empty((_num_samples(X), self.n_labels_))
+        for start, block in self._blocks(X):
+            scores[start : start + len(block)] = block
+        return scores[:, 0] if self._single else scores
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of yes for every label (n x L, dense).
+
+        For an estimator fitted to a 1-d y: one column per class, as scikit-learn does.
+        """
+        probabilities = self._probabilities(self.decision_function(X))
+        return np.column_stack([1 - probabilities, probabilities]) if self._single else probabilities
+
+    def predict(self, X: Any, output: str = "auto") -> Any:
+        """Decisions, 1 for yes, one row of X at a time.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        output : "auto", "dense" or "sparse"
+            "auto" answers in CSR when X here or the labels in ``fit`` came in a sparse form, else dense.
+        """
+        check_is_fitted(self)
+        check_choice("output", output, OUTPUTS)
+        came_sparse = sp.issparse(X) or self._sparse_labels
+        X = self._read_features(X, reset=False)
+        if self._single:
+            yes = np.concatenate([block[:, 0] for _, block in self._blocks(X)]) >= self.threshold_
+            return self.classes_[yes.astype(np.intp)]
+        if output == "dense" or (output == "auto" and not came_sparse):
+            decisions = np.empty((_num_samples(X), self.n_labels_), dtype=np.int8)
+            for start, block in self._blocks(X):
+                decisions[start : start + len(block)] = block >= self.threshold_
+            return decisions
+        return self._sparse_decisions(X)
+
+    def _sparse_decisions(self, X: Any) -> sp.csr_array:
+        counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        for _, block in self._blocks(X):
+            yes = block >= self.threshold_
+            counts.append(yes.sum(axis=1))
+            columns.append(np.nonzero(yes)[1])
+        indices = np.concatenate(columns)
+        return sp.csr_array(
+            (np.ones(len(indices), dtype=np.int8), indices, np.cumsum(np.concatenate(counts))),
+            shape=(_num_samples(X), self.n_labels_),
+        )
+
+    def predict_topk(self, X: Any, k: int = 5, return_scores: bool = False) -> Any:
+        """The k labels with the highest scores of each row, best first.
+
+        Returns an (n, k) array of column indices, and with ``return_scores`` their scores too. Equal scores
+        are ordered by column.
+        """
+        check_is_fitted(self)
+        if not 1 <= k <= self.n_labels_:
+            raise InvalidParameterError(f"k must be between 1 and the {self.n_labels_} labels; got {k!r}.")
+        X = self._read_features(X, reset=False)
+        top = np.empty((_num_samples(X), k), dtype=np.int64)
+        scores = np.empty((_num_samples(X), k))
+        for start, block in self._blocks(X):
+            here = slice(start, start + len(block))
+            top[here] = np.argsort(-block, axis=1, kind="stable")[:, :k]
+            scores[here] = np.take_along_axis(block, top[here], axis=1)
+        return (top, scores) if return_scores else top
+
+    def score(self, X: Any, y: Any) -> float:
+        """The metric of the decisions over the observed entries of y."""
+        check_is_fitted(self)
+        X = self._read_features(X, reset=False)
+        unobserved = getattr(self, "unobserved", "missing")
+        labels = read_labels_like(y, self._single, self.classes_, unobserved)
+        n = _num_samples(X)
+        if labels.shape != (n, self.n_labels_):
+            raise InvalidLabelsError(
+                f"The labels have shape {labels.shape}; {n} rows of X and the {self.n_labels_} "
+                "labels of the fit were expected."
+            )
+        return self._metric()(self._score_entries(X, labels) >= self.threshold_, labels)
+
+
+def warn_of_unseen_labels(labels: ObservedLabels, stacklevel: int = 2) -> None:
+    """Warn once, in the name of the caller's caller, of labels that nothing is known about."""
+    unseen = np.flatnonzero(labels.label_counts() == 0)
+    if len(unseen):
+        first = unseen[0] if labels.label_names is None else repr(labels.label_names[unseen[0]])
+        warnings.warn(
+            f"{len(unseen)} of {labels.shape[1]} labels have no observed entry (the first: {first}); "
+            "their score is a constant at the overall rate of positives.",
+            UninformativeLabelsWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _not_finite(values: Floats) -> NDArray[np.bool_]:
+    return np.asarray(~np.isfinite(values))
+
+
+def _where_bad(X: Any, is_bad: Callable[[Floats], NDArray[np.bool_]], names: NDArray[Any] | None) -> str:
+    if sp.issparse(X):
+        stored = X.tocoo()
+        first = int(np.argmax(is_bad(stored.data)))
+        row, column, value = stored.row[first], stored.col[first], stored.data[first]
+    else:
+        row, column = np.argwhere(is_bad(X))[0]
+        value = X[row, column]
+    what = "NaN" if np.isnan(value) else "infinity"
+    name = f" ({names[column]!r})" if names is not None else ""
+    return (
+        f"Input X contains {what} at row {row}, column {column}{name}. Missing labels may be NaN, missing "
+        "features may not: impute them first (for instance with sklearn.impute.SimpleImputer), or drop the "
+        "row."
+    )

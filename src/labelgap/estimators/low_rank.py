@@ -1,0 +1,347 @@
+"""The paper's method: a certified low-rank fit and one exact threshold."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
+
+from labelgap._names import check_choice, look_up
+from labelgap.estimators.base import DecisionEstimator
+from labelgap.exceptions import (
+    ConvergenceWarning,
+    InvalidParameterError,
+    LabelgapWarning,
+    UninformativeLabelsWarning,
+)
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Loss, get_loss
+from labelgap.metrics import LinearFractional
+from labelgap.objective.features import make_features
+from labelgap.objective.kernels.entries import sampled_product
+from labelgap.objective.problem import ObservedProblem
+from labelgap.objective.protocol import Factors
+from labelgap.solvers import SOLVERS, Callback, Fit, Penalties, Progress
+from labelgap.solvers.path import (
+    Candidate,
+    SolverSettings,
+    largest_trace_penalty,
+    select_penalties,
+    trace_penalty_grid,
+)
+from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.sweep import best_threshold
+
+Floats = NDArray[Any]
+
+THRESHOLDS = ("cross-fit", "holdout", "train")
+
+# The automatic grid: λ from λ_max down by 0.6 at a time, λ₂ from none to as strong as one unit of inverse
+# regularisation per observed entry of a row of average length.
+_GRID_COUNT, _GRID_END = 10, 0.01
+_RIDGE_STRENGTHS = (0.0, 0.1, 1.0)
+# Candidates are compared on held-out entries; their fits need not be as exact as the last one.
+_SELECTION_TOL = 1e-2
+
+
+class LowRankClassifier(DecisionEstimator):
+    """Yes/no decisions for many labels from features and incomplete labels.
+
+    Fits, over the observed entries Ω,
+
+        ``min_{W,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + b_j, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F²``   (``|XW| ≤ γ`` on request)
+
+    to a proven duality gap, and decides ``x·w_j + b_j ≥ θ`` with the one θ that maximises the metric over
+    observed entries.
+
+    Parameters
+    ----------
+    metric : str or LinearFractional, default "micro-f1"
+        What the decisions are judged by; see :func:`labelgap.get_metric`.
+    loss : {"logistic", "squared", "squared_hinge", "exponential"} or Loss, default "logistic"
+    trace_penalty : float or "auto", default "auto"
+        λ. "auto" chooses it on held-out entries by the metric.
+    ridge_penalty : float or "auto", default "auto"
+        λ₂. "auto" chooses it together with λ.
+    rank : int or None, default None
+        A cap on the rank of W. None lets the certificate decide.
+    score_bound : float or None, default None
+        γ, a bound that every ``|x_i·w_j|`` of the training rows obeys.
+    unobserved : {"missing", "negative"}, default "missing"
+        What an absent entry of y means.
+    threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
+        Where θ comes from: out-of-fold scores over all of Ω, a fifth of Ω held out once, or the training
+        scores (the paper's choice, optimistic on real data). The model itself is always fitted to all of Ω.
+    solver : {"factored", "proximal"}, default "factored"
+    fit_intercept : bool, default True
+        One unpenalised intercept per label.
+    tol : float, default 1e-3
+        Relative duality gap at which the fit stops.
+    max_iter : int or None, default None
+        Iterations of the solver for one fit (500 Newton steps, or 5000 proximal ones).
+    random_state : int, RandomState or None, default None
+        Assigns entries to folds.
+    n_jobs : int or None, default None
+        Folds fitted side by side, in threads.
+    verbose : int, default 0
+        1 reports the stages, 2 each round of the solver too.
+
+    Attributes
+    ----------
+    coef_left_, coef_right_ : arrays of shape (d, k) and (L, k)
+        ``W = coef_left_ @ coef_right_.T``.
+    coef_ : array of shape (d, L)
+        W itself, made on request.
+    intercept_ : array of shape (L,)
+    threshold_ : float
+        θ, in units of the scores.
+    rank_ : int
+    singular_values_ : array of shape (k,)
+    trace_penalty_, ridge_penalty_ : float
+        The penalties used.
+    objective_ : float
+        The penalised objective reached.
+    duality_gap_ : float
+        Absolute; the objective is at most this far above its minimum over all W and b.
+    n_iter_ : int
+    history_ : tuple of Progress
+        Objective, relative gap, rank and time during the last fit.
+    candidates_ : tuple of Candidate
+        What was compared on held-out entries (empty when nothing was held out).
+    classes_, n_labels_, label_names_, n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from labelgap import LowRankClassifier
+    >>> from labelgap.data import make_low_rank_labels
+    >>> problem = make_low_rank_labels(n=300, n_labels=20, observed=0.3, random_state=0)
+    >>> clf = LowRankClassifier(metric="micro-f1", random_state=0).fit(problem.X, problem.Y_observed)
+    >>> bool(clf.score(problem.X_test, problem.Y_test) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        metric: str | LinearFractional = "micro-f1",
+        loss: str | Loss = "logistic",
+        trace_penalty: float | str = "auto",
+        ridge_penalty: float | str = "auto",
+        rank: int | None = None,
+        score_bound: float | None = None,
+        unobserved: str = "missing",
+        threshold: str = "cross-fit",
+        solver: str = "factored",
+        fit_intercept: bool = True,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.metric = metric
+        self.loss = loss
+        self.trace_penalty = trace_penalty
+        self.ridge_penalty = ridge_penalty
+        self.rank = rank
+        self.score_bound = score_bound
+        self.unobserved = unobserved
+        self.threshold = threshold
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fitting ---------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, callback: Callback | None = None) -> LowRankClassifier:
+        """Fit W, b and θ.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : label matrix of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not
+            observed; or a 1-d array with two classes
+        callback : callable, optional
+            Called with a :class:`labelgap.solvers.Progress` after each round of the last fit.
+        """
+        self._check_parameters()
+        loss, metric = get_loss(self.loss), self._metric()
+        X, targets = self._read_fit_input(X, y, self.unobserved)
+        labels = targets.labels
+        _warn_of_unseen_labels(labels)
+        # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
+        # must not depend on how many threads there are.
+        with threadpool_limits(limits=1, user_api="blas"):
+            features = make_features(X, centre=self.fit_intercept and self.score_bound is None)
+            problem = ObservedProblem(
+                features,
+                labels.shape[1],
+                loss,
+                fit_intercept=self.fit_intercept,
+                score_bound=self.score_bound,
+            )
+            fit = self._choose_and_fit(problem, labels, metric, callback)
+        self._keep(features.to_original(fit.factors), fit)
+        return self
+
+    def _choose_and_fit(
+        self, problem: ObservedProblem, labels: ObservedLabels, metric: LinearFractional, callback: Any
+    ) -> Fit:
+        settings = SolverSettings(
+            solver=look_up("solver", self.solver, SOLVERS),
+            rank=self.rank,
+            tol=self.tol,
+            max_iter=self.max_iter or {"factored": 500, "proximal": 5000}[self.solver],
+        )
+        objective = problem.objective(labels)
+        traces, ridges = self._grids(problem, labels, largest_trace_penalty(objective))
+        free = len(traces) > 1 or len(ridges) > 1
+        # Training scores say nothing about penalties, so those are compared on held-out entries regardless.
+        how = "cross-fit" if free and self.threshold == "train" else self.threshold
+        plan = hold_out_plan(labels, how, check_random_state(self.random_state))
+        self.candidates_: tuple[Candidate, ...] = ()
+        penalties, threshold = Penalties(traces[len(traces) // 2], ridges[0]), None
+        if (plan >= 0).any():
+            self._say(f"comparing up to {len(traces) * len(ridges)} penalties on held-out entries")
+            selection = select_penalties(
+                problem,
+                labels,
+                plan,
+                metric,
+                traces,
+                ridges,
+                replace(settings, tol=max(settings.tol, _SELECTION_TOL)) if free else settings,
+                n_jobs=self.n_jobs,
+            )
+            self.candidates_ = selection.candidates
+            penalties = selection.best.penalties
+            threshold = selection.best.threshold
+        elif how != "train":
+            warnings.warn(
+                f"Only {labels.n_observed} labels are observed, too few to hold any out: the threshold comes "
+                "from training scores" + (" and the penalties are a guess." if free else "."),
+                LabelgapWarning,
+                stacklevel=3,
+            )
+        self._say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
+        fit = settings.fit(problem, objective, penalties, callback=self._reporter(callback))
+        self._warn_unless_converged(fit)
+        if threshold is None or self.threshold == "train":
+            threshold = best_threshold(problem.scores(fit.factors, labels), labels, metric).threshold
+        self.threshold_ = threshold
+        self.trace_penalty_, self.ridge_penalty_ = penalties.trace, penalties.ridge
+        return fit
+
+    def _grids(
+        self, problem: ObservedProblem, labels: ObservedLabels, largest: float
+    ) -> tuple[list[float], list[float]]:
+        """The penalties to compare: one of each where they are given."""
+        if self.trace_penalty == "auto":
+            # Nothing to learn from the features at all: any positive penalty gives W = 0.
+            top = largest if largest > 0 else 1.0
+            traces = trace_penalty_grid(top, _GRID_COUNT, _GRID_END).tolist()
+        else:
+            traces = [float(self.trace_penalty)]
+        if self.ridge_penalty == "auto":
+            unit = problem.features.mean_square_length() / labels.n_observed
+            ridges = [strength * unit for strength in _RIDGE_STRENGTHS]
+        else:
+            ridges = [float(self.ridge_penalty)]
+        return traces, ridges
+
+    def _keep(self, factors: Factors, fit: Fit) -> None:
+        self.coef_left_, self.coef_right_, self.intercept_ = factors
+        self.singular_values_ = fit.singular_values
+        self.rank_ = fit.rank
+        self.objective_, self.duality_gap_ = fit.objective, fit.gap
+        self.n_iter_, self.history_ = fit.n_iter, fit.history
+
+    def _check_parameters(self) -> None:
+        check_choice("threshold", self.threshold, THRESHOLDS)
+        check_choice("solver", self.solver, SOLVERS)
+        for name in ("trace_penalty", "ridge_penalty"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                check_choice(name, value, ("auto",))
+            elif not (np.isfinite(value) and value >= 0):
+                raise InvalidParameterError(
+                    f"{name} must be 'auto' or a finite number, 0 or more; got {value!r}."
+                )
+        if self.score_bound is not None and not self.score_bound > 0:
+            raise InvalidParameterError(
+                f"score_bound (γ) must be positive, or None for no bound; got {self.score_bound!r}."
+            )
+        if self.rank is not None and not (isinstance(self.rank, (int, np.integer)) and self.rank >= 1):
+            raise InvalidParameterError(
+                f"rank must be a whole number, 1 or more, or None; got {self.rank!r}."
+            )
+        if not 0 < self.tol < 1:
+            raise InvalidParameterError(f"tol must lie between 0 and 1; got {self.tol!r}.")
+        if self.max_iter is not None and self.max_iter < 1:
+            raise InvalidParameterError(f"max_iter must be 1 or more, or None; got {self.max_iter!r}.")
+
+    def _warn_unless_converged(self, fit: Fit) -> None:
+        if not fit.converged:
+            warnings.warn(
+                f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "
+                f"{fit.relative_gap:.1e} (asked for: {self.tol:.1e}). Raise max_iter or tol, or scale the "
+                "features to similar lengths.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _say(self, message: str) -> None:
+        if self.verbose:
+            print(f"[LowRankClassifier] {message}", flush=True)
+
+    def _reporter(self, callback: Callback | None) -> Callback | None:
+        if self.verbose < 2:
+            return callback
+
+        def report(progress: Progress) -> None:
+            self._say(
+                f"step {progress.iteration}: objective {progress.objective:.6g}, "
+                f"gap {progress.gap:.1e}, rank {progress.rank}, {progress.seconds:.1f} s"
+            )
+            if callback is not None:
+                callback(progress)
+
+        return report
+
+    # -- scoring ---------------------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> Floats:
+        """W (d x L), multiplied out."""
+        return self.coef_left_ @ self.coef_right_.T
+
+    def _score_rows(self, X: Any) -> Floats:
+        return np.asarray(X @ self.coef_left_) @ self.coef_right_.T + self.intercept_
+
+    def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
+        P = np.ascontiguousarray(X @ self.coef_left_)
+        low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
+        return low_rank + self.intercept_[labels.indices]
+
+    def _probabilities(self, scores: Floats) -> Floats:
+        return np.asarray(get_loss(self.loss).inverse_link(scores))
+
+
+def _warn_of_unseen_labels(labels: ObservedLabels) -> None:
+    unseen = np.flatnonzero(labels.label_counts() == 0)
+    if len(unseen):
+        first = unseen[0] if labels.label_names is None else repr(labels.label_names[unseen[0]])
+        warnings.warn(
+            f"{len(unseen)} of {labels.shape[1]} labels have no observed entry (the first: {first}); "
+            "their score is a constant at the overall rate of positives.",
+            UninformativeLabelsWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,334 @@
+"""One exact threshold for anybody's scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, validate_data
+
+from labelgap._names import check_choice
+from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
+from labelgap.estimators.score_models import (
+    DirectModel,
+    GivenScores,
+    LabelModels,
+    RowModel,
+    ScoreModel,
+    check_takes_weights,
+    clone_with_seed,
+    draw_seeds,
+    fit_and_choose,
+    fit_label_models,
+    fit_row_model,
+    takes_label_matrix,
+    warn_of_training_scores,
+)
+from labelgap.exceptions import InvalidFeaturesError, InvalidParameterError, InvalidScoresError
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, hold_out_plan
+from labelgap.thresholds.sweep import best_threshold
+
+Floats = NDArray[Any]
+
+
+def _has_probabilities(self: MetricThreshold) -> bool:
+    return self.estimator is not None and hasattr(self.estimator, "predict_proba")
+
+
+class MetricThreshold(DecisionEstimator):
+    """The threshold that maximises a metric, for any classifier or any matrix of scores.
+
+    From scores ``z_ij`` at the observed entries Ω it takes
+
+        ``θ = argmax_θ Ψ([z ≥ θ])``   and decides   ``ŷ_ij = [z_ij ≥ θ]``
+
+    with one θ for all labels. The maximiser is exact: every cut between two scores is compared, not
+    those of a grid.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier, labelgap estimator or None, default None
+        Where the scores come from: ``predict_proba`` where there is one, else ``decision_function``.
+
+        - None: X itself is the matrix of scores, n x L, or 1-d for a single label.
+        - A classifier that takes a 2-d label matrix (forests, neighbours, ``MultiOutputClassifier``, ...) is
+          fitted to whole rows if the labels are complete and have no weights.
+        - Otherwise any classifier is cloned for every label and fitted to that label's observed entries, as
+          in :class:`~labelgap.estimators.plug_in.PlugInClassifier`. Without ``predict_proba`` the scores of
+          different labels are each on their own scale, and one θ is compared with all of them.
+        - An estimator of labelgap, or a pipeline that ends in one, is given the incomplete labels as they
+          are; its ``decision_function`` gives the scores.
+
+        Random states that it leaves open are set from ``random_state``.
+    metric : str or LinearFractional, default "micro-f1"
+        What the decisions are judged by; see :func:`labelgap.get_metric`.
+    threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
+        Which scores choose θ: out-of-fold scores (five folds), those of a fifth held out once, or training
+        scores (optimistic). Folds are made of entries of Ω, or of rows where the classifier is fitted to
+        whole rows. The estimator is always fitted to everything in the end. Not used with a matrix of scores.
+    unobserved : {"missing", "negative"}, default "missing"
+        What an absent entry of y means.
+    random_state : int, RandomState or None, default None
+        Assigns entries or rows to folds and seeds the estimator.
+    n_jobs : int or None, default None
+        Labels fitted side by side by joblib, or folds in threads where one estimator serves all labels.
+
+    Attributes
+    ----------
+    threshold_ : float
+        θ, in units of the scores; ±inf if the metric is best with no decision, or every one, a yes.
+    best_score_ : float
+        The metric at θ on the scores that chose it.
+    estimator_ : fitted estimator or None
+        Where one serves all labels, or there is one label. One fitted to rows is given only the labels of
+        which both classes are observed.
+    estimators_ : list of length L or None
+        Where there is one per label: the fitted classifiers, None for a label with one class or nothing
+        observed. Its score is the constant of ``PlugInClassifier``, or that constant's log-odds if the other
+        scores come from ``decision_function``.
+    classes_ : array of length 2
+        ``[0, 1]``, or for a 1-d y its two values.
+    n_labels_ : int
+    label_names_ : array or None
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    ``decision_function`` returns the scores that are compared with ``threshold_``. X goes to the estimator as
+    it came, so frames, text and NaN are fine where the estimator takes them.
+
+    Examples
+    --------
+    A matrix of scores:
+
+    >>> import numpy as np
+    >>> from labelgap.estimators.metric_threshold import MetricThreshold
+    >>> scores = np.array([[0.9, 0.6], [0.4, 0.1]])
+    >>> cut = MetricThreshold(metric="micro-f1").fit(scores, np.array([[1.0, 1.0], [0.0, np.nan]]))
+    >>> cut.threshold_, cut.best_score_
+    (0.5, 1.0)
+    >>> cut.predict([[0.2, 0.7]])
+    array([[0, 1]], dtype=int8)
+
+    Any classifier:
+
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = make_classification(weights=[0.9], random_state=0)
+    >>> cut = MetricThreshold(GaussianNB(), metric="micro-f1", random_state=0).fit(X, y)
+    >>> cut.predict(X).shape
+    (100,)
+    """
+
+    _model: ScoreModel
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        metric: str | LinearFractional = "micro-f1",
+        threshold: str = "cross-fit",
+        unobserved: str = "missing",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.metric = metric
+        self.threshold = threshold
+        self.unobserved = unobserved
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.estimator is None:
+            tags.input_tags.sparse, tags.input_tags.one_d_array = False, True
+        else:
+            tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    # -- fitting ---------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> MetricThreshold:
+        """Fit the estimator, if there is one, and θ.
+
+        Parameters
+        ----------
+        X : whatever the estimator takes; without one, scores of shape (n, L), or (n,) for a single label
+        y : label matrix of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not
+            observed; or a 1-d array with two classes
+        """
+        check_choice("threshold", self.threshold, THRESHOLDS)
+        metric = self._metric()
+        if self.estimator is not None:
+            _check_scores(self.estimator)
+        X, targets = self._read_fit_input(X, y, self.unobserved)
+        labels = targets.labels
+        if self.estimator is None:
+            _check_width(X, labels)
+            self._model = GivenScores()
+            chosen = best_threshold(self._model.score_entries(X, labels), labels, metric)
+        else:
+            warn_of_unseen_labels(labels)
+            self._model, chosen = self._fit_estimator(X, labels, metric)
+        self.threshold_, self.best_score_ = chosen.threshold, chosen.value
+        self._keep()
+        return self
+
+    def _fit_estimator(
+        self, X: Any, labels: ObservedLabels, metric: LinearFractional
+    ) -> tuple[ScoreModel, Any]:
+        estimator, rng = self.estimator, check_random_state(self.random_state)
+        direct = isinstance(_last_step(estimator), DecisionEstimator)
+        by_rows = not direct and _fits_rows(estimator, labels)
+        method = "predict_proba" if hasattr(estimator, "predict_proba") else "decision_function"
+        if not (direct or by_rows):
+            _check_fits_one_label(estimator)
+            check_takes_weights(estimator, labels)
+        plan = (
+            _row_plan(labels, self.threshold, rng) if by_rows else hold_out_plan(labels, self.threshold, rng)
+        )
+        if direct and min(np.bincount(labels.values, minlength=2)) < 2:
+            # Without its only yes (or no) the rest of Ω cannot be fitted at all.
+            plan = np.full(labels.n_observed, NEVER)
+        if self.threshold != "train" and not (plan >= 0).any():
+            warn_of_training_scores(labels, stacklevel=3)
+        seeds = draw_seeds(rng, labels.shape[1])
+
+        def fit_part(part: ObservedLabels) -> ScoreModel:
+            if direct:
+                return DirectModel(clone_with_seed(estimator, int(seeds[0])).fit(X, part))
+            model = fit_row_model(estimator, X, part, seeds, method) if by_rows else None
+            if model is not None:
+                return model
+            return fit_label_models(estimator, X, part, seeds, method, 1 if by_rows else self.n_jobs)
+
+        return fit_and_choose(
+            fit_part, X, labels, metric, plan, fold_jobs=self.n_jobs if direct or by_rows else 1
+        )
+
+    def _keep(self) -> None:
+        model = self._model
+        self.estimator_ = model.estimator if isinstance(model, RowModel | DirectModel) else None
+        self.estimators_ = model.estimators if isinstance(model, LabelModels) else None
+        if self.estimators_ is not None and len(self.estimators_) == 1:
+            self.estimator_ = self.estimators_[0]
+
+    def _read_features(self, X: Any, *, reset: bool) -> Any:
+        if self.estimator is not None:
+            if not reset and hasattr(self, "n_features_in_") and not sp.issparse(X) and np.ndim(X) == 1:
+                raise InvalidFeaturesError(
+                    f"X is 1-d; rows of {self.n_features_in_} features were expected. Reshape your data: "
+                    "X.reshape(1, -1) for a single row."
+                )
+            # What X may be is the estimator's business; only its width and its names are held against fit's.
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if _num_samples(X) == 0:
+                raise InvalidFeaturesError(
+                    "X has 0 sample(s) while a minimum of 1 is required; pass some rows."
+                )
+            return X.tocsr() if sp.issparse(X) else X
+        scores = np.asarray(X).reshape(-1, 1) if not sp.issparse(X) and np.ndim(X) == 1 else X
+        return validate_data(
+            self, scores, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+
+    # -- scoring ---------------------------------------------------------------------------------------
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator, unused-ignore]
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of yes for every label (n x L, dense), where the estimator has ``predict_proba``.
+
+        For an estimator fitted to a 1-d y: one column per class, as scikit-learn does.
+        """
+        return super().predict_proba(X)
+
+    def _blocks(self, X: Any) -> Iterator[tuple[int, Floats]]:
+        for start, block in super()._blocks(X):
+            missing = np.isnan(block)
+            if missing.any():
+                row, label = np.argwhere(missing)[0]
+                raise _score_is_nan(int(row) + start, int(label))
+            yield start, block
+
+    def _score_rows(self, X: Any) -> Floats:
+        return self._model.score_rows(X)
+
+    def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
+        scores = self._model.score_entries(X, labels)
+        missing = np.isnan(scores)
+        if missing.any():
+            first = int(np.argmax(missing))
+            raise _score_is_nan(int(labels.rows[first]), int(labels.indices[first]))
+        return scores
+
+    def _probabilities(self, scores: Floats) -> Floats:
+        last = _last_step(self.estimator_)
+        return last._probabilities(scores) if isinstance(last, DecisionEstimator) else scores
+
+
+def _last_step(estimator: Any) -> Any:
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def _fits_rows(estimator: Any, labels: ObservedLabels) -> bool:
+    """Whether one classifier can be fitted to whole rows of these labels."""
+    several = labels.shape[1] > 1 and labels.is_complete and labels.weights is None
+    return several and takes_label_matrix(estimator)
+
+
+def _row_plan(labels: ObservedLabels, how: str, rng: np.random.RandomState) -> NDArray[np.int64]:
+    """As ``hold_out_plan``, with all entries of a row held out together."""
+    n = labels.shape[0]
+    n_folds = min(N_FOLDS, n // 2)
+    if how == "train" or n_folds < 2:
+        return np.full(labels.n_observed, NEVER, dtype=np.int64)
+    folds = rng.permutation(n) % n_folds
+    plan = folds if how == "cross-fit" else np.where(folds == 0, 0, NEVER)
+    return np.asarray(plan[labels.rows], dtype=np.int64)
+
+
+def _check_width(scores: Floats, labels: ObservedLabels) -> None:
+    if scores.shape[1] == labels.shape[1]:
+        return
+    hint = "Pass an estimator if X holds features."
+    if labels.shape[1] == 1 and scores.shape[1] == 2:
+        hint += " Of a predict_proba with two columns pass the second, [:, 1]."
+    raise InvalidScoresError(
+        f"Without an estimator X is the matrix of scores, one column per label; it has {scores.shape[1]} "
+        f"columns for {labels.shape[1]} labels. {hint}"
+    )
+
+
+def _check_scores(estimator: Any) -> None:
+    if not (hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")):
+        raise InvalidParameterError(
+            f"{type(estimator).__name__} has neither predict_proba nor decision_function, so there are no "
+            "scores to compare with a threshold. Choose a classifier that has one of them, or leave the "
+            "estimator out and pass a matrix of scores as X."
+        )
+
+
+def _check_fits_one_label(estimator: Any) -> None:
+    if not get_tags(estimator).target_tags.single_output:
+        raise InvalidParameterError(
+            f"{type(estimator).__name__} is fitted to whole rows of several labels, which must be "
+            "complete and without weights. Pass the classifier inside it instead: it is then fitted to each "
+            "label's observed entries."
+        )
+
+
+def _score_is_nan(row: int, label: int) -> InvalidScoresError:
+    return InvalidScoresError(
+        f"The score at row {row}, label {label} is NaN, which is on neither side of the threshold. "
+        "Give a number for every entry that is to be decided."
+    )

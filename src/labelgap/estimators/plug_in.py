@@ -1,0 +1,192 @@
+"""The plug-in method of Koyejo et al.: one probabilistic classifier per label and one shared threshold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state, get_tags
+
+from labelgap._names import check_choice
+from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
+from labelgap.estimators.score_models import (
+    LabelModels,
+    draw_seeds,
+    fit_and_choose,
+    fit_label_models,
+    warn_of_training_scores,
+)
+from labelgap.exceptions import InvalidParameterError
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+from labelgap.thresholds.cross_fit import hold_out_plan
+
+Floats = NDArray[Any]
+
+
+class PlugInClassifier(DecisionEstimator):
+    """One probabilistic classifier per label, and the one threshold that maximises the metric.
+
+    For each label j a classifier estimates ``η_j(x) = P(y_j = 1 | x)`` from the entries of Ω in column j, and
+
+        ``ŷ_j(x) = [η_j(x) ≥ θ]``,   ``θ = argmax_θ Ψ([η ≥ θ])`` over observed entries,
+
+    with one θ for all labels, found exactly. A label with one class observed has the constant probability
+    ``(positives + ½) / (observed + 1)``, a label without any observation the same taken over all labels.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier with ``predict_proba``, default None
+        Cloned for every label. None stands for ``LogisticRegression(C=1.0, max_iter=1000)``, that is an ℓ2
+        penalty of ½‖w‖² beside the sum of the losses, an unpenalised intercept, and the lbfgs solver. Random
+        states that it leaves open are set from ``random_state``.
+    metric : str or LinearFractional, default "micro-f1"
+        What the decisions are judged by; see :func:`labelgap.get_metric`.
+    unobserved : {"missing", "negative"}, default "missing"
+        What an absent entry of y means.
+    threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
+        Where θ comes from: out-of-fold probabilities over all of Ω (five folds over entries), a fifth of Ω
+        held out once, or the training entries (as Koyejo et al. do; optimistic). The classifiers are always
+        fitted to all of Ω in the end.
+    random_state : int, RandomState or None, default None
+        Assigns entries to folds and seeds the classifiers.
+    n_jobs : int or None, default None
+        Labels fitted side by side, by joblib. Each is fitted with one BLAS thread, so the answer does not
+        depend on the number of jobs.
+    verbose : int, default 0
+        1 reports the stages.
+
+    Attributes
+    ----------
+    estimators_ : list of length L
+        The fitted classifiers; None for a label with a constant probability.
+    threshold_ : float
+        θ, a probability; ±inf if the metric is best with no decision, or every one, a yes.
+    classes_ : array of length 2
+        ``[0, 1]``, or for a 1-d y its two values.
+    n_labels_ : int
+    label_names_ : array or None
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    ``decision_function`` returns probabilities, so that ``threshold_`` is one; it equals ``predict_proba``
+    except for a 1-d y, where the latter has a column per class. Weights of the labels are given to the
+    classifiers as ``sample_weight``. Features are read as numbers; put what makes numbers of them
+    before it in a :class:`~sklearn.pipeline.Pipeline`. NaN among them is refused unless ``estimator`` takes
+    it.
+
+    References
+    ----------
+    Koyejo, Natarajan, Ravikumar, Dhillon: Consistent Multilabel Classification. NIPS 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelgap.estimators.plug_in import PlugInClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> Y = (X @ rng.standard_normal((3, 4)) > 0.5).astype(float)
+    >>> Y[rng.uniform(size=Y.shape) < 0.7] = np.nan
+    >>> clf = PlugInClassifier(metric="micro-f1", random_state=0).fit(X, Y)
+    >>> clf.predict(X).shape, bool(clf.score(X, Y) > 0.9)
+    ((200, 4), True)
+    """
+
+    _model: LabelModels
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        metric: str | LinearFractional = "micro-f1",
+        unobserved: str = "missing",
+        threshold: str = "cross-fit",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.metric = metric
+        self.unobserved = unobserved
+        self.threshold = threshold
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._inner())
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags
+
+    # -- fitting ---------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> PlugInClassifier:
+        """Fit a classifier per label, and θ.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : label matrix of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not
+            observed; or a 1-d array with two classes
+        """
+        check_choice("threshold", self.threshold, THRESHOLDS)
+        metric, estimator = self._metric(), self._inner()
+        _check_probabilistic(estimator)
+        X, targets = self._read_fit_input(X, y, self.unobserved)
+        labels = targets.labels
+        warn_of_unseen_labels(labels)
+        rng = check_random_state(self.random_state)
+        plan = hold_out_plan(labels, self.threshold, rng)
+        if self.threshold != "train" and not (plan >= 0).any():
+            warn_of_training_scores(labels, stacklevel=2)
+        seeds = draw_seeds(rng, labels.shape[1])
+
+        def fit_part(part: ObservedLabels) -> LabelModels:
+            self._say(f"fitting {part.shape[1]} labels to {part.n_observed} observed entries")
+            return fit_label_models(estimator, X, part, seeds, "predict_proba", self.n_jobs)
+
+        self._model, chosen = fit_and_choose(fit_part, X, labels, metric, plan)
+        self.estimators_ = self._model.estimators
+        self.threshold_ = chosen.threshold
+        self._say(f"threshold {chosen.threshold:.4g}, where the metric is {chosen.value:.4f}")
+        return self
+
+    def _inner(self) -> Any:
+        return LogisticRegression(max_iter=1000) if self.estimator is None else self.estimator
+
+    def _nan_allowed(self) -> bool:
+        return bool(get_tags(self._inner()).input_tags.allow_nan)
+
+    def _say(self, message: str) -> None:
+        if self.verbose:
+            print(f"[PlugInClassifier] {message}", flush=True)
+
+    # -- scoring ---------------------------------------------------------------------------------------
+
+    def _score_rows(self, X: Any) -> Floats:
+        return self._model.score_rows(X)
+
+    def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
+        return self._model.score_entries(X, labels)
+
+    def _probabilities(self, scores: Floats) -> Floats:
+        return scores
+
+
+def _check_probabilistic(estimator: Any) -> None:
+    if hasattr(estimator, "predict_proba"):
+        return
+    name = type(estimator).__name__
+    if hasattr(estimator, "decision_function"):
+        raise InvalidParameterError(
+            f"{name} has a decision_function but no predict_proba: its scores for different labels are on "
+            "different scales, and one threshold for all labels needs probabilities. Wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV, or use MetricThreshold, which takes such scores."
+        )
+    raise InvalidParameterError(
+        f"{name} has neither predict_proba nor decision_function; PlugInClassifier needs a scikit-learn "
+        "classifier with predict_proba, such as LogisticRegression()."
+    )

@@ -1,0 +1,300 @@
+"""Scores for every label from scikit-learn classifiers, and the threshold from scores of entries not seen.
+
+A score model is fitted to observed labels and scores whole rows or single entries. Four kinds: one classifier
+per label on that label's observed entries, one classifier on rows of complete labels, one of labelgap's own
+estimators, which read observed labels themselves, and scores that are given.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing as take_rows
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import threadpool_limits
+
+from labelgap.exceptions import InvalidParameterError, LabelgapWarning
+from labelgap.label_rates import smoothed_rates
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+from labelgap.thresholds.cross_fit import gather, map_folds
+from labelgap.thresholds.sweep import ThresholdResult, best_threshold
+
+Floats = NDArray[Any]
+
+# Scores held at one time when rows are scored for the sake of some entries.
+_BLOCK_SCORES = 1 << 22
+
+
+class ScoreModel(Protocol):
+    """Something fitted that scores rows and entries."""
+
+    def score_rows(self, X: Any) -> Floats:
+        """Scores of all labels (n x L)."""
+        ...
+
+    def score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
+        """Scores at the entries of ``labels``, whose rows are those of X."""
+        ...
+
+
+AnyModel = TypeVar("AnyModel", bound=ScoreModel)
+
+
+@dataclass(frozen=True)
+class LabelModels:
+    """One classifier per label; a label without two observed classes has a constant score."""
+
+    estimators: list[Any]
+    """None for a label with a constant score."""
+    constants: Floats
+    """The constant score of each label, read only where there is no estimator."""
+    method: str
+    """"predict_proba" or "decision_function"."""
+
+    def score_rows(self, X: Any) -> Floats:
+        scores = np.empty((_n_rows(X), len(self.estimators)))
+        scores[:] = self.constants
+        for label, estimator in enumerate(self.estimators):
+            if estimator is not None:
+                scores[:, label] = yes_scores(estimator, X, self.method)
+        return scores
+
+    def score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
+        scores: Floats = self.constants[labels.indices]
+        for label, entries in entries_by_label(labels):
+            estimator = self.estimators[label]
+            if len(entries) and estimator is not None:
+                scores[entries] = yes_scores(estimator, _rows_of(X, labels.rows[entries]), self.method)
+        return scores
+
+
+@dataclass(frozen=True)
+class RowModel:
+    """One classifier that takes a matrix of complete labels; labels with one class have a constant score."""
+
+    estimator: Any
+    columns: NDArray[np.int64]
+    """The labels that the classifier was given, in order."""
+    constants: Floats
+    method: str
+
+    def score_rows(self, X: Any) -> Floats:
+        given = getattr(self.estimator, self.method)(X)
+        if isinstance(given, list):
+            given = np.column_stack([np.asarray(part)[:, 1] for part in given])
+        scores = np.empty((len(given), len(self.constants)))
+        scores[:] = self.constants
+        scores[:, self.columns] = given
+        return scores
+
+    def score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
+        return entries_from_rows(self.score_rows, X, labels)
+
+
+@dataclass(frozen=True)
+class DirectModel:
+    """An estimator that reads observed labels itself and scores by ``decision_function``."""
+
+    estimator: Any
+
+    def score_rows(self, X: Any) -> Floats:
+        return np.asarray(self.estimator.decision_function(X))
+
+    def score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
+        return entries_from_rows(self.score_rows, X, labels)
+
+
+@dataclass(frozen=True)
+class GivenScores:
+    """X itself is the matrix of scores."""
+
+    def score_rows(self, X: Any) -> Floats:
+        return np.asarray(X)
+
+    def score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
+        return labels.align(X)
+
+
+# -- fitting -------------------------------------------------------------------------------------------
+
+
+def fit_label_models(
+    estimator: Any, X: Any, labels: ObservedLabels, seeds: NDArray[Any], method: str, n_jobs: int | None
+) -> LabelModels:
+    """A clone of ``estimator`` per label, fitted to that label's observed entries.
+
+    ``seeds`` has one number per label, for the random states that the estimator leaves open.
+    """
+    check_takes_weights(estimator, labels)
+    rates, both_classes = smoothed_rates(labels)
+
+    def task(label: int, entries: NDArray[np.int64]) -> Any:
+        weights = None if labels.weights is None else labels.weights[entries]
+        values = labels.values[entries].astype(np.int64)
+        return delayed(_fit_one)(
+            estimator, X, labels.rows[entries], values, weights, int(seeds[label]), both_classes[label]
+        )
+
+    # One BLAS thread, here as in joblib's workers, so that sums do not depend on the number of jobs.
+    with threadpool_limits(limits=1, user_api="blas"):
+        fitted = Parallel(n_jobs=n_jobs)(task(label, entries) for label, entries in entries_by_label(labels))
+    return LabelModels(list(fitted), _constants(rates, method), method)
+
+
+def _fit_one(
+    estimator: Any,
+    X: Any,
+    rows: NDArray[np.int64],
+    values: NDArray[np.int64],
+    weights: Floats | None,
+    seed: int,
+    both_classes: bool,
+) -> Any:
+    if not both_classes:
+        return None
+    settings = {} if weights is None else {"sample_weight": weights}
+    return clone_with_seed(estimator, seed).fit(_rows_of(X, rows), values, **settings)
+
+
+def fit_row_model(
+    estimator: Any, X: Any, labels: ObservedLabels, seeds: NDArray[Any], method: str
+) -> RowModel | None:
+    """``estimator`` on the rows that are observed, each wholly; None if fewer than two labels vary there."""
+    rates, both_classes = smoothed_rates(labels)
+    columns = np.flatnonzero(both_classes)
+    if len(columns) < 2:
+        return None
+    rows = np.flatnonzero(labels.row_counts())
+    # scikit-learn's multi-label classifiers each have their own idea of a column with one class (an error, a
+    # warning, a probability array of another shape), so they never see one.
+    values = labels.values.reshape(len(rows), labels.shape[1])[:, columns].astype(np.int64)
+    fitted = clone_with_seed(estimator, int(seeds[0])).fit(_rows_of(X, rows), values)
+    return RowModel(fitted, columns, _constants(rates, method), method)
+
+
+def takes_label_matrix(estimator: Any) -> bool:
+    """Whether a scikit-learn classifier can be fitted to a 2-d indicator matrix."""
+    tags = get_tags(estimator)
+    multi_label = tags.classifier_tags is not None and tags.classifier_tags.multi_label
+    return bool(multi_label or tags.target_tags.multi_output)
+
+
+def check_takes_weights(estimator: Any, labels: ObservedLabels) -> None:
+    """Raise if the labels have weights that the estimator could not use."""
+    if labels.weights is not None and not has_fit_parameter(estimator, "sample_weight"):
+        raise InvalidParameterError(
+            f"The labels have weights, but {type(estimator).__name__}.fit takes no sample_weight. Choose an "
+            "estimator that does (in place of a pipeline, its last step with transformed features), or drop "
+            "the weights with labels.with_weights(None)."
+        )
+
+
+def clone_with_seed(estimator: Any, seed: int) -> Any:
+    """A clone whose open random states (those that are None) are set from ``seed``."""
+    copy = clone(estimator)
+    random_states = {
+        name: seed
+        for name, value in copy.get_params(deep=True).items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    }
+    return copy.set_params(**random_states) if random_states else copy
+
+
+def draw_seeds(rng: np.random.RandomState, count: int) -> NDArray[Any]:
+    """One seed per label, drawn before any work is shared out so that ``n_jobs`` changes nothing."""
+    return rng.randint(np.iinfo(np.int32).max, size=max(count, 1))
+
+
+def _constants(rates: Floats, method: str) -> Floats:
+    # A decision function has its boundary at 0, where the odds are even.
+    return rates if method == "predict_proba" else np.log(rates) - np.log1p(-rates)
+
+
+# -- scoring -------------------------------------------------------------------------------------------
+
+
+def yes_scores(estimator: Any, X: Any, method: str) -> Floats:
+    """One score per row from a fitted binary classifier."""
+    scores = np.asarray(getattr(estimator, method)(X))
+    return scores[:, 1] if method == "predict_proba" else scores.reshape(-1)
+
+
+def entries_from_rows(
+    score_rows: Callable[[Any], Floats], X: Any, labels: ObservedLabels
+) -> NDArray[np.float64]:
+    """Scores at the entries, from whole rows in blocks, so that no n x L matrix is made."""
+    scores = np.empty(labels.n_observed)
+    rows = np.flatnonzero(labels.row_counts())
+    step = max(1, _BLOCK_SCORES // max(labels.shape[1], 1))
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step]
+        first, last = labels.indptr[block[0]], labels.indptr[block[-1] + 1]
+        # Position within the block: rows without entries are not scored.
+        places = np.repeat(np.arange(len(block)), np.diff(labels.indptr)[block])
+        scores[first:last] = score_rows(_rows_of(X, block))[places, labels.indices[first:last]]
+    return scores
+
+
+def entries_by_label(labels: ObservedLabels) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """For each label the numbers of its entries, rows ascending."""
+    order = np.argsort(labels.indices, kind="stable")
+    ends = np.cumsum(labels.label_counts())
+    for label, end in enumerate(ends.tolist()):
+        yield label, order[(ends[label - 1] if label else 0) : end]
+
+
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _rows_of(X: Any, rows: NDArray[np.int64]) -> Any:
+    """Some rows of X (array, sparse matrix, frame or list); X itself, not a copy, when they are all."""
+    return X if len(rows) == _n_rows(X) else take_rows(X, rows)
+
+
+# -- choosing ------------------------------------------------------------------------------------------
+
+
+def fit_and_choose(
+    fit: Callable[[ObservedLabels], AnyModel],
+    X: Any,
+    labels: ObservedLabels,
+    metric: LinearFractional,
+    plan: NDArray[np.int64],
+    fold_jobs: int | None = 1,
+) -> tuple[AnyModel, ThresholdResult]:
+    """The model fitted to all labels, and θ from scores of held-out entries (training scores if none are).
+
+    ``plan`` gives the fold in which each entry is held out, as ``hold_out_plan`` makes it. ``fold_jobs``
+    folds run side by side in threads; leave it at 1 where ``fit`` itself runs in parallel.
+    """
+
+    def score_held_out(_: int, train: ObservedLabels, held_out: ObservedLabels) -> Floats:
+        return fit(train).score_entries(X, held_out)
+
+    held, scores = gather(plan, map_folds(labels, plan, score_held_out, n_jobs=fold_jobs))
+    model = fit(labels)
+    if held.any():
+        return model, best_threshold(scores, labels.select(held), metric)
+    return model, best_threshold(model.score_entries(X, labels), labels, metric)
+
+
+def warn_of_training_scores(labels: ObservedLabels, stacklevel: int) -> None:
+    """Say that the threshold is taken from training scores although held-out ones were asked for."""
+    positives = int(np.count_nonzero(labels.values))
+    warnings.warn(
+        f"Only {labels.n_observed} labels are observed ({positives} positive), too few to hold any out: the "
+        "threshold comes from training scores, which are optimistic. Observe more labels, or pass "
+        "threshold='train' to say that this is meant.",
+        LabelgapWarning,
+        stacklevel=stacklevel + 1,
+    )
