@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,8 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Callback, Fit, Penalties, Progress
 from labelgap.solvers.path import (
     Candidate,
+    HeldOutJudge,
+    PenaltyGrid,
     SolverSettings,
     largest_trace_penalty,
     select_penalties,
@@ -41,10 +44,13 @@ Floats = NDArray[Any]
 
 THRESHOLDS = ("cross-fit", "holdout", "train")
 
-# The automatic grid: λ from λ_max down by 0.6 at a time, λ₂ from none to as strong as one unit of inverse
-# regularisation per observed entry of a row of average length.
-_GRID_COUNT, _GRID_END = 10, 0.01
-_RIDGE_STRENGTHS = (0.0, 0.1, 1.0)
+# The automatic grid. λ falls from λ_max, where W = 0, halving as long as that helps.
+_TRACE_COUNT, _TRACE_END = 14, 2.0**-13
+# λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
+_RIDGE_STRENGTHS = (0.0, 0.003, 0.03, 0.3, 3.0)
+_FIRST_RIDGE = 2
+# κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
+_INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
 # Candidates are compared on held-out entries; their fits need not be as exact as the last one.
 _SELECTION_TOL = 1e-2
 
@@ -68,6 +74,9 @@ class LowRankClassifier(DecisionEstimator):
         λ. "auto" chooses it on held-out entries by the metric.
     ridge_penalty : float or "auto", default "auto"
         λ₂. "auto" chooses it together with λ.
+    intercept_penalty : float or "auto", default "auto"
+        κ, a pull ``κ/2 Σ_j (b_j − c)²`` of the intercepts towards the score c of the overall rate of positives;
+        0 leaves them free. "auto" chooses it together with λ and λ₂.
     rank : int or None, default None
         A cap on the rank of W. None lets the certificate decide.
     score_bound : float or None, default None
@@ -79,7 +88,7 @@ class LowRankClassifier(DecisionEstimator):
         scores (the paper's choice, optimistic on real data). The model itself is always fitted to all of Ω.
     solver : {"factored", "proximal"}, default "factored"
     fit_intercept : bool, default True
-        One unpenalised intercept per label.
+        One intercept per label.
     tol : float, default 1e-3
         Relative duality gap at which the fit stops.
     max_iter : int or None, default None
@@ -102,7 +111,7 @@ class LowRankClassifier(DecisionEstimator):
         θ, in units of the scores.
     rank_ : int
     singular_values_ : array of shape (k,)
-    trace_penalty_, ridge_penalty_ : float
+    trace_penalty_, ridge_penalty_, intercept_penalty_ : float
         The penalties used.
     objective_ : float
         The penalised objective reached.
@@ -131,6 +140,7 @@ class LowRankClassifier(DecisionEstimator):
         loss: str | Loss = "logistic",
         trace_penalty: float | str = "auto",
         ridge_penalty: float | str = "auto",
+        intercept_penalty: float | str = "auto",
         rank: int | None = None,
         score_bound: float | None = None,
         unobserved: str = "missing",
@@ -147,6 +157,7 @@ class LowRankClassifier(DecisionEstimator):
         self.loss = loss
         self.trace_penalty = trace_penalty
         self.ridge_penalty = ridge_penalty
+        self.intercept_penalty = intercept_penalty
         self.rank = rank
         self.score_bound = score_bound
         self.unobserved = unobserved
@@ -201,61 +212,79 @@ class LowRankClassifier(DecisionEstimator):
             tol=self.tol,
             max_iter=self.max_iter or {"factored": 500, "proximal": 5000}[self.solver],
         )
-        objective = problem.objective(labels)
-        traces, ridges = self._grids(problem, labels, largest_trace_penalty(objective))
-        free = len(traces) > 1 or len(ridges) > 1
+        grid = self._grid(problem, labels)
         # Training scores say nothing about penalties, so those are compared on held-out entries regardless.
-        how = "cross-fit" if free and self.threshold == "train" else self.threshold
+        how = self.threshold if grid.is_single or self.threshold != "train" else "cross-fit"
         plan = hold_out_plan(labels, how, check_random_state(self.random_state))
         self.candidates_: tuple[Candidate, ...] = ()
-        penalties, threshold = Penalties(traces[len(traces) // 2], ridges[0]), None
+        penalties, threshold = grid.at((len(grid.traces) // 3, 0, 0)), None
         if (plan >= 0).any():
-            self._say(f"comparing up to {len(traces) * len(ridges)} penalties on held-out entries")
-            selection = select_penalties(
-                problem,
-                labels,
-                plan,
-                metric,
-                traces,
-                ridges,
-                replace(settings, tol=max(settings.tol, _SELECTION_TOL)) if free else settings,
-                n_jobs=self.n_jobs,
-            )
+            tol = settings.tol if grid.is_single else max(settings.tol, _SELECTION_TOL)
+            judge = HeldOutJudge(problem, labels, plan, metric, replace(settings, tol=tol), self.n_jobs)
+            selection = select_penalties(self._told(judge), grid)
             self.candidates_ = selection.candidates
-            penalties = selection.best.penalties
-            threshold = selection.best.threshold
+            penalties, threshold = selection.best.penalties, selection.best.threshold
         elif how != "train":
             warnings.warn(
                 f"Only {labels.n_observed} labels are observed, too few to hold any out: the threshold comes "
-                "from training scores" + (" and the penalties are a guess." if free else "."),
+                "from training scores" + ("." if grid.is_single else " and the penalties are a guess."),
                 LabelgapWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         self._say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
+        objective = problem.objective(labels, free_intercept=penalties.intercept == 0)
         fit = settings.fit(problem, objective, penalties, callback=self._reporter(callback))
         self._warn_unless_converged(fit)
         if threshold is None or self.threshold == "train":
             threshold = best_threshold(problem.scores(fit.factors, labels), labels, metric).threshold
         self.threshold_ = threshold
         self.trace_penalty_, self.ridge_penalty_ = penalties.trace, penalties.ridge
+        self.intercept_penalty_ = penalties.intercept
         return fit
 
-    def _grids(
-        self, problem: ObservedProblem, labels: ObservedLabels, largest: float
-    ) -> tuple[list[float], list[float]]:
-        """The penalties to compare: one of each where they are given."""
-        if self.trace_penalty == "auto":
+    def _grid(self, problem: ObservedProblem, labels: ObservedLabels) -> PenaltyGrid:
+        """The penalties to compare: one of each kind that is given."""
+
+        def given_or(name: str, automatic: Callable[[], list[float]]) -> list[float]:
+            value = getattr(self, name)
+            return automatic() if value == "auto" else [float(value)]
+
+        def traces() -> list[float]:
+            largest = largest_trace_penalty(problem.objective(labels))
             # Nothing to learn from the features at all: any positive penalty gives W = 0.
-            top = largest if largest > 0 else 1.0
-            traces = trace_penalty_grid(top, _GRID_COUNT, _GRID_END).tolist()
-        else:
-            traces = [float(self.trace_penalty)]
-        if self.ridge_penalty == "auto":
+            return trace_penalty_grid(largest if largest > 0 else 1.0, _TRACE_COUNT, _TRACE_END).tolist()
+
+        def ridges() -> list[float]:
             unit = problem.features.mean_square_length() / labels.n_observed
-            ridges = [strength * unit for strength in _RIDGE_STRENGTHS]
-        else:
-            ridges = [float(self.ridge_penalty)]
-        return traces, ridges
+            return [strength * unit for strength in _RIDGE_STRENGTHS]
+
+        def intercepts() -> list[float]:
+            # A single label has no other to be pulled towards.
+            if not self.fit_intercept or labels.shape[1] == 1:
+                return [0.0]
+            return [strength / labels.n_observed for strength in _INTERCEPT_STRENGTHS]
+
+        chosen = given_or("ridge_penalty", ridges)
+        rate = np.average(labels.values, weights=labels.weights)
+        return PenaltyGrid(
+            given_or("trace_penalty", traces),
+            chosen,
+            given_or("intercept_penalty", intercepts),
+            centre=float(problem.loss.link(rate)),
+            first_ridge=_FIRST_RIDGE if len(chosen) > 1 else 0,
+        )
+
+    def _told(self, judge: HeldOutJudge) -> Callable[[Penalties], Candidate]:
+        def judge_and_tell(penalties: Penalties) -> Candidate:
+            candidate = judge(penalties)
+            self._say(
+                f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept "
+                f"{penalties.intercept:.3g}: held-out metric {candidate.metric_value:.4f}, "
+                f"loss {candidate.loss:.5g}, rank {candidate.rank:.1f}"
+            )
+            return candidate
+
+        return judge_and_tell
 
     def _keep(self, factors: Factors, fit: Fit) -> None:
         self.coef_left_, self.coef_right_, self.intercept_ = factors
@@ -267,7 +296,7 @@ class LowRankClassifier(DecisionEstimator):
     def _check_parameters(self) -> None:
         check_choice("threshold", self.threshold, THRESHOLDS)
         check_choice("solver", self.solver, SOLVERS)
-        for name in ("trace_penalty", "ridge_penalty"):
+        for name in ("trace_penalty", "ridge_penalty", "intercept_penalty"):
             value = getattr(self, name)
             if isinstance(value, str):
                 check_choice(name, value, ("auto",))

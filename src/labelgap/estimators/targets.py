@@ -52,7 +52,7 @@ def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobse
         if unknown.any():
             row = int(np.argmax(unknown))
             raise InvalidLabelsError(
-                f"y holds {values[row]!r} at row {row}; the estimator was fitted to the classes "
+                f"y holds {values[row : row + 1].tolist()[0]!r} at row {row}; the estimator was fitted to the classes "
                 f"{classes.tolist()[0]!r} and {classes.tolist()[1]!r}."
             )
         return _encode(values, missing, classes)

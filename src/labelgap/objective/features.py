@@ -114,9 +114,7 @@ class SparseFeatures:
         return csr_product(indptr, indices, data * data, M)
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
-        return sparse_sparse_product(
-            self._columns, (pattern.indptr, pattern.indices, data), pattern.n_labels
-        )
+        return sparse_sparse_product(self._columns, (pattern.indptr, pattern.indices, data), pattern.n_labels)
 
     def mean_square_length(self) -> float:
         data = self._rows[2]
@@ -135,7 +133,7 @@ class DenseFeatures:
     def __init__(self, X: Floats, *, centre: bool) -> None:
         X = np.asarray(X, dtype=np.float64)
         n, d = X.shape
-        self._mean = X.mean(axis=0) if centre else np.zeros(d)
+        self._mean = _centre(X) if centre else np.zeros(d)
         centred = X - self._mean
         self._basis: Floats | None = None
         if n * d * min(n, d) <= _ROTATION_WORK:
@@ -168,6 +166,17 @@ class DenseFeatures:
         intercept = factors.intercept + factors.right @ (factors.left.T @ self._mean)
         left = factors.left if self._basis is None else self._basis.T @ factors.left
         return Factors(left, factors.right, intercept)
+
+
+def _centre(X: Floats) -> Floats:
+    """The column means, or zeros where all of them could be chance.
+
+    Centring is for the conditioning. Where the origin is the centre up to sampling error there is nothing to
+    gain, and the user's origin is kept: it is where a pull on the intercepts acts.
+    """
+    mean, deviation = X.mean(axis=0), X.std(axis=0)
+    chance = 5.0 * deviation / np.sqrt(len(X))
+    return np.zeros_like(mean) if np.all(np.abs(mean) <= chance) else mean
 
 
 def _in_blocks(features: Features, pattern: EntryPattern, data: Floats) -> Floats:

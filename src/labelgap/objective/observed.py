@@ -67,9 +67,7 @@ class EntryTerm:
 class EntryPoint:
     """An :class:`EntryTerm` at one ``(A, B, b)``; ``P = XA`` and the scores are computed once."""
 
-    def __init__(
-        self, term: EntryTerm, factors: Factors, low_rank: Floats, P: Floats | None = None
-    ) -> None:
+    def __init__(self, term: EntryTerm, factors: Factors, low_rank: Floats, P: Floats | None = None) -> None:
         self._term = term
         self._pattern = term.pattern
         self._factors = factors
@@ -214,21 +212,27 @@ class WeightedLoss:
 
 
 def observed_objective(
-    features: Features, labels: ObservedLabels, loss: Loss, *, fit_intercept: bool
+    features: Features,
+    labels: ObservedLabels,
+    loss: Loss,
+    *,
+    fit_intercept: bool,
+    free_intercept: bool = True,
 ) -> EntryTerm:
     """The mean loss over the observed entries.
 
     A label observed with one class only has its optimum at ``w_j = 0`` with an intercept that makes its loss
-    vanish (at infinity for the logistic loss), so with an intercept its entries are left out of the sum and
-    its intercept is set from a smoothed rate, ``link((positives + ½)/(observed + 1))``. A label without
-    observations gets the overall rate.
+    vanish (at infinity for the logistic loss). So with a free (unpenalised) intercept its entries are left out
+    of the sum and its intercept is set from a smoothed rate, ``link((positives + ½)/(observed + 1))``. A label
+    without observations gets the overall rate.
     """
     total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
     start = None
     kept = labels
     if fit_intercept:
         start, informative = _intercept_at_zero(labels, loss)
-        kept = labels if informative.all() else labels.select(informative[labels.indices])
+        if free_intercept and not informative.all():
+            kept = labels.select(informative[labels.indices])
     return EntryTerm(
         features,
         EntryPattern(kept.indptr, kept.indices, labels.shape[1]),

@@ -1,4 +1,4 @@
-"""One problem with everything fixed but the labels: what model selection needs to make objectives of folds."""
+"""One problem with everything fixed but the labels: what model selection makes the objectives of folds from."""
 
 from __future__ import annotations
 
@@ -33,8 +33,14 @@ class ObservedProblem:
         self.features, self.loss, self._n_labels = features, loss, n_labels
         self._fit_intercept, self._score_bound = fit_intercept, score_bound
 
-    def objective(self, labels: ObservedLabels) -> EntryTerm:
-        return observed_objective(self.features, labels, self.loss, fit_intercept=self._fit_intercept)
+    def objective(self, labels: ObservedLabels, *, free_intercept: bool = True) -> EntryTerm:
+        return observed_objective(
+            self.features,
+            labels,
+            self.loss,
+            fit_intercept=self._fit_intercept,
+            free_intercept=free_intercept,
+        )
 
     def scores(self, factors: Factors, labels: ObservedLabels) -> Floats:
         P = np.ascontiguousarray(self.features.product(np.ascontiguousarray(factors.left)))

@@ -40,8 +40,8 @@ _MAX_NEW_DIRECTIONS = 64
 # A Newton round ends when a step gains less than this share of the gap that is still to be closed.
 _ROUND_SHARE = 0.02
 # Proximal steps between two looks at the gap, and the share of it that may be left for them to go on.
-_PROXIMAL_ROUND = 8
-_PROXIMAL_PACE = 0.5
+_PROXIMAL_ROUND = 6
+_PROXIMAL_PACE = 0.7
 # Rounds in which the gap may fail to halve before rounding must be to blame.
 _PATIENCE = 40
 
@@ -135,7 +135,9 @@ def solve_factored(
     cap = full if rank is None else min(full, rank)
     recorder = Recorder(callback)
     start = starting_factors(objective, warm_start)
-    point, certificate, steps = _proximal_start(objective, penalties, start, cap, full, tol, max_iter, recorder)
+    point, certificate, steps = _proximal_start(
+        objective, penalties, start, cap, full, tol, max_iter, recorder
+    )
     capped, died_out = False, False
     radius: float | None = None
     best_gap, rounds_without_gain = np.inf, 0
@@ -171,9 +173,7 @@ def solve_factored(
         certificate = certify(objective, point, penalties, directions=_count(penalties, factors.rank, cap))
         recorder.report(steps, certificate, factors.rank)
     reached = certificate.relative_gap <= tol
-    return finished(
-        point.factors, certificate, steps, recorder, reached, capped and not reached, died_out
-    )
+    return finished(point.factors, certificate, steps, recorder, reached, capped and not reached, died_out)
 
 
 def _proximal_start(

@@ -1,19 +1,20 @@
-"""The path of fits from λ_max down, and the choice of both penalties from out-of-fold scores.
+"""The path of fits from λ_max down, and the choice of the penalties from out-of-fold scores.
 
-At ``λ ≥ λ_max = σ₁(XᵀG(0))`` the model is W = 0. From there λ falls geometrically, each fit starting from the one
-before. Every fold walks the same path; at each step the held-out scores of all folds together are judged by the
-metric at its best threshold (or by the proper loss). So one sample of the size of Ω chooses λ, λ₂ and θ.
+At ``λ ≥ λ_max = σ₁(XᵀG(0))`` the model is W = 0. From there λ falls geometrically, each fit starting from the
+one before. Every fold walks the same path; at each step the held-out scores of all folds together are judged
+by the metric at its best threshold (or by the proper loss). So one sample of the size of Ω chooses λ, λ₂ and θ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._names import check_choice
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Factors, Objective
@@ -26,13 +27,14 @@ from labelgap.thresholds.cross_fit import gather, map_folds
 from labelgap.thresholds.sweep import best_threshold
 
 Floats = NDArray[Any]
+Place: TypeAlias = tuple[int, int, int]
 
 
 class Problem(Protocol):
     """What is fixed while labels, penalties and folds change: features, loss, intercept."""
 
-    def objective(self, labels: ObservedLabels) -> Objective:
-        """The data term over these labels."""
+    def objective(self, labels: ObservedLabels, *, free_intercept: bool = True) -> Objective:
+        """The data term over these labels; ``free_intercept`` unless the intercepts are penalised."""
         ...
 
     def scores(self, factors: Factors, labels: ObservedLabels) -> Floats:
@@ -104,7 +106,7 @@ def fit_path(
 
 @dataclass(frozen=True)
 class Candidate:
-    """One pair of penalties as judged on held-out entries."""
+    """One choice of penalties as judged on held-out entries."""
 
     penalties: Penalties
     metric_value: float
@@ -118,69 +120,127 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
-    """The candidates and the winner."""
+    """The candidates in the order they were tried, and the winner."""
 
     best: Candidate
     candidates: tuple[Candidate, ...]
 
 
+@dataclass(frozen=True)
+class PenaltyGrid:
+    """The penalties that may be chosen, each in order of falling λ or rising λ₂ and κ."""
+
+    traces: Sequence[float]
+    ridges: Sequence[float] = (0.0,)
+    intercepts: Sequence[float] = (0.0,)
+    centre: float = 0.0
+    first_ridge: int = 0
+    """Where the search begins among the ridges."""
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.traces) * len(self.ridges) * len(self.intercepts) == 1
+
+    def at(self, place: Place) -> Penalties:
+        trace, ridge, intercept = place
+        return Penalties(
+            float(self.traces[trace]),
+            float(self.ridges[ridge]),
+            float(self.intercepts[intercept]),
+            self.centre,
+        )
+
+
+class HeldOutJudge:
+    """Fits a choice of penalties in every fold and judges the held-out scores of all folds together."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        labels: ObservedLabels,
+        fold_of_entry: NDArray[np.int64],
+        metric: LinearFractional,
+        settings: SolverSettings,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._problem, self._labels, self._plan = problem, labels, fold_of_entry
+        self._metric, self._settings, self._n_jobs = metric, settings, n_jobs
+        self._held = labels.select(fold_of_entry >= 0)
+        self._objectives: dict[tuple[int, bool], Objective] = {}
+        self._last: dict[int, Factors] = {}
+
+    def __call__(self, penalties: Penalties) -> Candidate:
+        def fit_fold(fold: int, train: ObservedLabels, held: ObservedLabels) -> tuple[Floats, int]:
+            key = (fold, penalties.intercept == 0)
+            if key not in self._objectives:
+                self._objectives[key] = self._problem.objective(train, free_intercept=key[1])
+            fit = self._settings.fit(
+                self._problem, self._objectives[key], penalties, warm_start=self._last.get(fold)
+            )
+            self._last[fold] = fit.factors
+            return self._problem.scores(fit.factors, held), fit.rank
+
+        by_fold = map_folds(self._labels, self._plan, fit_fold, self._n_jobs)
+        _, scores = gather(self._plan, [part for part, _ in by_fold])
+        result = best_threshold(scores, self._held, self._metric)
+        loss = self._problem.loss_of(scores, self._held)
+        rank = float(np.mean([rank for _, rank in by_fold]))
+        return Candidate(penalties, result.value, result.threshold, loss, rank)
+
+
 def select_penalties(
-    problem: Problem,
-    labels: ObservedLabels,
-    fold_of_entry: NDArray[np.int64],
-    metric: LinearFractional,
-    traces: Sequence[float],
-    ridges: Sequence[float],
-    settings: SolverSettings,
+    judge: Callable[[Penalties], Candidate],
+    grid: PenaltyGrid,
     *,
     criterion: str = "metric",
     patience: int = 2,
-    n_jobs: int | None = None,
 ) -> Selection:
-    """Walk the path for each ridge and keep the pair that is best on held-out entries.
+    """Search the grid one penalty at a time, on held-out entries, by the metric (or the proper "loss").
 
-    A path ends early when ``patience`` steps in a row brought nothing better on that path. Ties go to the
-    larger penalty, which comes first.
+    First λ falls from its largest value until ``patience`` steps in a row brought nothing better. From the best
+    place the ridge, then the pull on the intercepts, move to their neighbours for as long as that helps, λ
+    adjusting by a step or two each time. Ties stay with what came first, the larger λ.
     """
-    held_labels = labels.select(fold_of_entry >= 0)
-    candidates: list[Candidate] = []
-    objectives = map_folds(labels, fold_of_entry, lambda _, train, __: problem.objective(train))
-    for ridge in ridges:
-        starts: list[Factors | None] = [None] * len(objectives)
-        best_here, since = -np.inf, 0
-        for trace in traces:
-            penalties = Penalties(float(trace), float(ridge))
+    check_choice("criterion", criterion, ("metric", "loss"))
+    tried: dict[Place, Candidate] = {}
 
-            def fit_fold(
-                fold: int,
-                _: ObservedLabels,
-                held: ObservedLabels,
-                penalties: Penalties = penalties,
-                starts: list[Factors | None] = starts,
-            ) -> tuple[Floats, int]:
-                fit = settings.fit(problem, objectives[fold], penalties, warm_start=starts[fold])
-                starts[fold] = fit.factors
-                return problem.scores(fit.factors, held), fit.rank
+    def quality(place: Place) -> float:
+        if place not in tried:
+            tried[place] = judge(grid.at(place))
+        return tried[place].metric_value if criterion == "metric" else -tried[place].loss
 
-            by_fold = map_folds(labels, fold_of_entry, fit_fold, n_jobs)
-            _, scores = gather(fold_of_entry, [part for part, _ in by_fold])
-            result = best_threshold(scores, held_labels, metric)
-            candidates.append(
-                Candidate(
-                    penalties,
-                    result.value,
-                    result.threshold,
-                    problem.loss_of(scores, held_labels),
-                    float(np.mean([rank for _, rank in by_fold])),
-                )
-            )
-            quality = _quality(candidates[-1], criterion)
-            since = 0 if quality > best_here else since + 1
-            best_here = max(best_here, quality)
-            if since >= patience:
+    best: Place = (0, grid.first_ridge, 0)
+    since = 0
+    for step in range(len(grid.traces)):
+        place = (step, grid.first_ridge, 0)
+        better = quality(place) > quality(best)
+        best, since = (place, 0) if better else (best, since + 1)
+        if since > patience:
+            break
+
+    def improve(axis: int, length: int, direction: int) -> bool:
+        """Walk along one axis while it helps; on the ridge and intercept axes λ follows."""
+        nonlocal best
+        moved = False
+        while 0 <= best[axis] + direction < length:
+            place = best[:axis] + (best[axis] + direction,) + best[axis + 1 :]
+            before = best
+            if quality(place) > quality(best):
+                best = place
+            if axis > 0:
+                for step in (place[0] + 1, place[0] - 1):
+                    near = (step, *place[1:])
+                    if 0 <= step < len(grid.traces) and quality(near) > quality(best):
+                        best = near
+                        break
+            if best == before:
                 break
-    return Selection(max(candidates, key=lambda c: _quality(c, criterion)), tuple(candidates))
+            moved = True
+        return moved
 
-
-def _quality(candidate: Candidate, criterion: str) -> float:
-    return candidate.metric_value if criterion == "metric" else -candidate.loss
+    for axis, length in ((1, len(grid.ridges)), (2, len(grid.intercepts))):
+        if not improve(axis, length, 1):
+            improve(axis, length, -1)
+    if not improve(0, len(grid.traces), 1):
+        improve(0, len(grid.traces), -1)
+    return Selection(tried[best], tuple(tried.values()))

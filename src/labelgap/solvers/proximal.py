@@ -93,9 +93,7 @@ class ProximalPath:
         shrunk = (triplets.values - penalties.trace) / (self._stiffness + penalties.ridge)
         keep = np.flatnonzero(shrunk > 0)[: self._cap]
         roots = np.sqrt(shrunk[keep])
-        moved = Factors(
-            -triplets.left[:, keep] * roots, triplets.right[:, keep] * roots, factors.intercept
-        )
+        moved = Factors(-triplets.left[:, keep] * roots, triplets.right[:, keep] * roots, factors.intercept)
         return self._at_best_intercept(objective.at(moved))
 
     def _majorised(self, ahead: Point, candidate: Point) -> bool:

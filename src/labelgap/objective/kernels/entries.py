@@ -132,7 +132,9 @@ def csr_product_pair(
     return out
 
 
-def sparse_sparse_product(left: tuple[Ints, Ints, Floats], right: tuple[Ints, Ints, Floats], n: int) -> Floats:
+def sparse_sparse_product(
+    left: tuple[Ints, Ints, Floats], right: tuple[Ints, Ints, Floats], n: int
+) -> Floats:
     """``S T`` as a dense matrix of ``n`` columns, for two sparse matrices given by rows."""
     out = np.zeros((len(left[0]) - 1, n))
     per_entry = 1 + len(right[1]) // max(len(right[0]) - 1, 1)

@@ -1,0 +1,245 @@
+"""The plug-in method against a loop written out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from labelgap import ObservedLabels, best_threshold, get_metric
+from labelgap.estimators.plug_in import PlugInClassifier
+from labelgap.exceptions import InvalidFeaturesError, InvalidParameterError, UninformativeLabelsWarning
+from labelgap.label_rates import smoothed_rates
+from labelgap.thresholds.cross_fit import hold_out_plan
+
+
+def problem(
+    n: int = 80, d: int = 3, n_labels: int = 6, observed: float = 0.5, seed: int = 0
+) -> tuple[Any, Any]:
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n, d))
+    Y = (X @ rng.standard_normal((d, n_labels)) + 0.5 * rng.standard_normal((n, n_labels)) > 0.6).astype(
+        float
+    )
+    Y[rng.uniform(size=Y.shape) > observed] = np.nan
+    return X, Y
+
+
+def loop_over_labels(X: Any, Y: Any, X_new: Any, make: Any = None) -> Any:
+    """Oracle: one classifier per column on the rows where the column is known."""
+    make = make or (lambda: LogisticRegression(max_iter=1000))
+    probabilities = np.empty((len(X_new), Y.shape[1]))
+    known = Y[~np.isnan(Y)]
+    for j in range(Y.shape[1]):
+        rows = ~np.isnan(Y[:, j])
+        y = Y[rows, j]
+        if len(y) == 0:
+            probabilities[:, j] = (known.sum() + 0.5) / (len(known) + 1)
+        elif len(np.unique(y)) == 1:
+            probabilities[:, j] = (y.sum() + 0.5) / (len(y) + 1)
+        else:
+            probabilities[:, j] = make().fit(X[rows], y).predict_proba(X_new)[:, 1]
+    return probabilities
+
+
+def out_of_fold(X: Any, Y: Any, how: str, seed: int) -> Any:
+    """Oracle: for every entry the score of the loop without that entry's fold; NaN where never held out."""
+    labels = ObservedLabels.from_dense(Y)
+    plan = hold_out_plan(labels, how, np.random.RandomState(seed))
+    scores = np.full(Y.shape, np.nan)
+    for fold in range(plan.max() + 1):
+        rows, cols = labels.rows[plan == fold], labels.cols[plan == fold]
+        train = Y.copy()
+        train[rows, cols] = np.nan
+        scores[rows, cols] = loop_over_labels(X, train, X)[rows, cols]
+    return scores
+
+
+def test_equals_a_loop_over_labels() -> None:
+    X, Y = problem()
+    X_new = problem(seed=1)[0]
+    fitted = PlugInClassifier(random_state=0).fit(X, Y)
+    assert_allclose(fitted.predict_proba(X_new), loop_over_labels(X, Y, X_new), rtol=1e-12)
+    assert_array_equal(fitted.decision_function(X_new), fitted.predict_proba(X_new))
+    assert len(fitted.estimators_) == fitted.n_labels_ == Y.shape[1]
+    assert fitted.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("metric", ["micro-f1", "macro-jaccard", "instance-f1", "micro-accuracy"])
+def test_threshold_on_training_scores(metric: str) -> None:
+    X, Y = problem()
+    fitted = PlugInClassifier(metric=metric, threshold="train").fit(X, Y)
+    expected = best_threshold(loop_over_labels(X, Y, X), Y, metric)
+    assert fitted.threshold_ == pytest.approx(expected.threshold, rel=1e-12)
+    assert fitted.score(X, Y) == pytest.approx(expected.value, abs=1e-12)
+
+
+@pytest.mark.parametrize("how", ["cross-fit", "holdout"])
+@pytest.mark.parametrize("metric", ["micro-f1", "macro-f1"])
+def test_threshold_on_held_out_scores(how: str, metric: str) -> None:
+    X, Y = problem()
+    scores = out_of_fold(X, Y, how, seed=4)
+    judged = np.where(np.isnan(scores), np.nan, Y)
+    assert np.isnan(scores[~np.isnan(Y)]).any() == (how == "holdout")
+    fitted = PlugInClassifier(metric=metric, threshold=how, random_state=4).fit(X, Y)
+    assert fitted.threshold_ == pytest.approx(best_threshold(scores, judged, metric).threshold, rel=1e-12)
+    # Whatever chose the threshold, the model is fitted to everything.
+    assert_allclose(fitted.predict_proba(X), loop_over_labels(X, Y, X), rtol=1e-12)
+
+
+def test_labels_with_one_class_or_none() -> None:
+    X, Y = problem()
+    Y[:, 1] = np.where(np.isnan(Y[:, 1]), np.nan, 0.0)
+    Y[:, 2] = np.where(np.isnan(Y[:, 2]), np.nan, 1.0)
+    Y[:, 4] = np.nan
+    with pytest.warns(UninformativeLabelsWarning, match=r"1 of 6 labels .*the first: 4"):
+        fitted = PlugInClassifier(random_state=0).fit(X, Y)
+    assert [e is None for e in fitted.estimators_] == [False, True, True, False, True, False]
+    probabilities = fitted.predict_proba(X[:3])
+    n_no, n_yes = np.sum(~np.isnan(Y[:, 1])), np.sum(~np.isnan(Y[:, 2]))
+    known = Y[~np.isnan(Y)]
+    assert_allclose(probabilities[:, 1], 0.5 / (n_no + 1))
+    assert_allclose(probabilities[:, 2], (n_yes + 0.5) / (n_yes + 1))
+    assert_allclose(probabilities[:, 4], (known.sum() + 0.5) / (len(known) + 1))
+
+
+def test_every_label_constant() -> None:
+    X = np.arange(8.0)[:, None]
+    Y = np.tile([1.0, 0.0], (8, 1))
+    fitted = PlugInClassifier(random_state=0).fit(X, Y)
+    assert fitted.estimators_ == [None, None]
+    assert_array_equal(fitted.predict(X), Y)
+    assert fitted.score(X, Y) == 1
+
+
+@settings(deadline=None, max_examples=10)
+@given(
+    n=st.integers(4, 15),
+    n_labels=st.integers(1, 5),
+    observed=st.floats(0.2, 1.0),
+    seed=st.integers(0, 1000),
+)
+def test_any_pattern_of_observations(n: int, n_labels: int, observed: float, seed: int) -> None:
+    rng = np.random.RandomState(seed)
+    X, Y = rng.standard_normal((n, 2)), rng.randint(0, 2, (n, n_labels)).astype(float)
+    Y[rng.uniform(size=Y.shape) > observed] = np.nan
+    # A column that is observed throughout, with both classes: nothing to warn of or to refuse.
+    Y[:, 0] = np.arange(n) % 2
+    unseen = np.isnan(Y).all(axis=0)
+    Y[0, unseen] = 1
+    fitted = PlugInClassifier(random_state=seed, threshold="train").fit(X, Y)
+    assert_allclose(fitted.predict_proba(X), loop_over_labels(X, Y, X), rtol=1e-10)
+    cross = PlugInClassifier(random_state=seed).fit(X, Y)
+    expected = best_threshold(out_of_fold(X, Y, "cross-fit", seed), Y, "micro-f1")
+    assert cross.threshold_ == pytest.approx(expected.threshold, rel=1e-10)
+
+
+def test_weight_two_is_the_entry_twice() -> None:
+    X, Y = problem()
+    doubled = np.random.RandomState(0).uniform(size=len(X)) < 0.4
+    labels = ObservedLabels.from_dense(Y)
+    labels = labels.with_weights(np.where(doubled, 2.0, 1.0)[labels.rows])
+    twice = np.concatenate([np.arange(len(X)), np.flatnonzero(doubled)])
+    weighted = PlugInClassifier(threshold="train").fit(X, labels)
+    repeated = PlugInClassifier(threshold="train").fit(X[twice], Y[twice])
+    assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
+    assert weighted.score(X, labels) == pytest.approx(
+        get_metric("micro-f1")(weighted.predict(X, output="dense")[twice], Y[twice]), abs=1e-12
+    )
+
+
+def test_weights_that_the_estimator_cannot_use() -> None:
+    X, Y = problem()
+    labels = ObservedLabels.from_dense(Y)
+    weighted = labels.with_weights(np.ones(labels.n_observed))
+    with pytest.raises(InvalidParameterError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
+        PlugInClassifier(KNeighborsClassifier()).fit(X, weighted)
+    with pytest.raises(InvalidParameterError, match=r"Pipeline\.fit takes no sample_weight"):
+        PlugInClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, weighted)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        GaussianNB,
+        KNeighborsClassifier,
+        lambda: make_pipeline(StandardScaler(), LogisticRegression(C=10)),
+        lambda: RandomForestClassifier(n_estimators=5, random_state=0),
+    ],
+)
+def test_any_probabilistic_classifier(make: Any) -> None:
+    X, Y = problem()
+    fitted = PlugInClassifier(make(), random_state=0).fit(X, Y)
+    assert_allclose(fitted.predict_proba(X), loop_over_labels(X, Y, X, make), rtol=1e-12)
+
+
+def test_open_random_states_are_seeded_and_given_ones_kept() -> None:
+    X, Y = problem()
+    forest = make_pipeline(RandomForestClassifier(n_estimators=3))
+    first, again = (PlugInClassifier(forest, random_state=1).fit(X, Y).predict_proba(X) for _ in range(2))
+    assert_array_equal(first, again)
+    assert not np.array_equal(first, PlugInClassifier(forest, random_state=2).fit(X, Y).predict_proba(X))
+    given_state = PlugInClassifier(RandomForestClassifier(n_estimators=3, random_state=5), random_state=1)
+    assert {e.random_state for e in given_state.fit(X, Y).estimators_} == {5}
+    assert forest[0].random_state is None
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (LinearSVC(), "decision_function but no predict_proba.*CalibratedClassifierCV"),
+        (LinearRegression(), "neither predict_proba nor decision_function"),
+    ],
+)
+def test_needs_probabilities(estimator: Any, message: str) -> None:
+    with pytest.raises(InvalidParameterError, match=message):
+        PlugInClassifier(estimator).fit(*problem())
+
+
+def test_features_may_be_missing_where_the_classifier_takes_them() -> None:
+    X, Y = problem()
+    X[0, 1] = np.nan
+    with pytest.raises(InvalidFeaturesError, match="NaN at row 0, column 1"):
+        PlugInClassifier().fit(X, Y)
+    boosted = PlugInClassifier(HistGradientBoostingClassifier(max_iter=2), threshold="train").fit(X, Y)
+    assert np.isfinite(boosted.predict_proba(X)).all()
+    X[0, 1] = np.inf
+    with pytest.raises(InvalidFeaturesError, match="infinity at row 0, column 1"):
+        boosted.predict(X)
+
+
+def test_one_dimensional_labels() -> None:
+    X, y = make_classification(n_samples=60, weights=[0.8], random_state=0)
+    fitted = PlugInClassifier(random_state=0).fit(X, y)
+    expected = LogisticRegression(max_iter=1000).fit(X, y).predict_proba(X)
+    assert_allclose(fitted.predict_proba(X), expected, rtol=1e-12)
+    assert_array_equal(fitted.predict(X), expected[:, 1] >= fitted.threshold_)
+
+
+def test_verbose_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    PlugInClassifier(verbose=1, random_state=0).fit(*problem())
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 7
+    assert all(line.startswith("[PlugInClassifier] ") for line in lines)
+    assert "threshold" in lines[-1]
+
+
+def test_smoothed_rates_with_weights() -> None:
+    labels = ObservedLabels.from_triplets(
+        [0, 1, 0, 1, 2], [0, 0, 1, 1, 1], [1, 0, 1, 1, 1], shape=(3, 3), weights=[3.0, 1.0, 2.0, 2.0, 1.0]
+    )
+    rates = smoothed_rates(labels)
+    assert_allclose(rates.rate, [3 / 4, 5.5 / 6, 8.5 / 10])
+    assert rates.both_classes.tolist() == [True, False, False]
