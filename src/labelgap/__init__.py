@@ -1,6 +1,8 @@
 """Yes/no decisions from incomplete labels."""
 
 from labelgap.estimators.low_rank import LowRankClassifier
+from labelgap.estimators.metric_threshold import MetricThreshold
+from labelgap.estimators.plug_in import PlugInClassifier
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.thresholds import best_threshold
@@ -10,7 +12,9 @@ __version__ = "0.1.0"
 __all__ = [
     "LinearFractional",
     "LowRankClassifier",
+    "MetricThreshold",
     "ObservedLabels",
+    "PlugInClassifier",
     "best_threshold",
     "get_metric",
 ]

@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from labelgap import ObservedLabels, best_threshold, get_metric
+from labelgap import LowRankClassifier, ObservedLabels, best_threshold, get_metric
 from labelgap.estimators.metric_threshold import MetricThreshold
 from labelgap.estimators.plug_in import PlugInClassifier
 from labelgap.exceptions import (
@@ -284,6 +284,19 @@ def test_own_estimators_read_incomplete_labels(piped: bool) -> None:
     assert_array_equal(cut.predict_proba(X), cut.estimator_.predict_proba(X))
     if not piped:
         assert cut.threshold_ == PlugInClassifier(random_state=0).fit(X, Y).threshold_
+
+
+def test_low_rank_scores_are_cut_again_for_another_metric() -> None:
+    X, Y = problem(observed=0.5)
+    inner = LowRankClassifier(
+        trace_penalty=0.01, ridge_penalty=0.0, intercept_penalty=0.0, threshold="train", random_state=0
+    )
+    cut = MetricThreshold(inner, metric="macro-f2", threshold="train").fit(X, Y)
+    assert_array_equal(cut.decision_function(X), inner.fit(X, Y).decision_function(X))
+    assert_array_equal(cut.predict_proba(X), inner.predict_proba(X))
+    assert cut.threshold_ == best_threshold(inner.decision_function(X), Y, "macro-f2").threshold
+    named = np.where(Y[:, 0] == 1, "yes", "no")
+    assert MetricThreshold(inner, random_state=0).fit(X, named).predict_proba(X).shape == (len(X), 2)
 
 
 def test_own_estimators_with_a_single_positive() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +31,12 @@ from labelgap.estimators.score_models import (
     takes_label_matrix,
     warn_of_training_scores,
 )
-from labelgap.exceptions import InvalidFeaturesError, InvalidParameterError, InvalidScoresError
+from labelgap.exceptions import (
+    InvalidFeaturesError,
+    InvalidParameterError,
+    InvalidScoresError,
+    UninformativeLabelsWarning,
+)
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, hold_out_plan
@@ -177,7 +183,10 @@ class MetricThreshold(DecisionEstimator):
             chosen = best_threshold(self._model.score_entries(X, labels), labels, metric)
         else:
             warn_of_unseen_labels(labels)
-            self._model, chosen = self._fit_estimator(X, labels, metric)
+            with warnings.catch_warnings():
+                # A labelgap estimator inside would say it again, and in every fold.
+                warnings.simplefilter("ignore", UninformativeLabelsWarning)
+                self._model, chosen = self._fit_estimator(X, labels, metric)
         self.threshold_, self.best_score_ = chosen.threshold, chosen.value
         self._keep()
         return self

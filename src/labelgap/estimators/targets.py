@@ -51,9 +51,10 @@ def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobse
         unknown = ~missing & ~np.isin(values, classes)
         if unknown.any():
             row = int(np.argmax(unknown))
+            # As plain Python values, which print without numpy's type names.
+            value, (no, yes) = values[row : row + 1].tolist()[0], classes.tolist()
             raise InvalidLabelsError(
-                f"y holds {values[row : row + 1].tolist()[0]!r} at row {row}; the estimator was fitted to the classes "
-                f"{classes.tolist()[0]!r} and {classes.tolist()[1]!r}."
+                f"y holds {value!r} at row {row}; the estimator was fitted to the classes {no!r} and {yes!r}."
             )
         return _encode(values, missing, classes)
     return ObservedLabels.from_any(y, unobserved=unobserved)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.features import Features
@@ -230,7 +231,8 @@ def observed_objective(
     start = None
     kept = labels
     if fit_intercept:
-        start, informative = _intercept_at_zero(labels, loss)
+        rates, informative = smoothed_rates(labels)
+        start = np.asarray(loss.link(rates), dtype=np.float64)
         if free_intercept and not informative.all():
             kept = labels.select(informative[labels.indices])
     return EntryTerm(
@@ -240,19 +242,3 @@ def observed_objective(
         has_intercept=fit_intercept,
         starting_intercept=start,
     )
-
-
-def _intercept_at_zero(labels: ObservedLabels, loss: Loss) -> tuple[Floats, NDArray[np.bool_]]:
-    """Per label: the best constant score, and whether both classes are observed."""
-    n_labels = labels.shape[1]
-    weights = np.ones(labels.n_observed) if labels.weights is None else labels.weights
-    mass = np.bincount(labels.indices, weights=weights, minlength=n_labels)
-    positive = np.bincount(labels.indices, weights=weights * labels.values, minlength=n_labels)
-    # Counted, not weighed: sums of weights need not cancel exactly.
-    count = np.bincount(labels.indices, minlength=n_labels)
-    ones = np.bincount(labels.indices[labels.values == 1], minlength=n_labels)
-    informative = (ones > 0) & (ones < count)
-    overall = (positive.sum() + 0.5) / (mass.sum() + 1.0)
-    smoothed = np.where(count > 0, (positive + 0.5) / (mass + 1.0), overall)
-    rate = np.where(informative, positive / np.where(mass > 0, mass, 1.0), smoothed)
-    return np.asarray(loss.link(rate), dtype=np.float64), informative

@@ -29,6 +29,9 @@ from labelgap.thresholds.sweep import best_threshold
 Floats = NDArray[Any]
 Place: TypeAlias = tuple[int, int, int]
 
+# A gain on held-out entries below this does not keep λ falling on its first way down.
+_WORTHWHILE = 1e-3
+
 
 class Problem(Protocol):
     """What is fixed while labels, penalties and folds change: features, loss, intercept."""
@@ -197,9 +200,9 @@ def select_penalties(
 ) -> Selection:
     """Search the grid one penalty at a time, on held-out entries, by the metric (or the proper "loss").
 
-    First λ falls from its largest value until ``patience`` steps in a row brought nothing better. From the best
-    place the ridge, then the pull on the intercepts, move to their neighbours for as long as that helps, λ
-    adjusting by a step or two each time. Ties stay with what came first, the larger λ.
+    First λ falls from its largest value until ``patience`` steps in a row brought nothing worth the while. From
+    the best place the ridge, then the pull on the intercepts, move to their neighbours for as long as that
+    helps, λ adjusting by a step each time. Ties stay with what came first, the larger λ.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
     tried: dict[Place, Candidate] = {}
@@ -213,9 +216,10 @@ def select_penalties(
     since = 0
     for step in range(len(grid.traces)):
         place = (step, grid.first_ridge, 0)
-        better = quality(place) > quality(best)
-        best, since = (place, 0) if better else (best, since + 1)
-        if since > patience:
+        gain = quality(place) - quality(best)
+        since = 0 if step == 0 or gain > _WORTHWHILE else since + 1
+        best = place if gain > 0 else best
+        if since >= patience:
             break
 
     def improve(axis: int, length: int, direction: int) -> bool:
@@ -223,8 +227,10 @@ def select_penalties(
         nonlocal best
         moved = False
         while 0 <= best[axis] + direction < length:
-            place = best[:axis] + (best[axis] + direction,) + best[axis + 1 :]
-            before = best
+            moved_to = list(best)
+            moved_to[axis] += direction
+            place = (moved_to[0], moved_to[1], moved_to[2])
+            value_before = quality(best)
             if quality(place) > quality(best):
                 best = place
             if axis > 0:
@@ -233,7 +239,7 @@ def select_penalties(
                     if 0 <= step < len(grid.traces) and quality(near) > quality(best):
                         best = near
                         break
-            if best == before:
+            if quality(best) <= value_before:
                 break
             moved = True
         return moved

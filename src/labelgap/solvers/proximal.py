@@ -65,7 +65,7 @@ class ProximalPath:
         gained = self.value - value
         self._previous, self.point, self.value = self.point, candidate, value
         self._momentum = momentum
-        self._stiffness *= 0.9
+        self._stiffness *= 0.95
         return gained
 
     def _penalised(self, point: Point) -> float:
