@@ -47,12 +47,15 @@ def run(problem: LowRankProblem, picture: Path, seed: int) -> None:
             name,
             f"{model.score(problem.X_test, problem.Y_test):.4f}",
             f"{accuracy(model.predict(problem.X_test), problem.Y_test):.4f}",
-            f"{model.threshold_:.3f}",
+            f"{model.threshold_probability_:.3f}",
             f"{seconds:.1f} s",
         )
-        scores = model.decision_function(problem.X_test)
-        result = best_threshold(scores, problem.Y_test, METRIC, return_curve=True)
-        curves[name] = (result.curve, model.threshold_)
+        # On the scale of probabilities, so that the two pictures can be compared.
+        result = best_threshold(
+            model.predict_proba(problem.X_test), problem.Y_test, METRIC, return_curve=True
+        )
+        assert result.curve is not None
+        curves[name] = (result.curve, model.threshold_probability_)
     console.print(table)
     low_rank = models["low-rank (labelgap)"]
     console.print(
@@ -60,7 +63,9 @@ def run(problem: LowRankProblem, picture: Path, seed: int) -> None:
         f"{low_rank.duality_gap_ / low_rank.objective_:.2%} of the global optimum of its objective (proved)."
     )
     title = f"{METRIC} on fresh rows against the threshold"
-    saved = save_threshold_curves(curves, picture, metric_name=METRIC, title=title)
+    saved = save_threshold_curves(
+        curves, picture, metric_name=METRIC, axis_name="threshold θ on the probability", title=title
+    )
     console.print(f"Picture of {METRIC} against the threshold: {saved.resolve()}", soft_wrap=True)
 
 

@@ -54,7 +54,7 @@ class LabelgapWarning(UserWarning):
     """Base of every warning of labelgap."""
 
 
-class ConvergenceWarning(LabelgapWarning, _SklearnConvergenceWarning):
+class ConvergenceWarning(LabelgapWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
     """The solver stopped before the duality gap reached its target."""
 
 

@@ -36,7 +36,7 @@ def load_multilabel(name: str) -> MultiLabelData:
     folder = data_folder()
     if folder is None:
         raise InvalidInputError(
-            f"To read {name!r}, set the environment variable LABELGAP_DATA to the folder that holds {name}.npz."
+            f"To read {name!r}, set the environment variable LABELGAP_DATA to the folder of {name}.npz."
         )
     path = folder / f"{name}.npz"
     if not path.is_file():
@@ -47,8 +47,7 @@ def load_multilabel(name: str) -> MultiLabelData:
     with np.load(path, allow_pickle=False) as arrays:
         X = arrays["X"].astype(np.float64) if "X" in arrays else _csr(arrays, "X").astype(np.float64)
         Y = _csr(arrays, "Y")
-        train = arrays["train"] if "train" in arrays else None
-        test = arrays["test"] if "test" in arrays else None
+        train, test = arrays.get("train"), arrays.get("test")
     return MultiLabelData(name, X, Y, train, test)
 
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
-
-Floats = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,8 @@ def make_low_rank_labels(
         raise InvalidParameterError(f"observed is a share, above 0 and at most 1; got {observed!r}.")
     if not 1 <= rank <= min(n_features, n_labels):
         raise InvalidParameterError(
-            f"rank must lie between 1 and min(n_features, n_labels) = {min(n_features, n_labels)}; got {rank!r}."
+            f"rank must be at least 1 and at most {min(n_features, n_labels)} (the smaller of n_features and "
+            f"n_labels); got {rank!r}."
         )
     rng = check_random_state(random_state)
     W = rng.standard_normal((n_features, rank)) @ rng.standard_normal((rank, n_labels))

@@ -15,6 +15,7 @@ from sklearn.utils import ClassifierTags, _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from labelgap._names import check_choice
+from labelgap._types import Floats
 from labelgap.estimators.targets import Targets, read_labels_like, read_targets
 from labelgap.exceptions import (
     InvalidFeaturesError,
@@ -24,8 +25,6 @@ from labelgap.exceptions import (
 )
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
-
-Floats = NDArray[Any]
 
 # Scores held at one time when all labels of many rows are scored.
 _BLOCK_SCORES = 1 << 22
@@ -129,6 +128,12 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
             return
         for start in range(0, n, step):
             yield start, self._score_rows(_safe_indexing(X, slice(start, start + step)))
+
+    @property
+    def threshold_probability_(self) -> float:
+        """``threshold_`` on the scale of :meth:`predict_proba`."""
+        check_is_fitted(self)
+        return float(self._probabilities(np.array([self.threshold_]))[0])
 
     def decision_function(self, X: Any) -> Floats:
         """Scores ``Z`` (n x L, dense); the decision is ``Z >= threshold_``.

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from labelgap._names import check_choice, look_up
+from labelgap._types import Floats
 from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
 from labelgap.exceptions import (
     ConvergenceWarning,
@@ -38,8 +38,6 @@ from labelgap.solvers.path import (
 )
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.sweep import best_threshold
-
-Floats = NDArray[Any]
 
 # The automatic grid. λ falls from λ_max, where W = 0, halving as long as that helps.
 _TRACE_COUNT, _TRACE_END = 14, 2.0**-13
@@ -72,8 +70,8 @@ class LowRankClassifier(DecisionEstimator):
     ridge_penalty : float or "auto", default "auto"
         λ₂. "auto" chooses it together with λ.
     intercept_penalty : float or "auto", default "auto"
-        κ, a pull ``κ/2 Σ_j (b_j − c)²`` of the intercepts towards the score c of the overall rate of positives;
-        0 leaves them free. "auto" chooses it together with λ and λ₂.
+        κ, a pull ``κ/2 Σ_j (b_j − c)²`` of the intercepts towards the score c of the overall rate of
+        positives; 0 leaves them free. "auto" chooses it together with λ and λ₂.
     rank : int or None, default None
         A cap on the rank of W. None lets the certificate decide.
     score_bound : float or None, default None
@@ -249,7 +247,7 @@ class LowRankClassifier(DecisionEstimator):
         def traces() -> list[float]:
             largest = largest_trace_penalty(problem.objective(labels))
             # Nothing to learn from the features at all: any positive penalty gives W = 0.
-            return trace_penalty_grid(largest if largest > 0 else 1.0, _TRACE_COUNT, _TRACE_END).tolist()
+            return list(trace_penalty_grid(largest if largest > 0 else 1.0, _TRACE_COUNT, _TRACE_END))
 
         def ridges() -> list[float]:
             unit = problem.features.mean_square_length() / labels.n_observed
@@ -355,7 +353,7 @@ class LowRankClassifier(DecisionEstimator):
     def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
         P = np.ascontiguousarray(X @ self.coef_left_)
         low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
-        return low_rank + self.intercept_[labels.indices]
+        return np.asarray(low_rank + self.intercept_[labels.indices])
 
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(get_loss(self.loss).inverse_link(scores))

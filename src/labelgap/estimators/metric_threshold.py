@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, validate_data
 
 from labelgap._names import check_choice
+from labelgap._types import Floats
 from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
 from labelgap.estimators.score_models import (
     DirectModel,
@@ -41,8 +42,6 @@ from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, hold_out_plan
 from labelgap.thresholds.sweep import best_threshold
-
-Floats = NDArray[Any]
 
 
 def _has_probabilities(self: MetricThreshold) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state, get_tags
 
 from labelgap._names import check_choice
+from labelgap._types import Floats
 from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
 from labelgap.estimators.score_models import (
     LabelModels,
@@ -21,8 +21,6 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.cross_fit import hold_out_plan
-
-Floats = NDArray[Any]
 
 
 class PlugInClassifier(DecisionEstimator):

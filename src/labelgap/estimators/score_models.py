@@ -21,14 +21,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
+from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.cross_fit import gather, map_folds
 from labelgap.thresholds.sweep import ThresholdResult, best_threshold
-
-Floats = NDArray[Any]
 
 # Scores held at one time when rows are scored for the sake of some entries.
 _BLOCK_SCORES = 1 << 22

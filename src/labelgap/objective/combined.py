@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
 
-Floats = NDArray[Any]
+
+def _total(arrays: Sequence[Floats]) -> Floats:
+    return np.asarray(np.sum(arrays, axis=0))
 
 
 def _add(parts: Sequence[Factors]) -> Factors:
-    return Factors(*(sum(arrays[1:], start=arrays[0]) for arrays in zip(*parts, strict=True)))
+    return Factors(*(_total(arrays) for arrays in zip(*parts, strict=True)))
 
 
 class SumObjective:
@@ -55,15 +56,15 @@ class SumPoint:
         return _add([part.hessian_diagonal() for part in self.parts])
 
     def curvature_along(self, U: Floats, V: Floats) -> Floats:
-        return np.sum([part.curvature_along(U, V) for part in self.parts], axis=0)
+        return _total([part.curvature_along(U, V) for part in self.parts])
 
     def label_derivatives(self) -> tuple[Floats, Floats]:
         first, second = zip(*(part.label_derivatives() for part in self.parts), strict=True)
-        return np.sum(first, axis=0), np.sum(second, axis=0)
+        return _total(first), _total(second)
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
         up, down = zip(*(part.signed_label_sums() for part in self.parts), strict=True)
-        return np.sum(up, axis=0), np.sum(down, axis=0)
+        return _total(up), _total(down)
 
     def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
         return SumGradient([part.score_gradient(balance) for part in self.parts])
@@ -89,13 +90,13 @@ class SumGradient:
         self.parts = tuple(parts)
 
     def left_product(self, V: Floats) -> Floats:
-        return np.sum([part.left_product(V) for part in self.parts], axis=0)
+        return _total([part.left_product(V) for part in self.parts])
 
     def right_product(self, U: Floats) -> Floats:
-        return np.sum([part.right_product(U) for part in self.parts], axis=0)
+        return _total([part.right_product(U) for part in self.parts])
 
     def matrix(self) -> Floats:
-        return np.sum([part.matrix() for part in self.parts], axis=0)
+        return _total([part.matrix() for part in self.parts])
 
     def conjugate(self, scale: float) -> float:
         return float(sum(part.conjugate(scale) for part in self.parts))

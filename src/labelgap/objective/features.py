@@ -13,13 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.objective.kernels.entries import csr_product, sparse_sparse_product
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors
-
-Floats = NDArray[Any]
 
 # Multiply-adds beyond which a rotation is not worth its time.
 _ROTATION_WORK = 2e10
@@ -118,7 +116,7 @@ class SparseFeatures:
 
     def mean_square_length(self) -> float:
         data = self._rows[2]
-        return float(data @ data) / self.n_rows
+        return float(np.dot(data, data) / self.n_rows)
 
     def to_original(self, factors: Factors) -> Factors:
         return factors
@@ -156,7 +154,7 @@ class DenseFeatures:
         return _in_blocks(self, pattern, data)
 
     def mean_square_length(self) -> float:
-        return float(np.sum(self._X * self._X)) / self.n_rows
+        return float(np.sum(self._X * self._X) / self.n_rows)
 
     def to_original(self, factors: Factors) -> Factors:
         left = factors.left if self._basis is None else self._basis @ factors.left

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
@@ -15,8 +16,6 @@ from labelgap.objective.features import Features
 from labelgap.objective.kernels.entries import curvature_rows, sampled_product
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
-
-Floats = NDArray[Any]
 
 
 class EntryFunction(Protocol):
@@ -203,10 +202,10 @@ class WeightedLoss:
 
     def value_and_gradient(self, z: Floats) -> tuple[float, Floats]:
         value, gradient = self._loss.value_and_gradient(z, self._y)
-        return float(np.sum(value * self._share)), gradient * self._share
+        return float(np.sum(value * self._share)), np.asarray(gradient * self._share, dtype=np.float64)
 
     def curvature(self, z: Floats) -> Floats:
-        return self._loss.curvature(z, self._y) * self._share
+        return np.asarray(self._loss.curvature(z, self._y) * self._share, dtype=np.float64)
 
     def conjugate(self, gradient: Floats) -> float:
         return float(np.sum(self._loss.conjugate(gradient / self._share, self._y) * self._share))
@@ -223,9 +222,9 @@ def observed_objective(
     """The mean loss over the observed entries.
 
     A label observed with one class only has its optimum at ``w_j = 0`` with an intercept that makes its loss
-    vanish (at infinity for the logistic loss). So with a free (unpenalised) intercept its entries are left out
-    of the sum and its intercept is set from a smoothed rate, ``link((positives + ½)/(observed + 1))``. A label
-    without observations gets the overall rate.
+    vanish (at infinity for the logistic loss). So with a free (unpenalised) intercept its entries are left
+    out of the sum and its intercept is set from a smoothed rate, ``link((positives + ½)/(observed + 1))``. A
+    label without observations gets the overall rate.
     """
     total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
     start = None

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.objective.kernels.entries import csr_product, csr_product_pair
-
-Floats = NDArray[Any]
 
 
 class EntryPattern:
@@ -45,4 +44,5 @@ class EntryPattern:
 
     def label_sums(self, data: Floats) -> Floats:
         """Sum of ``data`` per label."""
-        return np.bincount(self.indices, weights=data, minlength=self.n_labels)
+        sums = np.bincount(self.indices, weights=data, minlength=self.n_labels)
+        return sums.astype(np.float64, copy=False)

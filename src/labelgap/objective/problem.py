@@ -1,12 +1,10 @@
-"""One problem with everything fixed but the labels: what model selection makes the objectives of folds from."""
+"""One problem with everything fixed but the labels, from which the objectives of folds are made."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.features import Features
@@ -14,8 +12,6 @@ from labelgap.objective.kernels.entries import sampled_product
 from labelgap.objective.observed import EntryTerm, observed_objective
 from labelgap.objective.protocol import Factors
 from labelgap.objective.score_bound import ScoreBounds
-
-Floats = NDArray[Any]
 
 
 class ObservedProblem:
@@ -45,7 +41,7 @@ class ObservedProblem:
     def scores(self, factors: Factors, labels: ObservedLabels) -> Floats:
         P = np.ascontiguousarray(self.features.product(np.ascontiguousarray(factors.left)))
         low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(factors.right))
-        return low_rank + factors.intercept[labels.indices]
+        return np.asarray(low_rank + factors.intercept[labels.indices])
 
     def bounds(self) -> ScoreBounds | None:
         if self._score_bound is None:

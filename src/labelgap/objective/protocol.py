@@ -3,17 +3,16 @@
 A solver knows nothing of losses, kernels or where the entries live. It asks an :class:`Objective` for the
 data term at a low-rank ``W = A Bᵀ`` and an intercept ``b``, and gets a :class:`Point` that answers every
 further question there (gradient, curvature, dual) without repeating work. All answers are sums over the
-entries, so a sum of objectives, over several terms or over the partitions of a cluster, is an objective again.
+entries, so a sum of objectives, over several terms or the partitions of a cluster, is an objective again.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[Any]
+from labelgap._types import Floats
 
 
 class Factors(NamedTuple):
@@ -102,7 +101,7 @@ class Point(Protocol):
         ...
 
     def beyond(self, previous: Point, share: float) -> Point:
-        """At ``W + share (W − W_previous)``, b likewise: scores are linear, so for the price of the losses."""
+        """At ``W + share (W − W_previous)``, b likewise; scores are linear, so only losses are computed."""
         ...
 
     def slope_towards(self, other: Point) -> float:

@@ -5,24 +5,22 @@ For a multiplier u and stiffness μ an entry contributes
     ψ(z) = max_a  a z − γ|a| − (a − u)²/(2μ)
          = μ/2 dist²(z + u/μ, [−γ, γ]) − u²/(2μ),
 
-whose derivative at z is the next multiplier. Its conjugate is ``γ|a| + (a − u)²/(2μ)``; that of the constraint
-itself is ``γ|a|``.
+whose derivative at z is the next multiplier. Its conjugate is ``γ|a| + (a − u)²/(2μ)``; that of the
+constraint itself is ``γ|a|``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.objective.features import Features
 from labelgap.objective.observed import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
-
-Floats = NDArray[Any]
 
 # Scores looked at in one go when all n·L of them are scanned.
 _SCAN_BLOCK = 1 << 20

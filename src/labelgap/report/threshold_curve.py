@@ -12,7 +12,12 @@ from labelgap.thresholds import ThresholdCurve
 
 
 def save_threshold_curves(
-    curves: dict[str, tuple[ThresholdCurve, float]], path: str | Path, *, metric_name: str, title: str
+    curves: dict[str, tuple[ThresholdCurve, float]],
+    path: str | Path,
+    *,
+    metric_name: str,
+    axis_name: str,
+    title: str,
 ) -> Path:
     """Draw one panel per named curve, each with its chosen threshold marked, and save the picture.
 
@@ -20,7 +25,7 @@ def save_threshold_curves(
     ----------
     curves : dict from a name to (ThresholdCurve, chosen threshold)
     path : where to save; the ending says the format
-    metric_name, title : text for the axis and the whole
+    metric_name, axis_name, title : text for the two axes and the whole
 
     Needs matplotlib (``pip install 'labelgap[plot]'``).
     """
@@ -35,13 +40,13 @@ def save_threshold_curves(
             axis.axvline(threshold, color="#c8553d", linestyle="--", linewidth=1.4)
             axis.annotate(
                 f"chosen θ = {threshold:.3g}",
-                (threshold, 0.04),
+                (threshold, 0.3),
                 xycoords=("data", "axes fraction"),
                 xytext=(6, 0),
                 textcoords="offset points",
                 color="#c8553d",
             )
-        axis.set(title=name, xlabel="threshold θ on the score")
+        axis.set(title=name, xlabel=axis_name)
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel(metric_name)

@@ -1,4 +1,4 @@
-"""Solvers of the trace-norm problem; each returns a :class:`~labelgap.solvers.result.Fit` with its duality gap."""
+"""Solvers of the trace-norm problem; each returns a :class:`Fit` with its duality gap."""
 
 from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.factored import solve_factored

@@ -9,10 +9,9 @@ gap is that of the constrained problem:
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labelgap.objective.combined import SumGradient, SumObjective, SumPoint
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
@@ -22,8 +21,6 @@ from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Recorder
 from labelgap.solvers.spectral import balanced
-
-Floats = NDArray[Any]
 
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
 _STIFFEST = 1e4

@@ -4,7 +4,8 @@ The problem is ``min_{W,b} f(XW + 1bᵀ) + λ‖W‖_* + λ₂/2‖W‖_F²``. I
 
     maximise  −f*(G) − ‖M₁‖_F²/(2λ₂)   subject to  −XᵀG = M₁ + M₂,  σ₁(M₂) ≤ λ,  1ᵀG = 0 (with an intercept).
 
-With a pull ``κ/2‖b − c‖²`` on the intercepts the last condition goes and ``c·s − ‖s‖²/(2κ)``, s = Gᵀ1, is added.
+With a pull ``κ/2‖b − c‖²`` on the intercepts the last condition goes, and ``c·s − ‖s‖²/(2κ)`` with s = Gᵀ1
+is added.
 
 From any (W, b) we take the gradient of f there, make each label's column sum to zero, choose M₁ = λ₂W, and
 shrink everything by ``c = min(1, λ/σ₁(XᵀG + λ₂W))``. That point is feasible, so its dual value bounds the
@@ -15,16 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, balanced, leading_triplets
-
-Floats = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ directions W already uses it is linear, and in factored form this flatness comes
 ``2⟨XᵀG, dA dBᵀ⟩`` cancels the ``λ(‖dA‖² + ‖dB‖²)``. Alternation (and Gauss–Newton) never see the cross term,
 overestimate the curvature there, and crawl.
 
-Where the d x L gradient is small enough to be formed, accelerated proximal steps come first: they find the rank
-at once and get close in tens of steps.
+Where the d x L gradient is small enough to be formed, accelerated proximal steps come first: they find the
+rank at once and get close in tens of steps.
 
 After each round the duality gap is computed. Its singular triplets above λ that are new to W are exactly the
 directions of escape from a rank-k saddle: they are added, directions that died out are dropped.
@@ -19,11 +19,9 @@ directions of escape from a rank-k saddle: they are added, directions that died 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
@@ -31,8 +29,6 @@ from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import ProximalPath, finished, starting_factors
 from labelgap.solvers.result import Callback, Fit, Recorder
 from labelgap.solvers.spectral import balanced, may_form
-
-Floats = NDArray[Any]
 
 # Directions of W below this share of the largest are dead.
 _DEAD = 1e-6
@@ -104,7 +100,8 @@ class FactoredState:
 
 
 def flatten(factors: Factors) -> Floats:
-    return np.concatenate([part.ravel() for part in factors])
+    left, right, intercept = factors
+    return np.concatenate([left.ravel(), right.ravel(), intercept])
 
 
 def unflatten(x: Floats, like: Factors) -> Factors:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from labelgap.objective.protocol import Objective, Point
 from labelgap.solvers.penalties import Penalties
-
-Floats = NDArray[Any]
 
 _MAX_STEPS = 60
 

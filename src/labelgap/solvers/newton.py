@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[Any]
+from labelgap._types import Floats
 
 
 class SmoothState(Protocol):
@@ -55,8 +54,9 @@ def minimise(
 ) -> NewtonReport:
     """Step until a step gains less than ``enough``, or for ``max_steps``.
 
-    ``radius`` is the trust region's in the preconditioned norm, to go on from an earlier run; ``forcing`` is the share of the gradient that the inner iterations may leave, ``max_products`` bounds
-    their number in one step.
+    ``radius`` is the trust region's in the preconditioned norm, to go on from an earlier run. ``forcing`` is
+    the share of the gradient that the inner iterations may leave, ``max_products`` bounds their number in one
+    step.
     """
     state = start
     products = steps = 0
@@ -106,7 +106,7 @@ def _dual_norm(g: Floats, diagonal: Floats) -> float:
 def _steihaug(
     state: SmoothState, gradient: Floats, diagonal: Floats, radius: float, tolerance: float, max_products: int
 ) -> tuple[Floats, float, int, bool]:
-    """Minimise the quadratic model within the radius; returns step, predicted decrease, products, at border."""
+    """Minimise the quadratic model within the radius: step, predicted decrease, products, at border."""
     step = np.zeros_like(gradient)
     curved = np.zeros_like(gradient)
     residual = -gradient

@@ -2,7 +2,8 @@
 
 At ``λ ≥ λ_max = σ₁(XᵀG(0))`` the model is W = 0. From there λ falls geometrically, each fit starting from the
 one before. Every fold walks the same path; at each step the held-out scores of all folds together are judged
-by the metric at its best threshold (or by the proper loss). So one sample of the size of Ω chooses λ, λ₂ and θ.
+by the metric at its best threshold (or by the proper loss). So one sample of the size of Ω chooses λ, λ₂
+and θ.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._names import check_choice
+from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Factors, Objective
@@ -26,7 +28,6 @@ from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from labelgap.thresholds.cross_fit import gather, map_folds
 from labelgap.thresholds.sweep import best_threshold
 
-Floats = NDArray[Any]
 Place: TypeAlias = tuple[int, int, int]
 
 # A gain on held-out entries below this does not keep λ falling on its first way down.
@@ -200,8 +201,8 @@ def select_penalties(
 ) -> Selection:
     """Search the grid one penalty at a time, on held-out entries, by the metric (or the proper "loss").
 
-    First λ falls from its largest value until ``patience`` steps in a row brought nothing worth the while. From
-    the best place the ridge, then the pull on the intercepts, move to their neighbours for as long as that
+    First λ falls from its largest value until ``patience`` steps in a row brought nothing worth the while.
+    From the best place the ridge, then the pull on the intercepts, move to their neighbours for as long as that
     helps, λ adjusting by a step each time. Ties stay with what came first, the larger λ.
     """
     check_choice("criterion", criterion, ("metric", "loss"))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
-
-Floats = NDArray[Any]
 
 
 @dataclass(frozen=True)

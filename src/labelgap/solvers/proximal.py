@@ -11,10 +11,7 @@ It needs no second derivatives and no factorisation. Where features are well con
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers.certificate import Certificate, certify
@@ -22,8 +19,6 @@ from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Recorder
 from labelgap.solvers.spectral import LowRankShift, balanced, leading_triplets, may_form
-
-Floats = NDArray[Any]
 
 _CERTIFY_EVERY = 10
 # Steps that gain nothing measurable before the method stops; the gap goes on closing in the meantime.

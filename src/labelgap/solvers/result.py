@@ -5,14 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from numpy.typing import NDArray
-
+from labelgap._types import Floats
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.certificate import Certificate
-
-Floats = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg as spla
-from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
-
-Floats = NDArray[Any]
 
 _SMALL = 1 << 16
 # Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.

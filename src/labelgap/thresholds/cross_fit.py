@@ -1,7 +1,7 @@
 """Scores for choosing θ: each observed entry scored by a model that did not see it.
 
-A threshold taken on training scores is optimistic, because a flexible model separates the entries it was fitted
-to. Out-of-fold scores over the entries of Ω are as large a sample without that bias.
+A threshold taken on training scores is optimistic, because a flexible model separates the entries it was
+fitted to. Out-of-fold scores over the entries of Ω are as large a sample without that bias.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.objective.kernels.threads import limit_threads, thread_count
-
-Floats = NDArray[Any]
 
 N_FOLDS = 5
 HOLDOUT_SHARE = 0.2

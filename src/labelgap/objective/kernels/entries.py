@@ -10,12 +10,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from labelgap._types import Floats, Ints
 from labelgap.objective.kernels.threads import run_over_rows
-
-Floats = NDArray[Any]
-Ints = NDArray[Any]
 
 # Sums may be reassociated (that is what lets them vectorise); NaN and infinity keep their meaning.
 _OPTIONS: dict[str, Any] = {
@@ -25,7 +22,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**_OPTIONS)
 def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[no-untyped-def]
     k = P.shape[1]
     for i in range(start, stop):
@@ -38,7 +35,7 @@ def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[n
             out[e] = total
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**_OPTIONS)
 def _csr_product(indptr, indices, data, M, out, start, stop):  # type: ignore[no-untyped-def]
     k = M.shape[1]
     for i in range(start, stop):
@@ -52,7 +49,7 @@ def _csr_product(indptr, indices, data, M, out, start, stop):  # type: ignore[no
                 row[c] += v * m[c]
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**_OPTIONS)
 def _csr_product_pair(indptr, indices, data, M, data2, M2, out, start, stop):  # type: ignore[no-untyped-def]
     k = M.shape[1]
     for i in range(start, stop):
@@ -68,7 +65,7 @@ def _csr_product_pair(indptr, indices, data, M, data2, M2, out, start, stop):  #
                 row[c] += v * m[c] + v2 * m2[c]
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**_OPTIONS)
 def _curvature_rows(  # type: ignore[no-untyped-def]
     indptr, indices, P, dP, B, dB, db, curvature, gradient, bent, out, start, stop
 ):
@@ -93,7 +90,7 @@ def _curvature_rows(  # type: ignore[no-untyped-def]
                 row[c] += t * q[c] + g * dq[c]
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**_OPTIONS)
 def _sparse_sparse_product(  # type: ignore[no-untyped-def]
     left_indptr, left_indices, left_data, indptr, indices, data, out, start, stop
 ):

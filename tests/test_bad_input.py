@@ -1,0 +1,443 @@
+"""Each row of the table in docs/bad-input.md, and that the table and these tests name the same cases."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from labelgap import (
+    LinearFractional,
+    LowRankClassifier,
+    MetricThreshold,
+    ObservedLabels,
+    PlugInClassifier,
+    best_threshold,
+    get_metric,
+)
+from labelgap.exceptions import (
+    ConvergenceWarning,
+    InvalidFeaturesError,
+    InvalidInputError,
+    InvalidLabelsError,
+    InvalidMetricError,
+    InvalidParameterError,
+    InvalidScoresError,
+    LabelgapError,
+    LabelgapWarning,
+    UninformativeLabelsWarning,
+    UnknownNameError,
+)
+
+TABLE = Path(__file__).parents[1] / "docs" / "bad-input.md"
+
+rng = np.random.RandomState(0)
+X = rng.standard_normal((40, 3))
+COMPLETE = (X @ rng.standard_normal((3, 4)) > 0.3).astype(float)
+Y = np.where(rng.uniform(size=COMPLETE.shape) < 0.7, COMPLETE, np.nan)
+
+
+def low_rank(**changes: Any) -> LowRankClassifier:
+    """A quick fit: the penalties are given, nothing is held out."""
+    settings: dict[str, Any] = {
+        "trace_penalty": 0.01,
+        "ridge_penalty": 0.0,
+        "intercept_penalty": 0.0,
+        "threshold": "train",
+        "random_state": 0,
+    }
+    return LowRankClassifier(**(settings | changes))
+
+
+def with_value(matrix: Any, row: int, column: int, value: float) -> Any:
+    changed = matrix.copy()
+    changed[row, column] = value
+    return changed
+
+
+def fit(labels: Any = Y, features: Any = X, **changes: Any) -> Any:
+    return low_rank(**changes).fit(features, labels)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to go wrong: the row of the table, what comes, and how to get there."""
+
+    row: str
+    expected: type[Exception]
+    message: str
+    run: Callable[[], object]
+    variant: str = ""
+
+
+ERRORS = [
+    # Features
+    Case(
+        "features-not-finite",
+        InvalidFeaturesError,
+        "NaN at row 2, column 1.*SimpleImputer",
+        lambda: fit(features=with_value(X, 2, 1, np.nan)),
+        "NaN",
+    ),
+    Case(
+        "features-not-finite",
+        InvalidFeaturesError,
+        "infinity at row 2, column 1",
+        lambda: fit(features=with_value(X, 2, 1, -np.inf)),
+        "infinity",
+    ),
+    Case(
+        "features-not-finite",
+        InvalidFeaturesError,
+        "NaN at row 2, column 1",
+        lambda: fit(features=sp.csr_array(with_value(X, 2, 1, np.nan))),
+        "sparse",
+    ),
+    Case(
+        "features-not-finite",
+        InvalidFeaturesError,
+        "NaN at row 0, column 0",
+        lambda: fit().predict([[np.nan, 0.0, 0.0]]),
+        "predict",
+    ),
+    # Labels: values
+    Case(
+        "label-values",
+        InvalidLabelsError,
+        "row 3, column 2 is 2.0, which is neither 0 nor 1.*NaN",
+        lambda: fit(with_value(Y, 3, 2, 2)),
+        "two",
+    ),
+    Case(
+        "label-values",
+        InvalidLabelsError,
+        r"row 3, column 2 is -1.0, .*pass \(Y > 0\)",
+        lambda: fit(with_value(Y, 3, 2, -1)),
+        "minus-one",
+    ),
+    Case(
+        "label-values",
+        InvalidLabelsError,
+        "row 0, column 0 is 'yes', which is no number",
+        lambda: ObservedLabels.from_dense([["yes", "no"]]),
+        "words",
+    ),
+    # Labels: shapes
+    Case(
+        "row-counts",
+        InvalidLabelsError,
+        "X has 40 rows and the labels have 39; they must match row by row",
+        lambda: fit(Y[:-1]),
+    ),
+    Case(
+        "labels-1d",
+        InvalidLabelsError,
+        r"1-d with 3 values; for a single label use Y.reshape\(-1, 1\)",
+        lambda: ObservedLabels.from_dense([1, 0, 1]),
+    ),
+    Case(
+        "labels-1d-classes",
+        InvalidLabelsError,
+        "1-d y must hold two classes; got 3 classes: 0, 1, 2",
+        lambda: fit(np.arange(40) % 3),
+    ),
+    Case(
+        "mask-shape",
+        InvalidLabelsError,
+        r"mask has shape \(1, 1\) but Y has shape \(1, 2\)",
+        lambda: ObservedLabels.from_mask([[1, 0]], [[True]]),
+    ),
+    Case(
+        "score-shape",
+        InvalidLabelsError,
+        r"labels have shape \(40, 3\); 40 rows of X and the 4 labels of the fit were expected",
+        lambda: fit().score(X, Y[:, :3]),
+    ),
+    # Labels: what is observed
+    Case(
+        "nothing-observed",
+        InvalidLabelsError,
+        "No label is observed in the 40 x 4 matrix",
+        lambda: fit(np.full_like(Y, np.nan)),
+    ),
+    Case(
+        "only-positives",
+        InvalidLabelsError,
+        "observed labels is positive.*unobserved='negative'.*unobserved='unlabelled'",
+        lambda: fit(np.where(Y == 1, 1.0, np.nan)),
+        "dense",
+    ),
+    Case(
+        "only-positives",
+        InvalidLabelsError,
+        "observed labels is positive.*unobserved='negative'.*unobserved='unlabelled'",
+        lambda: fit(sp.csr_array(COMPLETE)),
+        "sparse",
+    ),
+    Case(
+        "only-negatives",
+        InvalidLabelsError,
+        "observed labels is negative.*at least one positive must be known",
+        lambda: fit(np.where(Y == 0, 0.0, np.nan)),
+    ),
+    Case(
+        "unlabelled",
+        InvalidParameterError,
+        "unobserved='unlabelled' need positive-unlabelled learning, which this estimator does not offer",
+        lambda: fit(sp.csr_array(COMPLETE), unobserved="unlabelled"),
+        "parameter",
+    ),
+    Case(
+        "unlabelled",
+        InvalidParameterError,
+        "unobserved='unlabelled' need positive-unlabelled learning",
+        lambda: PlugInClassifier().fit(X, ObservedLabels.from_sparse(sp.csr_array(COMPLETE), "unlabelled")),
+        "labels",
+    ),
+    Case(
+        "unlabelled",
+        InvalidLabelsError,
+        "positive or unlabelled .*a metric needs known negatives",
+        lambda: best_threshold(COMPLETE, ObservedLabels.from_any(COMPLETE, unobserved="unlabelled")),
+        "metric",
+    ),
+    # Triplets and weights
+    Case(
+        "duplicate-triplets",
+        InvalidLabelsError,
+        r"row 0, column 1 is given more than once \(values 1 and 0\); keep one",
+        lambda: ObservedLabels.from_triplets([0, 1, 0], [1, 1, 1], [1, 1, 0]),
+    ),
+    Case(
+        "triplets-out-of-range",
+        InvalidLabelsError,
+        "Triplet 1 has row 5, but rows run from 0 to 2",
+        lambda: ObservedLabels.from_triplets([0, 5], [1, 1], [1, 0], shape=(3, 3)),
+        "row",
+    ),
+    Case(
+        "triplets-out-of-range",
+        InvalidLabelsError,
+        "Triplet 0 has column 3, but columns run from 0 to 2",
+        lambda: ObservedLabels.from_triplets([0, 1], [3, 1], [1, 0], shape=(3, 3)),
+        "column",
+    ),
+    Case(
+        "triplets-out-of-range",
+        InvalidLabelsError,
+        "Triplet 1 has row -1",
+        lambda: ObservedLabels.from_triplets([0, -1], [1, 1], [1, 0]),
+        "negative",
+    ),
+    *(
+        Case(
+            "weights",
+            InvalidLabelsError,
+            f"weight at row 0, column 1 is {weight}; weights must be positive and finite",
+            lambda weight=weight: ObservedLabels.from_dense([[1, 0]], weights=[[1.0, weight]]),
+            str(weight),
+        )
+        for weight in (-2.0, 0.0, np.nan)
+    ),
+    # Scores and decisions
+    Case(
+        "scores-nan",
+        InvalidScoresError,
+        "score at row 0, label 1 is NaN, but its label is observed",
+        lambda: best_threshold([[0.5, np.nan]], [[1, 0]]),
+    ),
+    Case(
+        "scores-shape",
+        InvalidInputError,
+        r"scores have shape \(3, 2\); expected \(2, 2\) like the labels",
+        lambda: best_threshold(np.zeros((3, 2)), np.eye(2)),
+        "best_threshold",
+    ),
+    Case(
+        "scores-shape",
+        InvalidScoresError,
+        "3 columns for 4 labels. Pass an estimator if X holds features",
+        lambda: MetricThreshold().fit(X, Y),
+        "MetricThreshold",
+    ),
+    Case(
+        "decisions",
+        InvalidInputError,
+        "decision at row 0, column 0 is 0.3; decisions are 0 or 1.*best_threshold",
+        lambda: get_metric("micro-f1")([[0.3, 1.0]], [[1, 0]]),
+    ),
+    # Metrics
+    Case(
+        "denominator-vanishes",
+        InvalidMetricError,
+        "denominator can vanish: it is 1 when every observed entry is a true positive and -1 when",
+        lambda: LinearFractional({"tp": 1}, {"tp": 1, "fn": -1}),
+        "sign",
+    ),
+    Case(
+        "denominator-vanishes",
+        InvalidMetricError,
+        "denominator is 0 when every observed entry is a true negative, but the numerator is 1 there",
+        lambda: LinearFractional({"tp": 1, "tn": 1}, {"tp": 1}),
+        "pole",
+    ),
+    Case(
+        "denominator-vanishes",
+        InvalidMetricError,
+        "denominator is 0 for all decisions",
+        lambda: LinearFractional({"tp": 1}, {}),
+        "zero",
+    ),
+    # Parameters
+    *(
+        Case(
+            "score-bound",
+            InvalidParameterError,
+            rf"score_bound \(γ\) must be positive.*got {bound}",
+            lambda bound=bound: fit(score_bound=bound),
+            str(bound),
+        )
+        for bound in (0, -1.5, np.nan)
+    ),
+    Case(
+        "penalties-zero",
+        InvalidParameterError,
+        "trace_penalty and ridge_penalty are both 0: the fit would have no unique answer",
+        lambda: fit(trace_penalty=0.0, ridge_penalty=0.0),
+    ),
+    Case(
+        "penalty-negative",
+        InvalidParameterError,
+        "trace_penalty must be 'auto' or a finite number, 0 or more; got -1",
+        lambda: fit(trace_penalty=-1),
+    ),
+    Case(
+        "rank",
+        InvalidParameterError,
+        "rank must be a whole number, 1 or more, or None; got 0",
+        lambda: fit(rank=0),
+    ),
+    # Names
+    *(
+        Case(
+            "unknown-name",
+            UnknownNameError,
+            f"Unknown .*{given!r}. Did you mean {nearest!r}",
+            lambda parameter=parameter, given=given: fit(**{parameter: given}),
+            parameter,
+        )
+        for parameter, given, nearest in [
+            ("metric", "micro-f_1", "micro-f1"),
+            ("loss", "logistc", "logistic"),
+            ("solver", "factord", "factored"),
+            ("threshold", "crossfit", "cross-fit"),
+            ("unobserved", "unlabeled", "unlabelled"),
+        ]
+    ),
+    Case(
+        "metric-without-average",
+        UnknownNameError,
+        "'f1' does not say how to average; write one of micro-f1, instance-f1, macro-f1",
+        lambda: fit(metric="f1"),
+    ),
+]
+
+FEW = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, 0.0]])
+
+WARNINGS = [
+    Case(
+        "label-all-missing",
+        UninformativeLabelsWarning,
+        r"1 of 4 labels have no observed entry \(the first: 1\); their score is a constant",
+        lambda: fit(np.where(np.arange(4) == 1, np.nan, Y)),
+    ),
+    *(
+        Case(
+            "not-converged",
+            ConvergenceWarning,
+            r"stopped after \d+ iterations at a relative duality gap of \S+ \(asked for: 1.0e-12\)",
+            lambda solver=solver: fit(solver=solver, max_iter=1, tol=1e-12),
+            solver,
+        )
+        for solver in ("factored", "proximal")
+    ),
+    *(
+        Case(
+            "too-few-to-hold-out",
+            LabelgapWarning,
+            "Only 3 labels are observed.*too few to hold any out: the threshold comes from training scores",
+            lambda estimator=estimator: estimator(random_state=0).fit(X[:3], FEW),
+            estimator.__name__,
+        )
+        for estimator in (LowRankClassifier, PlugInClassifier)
+    ),
+]
+
+ACCEPTED = ["row-all-missing"]
+
+
+def names(cases: list[Case]) -> list[str]:
+    return [case.row + (f":{case.variant}" if case.variant else "") for case in cases]
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=names(ERRORS))
+def test_error(case: Case) -> None:
+    with pytest.raises(case.expected, match=case.message) as caught:
+        case.run()
+    assert type(caught.value) is case.expected
+    # Whoever catches ValueError, as around scikit-learn, catches these too.
+    assert isinstance(caught.value, LabelgapError)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("case", WARNINGS, ids=names(WARNINGS))
+def test_warning(case: Case) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        case.run()
+    assert [w.category for w in caught] == [case.expected]
+    assert re.search(case.message, str(caught[0].message))
+    assert Path(caught[0].filename).name == Path(__file__).name, "the warning points at the caller"
+
+
+def test_row_all_missing_is_left_out_and_decided() -> None:
+    gap = np.where(np.arange(len(Y))[:, None] == 5, np.nan, Y)
+    with_row = fit(gap, tol=1e-6)
+    without = fit(np.delete(gap, 5, axis=0), np.delete(X, 5, axis=0), tol=1e-6)
+    assert_allclose(with_row.decision_function(X), without.decision_function(X), atol=1e-3)
+    assert set(with_row.predict(X[5:6]).ravel()) <= {0, 1}
+
+
+def test_the_warning_says_which_gap_was_reached() -> None:
+    with pytest.warns(ConvergenceWarning) as caught:
+        fitted = fit(max_iter=1, tol=1e-12)
+    reached = fitted.duality_gap_ / fitted.objective_
+    assert f"relative duality gap of {reached:.1e} (asked for" in str(caught[0].message)
+
+
+def table_rows() -> dict[str, str]:
+    """From the name of a case to the table's "what happens"."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if "| `" in line[:3]]
+    assert all(len(row) == 5 for row in cells)
+    assert len({row[0] for row in cells}) == len(cells)
+    return {row[0].strip("`"): row[2] for row in cells}
+
+
+def test_the_table_has_the_tested_cases_and_no_others() -> None:
+    tested = {case.row for case in ERRORS + WARNINGS} | set(ACCEPTED)
+    assert set(table_rows()) == tested
+
+
+@pytest.mark.parametrize("row", sorted({case.row for case in ERRORS + WARNINGS}))
+def test_the_table_names_the_classes(row: str) -> None:
+    raised = {case.expected.__name__ for case in ERRORS + WARNINGS if case.row == row}
+    assert set(re.findall(r"`(\w+(?:Error|Warning))`", table_rows()[row])) == raised
