@@ -8,10 +8,12 @@ import cvxpy as cp
 import numpy as np
 
 
-def cvxpy_optimum(X, Y, loss, trace, ridge=0.0, weights=None, intercept=True, bound=None):
+def cvxpy_optimum(
+    X, Y, loss, trace, ridge=0.0, weights=None, intercept=True, bound=None, pull=0.0, centre=0.0
+):
     """Optimal value of the mean loss over observed entries (NaN = not observed) plus the penalties.
 
-    ``X`` None means the identity. Weights are a matrix like Y.
+    ``X`` None means the identity. Weights are a matrix like Y. ``pull`` is κ in ``κ/2 Σ(b_j − centre)²``.
     """
     n, n_labels = Y.shape
     X = np.eye(n) if X is None else np.asarray(X.todense() if hasattr(X, "todense") else X)
@@ -21,8 +23,9 @@ def cvxpy_optimum(X, Y, loss, trace, ridge=0.0, weights=None, intercept=True, bo
     W = cp.Variable((X.shape[1], n_labels))
     XW = X @ W
     Z = XW
+    b = cp.Variable((1, n_labels))
     if intercept:
-        Z = Z + np.ones((n, 1)) @ cp.Variable((1, n_labels))
+        Z = Z + np.ones((n, 1)) @ b
     pick = np.zeros((len(rows), n * n_labels))
     pick[np.arange(len(rows)), rows * n_labels + cols] = 1
     z = pick @ cp.vec(Z, order="C")
@@ -36,6 +39,8 @@ def cvxpy_optimum(X, Y, loss, trace, ridge=0.0, weights=None, intercept=True, bo
     objective = cp.sum(cp.multiply(omega / omega.sum(), per_entry)) + trace * cp.normNuc(W)
     if ridge:
         objective = objective + ridge / 2 * cp.sum_squares(W)
+    if pull:
+        objective = objective + pull / 2 * cp.sum_squares(b - centre)
     constraints = [] if bound is None else [cp.abs(XW) <= bound]
     problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():

@@ -10,6 +10,7 @@ import contextlib
 import doctest
 import importlib
 import io
+import itertools
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ class Block(NamedTuple):
 
 def python_blocks(text: str) -> Iterator[Block]:
     fences = list(_FENCE.finditer(text))
-    for fence, after in zip(fences, [*fences[1:], None], strict=True):
+    for fence, after in itertools.zip_longest(fences, fences[1:]):
         if fence[1] != "python":
             continue
         follows = after is not None and after[1] == "text" and not text[fence.end() : after.start()].strip()

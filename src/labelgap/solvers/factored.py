@@ -35,9 +35,9 @@ _DEAD = 1e-6
 _MAX_NEW_DIRECTIONS = 64
 # A Newton round ends when a step gains less than this share of the gap that is still to be closed.
 _ROUND_SHARE = 0.02
-# Proximal steps between two looks at the gap, and the share of it that may be left for them to go on.
+# Proximal steps between two looks at the gap, and the rounds in which they must halve it to go on.
 _PROXIMAL_ROUND = 6
-_PROXIMAL_PACE = 0.7
+_PROXIMAL_ROUNDS_TO_HALVE = 4
 # Rounds in which the gap may fail to halve before rounding must be to blame.
 _PATIENCE = 40
 
@@ -91,7 +91,7 @@ class FactoredState:
             )
         )
         # Intercepts without entries, and labels long decided, have next to no curvature.
-        return np.maximum(diagonal, 1e-10 * diagonal.max())
+        return np.asarray(np.maximum(diagonal, 1e-10 * diagonal.max()))
 
     def moved_to(self, x: Floats) -> FactoredState:
         return FactoredState(
@@ -101,7 +101,8 @@ class FactoredState:
 
 def flatten(factors: Factors) -> Floats:
     left, right, intercept = factors
-    return np.concatenate([left.ravel(), right.ravel(), intercept])
+    flat: Floats = np.concatenate([left.ravel(), right.ravel(), intercept])
+    return flat
 
 
 def unflatten(x: Floats, like: Factors) -> Factors:
@@ -196,8 +197,8 @@ def _proximal_start(
     if cap < full or not may_form((objective.n_features, objective.n_labels), objective.n_stored):
         return point, certificate, steps
     path = ProximalPath(objective, penalties, point.factors, cap)
+    gaps = [certificate.gap]
     while certificate.relative_gap > tol and steps < max_iter:
-        before = certificate.gap
         for _ in range(_PROXIMAL_ROUND):
             path.advance()
         steps += _PROXIMAL_ROUND
@@ -205,7 +206,8 @@ def _proximal_start(
         rank = point.factors.rank
         certificate = certify(objective, point, penalties, directions=_count(penalties, rank, cap))
         recorder.report(steps, certificate, rank)
-        if certificate.gap > _PROXIMAL_PACE * before:
+        gaps.append(certificate.gap)
+        if len(gaps) > _PROXIMAL_ROUNDS_TO_HALVE and gaps[-1] > 0.5 * gaps[-1 - _PROXIMAL_ROUNDS_TO_HALVE]:
             break
     return point, certificate, steps
 

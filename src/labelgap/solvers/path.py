@@ -202,8 +202,8 @@ def select_penalties(
     """Search the grid one penalty at a time, on held-out entries, by the metric (or the proper "loss").
 
     First λ falls from its largest value until ``patience`` steps in a row brought nothing worth the while.
-    From the best place the ridge, then the pull on the intercepts, move to their neighbours for as long as that
-    helps, λ adjusting by a step each time. Ties stay with what came first, the larger λ.
+    From the best place the ridge, then the pull on the intercepts, move to their neighbours for as long as
+    that helps, λ adjusting by a step each time. Ties stay with what came first, the larger λ.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
     tried: dict[Place, Candidate] = {}

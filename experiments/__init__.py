@@ -1,0 +1,1 @@
+"""Experiments: each one command, mean and spread over draws."""

@@ -1,0 +1,298 @@
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles_objective import DenseTerm
+from solver_problems import random_factors, random_features, random_labels
+
+from labelgap.label_rates import smoothed_rates
+from labelgap.labels import ObservedLabels
+from labelgap.losses import get_loss, loss_names
+from labelgap.objective.combined import SumObjective
+from labelgap.objective.features import IdentityFeatures, SparseFeatures, make_features
+from labelgap.objective.observed import EntryTerm, WeightedLoss, observed_objective
+from labelgap.objective.pattern import EntryPattern
+from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
+
+N, D, N_LABELS = 9, 4, 6
+CLOSE = {"rtol": 1e-10, "atol": 1e-13}
+
+
+@dataclass
+class Setup:
+    objective: Any
+    oracle: DenseTerm
+    labels: ObservedLabels
+    X: Any
+    loss: Any
+
+    def factors(self, rank=2, seed=0, size=0.7):
+        rng = np.random.default_rng(seed)
+        return random_factors(rng, self.objective.n_features, N_LABELS, rank, size)
+
+
+def flat(factors):
+    return np.concatenate([part.ravel() for part in factors])
+
+
+def unflat(x, like):
+    cuts = np.cumsum([like.left.size, like.right.size])
+    parts = np.split(x, cuts)
+    return Factors(*(part.reshape(shape.shape) for part, shape in zip(parts, like, strict=True)))
+
+
+def make_setup(loss, weighted, intercept, kind):
+    rng = np.random.default_rng(5)
+    X = random_features(rng, kind, N, D)
+    Y = random_labels(rng, N, N_LABELS, observed=0.5)
+    # A row and a label without entries; every other label has both classes.
+    Y[3, :], Y[:, 2] = np.nan, np.nan
+    labels = ObservedLabels.from_dense(Y)
+    weights = rng.uniform(0.2, 2.0, Y.shape) if weighted else np.ones(Y.shape)
+    if weighted:
+        labels = labels.with_weights(weights)
+    features = IdentityFeatures(N) if X is None else make_features(X, centre=intercept)
+    # The coordinates that the objective works in; that they are fair is the business of test_features.
+    dense_X = features.product(np.eye(features.n_features))
+    share = weights / weights[~np.isnan(Y)].sum()
+    objective = observed_objective(features, labels, get_loss(loss), fit_intercept=intercept)
+    return Setup(
+        objective, DenseTerm(dense_X, Y, share, get_loss(loss), intercept), labels, X, get_loss(loss)
+    )
+
+
+CASES = list(product(loss_names(), [False, True], [False, True], ["dense", "csr", "identity"]))
+
+
+@pytest.fixture(
+    params=CASES,
+    ids=[
+        f"{loss}-{kind}{'-weights' * weighted}{'-intercept' * intercept}"
+        for loss, weighted, intercept, kind in CASES
+    ],
+)
+def setup(request):
+    return make_setup(*request.param)
+
+
+def test_the_classes_keep_the_protocols(setup):
+    point = setup.objective.at(setup.factors())
+    assert isinstance(setup.objective, Objective)
+    assert isinstance(point, Point)
+    assert isinstance(point.score_gradient(), ScoreGradient)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_value_and_gradient_equal_the_dense_formulas(setup, rank):
+    factors = setup.factors(rank)
+    point = setup.objective.at(factors)
+    assert_allclose(point.value, setup.oracle.value(factors), **CLOSE)
+    assert_allclose(flat(point.gradient()), setup.oracle.gradient(factors), **CLOSE)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_hessian_product_equals_the_explicit_hessian(setup, rank):
+    factors, direction = setup.factors(rank), setup.factors(rank, seed=1)
+    answer = flat(setup.objective.at(factors).hessian_product(direction))
+    assert_allclose(answer, setup.oracle.hessian(factors) @ flat(direction), **CLOSE)
+
+
+def test_hessian_product_is_the_change_of_the_gradient(setup):
+    # The squared hinge has a kink in its gradient, which a short enough difference does not meet.
+    factors, direction, h = setup.factors(), setup.factors(seed=1), 1e-6
+    ahead, behind = (unflat(flat(factors) + s * h * flat(direction), factors) for s in (1, -1))
+    change = flat(setup.objective.at(ahead).gradient()) - flat(setup.objective.at(behind).gradient())
+    answer = flat(setup.objective.at(factors).hessian_product(direction))
+    assert_allclose(answer, change / (2 * h), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_hessian_diagonal_is_that_of_the_explicit_hessian(setup, rank):
+    factors = setup.factors(rank)
+    answer = flat(setup.objective.at(factors).hessian_diagonal())
+    assert_allclose(answer, np.diag(setup.oracle.gauss_newton_hessian(factors)), **CLOSE)
+    assert_allclose(answer, np.diag(setup.oracle.hessian(factors)), **CLOSE)
+
+
+def test_curvature_along_rank_one_directions(setup):
+    rng, factors = np.random.default_rng(7), setup.factors()
+    U = rng.standard_normal((setup.objective.n_features, 3))
+    V = rng.standard_normal((N_LABELS, 3))
+    curvature = setup.oracle.score_curvature(factors)
+    expected = [
+        np.sum(curvature * np.outer(setup.oracle.X @ u, v) ** 2) for u, v in zip(U.T, V.T, strict=True)
+    ]
+    assert_allclose(setup.objective.at(factors).curvature_along(U, V), expected, **CLOSE)
+
+
+def test_label_derivatives_and_signed_sums(setup):
+    factors = setup.factors()
+    point = setup.objective.at(factors)
+    G, D = setup.oracle.score_gradient(factors), setup.oracle.score_curvature(factors)
+    # Without an intercept there is nothing to differentiate by.
+    on = float(setup.oracle.intercept)
+    for answer, dense in zip(point.label_derivatives(), (G, D), strict=True):
+        assert_allclose(answer, on * dense.sum(axis=0), **CLOSE)
+    for answer, dense in zip(point.signed_label_sums(), (np.maximum(G, 0), np.minimum(G, 0)), strict=True):
+        assert_allclose(answer, on * dense.sum(axis=0), **CLOSE)
+
+
+@pytest.mark.parametrize("with_balance", [False, True])
+def test_score_gradient_as_a_linear_map(setup, with_balance):
+    rng, factors = np.random.default_rng(8), setup.factors()
+    G = setup.oracle.score_gradient(factors)
+    balance = None
+    if with_balance:
+        balance = rng.random(N_LABELS), rng.random(N_LABELS)
+        if setup.oracle.intercept:
+            G = np.where(G > 0, G * balance[0], G * balance[1])
+    gradient = setup.objective.at(factors).score_gradient(balance)
+    XtG = setup.oracle.X.T @ G
+    U, V = rng.standard_normal((len(XtG), 3)), rng.standard_normal((N_LABELS, 2))
+    assert_allclose(gradient.matrix(), XtG, **CLOSE)
+    assert_allclose(gradient.left_product(V), XtG @ V, **CLOSE)
+    assert_allclose(gradient.right_product(U), XtG.T @ U, **CLOSE)
+    for scale in (0.0, 0.4, 1.0):
+        assert_allclose(gradient.conjugate(scale), setup.oracle.conjugate(scale * G), **CLOSE)
+
+
+def test_fenchel_equality_holds_at_the_gradient(setup):
+    factors = setup.factors()
+    point = setup.objective.at(factors)
+    G = setup.oracle.score_gradient(factors)
+    inner = np.sum(G * setup.oracle.scores(factors))
+    assert_allclose(point.value + point.score_gradient().conjugate(1.0), inner, rtol=1e-9, atol=1e-12)
+
+
+def test_scores_and_entry_gradient_come_in_the_order_of_the_labels(setup):
+    factors = setup.factors()
+    point = setup.objective.at(factors)
+    rows, columns = setup.labels.rows, setup.labels.indices
+    assert_allclose(point.scores, setup.oracle.scores(factors)[rows, columns], **CLOSE)
+    assert_allclose(point.entry_gradient, setup.oracle.score_gradient(factors)[rows, columns], **CLOSE)
+
+
+def same_point(point, fresh):
+    """Every answer of a derived point is that of one computed from scratch."""
+    assert_allclose(point.value, fresh.value, **CLOSE)
+    assert_allclose(point.scores, fresh.scores, **CLOSE)
+    for mine, other in zip(point.label_derivatives(), fresh.label_derivatives(), strict=True):
+        assert_allclose(mine, other, **CLOSE)
+    assert_allclose(point.score_gradient().matrix(), fresh.score_gradient().matrix(), **CLOSE)
+    assert_allclose(flat(point.gradient()), flat(fresh.gradient()), **CLOSE)
+    assert_allclose(flat(point.hessian_diagonal()), flat(fresh.hessian_diagonal()), **CLOSE)
+
+
+def test_with_intercept_equals_a_fresh_point(setup):
+    factors, other = setup.factors(), setup.factors(seed=1)
+    moved = setup.objective.at(factors).with_intercept(other.intercept)
+    same_point(moved, setup.objective.at(factors._replace(intercept=other.intercept)))
+
+
+@pytest.mark.parametrize("ranks", [(2, 1), (1, 0), (0, 2)])
+def test_beyond_goes_on_in_a_straight_line(setup, ranks):
+    here, before = setup.factors(ranks[0]), setup.factors(ranks[1], seed=1)
+    share = 0.6
+    ahead = setup.objective.at(here).beyond(setup.objective.at(before), share)
+    W = (1 + share) * here.left @ here.right.T - share * before.left @ before.right.T
+    assert_allclose(ahead.factors.left @ ahead.factors.right.T, W, **CLOSE)
+    assert_allclose(ahead.factors.intercept, (1 + share) * here.intercept - share * before.intercept, **CLOSE)
+    same_point(ahead, setup.objective.at(ahead.factors))
+    # A derived point can be derived from again.
+    again = ahead.with_intercept(here.intercept)
+    same_point(again, setup.objective.at(ahead.factors._replace(intercept=here.intercept)))
+
+
+def test_slope_towards_is_the_inner_product_with_the_gradient_in_W(setup):
+    here, there = setup.factors(2), setup.factors(1, seed=1)
+    difference = there.left @ there.right.T - here.left @ here.right.T
+    XtG = setup.oracle.X.T @ setup.oracle.score_gradient(here)
+    slope = setup.objective.at(here).slope_towards(setup.objective.at(there))
+    assert_allclose(slope, np.sum(XtG * difference), **CLOSE)
+
+
+def test_starting_intercept_is_the_best_one_at_zero(setup):
+    start = setup.objective.starting_intercept()
+    if not setup.oracle.intercept:
+        assert_allclose(start, np.zeros(N_LABELS))
+        return
+    zero = Factors.zero(setup.objective.n_features, N_LABELS, start)
+    assert_allclose(setup.objective.at(zero).label_derivatives()[0], 0, atol=1e-14)
+    # The label without entries has no slope either: it gets the overall rate.
+    assert_allclose(start[2], setup.loss.link(smoothed_rates(setup.labels).rate)[2])
+    # Handed out as a copy: what a solver does to it stays there.
+    start[:] = 99
+    assert not np.any(setup.objective.starting_intercept() == 99)
+
+
+def split_by_rows(setup, weighted, kind, cut=4):
+    """Two terms over rows below and above the cut, with the total of the whole."""
+    labels, whole = setup.labels, setup.objective
+    total = labels.n_observed if labels.weights is None else labels.weights.sum()
+    terms = []
+    for rows in (np.arange(cut), np.arange(cut, N)):
+        if kind == "csr":
+            # Partitions with features of their own, as on a cluster.
+            part, features = labels.take_rows(rows), SparseFeatures(setup.X[rows])
+        else:
+            part, features = labels.select(np.isin(labels.rows, rows)), whole.features
+        pattern = EntryPattern(part.indptr, part.indices, N_LABELS)
+        function = WeightedLoss(setup.loss, part.values, part.weights, float(total))
+        terms.append(EntryTerm(features, pattern, function, has_intercept=whole.has_intercept))
+    return SumObjective(terms)
+
+
+@pytest.mark.parametrize(("loss", "weighted", "intercept", "kind"), CASES)
+def test_a_sum_over_row_partitions_equals_the_whole(loss, weighted, intercept, kind):
+    setup = make_setup(loss, weighted, intercept, kind)
+    whole, parts = setup.objective, split_by_rows(setup, weighted, kind)
+    assert (parts.n_features, parts.n_labels, parts.has_intercept) == (
+        whole.n_features,
+        whole.n_labels,
+        whole.has_intercept,
+    )
+    assert isinstance(parts, Objective)
+    rng = np.random.default_rng(9)
+    here, there = setup.factors(2), setup.factors(1, seed=1)
+    U, V = rng.standard_normal((whole.n_features, 2)), rng.standard_normal((N_LABELS, 2))
+    balance = rng.random(N_LABELS), rng.random(N_LABELS)
+
+    def answers(objective):
+        point, other = objective.at(here), objective.at(there)
+        derived = point.beyond(other, 0.3).with_intercept(there.intercept)
+        for p in (point, derived):
+            yield p.value
+            yield flat(p.factors)
+            yield flat(p.gradient())
+            yield flat(p.hessian_product(p.factors))
+            yield flat(p.hessian_diagonal())
+            yield p.curvature_along(U, V)
+            yield from p.label_derivatives()
+            yield from p.signed_label_sums()
+            yield p.slope_towards(other)
+            for G in (p.score_gradient(), p.score_gradient(balance)):
+                yield G.matrix()
+                yield G.left_product(V)
+                yield G.right_product(U)
+                yield G.conjugate(0.7)
+
+    for mine, other in zip(answers(parts), answers(whole), strict=True):
+        assert_allclose(mine, other, **CLOSE)
+
+
+@pytest.mark.parametrize("loss", loss_names())
+def test_labels_of_one_class_are_left_out_only_where_their_intercept_is_free(loss):
+    Y = np.array([[1.0, 1.0, np.nan], [0.0, 1.0, np.nan], [1.0, np.nan, np.nan]])
+    labels = ObservedLabels.from_dense(Y)
+    features, zero = IdentityFeatures(3), np.zeros(3)
+
+    def value(free):
+        term = observed_objective(features, labels, get_loss(loss), fit_intercept=True, free_intercept=free)
+        return term.at(Factors.zero(3, 3, zero)).value
+
+    at_zero = float(get_loss(loss).value(0.0, 1))
+    # The mean stays one over all five entries, so that penalties keep their meaning.
+    assert_allclose([value(True), value(False)], [3 / 5 * at_zero, at_zero])

@@ -1,0 +1,118 @@
+"""Small random problems for the tests of the objective and the solvers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from oracles_solver import cvxpy_optimum
+
+from labelgap.labels import ObservedLabels
+from labelgap.losses import get_loss
+from labelgap.objective.features import IdentityFeatures, make_features
+from labelgap.objective.problem import ObservedProblem
+from labelgap.objective.protocol import Factors
+
+
+def random_features(rng, kind, n, d):
+    """Dense or CSR features of n rows, or None for the identity."""
+    if kind == "identity":
+        return None
+    X = rng.standard_normal((n, d)) + 0.5
+    return sp.csr_array(np.where(rng.random((n, d)) < 0.6, X, 0.0)) if kind == "csr" else X
+
+
+def random_labels(rng, n, n_labels, observed=0.6):
+    """NaN = not observed. Both classes are in every label, so that the optimum is attained."""
+    Y = (rng.random((n, n_labels)) < 0.45).astype(float)
+    Y[rng.random(Y.shape) > observed] = np.nan
+    Y[0], Y[1] = 1.0, 0.0
+    return Y
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem, as data and as labelgap sees it."""
+
+    kind: str = "dense"
+    loss: str = "logistic"
+    intercept: bool = True
+    weighted: bool = False
+    bound: float | None = None
+    centre: bool = True
+    n: int = 14
+    d: int = 4
+    n_labels: int = 5
+    seed: int = 3
+
+    @cached_property
+    def data(self) -> tuple[Any, Any, Any]:
+        """Features (None = identity), labels with NaN, and weights like the labels or None."""
+        rng = np.random.default_rng(self.seed)
+        X = random_features(rng, self.kind, self.n, self.d)
+        Y = random_labels(rng, self.n, self.n_labels)
+        weights = rng.uniform(0.3, 3.0, Y.shape) if self.weighted else None
+        return X, Y, weights
+
+    @cached_property
+    def labels(self) -> ObservedLabels:
+        _, Y, weights = self.data
+        labels = ObservedLabels.from_dense(Y)
+        return labels if weights is None else labels.with_weights(weights)
+
+    @cached_property
+    def features(self):
+        X = self.data[0]
+        # The bound is on the scores of X as given, so there the origin stays where it is.
+        centre = self.centre and self.intercept and self.bound is None
+        return IdentityFeatures(self.n) if X is None else make_features(X, centre=centre)
+
+    @cached_property
+    def problem(self) -> ObservedProblem:
+        return ObservedProblem(
+            self.features,
+            self.n_labels,
+            get_loss(self.loss),
+            fit_intercept=self.intercept,
+            score_bound=self.bound,
+        )
+
+    def objective(self, free_intercept=True):
+        return self.problem.objective(self.labels, free_intercept=free_intercept)
+
+    def optimum(self, penalties) -> float:
+        return _optimum(self, penalties)
+
+    def scores(self, factors: Factors):
+        """``XW`` of all rows, in the coordinates of the X that was handed in."""
+        X = self.data[0]
+        left, right, _ = self.features.to_original(factors)
+        return (left if X is None else X @ left) @ right.T
+
+
+@lru_cache(maxsize=None)
+def _optimum(case, penalties):
+    X, Y, weights = case.data
+    return cvxpy_optimum(
+        X,
+        Y,
+        case.loss,
+        penalties.trace,
+        ridge=penalties.ridge,
+        weights=weights,
+        intercept=case.intercept,
+        bound=case.bound,
+        pull=penalties.intercept,
+        centre=penalties.centre,
+    )
+
+
+def random_factors(rng, n_features, n_labels, rank, size=1.0) -> Factors:
+    return Factors(
+        size * rng.standard_normal((n_features, rank)),
+        size * rng.standard_normal((n_labels, rank)),
+        size * rng.standard_normal(n_labels),
+    )
