@@ -52,7 +52,7 @@ class DenseTerm:
 
     def score_jacobian(self, factors):
         """∂z_e/∂(A, B, b), one row per entry."""
-        A, B, b = factors
+        A, B, _ = factors
         (d, k), n_labels = A.shape, len(B)
         J = np.zeros((len(self.entries), d * k + n_labels * k + n_labels))
         for row, (i, j) in enumerate(self.entries):
@@ -67,7 +67,7 @@ class DenseTerm:
 
     def hessian(self, factors):
         """The Gauss–Newton part, and the cross term ``Σ_e G_e ∇²z_e`` between A and B."""
-        A, B, b = factors
+        A, B, _ = factors
         (d, k), n_labels = A.shape, len(B)
         cross = np.zeros((d * k + n_labels * k + n_labels,) * 2)
         XtG = self.X.T @ self.score_gradient(factors)

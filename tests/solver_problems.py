@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from oracles_solver import cvxpy_optimum
 
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
 from labelgap.objective.features import IdentityFeatures, make_features
 from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
+from oracles_solver import cvxpy_optimum
 
 
 def random_features(rng, kind, n, d):
@@ -47,6 +47,8 @@ class Case:
     d: int = 4
     n_labels: int = 5
     seed: int = 3
+    undecided: bool = False
+    """Whether the first label has positives only and the second no entry."""
 
     @cached_property
     def data(self) -> tuple[Any, Any, Any]:
@@ -54,6 +56,8 @@ class Case:
         rng = np.random.default_rng(self.seed)
         X = random_features(rng, self.kind, self.n, self.d)
         Y = random_labels(rng, self.n, self.n_labels)
+        if self.undecided:
+            Y[Y[:, 0] == 0, 0], Y[:, 1] = np.nan, np.nan
         weights = rng.uniform(0.3, 3.0, Y.shape) if self.weighted else None
         return X, Y, weights
 
@@ -93,7 +97,7 @@ class Case:
         return (left if X is None else X @ left) @ right.T
 
 
-@lru_cache(maxsize=None)
+@cache
 def _optimum(case, penalties):
     X, Y, weights = case.data
     return cvxpy_optimum(

@@ -17,6 +17,7 @@ FLOORS = [
         "_label_frames",
         "_label_sources",
         "_names",
+        "_types",
         "exceptions",
         "label_rates",
         "labels",

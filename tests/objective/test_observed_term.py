@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from oracles_objective import DenseTerm
-from solver_problems import random_factors, random_features, random_labels
 
 from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
@@ -16,6 +14,8 @@ from labelgap.objective.features import IdentityFeatures, SparseFeatures, make_f
 from labelgap.objective.observed import EntryTerm, WeightedLoss, observed_objective
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
+from oracles_objective import DenseTerm
+from solver_problems import random_factors, random_features, random_labels
 
 N, D, N_LABELS = 9, 4, 6
 CLOSE = {"rtol": 1e-10, "atol": 1e-13}

@@ -1,0 +1,212 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from labelgap.objective import features as features_module
+from labelgap.objective.features import (
+    DenseFeatures,
+    IdentityFeatures,
+    SparseFeatures,
+    _centre,
+    make_features,
+)
+from labelgap.objective.pattern import EntryPattern
+from solver_problems import random_factors
+
+# More rows than features, more features than rows, and dependent features.
+SHAPES = {"tall": (12, 5), "wide": (5, 9), "square": (6, 6), "one row": (1, 3), "one feature": (7, 1)}
+
+
+def random_X(shape, seed=0, shift=2.0):
+    n, d = SHAPES.get(shape, (12, 5))
+    X = np.random.default_rng(seed).standard_normal((n, d)) + shift
+    if shape == "dependent":
+        X[:, 1] = X[:, 0]
+    return X
+
+
+@pytest.fixture(params=[*SHAPES, "dependent"])
+def X(request):
+    return random_X(request.param)
+
+
+def in_row_space(X, factors):
+    """W without what no row of the (centred) X can see."""
+    _, values, basis = np.linalg.svd(X, full_matrices=False)
+    # Centred rows span one direction less than there are rows.
+    basis = basis[values > 1e-10 * values[0]]
+    return factors._replace(left=basis.T @ (basis @ factors.left))
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_rotation_and_centring_leave_the_model_as_it_is(X, centre):
+    features = DenseFeatures(X, centre=centre)
+    mine = random_factors(np.random.default_rng(1), features.n_features, 4, 2)
+    theirs = features.to_original(mine)
+    W, W_original = mine.left @ mine.right.T, theirs.left @ theirs.right.T
+    assert W_original.shape == (X.shape[1], 4)
+    scores = features.product(mine.left) @ mine.right.T + mine.intercept
+    assert_allclose(X @ W_original + theirs.intercept, scores, atol=1e-12)
+    # Trace norm and Frobenius norm at once.
+    values = np.linalg.svd(W, compute_uv=False)
+    assert_allclose(np.linalg.svd(W_original, compute_uv=False)[: len(values)], values, atol=1e-12)
+    back = features.from_original(theirs)
+    for part, other in zip(back, mine, strict=True):
+        assert_allclose(part, other, atol=1e-12)
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_any_model_can_be_taken_into_the_rotated_coordinates(X, centre):
+    features = DenseFeatures(X, centre=centre)
+    mean = X.mean(axis=0) if centre and np.any(_centre(X)) else np.zeros(X.shape[1])
+    given = in_row_space(X - mean, random_factors(np.random.default_rng(1), X.shape[1], 4, 2))
+    inside = features.from_original(given)
+    scores = features.product(inside.left) @ inside.right.T + inside.intercept
+    assert_allclose(scores, X @ given.left @ given.right.T + given.intercept, atol=1e-12)
+    back = features.to_original(inside)
+    assert_allclose(back.left @ back.right.T, given.left @ given.right.T, atol=1e-12)
+    assert_allclose(back.intercept, given.intercept, atol=1e-12)
+
+
+def test_what_no_row_can_see_is_dropped_without_a_change_of_scores():
+    X = random_X("wide")
+    features = DenseFeatures(X, centre=False)
+    given = random_factors(np.random.default_rng(1), X.shape[1], 4, 2)
+    inside = features.from_original(given)
+    scores = features.product(inside.left) @ inside.right.T
+    assert_allclose(scores, X @ given.left @ given.right.T, atol=1e-12)
+    assert features.n_features == len(X)
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_rotated_features_have_a_diagonal_gram_matrix_in_falling_order(X, centre):
+    features = DenseFeatures(X, centre=centre)
+    rotated = features.product(np.eye(features.n_features))
+    gram = rotated.T @ rotated
+    assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-10 * np.trace(gram))
+    assert np.all(np.diff(np.diag(gram)) <= 1e-10 * np.trace(gram))
+
+
+def test_without_time_for_a_rotation_features_stay_as_given(X, monkeypatch):
+    monkeypatch.setattr(features_module, "_ROTATION_WORK", 0)
+    features = DenseFeatures(X, centre=False)
+    assert_array_equal(features.product(np.eye(X.shape[1])), X)
+    factors = random_factors(np.random.default_rng(1), X.shape[1], 4, 2)
+    for part, other in zip(features.to_original(factors), factors, strict=True):
+        assert_allclose(part, other)
+
+
+def test_without_a_rotation_centring_still_moves_the_intercept(monkeypatch):
+    monkeypatch.setattr(features_module, "_ROTATION_WORK", 0)
+    X = random_X("tall")
+    features = DenseFeatures(X, centre=True)
+    mine = random_factors(np.random.default_rng(1), 5, 4, 2)
+    theirs = features.to_original(mine)
+    scores = features.product(mine.left) @ mine.right.T + mine.intercept
+    assert_allclose(X @ theirs.left @ theirs.right.T + theirs.intercept, scores, atol=1e-12)
+    assert_allclose(features.from_original(theirs).intercept, mine.intercept, atol=1e-12)
+
+
+def all_kinds():
+    X = np.where(np.random.default_rng(2).random((7, 5)) < 0.5, random_X("tall")[:7], 0.0)
+    # A row and a feature that are all zero.
+    X[3], X[:, 2] = 0, 0
+    dense = DenseFeatures(X, centre=True)
+    return {
+        "sparse": (SparseFeatures(sp.csr_array(X)), X),
+        "sparse matrix": (SparseFeatures(sp.csc_matrix(X)), X),
+        "dense": (dense, dense.product(np.eye(dense.n_features))),
+        "identity": (IdentityFeatures(7), np.eye(7)),
+    }
+
+
+@pytest.mark.parametrize("kind", list(all_kinds()))
+def test_products_equal_those_of_numpy(kind):
+    features, X = all_kinds()[kind]
+    assert (features.n_rows, features.n_features) == X.shape
+    rng = np.random.default_rng(3)
+    for k in (0, 1, 3):
+        right, left = rng.standard_normal((X.shape[1], k)), rng.standard_normal((X.shape[0], k))
+        assert_allclose(features.product(right), X @ right, atol=1e-13)
+        assert_allclose(features.transposed_product(left), X.T @ left, atol=1e-13)
+        assert_allclose(features.squared_transposed_product(left), (X * X).T @ left, atol=1e-13)
+    assert_allclose(features.mean_square_length(), np.mean(np.sum(X * X, axis=1)))
+
+
+@pytest.mark.parametrize("kind", list(all_kinds()))
+@pytest.mark.parametrize("block", [64, 2])
+def test_transposed_matrix_is_dense_X_transposed_times_S(kind, block, monkeypatch):
+    # A short block, so that the labels take several.
+    monkeypatch.setattr(features_module, "_BLOCK", block)
+    features, X = all_kinds()[kind]
+    S = sp.random_array((7, 5), density=0.4, format="csr", rng=np.random.default_rng(4))
+    answer = features.transposed_matrix(EntryPattern(S.indptr, S.indices, 5), S.data)
+    assert_allclose(answer, X.T @ S.toarray(), atol=1e-13)
+
+
+def test_sparse_features_add_up_duplicates_and_take_any_order():
+    rows, columns, data = [0, 0, 1, 0], [2, 0, 1, 2], [1.0, 2.0, 3.0, 4.0]
+    indptr, order = [0, 3, 4], [0, 1, 3, 2]
+    X = sp.csr_array((np.array(data)[order], np.array(columns)[order], indptr), shape=(2, 3))
+    dense = sp.coo_array((data, (rows, columns)), shape=(2, 3)).toarray()
+    features = SparseFeatures(X)
+    assert_allclose(features.product(np.eye(3)), dense)
+    assert_allclose(features.mean_square_length(), np.sum(dense**2) / 2)
+
+
+def unsorted_csr():
+    """[[2, 0, 1]] twice over: column 2 before column 0, and split in two."""
+    return sp.csr_array((np.array([0.5, 2.0, 0.5]), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 3))
+
+
+def test_sparse_features_leave_the_matrix_of_the_caller_alone():
+    X, before = unsorted_csr(), unsorted_csr()
+    SparseFeatures(X)
+    for name in ("data", "indices", "indptr"):
+        assert_array_equal(getattr(X, name), getattr(before, name))
+
+
+def test_sparse_features_take_read_only_arrays():
+    # joblib hands large arrays to its workers as read-only memory maps.
+    X = unsorted_csr()
+    for name in ("data", "indices", "indptr"):
+        getattr(X, name).flags.writeable = False
+    assert_allclose(SparseFeatures(X).product(np.eye(3)), [[2.0, 0.0, 1.0]])
+
+
+def test_integer_and_float32_features_are_computed_in_float64():
+    X = np.arange(12).reshape(4, 3)
+    for given in (X, X.astype(np.float32), sp.csr_array(X), sp.csr_array(X.astype(np.float32))):
+        features = make_features(given, centre=False)
+        factors = random_factors(np.random.default_rng(0), features.n_features, 2, 1)
+        scores = features.product(factors.left)
+        assert scores.dtype == np.float64
+        assert_allclose(scores, X @ features.to_original(factors).left, atol=1e-12)
+
+
+def test_make_features_picks_by_type():
+    X = random_X("tall")
+    assert isinstance(make_features(X, centre=True), DenseFeatures)
+    assert isinstance(make_features(sp.csr_array(X), centre=True), SparseFeatures)
+    assert isinstance(make_features(sp.csc_matrix(X), centre=True), SparseFeatures)
+
+
+def test_the_centre_is_kept_where_it_could_be_chance():
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    assert_array_equal(_centre(X), np.zeros(3))
+    # One column off by more than chance allows, and all of the means are taken.
+    X[:, 1] += 1.0
+    assert_allclose(_centre(X), X.mean(axis=0))
+
+
+def test_the_border_of_chance_is_five_standard_errors():
+    # 100 values ±1 have standard deviation 1 about their mean and standard error 0.1.
+    X = np.tile([1.0, -1.0], 50)[:, None]
+    assert_array_equal(_centre(X + 0.49), [0.0])
+    assert_allclose(_centre(X + 0.51), [0.51])
+
+
+def test_a_constant_feature_is_centred():
+    assert_allclose(_centre(np.ones((5, 1))), [1.0])
+    assert_array_equal(_centre(np.zeros((5, 1))), [0.0])

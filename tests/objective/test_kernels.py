@@ -1,0 +1,227 @@
+import multiprocessing
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from labelgap.objective.kernels import threads
+from labelgap.objective.kernels.entries import (
+    csr_product,
+    csr_product_pair,
+    curvature_rows,
+    sampled_product,
+    sparse_sparse_product,
+)
+from labelgap.objective.kernels.threads import limit_threads, thread_count
+
+N, N_LABELS = 23, 11
+
+
+def random_sparse(seed, shape=(N, N_LABELS), density=0.3):
+    rng = np.random.default_rng(seed)
+    dense = np.where(rng.random(shape) < density, rng.standard_normal(shape), 0.0)
+    # Rows without entries at both ends and in the middle.
+    dense[[0, 7, -1]] = 0
+    S = sp.csr_array(dense)
+    return S, dense, S.indptr.astype(np.int64), S.indices
+
+
+def all_answers(k, dtype=np.float64):
+    """Every kernel on one set of data; arrays in the order of ``expected_answers``."""
+    S, _, indptr, indices = random_sparse(0)
+    rng = np.random.default_rng(1)
+    P, dP = rng.standard_normal((2, N, k)).astype(dtype)
+    B, dB = rng.standard_normal((2, N_LABELS, k)).astype(dtype)
+    db = rng.standard_normal(N_LABELS).astype(dtype)
+    curvature = rng.random(len(indices)).astype(dtype)
+    data = S.data.astype(dtype)
+    given = P, dP, B, dB, db, curvature, data
+    return given, {
+        "sampled": sampled_product(indptr, indices, P, B),
+        "product": csr_product(indptr, indices, data, B),
+        "pair": csr_product_pair(indptr, indices, data, B, curvature, dB),
+        "curvature": curvature_rows(indptr, indices, P, dP, B, dB, db, curvature, data),
+    }
+
+
+def expected_answers(given):
+    P, dP, B, dB, db, curvature, data = given
+    _, dense, indptr, indices = random_sparse(0)
+    rows = np.repeat(np.arange(N), np.diff(indptr))
+
+    def matrix(values):
+        M = np.zeros((N, N_LABELS))
+        M[rows, indices] = values
+        return M
+
+    assert_array_equal(matrix(random_sparse(0)[0].data), dense)
+    dZ = dP @ B.T + P @ dB.T + db
+    bent = matrix(curvature) * dZ
+    return {
+        "sampled": (P @ B.T)[rows, indices],
+        "product": matrix(data) @ B,
+        "pair": matrix(data) @ B + matrix(curvature) @ dB,
+        "curvature": (bent[rows, indices], bent @ B + matrix(data) @ dB),
+    }
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 5, 8, 17])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_kernels_equal_numpy(k, dtype):
+    given, answers = all_answers(k, dtype)
+    expected = expected_answers(given)
+    close = {"rtol": 1e-12, "atol": 1e-13} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-5}
+    for name, answer in answers.items():
+        parts = answer if isinstance(answer, tuple) else (answer,)
+        wanted = expected[name] if isinstance(answer, tuple) else (expected[name],)
+        for part, other in zip(parts, wanted, strict=True):
+            assert part.dtype == dtype
+            assert_allclose(part, other, err_msg=name, **close)
+
+
+def test_sparse_times_sparse_equals_numpy():
+    left, dense_left, left_indptr, left_indices = random_sparse(2, shape=(9, N))
+    right, dense_right, indptr, indices = random_sparse(3)
+    answer = sparse_sparse_product(
+        (left_indptr, left_indices, left.data), (indptr, indices, right.data), N_LABELS
+    )
+    assert_allclose(answer, dense_left @ dense_right, atol=1e-13)
+
+
+def test_kernels_take_patterns_without_any_entry():
+    indptr, none = np.zeros(4, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    M = np.ones((5, 2))
+    assert sampled_product(indptr, none, np.ones((3, 2)), M).shape == (0,)
+    assert_array_equal(csr_product(indptr, none, np.zeros(0), M), np.zeros((3, 2)))
+    assert_array_equal(
+        sparse_sparse_product(
+            (indptr, none, np.zeros(0)), (np.zeros(6, dtype=np.int64), none, np.zeros(0)), 4
+        ),
+        np.zeros((3, 4)),
+    )
+
+
+def flattened(answers):
+    parts = []
+    for answer in answers.values():
+        parts.extend(answer if isinstance(answer, tuple) else (answer,))
+    return parts
+
+
+def sparse_product():
+    left, _, left_indptr, left_indices = random_sparse(2, shape=(9, N))
+    right, _, indptr, indices = random_sparse(3)
+    return sparse_sparse_product(
+        (left_indptr, left_indices, left.data), (indptr, indices, right.data), N_LABELS
+    )
+
+
+def counting_pool(monkeypatch):
+    """Notes how many jobs went to other threads."""
+    submitted = []
+
+    class Pool(threads.ThreadPoolExecutor):
+        def submit(self, *args, **kwargs):
+            submitted.append(1)
+            return super().submit(*args, **kwargs)
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(threads, "_pool", None)
+    return submitted
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_answers_do_not_depend_on_the_number_of_threads(count, dtype, monkeypatch):
+    with limit_threads(1):
+        alone = [*flattened(all_answers(5, dtype)[1]), sparse_product()]
+    monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
+    submitted = counting_pool(monkeypatch)
+    with limit_threads(count):
+        together = [*flattened(all_answers(5, dtype)[1]), sparse_product()]
+    assert len(submitted) == 5 * (count - 1)
+    for one, other in zip(alone, together, strict=True):
+        assert_array_equal(one, other)
+    threads._pool.shutdown()
+
+
+def test_one_heavy_row_is_not_lost_between_the_threads(monkeypatch):
+    monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
+    dense = np.zeros((6, 40))
+    dense[2] = np.arange(40) + 1.0
+    dense[5, 3] = 1.0
+    S = sp.csr_array(dense)
+    M = np.random.default_rng(0).standard_normal((40, 3))
+    for count in (2, 4, 6):
+        with limit_threads(count):
+            answer = csr_product(S.indptr.astype(np.int64), S.indices, S.data, M)
+        assert_allclose(answer, dense @ M, atol=1e-12)
+
+
+def test_an_error_in_a_thread_reaches_the_caller(monkeypatch):
+    monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
+
+    def kernel(start, stop):
+        if start > 0:
+            raise FloatingPointError("in a thread")
+
+    with limit_threads(2), pytest.raises(FloatingPointError, match="in a thread"):
+        threads.run_over_rows(kernel, np.arange(5, dtype=np.int64), 10)
+
+
+def test_rows_are_covered_once_whatever_the_threads(monkeypatch):
+    monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
+    indptr = np.array([0, 0, 5, 5, 6, 20, 20, 21], dtype=np.int64)
+    for count in range(1, 9):
+        seen = np.zeros(7, dtype=int)
+
+        def kernel(start, stop, seen=seen):
+            seen[start:stop] += 1
+
+        with limit_threads(count):
+            threads.run_over_rows(kernel, indptr, 1)
+        assert_array_equal(seen, np.ones(7))
+
+
+def test_the_environment_names_the_number_of_threads(monkeypatch):
+    monkeypatch.setenv("LABELGAP_NUM_THREADS", "3")
+    assert threads.available_threads() == thread_count() == 3
+    with limit_threads(2):
+        assert thread_count() == 2
+        with limit_threads(1):
+            assert thread_count() == 1
+        assert thread_count() == 2
+    assert thread_count() == 3
+    for unusable in ("", "0", "many"):
+        monkeypatch.setenv("LABELGAP_NUM_THREADS", unusable)
+        assert threads.available_threads() >= 1
+
+
+def _in_child(connection):
+    with limit_threads(2):
+        connection.send(flattened(all_answers(5)[1]))
+    connection.close()
+
+
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork a process"
+)
+# Python 3.12 warns that the child of a process with threads may deadlock; that it does not is the claim.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+def test_kernels_with_threads_work_in_a_forked_child(monkeypatch):
+    monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
+    with limit_threads(2):
+        # The pool of the parent has threads by now; the child inherits the object without them.
+        expected = flattened(all_answers(5)[1])
+    assert threads._pool is not None
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_in_child, args=(send,))
+    child.start()
+    assert receive.poll(60), "the child gave no answer"
+    answer = receive.recv()
+    child.join(10)
+    assert child.exitcode == 0
+    for one, other in zip(answer, expected, strict=True):
+        assert_array_equal(one, other)

@@ -1,0 +1,140 @@
+"""Both solvers reach the optimum that CVXPY finds, and never claim more than is true."""
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from labelgap.losses import loss_names
+from labelgap.solvers import SOLVERS, Penalties
+from labelgap.solvers.path import SolverSettings, largest_trace_penalty
+from solver_problems import Case
+
+TOL = 5e-6
+# CVXPY's own error, relative to the optimum.
+ORACLE = 2e-8
+BOUND = 0.3
+
+FULL_CROSS = list(product(["dense", "identity"], [True, False], [False, True], [0.0, 0.05]))
+MAX_ITER = {"factored": 300, "proximal": 1000}
+
+
+@cache
+def largest_penalty(case):
+    return largest_trace_penalty(case.objective())
+
+
+def solved(case, penalties, solver):
+    """Fit, and check everything that is claimed of it except ``converged``."""
+    objective = case.objective(free_intercept=penalties.intercept == 0)
+    settings = SolverSettings(SOLVERS[solver], tol=TOL, max_iter=MAX_ITER[solver])
+    fit = settings.fit(case.problem, objective, penalties)
+    optimum = case.optimum(penalties)
+    excess = fit.objective - optimum
+    assert abs(excess) <= 1e-5 * optimum
+    assert fit.gap >= excess - ORACLE * optimum
+    assert fit.gap == pytest.approx(fit.relative_gap * fit.objective)
+    # The reported objective is that of the returned model.
+    at_model = objective.at(fit.factors).value + penalties.of(fit.singular_values, fit.factors.intercept)
+    assert at_model == pytest.approx(fit.objective, rel=1e-9)
+    W = fit.factors.left @ fit.factors.right.T
+    values = np.linalg.svd(W, compute_uv=False)[: fit.rank]
+    np.testing.assert_allclose(values, fit.singular_values, rtol=1e-8, atol=1e-12)
+    if case.bound is not None:
+        assert np.abs(case.scores(fit.factors)).max() <= case.bound * (1 + 1e-10)
+    return fit
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize(
+    ("kind", "intercept", "weighted", "ridge"),
+    # What differs with CSR features is the products, so a few suffice.
+    [*FULL_CROSS, ("csr", True, True, 0.05), ("csr", False, False, 0.0)],
+)
+def test_fits_reach_the_optimum(loss, solver, kind, intercept, weighted, ridge):
+    case = Case(kind, loss, intercept, weighted)
+    penalties = Penalties(0.15 * largest_penalty(case), ridge * largest_penalty(case))
+    fit = solved(case, penalties, solver)
+    assert fit.converged
+    assert fit.relative_gap <= TOL
+    assert 1 <= fit.rank <= 5
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize(
+    ("kind", "intercept", "weighted", "ridge"),
+    [*FULL_CROSS, ("csr", True, True, 0.05)],
+)
+def test_fits_under_a_score_bound_reach_the_optimum(loss, solver, kind, intercept, weighted, ridge):
+    case = Case(kind, loss, intercept, weighted, bound=BOUND)
+    penalties = Penalties(0.15 * largest_penalty(case), ridge * largest_penalty(case))
+    fit = solved(case, penalties, solver)
+    # The bound binds: without it the fit would go beyond, here it is touched.
+    assert np.abs(case.scores(fit.factors)).max() >= 0.999 * BOUND
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_bound_that_does_not_bind_changes_nothing(solver):
+    free, bounded = Case(intercept=False), Case(intercept=False, bound=100.0)
+    penalties = Penalties(0.15 * largest_penalty(free))
+    assert solved(bounded, penalties, solver).objective == pytest.approx(
+        solved(free, penalties, solver).objective, rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize("kind", ["dense", "identity", "csr"])
+@pytest.mark.parametrize("pull", [0.01, 1.0])
+def test_penalised_intercepts_reach_the_optimum(loss, solver, kind, pull):
+    # Uncentred: the pull acts at the origin of X.
+    case = Case(kind, loss, centre=False)
+    largest = largest_penalty(case)
+    fit = solved(case, Penalties(0.15 * largest, 0.05 * largest, intercept=pull, centre=-0.4), solver)
+    assert fit.converged
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize("bound", [None, BOUND])
+def test_penalised_intercepts_reach_the_optimum_for_labels_of_one_class_too(loss, solver, bound):
+    # The first label is all positive and the second has no entry: the pull holds their intercepts.
+    case = Case("dense", loss, centre=False, bound=bound, undecided=True)
+    largest = largest_penalty(Case("dense", loss, centre=False))
+    penalties = Penalties(0.15 * largest, intercept=0.05, centre=-0.4)
+    fit = solved(case, penalties, solver)
+    assert fit.factors.intercept[1] == pytest.approx(-0.4, abs=1e-3)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize(("kind", "intercept"), list(product(["dense", "identity"], [True, False])))
+def test_ridge_alone_reaches_the_optimum(loss, solver, kind, intercept):
+    case = Case(kind, loss, intercept)
+    fit = solved(case, Penalties(0.0, 0.2 * largest_penalty(case)), solver)
+    assert fit.converged
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", loss_names())
+def test_ridge_alone_under_a_score_bound_reaches_the_optimum(loss, solver):
+    case = Case("dense", loss, bound=BOUND)
+    solved(case, Penalties(0.0, 0.2 * largest_penalty(case)), solver)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.02])
+def test_any_strength_of_the_trace_penalty_reaches_the_optimum(solver, share):
+    case = Case("dense", n=20, d=5, n_labels=7, seed=11)
+    fit = solved(case, Penalties(share * largest_penalty(case)), solver)
+    assert fit.converged
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_more_features_than_rows_reach_the_optimum(solver):
+    case = Case("dense", n=8, d=12, n_labels=4, seed=2)
+    fit = solved(case, Penalties(0.2 * largest_penalty(case)), solver)
+    assert fit.converged
