@@ -2,7 +2,8 @@
 
 Run ``python -m experiments.synthetic [--draws 10] [--observed 0.1] [--json FILE]``. 1000 rows, 10 features,
 100 labels from a W of rank 5, noise-free; every draw has its own W, rows and observed entries, and every
-method gets the same ones. The tuned plug-in has its strength C chosen by the metric on out-of-fold scores, as ours.
+method gets the same ones. The tuned plug-in has its strength C chosen by the metric on out-of-fold scores,
+as ours.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ def _check_indices(
         first = int(np.argmax(bad))
         raise InvalidLabelsError(
             f"Triplet {first} has {what} {numbers[first]}, but {what}s run from 0 to {bound - 1}; "
-            "correct it or give a larger shape."
+            + ("count from 0." if numbers[first] < 0 else "correct it or give a larger shape.")
         )
     return numbers, int(bound)
 

@@ -10,13 +10,21 @@ from labelgap.exceptions import UnknownNameError
 
 T = TypeVar("T")
 
+# More names than this would bury the suggestion.
+_LISTED = 12
+
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
     """The error for ``name``: lists what is known and, where one is close, suggests it."""
     names = sorted(known)
     near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return UnknownNameError(f"Unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+    if len(names) > _LISTED:
+        close = difflib.get_close_matches(str(name).lower(), names, n=5, cutoff=0.0)
+        listed = f"The nearest of {len(names)} known ones: {', '.join(close)}."
+    else:
+        listed = f"Known: {', '.join(names)}."
+    return UnknownNameError(f"Unknown {kind} {name!r}.{hint} {listed}")
 
 
 def look_up(kind: str, name: object, registry: Mapping[str, T]) -> T:

@@ -12,7 +12,7 @@
         └── UnknownNameError        a name that is in no registry (names the nearest one)
     LabelgapWarning (a UserWarning)
     ├── ConvergenceWarning          also scikit-learn's; says which gap was reached
-    └── UninformativeLabelsWarning  rows or labels that teach nothing
+    └── UninformativeLabelsWarning  labels without a single observed entry
 """
 
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
@@ -59,4 +59,4 @@ class ConvergenceWarning(LabelgapWarning, _SklearnConvergenceWarning):  # type: 
 
 
 class UninformativeLabelsWarning(LabelgapWarning):
-    """Some rows or labels have nothing observed, or one class only."""
+    """Some labels have no observed entry at all."""

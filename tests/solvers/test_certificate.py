@@ -66,8 +66,8 @@ def test_the_gap_closes_at_the_optimum(loss, name):
     fit = SOLVERS["factored"](objective, penalties, tol=1e-8, max_iter=300)
     certificate = certify(objective, objective.at(fit.factors), penalties)
     assert 0 <= certificate.relative_gap <= 1e-6
-    # Stationarity: no singular value of XᵀG + λ₂W beyond λ.
-    assert certificate.residual.top <= penalties.trace * (1 + 1e-3) + 1e-6
+    # Stationarity: no singular value of XᵀG + λ₂W beyond λ. The gap is of second order in what is left of it.
+    assert certificate.residual.top <= penalties.trace * (1 + 1e-3) + 1e-4
 
 
 def test_the_residual_holds_the_leading_triplets_of_the_gradient():

@@ -230,7 +230,7 @@ def warn_of_unseen_labels(labels: ObservedLabels, stacklevel: int = 2) -> None:
         first = unseen[0] if labels.label_names is None else repr(labels.label_names[unseen[0]])
         warnings.warn(
             f"{len(unseen)} of {labels.shape[1]} labels have no observed entry (the first: {first}); "
-            "their score is a constant at the overall rate of positives.",
+            "their score is the same for every row.",
             UninformativeLabelsWarning,
             stacklevel=stacklevel + 1,
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
@@ -16,6 +18,7 @@ from labelgap._types import Floats
 from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
 from labelgap.exceptions import (
     ConvergenceWarning,
+    InvalidFeaturesError,
     InvalidParameterError,
     LabelgapWarning,
 )
@@ -42,12 +45,13 @@ from labelgap.thresholds.sweep import best_threshold
 # The automatic grid. λ falls from λ_max, where W = 0, halving as long as that helps.
 _TRACE_COUNT, _TRACE_END = 14, 2.0**-13
 # λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
+# The search begins in the middle.
 _RIDGE_STRENGTHS = (0.0, 0.003, 0.03, 0.3, 3.0)
-_FIRST_RIDGE = 2
 # κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
 _INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
 # Candidates are compared on held-out entries; their fits need not be as exact as the last one.
 _SELECTION_TOL = 2e-2
+_LARGEST_FEATURE = 1e100
 
 
 class LowRankClassifier(DecisionEstimator):
@@ -182,6 +186,7 @@ class LowRankClassifier(DecisionEstimator):
         loss, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = targets.labels
+        _refuse_huge(X)
         warn_of_unseen_labels(labels)
         # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
         # must not depend on how many threads there are.
@@ -212,7 +217,7 @@ class LowRankClassifier(DecisionEstimator):
         how = self.threshold if grid.is_single or self.threshold != "train" else "cross-fit"
         plan = hold_out_plan(labels, how, check_random_state(self.random_state))
         self.candidates_: tuple[Candidate, ...] = ()
-        penalties, threshold = grid.at((len(grid.traces) // 3, 0, 0)), None
+        penalties, threshold = grid.at((len(grid.traces) // 3, grid.first_ridge, 0)), None
         if (plan >= 0).any():
             tol = settings.tol if grid.is_single else max(settings.tol, _SELECTION_TOL)
             judge = HeldOutJudge(problem, labels, plan, metric, replace(settings, tol=tol), self.n_jobs)
@@ -251,7 +256,10 @@ class LowRankClassifier(DecisionEstimator):
 
         def ridges() -> list[float]:
             unit = problem.features.mean_square_length() / labels.n_observed
-            return [strength * unit for strength in _RIDGE_STRENGTHS]
+            # Without a trace norm something else must hold the fit.
+            return [
+                strength * unit for strength in _RIDGE_STRENGTHS if strength > 0 or self.trace_penalty != 0
+            ]
 
         def intercepts() -> list[float]:
             # A single label has no other to be pulled towards.
@@ -266,7 +274,7 @@ class LowRankClassifier(DecisionEstimator):
             chosen,
             given_or("intercept_penalty", intercepts),
             centre=float(problem.loss.link(rate)),
-            first_ridge=_FIRST_RIDGE if len(chosen) > 1 else 0,
+            first_ridge=len(chosen) // 2,
         )
 
     def _told(self, judge: HeldOutJudge) -> Callable[[Penalties], Candidate]:
@@ -295,28 +303,32 @@ class LowRankClassifier(DecisionEstimator):
             value = getattr(self, name)
             if isinstance(value, str):
                 check_choice(name, value, ("auto",))
-            elif not (np.isfinite(value) and value >= 0):
+            elif not (_is_number(value) and 0 <= value < np.inf):
                 raise InvalidParameterError(
                     f"{name} must be 'auto' or a finite number, 0 or more; got {value!r}."
                 )
-        if self.score_bound is not None and not self.score_bound > 0:
+        if self.score_bound is not None and not (
+            _is_number(self.score_bound) and 0 < self.score_bound < np.inf
+        ):
             raise InvalidParameterError(
-                f"score_bound (γ) must be positive, or None for no bound; got {self.score_bound!r}."
+                f"score_bound (γ) must be positive and finite, or None for no bound; got {self.score_bound!r}."
             )
-        if self.rank is not None and not (isinstance(self.rank, (int, np.integer)) and self.rank >= 1):
+        if self.rank is not None and not (_is_whole(self.rank) and self.rank >= 1):
             raise InvalidParameterError(
                 f"rank must be a whole number, 1 or more, or None; got {self.rank!r}."
             )
-        if not 0 < self.tol < 1:
+        if not (_is_number(self.tol) and 0 < self.tol < 1):
             raise InvalidParameterError(f"tol must lie between 0 and 1; got {self.tol!r}.")
-        if self.max_iter is not None and self.max_iter < 1:
-            raise InvalidParameterError(f"max_iter must be 1 or more, or None; got {self.max_iter!r}.")
+        if self.max_iter is not None and not (_is_whole(self.max_iter) and self.max_iter >= 1):
+            raise InvalidParameterError(
+                f"max_iter must be a whole number, 1 or more, or None; got {self.max_iter!r}."
+            )
 
     def _warn_unless_converged(self, fit: Fit) -> None:
         if not fit.converged:
             warnings.warn(
                 f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "
-                f"{fit.relative_gap:.1e} (asked for: {self.tol:.1e}). Raise max_iter or tol, or scale the "
+                f"{fit.relative_gap:.1e} (asked for: {self.tol:.1e}). Raise tol or max_iter, or scale the "
                 "features to similar lengths.",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -357,3 +369,22 @@ class LowRankClassifier(DecisionEstimator):
 
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(get_loss(self.loss).inverse_link(scores))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _refuse_huge(X: Any) -> None:
+    """Squares and sums of the features must stay within the range of floating point."""
+    values = X.data if sp.issparse(X) else X
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > _LARGEST_FEATURE:
+        raise InvalidFeaturesError(
+            f"X holds values as large as {largest:.1e}, whose squares overflow. Scale the features first, for "
+            "instance with sklearn.preprocessing.StandardScaler."
+        )

@@ -250,6 +250,13 @@ class MetricThreshold(DecisionEstimator):
 
     # -- scoring ---------------------------------------------------------------------------------------
 
+    @property
+    def threshold_probability_(self) -> float:
+        """``threshold_`` as a probability, where the estimator has ``predict_proba``."""
+        if not _has_probabilities(self):
+            raise AttributeError("These scores are no probabilities; threshold_ is on their own scale.")
+        return super().threshold_probability_
+
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator, unused-ignore]
     def predict_proba(self, X: Any) -> Floats:
         """Probability of yes for every label (n x L, dense), where the estimator has ``predict_proba``.

@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable
+from numbers import Real
 
 from labelgap._names import unknown_name
 from labelgap.exceptions import InvalidParameterError, UnknownNameError
@@ -19,7 +20,7 @@ _F_NUMBER = re.compile(r"f(\d+(?:\.\d+)?)")
 
 
 def _positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
         raise InvalidParameterError(f"{name} must be a finite number above 0, not {value!r}.")
     return float(value)
 

@@ -199,9 +199,10 @@ def _proximal_start(
     path = ProximalPath(objective, penalties, point.factors, cap)
     gaps = [certificate.gap]
     while certificate.relative_gap > tol and steps < max_iter:
-        for _ in range(_PROXIMAL_ROUND):
+        round_steps = min(_PROXIMAL_ROUND, max_iter - steps)
+        for _ in range(round_steps):
             path.advance()
-        steps += _PROXIMAL_ROUND
+        steps += round_steps
         point = path.point
         rank = point.factors.rank
         certificate = certify(objective, point, penalties, directions=_count(penalties, rank, cap))

@@ -32,6 +32,8 @@ Place: TypeAlias = tuple[int, int, int]
 
 # A gain on held-out entries below this does not keep λ falling on its first way down.
 _WORTHWHILE = 1e-3
+# A step of λ is not tried at a ridge or an intercept penalty that is this far behind.
+_HOPELESS = 0.01
 
 
 class Problem(Protocol):
@@ -234,7 +236,7 @@ def select_penalties(
             value_before = quality(best)
             if quality(place) > quality(best):
                 best = place
-            if axis > 0:
+            if axis > 0 and quality(place) > value_before - _HOPELESS:
                 for step in (place[0] + 1, place[0] - 1):
                     near = (step, *place[1:])
                     if 0 <= step < len(grid.traces) and quality(near) > quality(best):

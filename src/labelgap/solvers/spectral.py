@@ -36,7 +36,7 @@ class LowRankShift:
 
 @dataclass(frozen=True)
 class SingularTriplets:
-    """Descending singular values with vectors in columns. ``top`` is never below the true σ₁."""
+    """Descending singular values with vectors in columns; ``top`` is σ₁ rounded up (see below)."""
 
     left: Floats
     values: Floats
@@ -49,9 +49,9 @@ def leading_triplets(
 ) -> SingularTriplets:
     """The ``count`` largest singular triplets of a (d x L) operator.
 
-    The matrix is formed only where it takes no more room than the data do (or is tiny); there the values are
-    exact to rounding. Otherwise Lanczos with a fixed start vector, converged to 1e-7, which is added to the
-    reported ``top``.
+    The matrix is formed only where :func:`may_form` allows; there the values are exact to rounding. Otherwise
+    Lanczos with a fixed random start vector, converged to 1e-7; that and the residual are added to ``top``. It
+    would still be too low if the start vector were orthogonal to the leading one, which has probability zero.
     """
     count = max(1, min(count, *shape))
     if may_form(shape, n_stored) or count >= min(shape) - 1:
@@ -60,7 +60,7 @@ def leading_triplets(
 
 
 def may_form(shape: tuple[int, int], n_stored: int) -> bool:
-    """Whether a d x L matrix takes no more room than the data do, and its SVD is a matter of one GEMM."""
+    """Whether a d x L matrix takes room in proportion to the data, and its SVD is a matter of one GEMM."""
     d, n_labels = shape
     return d * n_labels <= max(4 * n_stored, _SMALL) and min(shape) <= 2048
 

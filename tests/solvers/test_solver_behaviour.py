@@ -1,0 +1,350 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from labelgap.label_rates import smoothed_rates
+from labelgap.labels import ObservedLabels
+from labelgap.losses import get_loss, loss_names
+from labelgap.objective.features import IdentityFeatures, make_features
+from labelgap.objective.observed import observed_objective
+from labelgap.objective.protocol import Factors
+from labelgap.objective.score_bound import ScoreBounds
+from labelgap.solvers import SOLVERS, Penalties, solve_bounded
+from labelgap.solvers.path import largest_trace_penalty
+from solver_problems import Case, random_features, random_labels
+
+BOTH = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def in_original(features, fit):
+    left, right, intercept = features.to_original(fit.factors)
+    return left @ right.T, intercept
+
+
+def fit_data(X, labels, solver, penalties, loss="logistic", intercept=True, **options):
+    """W and b in the coordinates of X (None = identity), and the fit."""
+    features = IdentityFeatures(labels.shape[0]) if X is None else make_features(X, centre=intercept)
+    objective = observed_objective(features, labels, get_loss(loss), fit_intercept=intercept)
+    fit = SOLVERS[solver](objective, penalties, **{"tol": 1e-8, **options})
+    return *in_original(features, fit), fit
+
+
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
+def test_both_solvers_agree(loss, kind):
+    case = Case(kind, loss, weighted=True, n=20, d=6, n_labels=7)
+    objective = case.objective()
+    penalties = Penalties(0.2 * largest_trace_penalty(objective), 1e-3)
+    fits = [solve(objective, penalties, tol=1e-8) for solve in SOLVERS.values()]
+    assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-8)
+    assert fits[0].rank == fits[1].rank
+    assert_allclose(*(in_original(case.features, fit)[0] for fit in fits), atol=1e-3)
+    assert_allclose(*(in_original(case.features, fit)[1] for fit in fits), atol=1e-3)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "penalties", [Penalties(0.02), Penalties(0.0, 0.05), Penalties(0.02, 0.01, 0.1, -1.0)]
+)
+def test_a_warm_start_from_the_solution_is_done_at_once(solver, penalties):
+    objective = Case().objective(free_intercept=penalties.intercept == 0)
+    cold = SOLVERS[solver](objective, penalties, tol=1e-6)
+    again = SOLVERS[solver](objective, penalties, tol=1e-5, warm_start=cold.factors)
+    assert cold.n_iter > 0
+    assert again.n_iter == 0
+    assert again.converged
+    assert again.objective == pytest.approx(cold.objective, rel=1e-6)
+
+
+@BOTH
+def test_a_warm_start_from_anywhere_leads_to_the_same_optimum(solver):
+    objective, penalties = Case().objective(), Penalties(0.02)
+    cold = SOLVERS[solver](objective, penalties, tol=1e-7)
+    rng = np.random.default_rng(0)
+    for rank in (1, 4, 6):
+        start = Factors(
+            rng.standard_normal((4, rank)), rng.standard_normal((5, rank)), rng.standard_normal(5)
+        )
+        warm = SOLVERS[solver](objective, penalties, tol=1e-7, warm_start=start)
+        assert warm.converged
+        assert warm.objective == pytest.approx(cold.objective, rel=1e-6)
+
+
+@BOTH
+def test_a_warm_start_is_not_written_to(solver):
+    objective = Case().objective()
+    rng = np.random.default_rng(0)
+    start = Factors(rng.standard_normal((4, 2)), rng.standard_normal((5, 2)), rng.standard_normal(5))
+    copies = [part.copy() for part in start]
+    SOLVERS[solver](objective, Penalties(0.02), warm_start=start)
+    for part, copy in zip(start, copies, strict=True):
+        assert_array_equal(part, copy)
+
+
+@BOTH
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("kind", ["dense", "identity"])
+def test_a_rank_cap_is_honoured_and_its_gap_is_honest(solver, rank, kind):
+    case = Case(kind, n=20, d=5, n_labels=6)
+    objective = case.objective()
+    penalties = Penalties(0.1 * largest_trace_penalty(objective))
+    free = SOLVERS[solver](objective, penalties, tol=1e-7)
+    assert free.rank > rank
+    capped = SOLVERS[solver](objective, penalties, rank=rank, tol=1e-4)
+    assert capped.rank == rank
+    assert capped.capped
+    assert capped.converged
+    assert capped.relative_gap > 1e-4
+    # Honest: measured against the optimum over all ranks.
+    assert 0 < capped.objective - free.objective <= capped.gap * (1 + 1e-9)
+
+
+@BOTH
+def test_a_cap_that_does_not_bind_changes_nothing(solver):
+    case = Case(n=20, d=5, n_labels=6)
+    objective = case.objective()
+    penalties = Penalties(0.3 * largest_trace_penalty(objective))
+    free = SOLVERS[solver](objective, penalties, tol=1e-7)
+    assert 1 <= free.rank < 5
+    fit = SOLVERS[solver](objective, penalties, rank=free.rank, tol=1e-6)
+    assert fit.converged
+    assert not fit.capped
+    assert fit.objective == pytest.approx(free.objective, rel=1e-6)
+
+
+@BOTH
+def test_a_cap_holds_from_a_warm_start_of_higher_rank_too(solver):
+    objective = Case(n=20, d=5, n_labels=6).objective()
+    penalties = Penalties(0.1 * largest_trace_penalty(objective))
+    free = SOLVERS[solver](objective, penalties)
+    fit = SOLVERS[solver](objective, penalties, rank=1, warm_start=free.factors)
+    assert fit.rank == 1
+
+
+@BOTH
+def test_a_capped_fit_under_a_bound_that_ran_out_of_steps_has_not_converged(solver):
+    case = Case(n=20, d=5, n_labels=6, intercept=False)
+    objective = case.objective()
+    penalties = Penalties(0.05 * largest_trace_penalty(objective))
+    bounds = ScoreBounds(case.features, case.n_labels, 0.3)
+    fit = solve_bounded(SOLVERS[solver], objective, penalties, bounds, rank=1, tol=1e-6, max_iter=1)
+    assert fit.rank <= 1
+    assert not fit.converged
+
+
+@BOTH
+def test_a_capped_fit_under_a_bound_obeys_both(solver):
+    case = Case(n=20, d=5, n_labels=6, bound=0.3)
+    objective = case.objective()
+    penalties = Penalties(0.1 * largest_trace_penalty(objective))
+    fit = solve_bounded(
+        SOLVERS[solver], objective, penalties, case.problem.bounds(), rank=2, tol=1e-4, max_iter=300
+    )
+    assert fit.rank <= 2
+    assert np.abs(case.scores(fit.factors)).max() <= 0.3 * (1 + 1e-10)
+    assert fit.gap >= fit.objective - case.optimum(penalties) - 2e-8
+
+
+@BOTH
+@pytest.mark.parametrize("bounded", [False, True])
+def test_the_callback_follows_the_run(solver, bounded):
+    case = Case(n=20, d=5, n_labels=6, bound=0.3 if bounded else None)
+    objective, penalties, reports = case.objective(), Penalties(0.01), []
+    if bounded:
+        fit = solve_bounded(
+            SOLVERS[solver], objective, penalties, case.problem.bounds(), tol=1e-4, callback=reports.append
+        )
+    else:
+        fit = SOLVERS[solver](objective, penalties, tol=1e-6, callback=reports.append)
+    assert tuple(reports) == fit.history
+    assert len(reports) > 1
+    iterations = [report.iteration for report in reports]
+    assert iterations == sorted(set(iterations))
+    assert iterations[-1] == fit.n_iter
+    seconds = [report.seconds for report in reports]
+    assert seconds == sorted(seconds)
+    assert seconds[0] >= 0
+    assert reports[-1].objective == fit.objective
+    assert reports[-1].gap == fit.relative_gap
+    assert all(0 <= report.gap <= 1 and 0 <= report.rank <= 5 for report in reports)
+    if not bounded:
+        assert reports[-1].rank == fit.rank
+
+
+@BOTH
+def test_weight_two_is_an_entry_twice(solver):
+    rng = np.random.default_rng(1)
+    X, Y = random_features(rng, "dense", 16, 4), random_labels(rng, 16, 5)
+    weights = rng.integers(1, 3, Y.shape).astype(float)
+    penalties = Penalties(0.03, 1e-3)
+    W, b, fit = fit_data(X, ObservedLabels.from_dense(Y).with_weights(weights), solver, penalties)
+    second = np.where(weights == 2, Y, np.nan)
+    twice = ObservedLabels.from_dense(np.vstack([Y, second]))
+    W2, b2, fit2 = fit_data(np.vstack([X, X]), twice, solver, penalties)
+    assert fit2.objective == pytest.approx(fit.objective, rel=1e-7)
+    assert_allclose(W2, W, atol=1e-3)
+    assert_allclose(b2, b, atol=1e-3)
+
+
+@BOTH
+def test_only_the_ratio_of_weights_matters(solver):
+    rng = np.random.default_rng(1)
+    X, Y = random_features(rng, "dense", 16, 4), random_labels(rng, 16, 5)
+    labels = ObservedLabels.from_dense(Y)
+    fits = [
+        fit_data(
+            X, labels if w is None else labels.with_weights(np.full(Y.shape, w)), solver, Penalties(0.03)
+        )[2]
+        for w in (None, 1.0, 37.0)
+    ]
+    for other in fits[1:]:
+        assert other.objective == pytest.approx(fits[0].objective, rel=1e-7)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
+def test_rows_and_labels_without_entries_change_nothing(solver, kind):
+    rng = np.random.default_rng(2)
+    X, Y = random_features(rng, kind, 18, 4), random_labels(rng, 18, 6)
+    Y[[4, 9, 17]], Y[:, 3] = np.nan, np.nan
+    rows, columns = np.setdiff1d(np.arange(18), [4, 9, 17]), np.setdiff1d(np.arange(6), [3])
+    penalties = Penalties(0.03, 1e-3)
+    W, b, fit = fit_data(X, ObservedLabels.from_dense(Y), solver, penalties)
+    part = ObservedLabels.from_dense(Y[np.ix_(rows, columns)])
+    W2, b2, fit2 = fit_data(None if X is None else X[rows], part, solver, penalties)
+    assert fit2.objective == pytest.approx(fit.objective, rel=1e-7)
+    assert_allclose(W[:, columns] if X is not None else W[np.ix_(rows, columns)], W2, atol=1e-3)
+    assert_allclose(b[columns], b2, atol=1e-3)
+    assert_allclose(W[:, 3], 0, atol=1e-12)
+    if X is None:
+        assert_allclose(W[[4, 9, 17]], 0, atol=1e-12)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
+def test_permuted_rows_and_labels_permute_the_answer(solver, kind):
+    rng = np.random.default_rng(3)
+    X, Y = random_features(rng, kind, 16, 4), random_labels(rng, 16, 5)
+    rows, columns = rng.permutation(16), rng.permutation(5)
+    penalties = Penalties(0.03, 1e-3)
+    W, b, _ = fit_data(X, ObservedLabels.from_dense(Y), solver, penalties)
+    permuted = ObservedLabels.from_dense(Y[np.ix_(rows, columns)])
+    W2, b2, _ = fit_data(None if X is None else X[rows], permuted, solver, penalties)
+    scores = (W if X is None else X @ W) + b
+    scores2 = (W2 if X is None else X[rows] @ W2) + b2
+    assert_allclose(scores2, scores[np.ix_(rows, columns)], atol=1e-3)
+
+
+@BOTH
+def test_the_same_run_twice_gives_the_same_bits(solver):
+    objective = Case(n=20, d=5, n_labels=6).objective()
+    first, second = (SOLVERS[solver](objective, Penalties(0.01), tol=1e-5) for _ in range(2))
+    for one, other in zip(first.factors, second.factors, strict=True):
+        assert_array_equal(one, other)
+
+
+@BOTH
+@pytest.mark.parametrize("max_iter", [1, 2, 7])
+@pytest.mark.parametrize("bounded", [False, True])
+def test_too_few_steps_are_not_called_convergence(solver, max_iter, bounded):
+    case = Case(n=20, d=5, n_labels=6, bound=0.3 if bounded else None)
+    objective, penalties = case.objective(), Penalties(0.005)
+    options = {"tol": 1e-8, "max_iter": max_iter}
+    if bounded:
+        fit = solve_bounded(SOLVERS[solver], objective, penalties, case.problem.bounds(), **options)
+    else:
+        fit = SOLVERS[solver](objective, penalties, **options)
+    assert not fit.converged
+    assert fit.relative_gap > 1e-8
+    assert fit.gap >= fit.objective - case.optimum(penalties) - 2e-8
+    assert fit.n_iter <= max_iter
+
+
+@BOTH
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize("kind", ["dense", "identity"])
+def test_labels_that_cannot_tell_get_the_smoothed_rate_and_a_zero_column(solver, loss, kind):
+    rng = np.random.default_rng(4)
+    X, Y = random_features(rng, kind, 16, 4), random_labels(rng, 16, 6)
+    Y[Y[:, 0] == 0, 0] = np.nan
+    Y[Y[:, 2] == 1, 2] = np.nan
+    Y[:, 5] = np.nan
+    labels = ObservedLabels.from_dense(Y).with_weights(rng.uniform(0.5, 2, Y.shape))
+    penalties = Penalties(0.01, 1e-4)
+    W, b, fit = fit_data(X, labels, solver, penalties, loss=loss, tol=1e-6)
+    assert fit.rank > 0
+    expected = get_loss(loss).link(smoothed_rates(labels).rate)
+    silent = [0, 2, 5]
+    assert_allclose(W[:, silent], 0, atol=1e-12)
+    # In the coordinates of X, where a centred fit puts mean·W into the intercept: for W = 0 that is nothing.
+    assert_allclose(b[silent], expected[silent], rtol=1e-9)
+
+
+@BOTH
+def test_no_label_that_can_tell_gives_zero_without_a_fuss(solver):
+    labels = ObservedLabels.from_dense([[1, 0, np.nan], [1, 0, np.nan], [np.nan, 0, np.nan]])
+    W, b, fit = fit_data(np.arange(6.0).reshape(3, 2), labels, solver, Penalties(0.1))
+    assert fit.converged
+    assert fit.objective == fit.gap == 0
+    assert_array_equal(W, np.zeros((2, 3)))
+    assert_allclose(b, get_loss("logistic").link(smoothed_rates(labels).rate))
+
+
+@BOTH
+def test_one_label_and_one_feature_are_enough(solver):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((30, 1))
+    Y = (X + 0.5 * rng.standard_normal((30, 1)) > 0.3).astype(float)
+    W, b, fit = fit_data(X, ObservedLabels.from_dense(Y), solver, Penalties(0.01), tol=1e-8)
+    assert fit.converged
+    assert fit.rank == 1
+    # One column: trace norm and absolute value are the same thing.
+    z = X[:, 0] * W[0, 0] + b[0]
+    slope = 1 / (1 + np.exp(-z)) - Y[:, 0]
+    assert np.mean(slope) == pytest.approx(0, abs=1e-4)
+    assert np.mean(slope * X[:, 0]) == pytest.approx(-0.01 * np.sign(W[0, 0]), abs=1e-4)
+
+
+def sparse_labels(n, n_labels, n_entries, seed=0):
+    """Entries of a rank-one pattern with noise, at random places."""
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(n * n_labels, n_entries, replace=False)
+    rows, columns = np.divmod(cells, n_labels)
+    u, v = rng.standard_normal(n), rng.standard_normal(n_labels)
+    values = (u[rows] * v[columns] + 0.3 * rng.standard_normal(n_entries) > 0).astype(int)
+    return ObservedLabels.from_triplets(rows, columns, values, shape=(n, n_labels))
+
+
+@BOTH
+def test_collaborative_filtering_with_five_percent_observed(solver):
+    labels = sparse_labels(300, 200, 3000)
+    objective = observed_objective(IdentityFeatures(300), labels, get_loss("logistic"), fit_intercept=True)
+    fit = SOLVERS[solver](objective, Penalties(0.4 * largest_trace_penalty(objective)))
+    assert fit.converged
+    assert fit.relative_gap <= 1e-3
+    assert fit.rank >= 1
+
+
+@BOTH
+def test_nothing_of_the_size_of_the_whole_matrix_is_made(solver):
+    n, n_labels = 3000, 2000
+    labels = sparse_labels(n, n_labels, 20_000)
+
+    def fit():
+        objective = observed_objective(IdentityFeatures(n), labels, get_loss("logistic"), fit_intercept=True)
+        penalties = Penalties(0.8 * largest_trace_penalty(objective), 1e-5)
+        return SOLVERS[solver](objective, penalties)
+
+    # Once before, so that what numba loads is not counted.
+    fit()
+    tracemalloc.start()
+    try:
+        answer = fit()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert answer.converged
+    assert answer.rank >= 1
+    assert peak < 0.25 * n * n_labels * 8
