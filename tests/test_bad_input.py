@@ -301,7 +301,7 @@ ERRORS = [
         Case(
             "score-bound",
             InvalidParameterError,
-            rf"score_bound \(γ\) must be positive.*got {bound}",
+            rf"score_bound must be a number above 0.*got {bound}",
             lambda bound=bound: fit(score_bound=bound),
             str(bound),
         )
@@ -322,7 +322,7 @@ ERRORS = [
     Case(
         "rank",
         InvalidParameterError,
-        "rank must be a whole number, 1 or more, or None; got 0",
+        "rank must be a whole number, 1 or more, or None for no cap; got 0",
         lambda: fit(rank=0),
     ),
     # Names
@@ -356,7 +356,7 @@ WARNINGS = [
     Case(
         "label-all-missing",
         UninformativeLabelsWarning,
-        r"1 of 4 labels have no observed entry \(the first: 1\); their score is a constant",
+        r"1 of 4 labels have no observed entry \(the first: 1\); their score is the same",
         lambda: fit(np.where(np.arange(4) == 1, np.nan, Y)),
     ),
     *(

@@ -5,21 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
+from labelgap.estimators.automatic import penalty_grid
 from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
+from labelgap.estimators.checks import check_number, check_penalty, check_whole, refuse_huge
 from labelgap.exceptions import (
     ConvergenceWarning,
-    InvalidFeaturesError,
-    InvalidParameterError,
     LabelgapWarning,
 )
 from labelgap.labels import ObservedLabels
@@ -33,25 +31,14 @@ from labelgap.solvers import SOLVERS, Callback, Fit, Penalties, Progress
 from labelgap.solvers.path import (
     Candidate,
     HeldOutJudge,
-    PenaltyGrid,
     SolverSettings,
-    largest_trace_penalty,
     select_penalties,
-    trace_penalty_grid,
 )
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.sweep import best_threshold
 
-# The automatic grid. λ falls from λ_max, where W = 0, halving as long as that helps.
-_TRACE_COUNT, _TRACE_END = 14, 2.0**-13
-# λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
-# The search begins in the middle.
-_RIDGE_STRENGTHS = (0.0, 0.003, 0.03, 0.3, 3.0)
-# κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
-_INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
 # Candidates are compared on held-out entries; their fits need not be as exact as the last one.
 _SELECTION_TOL = 2e-2
-_LARGEST_FEATURE = 1e100
 
 
 class LowRankClassifier(DecisionEstimator):
@@ -186,7 +173,7 @@ class LowRankClassifier(DecisionEstimator):
         loss, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = targets.labels
-        _refuse_huge(X)
+        refuse_huge(X)
         warn_of_unseen_labels(labels)
         # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
         # must not depend on how many threads there are.
@@ -212,7 +199,13 @@ class LowRankClassifier(DecisionEstimator):
             tol=self.tol,
             max_iter=self.max_iter or {"factored": 500, "proximal": 5000}[self.solver],
         )
-        grid = self._grid(problem, labels)
+        grid = penalty_grid(
+            problem,
+            labels,
+            trace=self.trace_penalty,
+            ridge=self.ridge_penalty,
+            intercept=self.intercept_penalty if self.fit_intercept else 0.0,
+        )
         # Training scores say nothing about penalties, so those are compared on held-out entries regardless.
         how = self.threshold if grid.is_single or self.threshold != "train" else "cross-fit"
         plan = hold_out_plan(labels, how, check_random_state(self.random_state))
@@ -242,41 +235,6 @@ class LowRankClassifier(DecisionEstimator):
         self.intercept_penalty_ = penalties.intercept
         return fit
 
-    def _grid(self, problem: ObservedProblem, labels: ObservedLabels) -> PenaltyGrid:
-        """The penalties to compare: one of each kind that is given."""
-
-        def given_or(name: str, automatic: Callable[[], list[float]]) -> list[float]:
-            value = getattr(self, name)
-            return automatic() if value == "auto" else [float(value)]
-
-        def traces() -> list[float]:
-            largest = largest_trace_penalty(problem.objective(labels))
-            # Nothing to learn from the features at all: any positive penalty gives W = 0.
-            return list(trace_penalty_grid(largest if largest > 0 else 1.0, _TRACE_COUNT, _TRACE_END))
-
-        def ridges() -> list[float]:
-            unit = problem.features.mean_square_length() / labels.n_observed
-            # Without a trace norm something else must hold the fit.
-            return [
-                strength * unit for strength in _RIDGE_STRENGTHS if strength > 0 or self.trace_penalty != 0
-            ]
-
-        def intercepts() -> list[float]:
-            # A single label has no other to be pulled towards.
-            if not self.fit_intercept or labels.shape[1] == 1:
-                return [0.0]
-            return [strength / labels.n_observed for strength in _INTERCEPT_STRENGTHS]
-
-        chosen = given_or("ridge_penalty", ridges)
-        rate = np.average(labels.values, weights=labels.weights)
-        return PenaltyGrid(
-            given_or("trace_penalty", traces),
-            chosen,
-            given_or("intercept_penalty", intercepts),
-            centre=float(problem.loss.link(rate)),
-            first_ridge=len(chosen) // 2,
-        )
-
     def _told(self, judge: HeldOutJudge) -> Callable[[Penalties], Candidate]:
         def judge_and_tell(penalties: Penalties) -> Candidate:
             candidate = judge(penalties)
@@ -300,29 +258,11 @@ class LowRankClassifier(DecisionEstimator):
         check_choice("threshold", self.threshold, THRESHOLDS)
         check_choice("solver", self.solver, SOLVERS)
         for name in ("trace_penalty", "ridge_penalty", "intercept_penalty"):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                check_choice(name, value, ("auto",))
-            elif not (_is_number(value) and 0 <= value < np.inf):
-                raise InvalidParameterError(
-                    f"{name} must be 'auto' or a finite number, 0 or more; got {value!r}."
-                )
-        if self.score_bound is not None and not (
-            _is_number(self.score_bound) and 0 < self.score_bound < np.inf
-        ):
-            raise InvalidParameterError(
-                f"score_bound (γ) must be positive and finite, or None for no bound; got {self.score_bound!r}."
-            )
-        if self.rank is not None and not (_is_whole(self.rank) and self.rank >= 1):
-            raise InvalidParameterError(
-                f"rank must be a whole number, 1 or more, or None; got {self.rank!r}."
-            )
-        if not (_is_number(self.tol) and 0 < self.tol < 1):
-            raise InvalidParameterError(f"tol must lie between 0 and 1; got {self.tol!r}.")
-        if self.max_iter is not None and not (_is_whole(self.max_iter) and self.max_iter >= 1):
-            raise InvalidParameterError(
-                f"max_iter must be a whole number, 1 or more, or None; got {self.max_iter!r}."
-            )
+            check_penalty(name, getattr(self, name))
+        check_number("score_bound", self.score_bound, above=0.0, or_none="no bound on the scores")
+        check_number("tol", self.tol, above=0.0, below=1.0)
+        check_whole("rank", self.rank, or_none="no cap")
+        check_whole("max_iter", self.max_iter, or_none="the solver's own limit")
 
     def _warn_unless_converged(self, fit: Fit) -> None:
         if not fit.converged:
@@ -369,22 +309,3 @@ class LowRankClassifier(DecisionEstimator):
 
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(get_loss(self.loss).inverse_link(scores))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _refuse_huge(X: Any) -> None:
-    """Squares and sums of the features must stay within the range of floating point."""
-    values = X.data if sp.issparse(X) else X
-    largest = float(np.abs(values).max(initial=0.0))
-    if largest > _LARGEST_FEATURE:
-        raise InvalidFeaturesError(
-            f"X holds values as large as {largest:.1e}, whose squares overflow. Scale the features first, for "
-            "instance with sklearn.preprocessing.StandardScaler."
-        )

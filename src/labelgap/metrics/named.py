@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from numbers import Real
+from typing import Any
 
 from labelgap._names import unknown_name
 from labelgap.exceptions import InvalidParameterError, UnknownNameError
@@ -19,8 +20,8 @@ _ALIASES = {"samples": "instance"}
 _F_NUMBER = re.compile(r"f(\d+(?:\.\d+)?)")
 
 
-def _positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+def _positive(name: str, value: Any) -> float:
+    if type(value) is bool or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise InvalidParameterError(f"{name} must be a finite number above 0, not {value!r}.")
     return float(value)
 

@@ -50,8 +50,8 @@ def leading_triplets(
     """The ``count`` largest singular triplets of a (d x L) operator.
 
     The matrix is formed only where :func:`may_form` allows; there the values are exact to rounding. Otherwise
-    Lanczos with a fixed random start vector, converged to 1e-7; that and the residual are added to ``top``. It
-    would still be too low if the start vector were orthogonal to the leading one, which has probability zero.
+    Lanczos with a fixed random start vector, converged to 1e-7; that and the residual are added to ``top``.
+    It would still be too low if the start were orthogonal to the leading vector, which has probability zero.
     """
     count = max(1, min(count, *shape))
     if may_form(shape, n_stored) or count >= min(shape) - 1:

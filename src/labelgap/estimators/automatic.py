@@ -1,0 +1,61 @@
+"""What "auto" means: the penalties that are compared on held-out entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from labelgap.labels import ObservedLabels
+from labelgap.objective.problem import ObservedProblem
+from labelgap.solvers.path import PenaltyGrid, largest_trace_penalty, trace_penalty_grid
+
+# λ falls from λ_max, where W = 0, halving as long as that helps.
+_TRACE_COUNT, _TRACE_END = 14, 2.0**-13
+# λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
+# The search begins in the middle.
+_RIDGE_STRENGTHS = (0.0, 0.003, 0.03, 0.3, 3.0)
+# κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
+_INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
+
+
+def penalty_grid(
+    problem: ObservedProblem,
+    labels: ObservedLabels,
+    *,
+    trace: float | str,
+    ridge: float | str,
+    intercept: float | str,
+) -> PenaltyGrid:
+    """The penalties to compare: a list for each that is "auto", one value for each that is given."""
+
+    def given_or(value: float | str, automatic: Callable[[], list[float]]) -> list[float]:
+        return automatic() if value == "auto" else [float(value)]
+
+    def traces() -> list[float]:
+        largest = largest_trace_penalty(problem.objective(labels))
+        # Nothing to learn from the features at all: any positive penalty gives W = 0.
+        return list(trace_penalty_grid(largest if largest > 0 else 1.0, _TRACE_COUNT, _TRACE_END))
+
+    def ridges() -> list[float]:
+        unit = problem.features.mean_square_length() / labels.n_observed
+        # Without a trace norm something else must hold the fit.
+        strengths = [s for s in _RIDGE_STRENGTHS if s > 0 or trace != 0]
+        # Features that are all zero have no unit, and need none.
+        return [s * unit for s in strengths] if unit > 0 else [1.0]
+
+    def intercepts() -> list[float]:
+        # A single label has no other to be pulled towards.
+        if labels.shape[1] == 1:
+            return [0.0]
+        return [s / labels.n_observed for s in _INTERCEPT_STRENGTHS]
+
+    chosen = given_or(ridge, ridges)
+    rate = np.average(labels.values, weights=labels.weights)
+    return PenaltyGrid(
+        given_or(trace, traces),
+        chosen,
+        given_or(intercept, intercepts),
+        centre=float(problem.loss.link(rate)),
+        first_ridge=len(chosen) // 2,
+    )
