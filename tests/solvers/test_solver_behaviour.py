@@ -61,13 +61,13 @@ def test_a_warm_start_from_the_solution_is_done_at_once(solver, penalties):
 @BOTH
 def test_a_warm_start_from_anywhere_leads_to_the_same_optimum(solver):
     objective, penalties = Case().objective(), Penalties(0.02)
-    cold = SOLVERS[solver](objective, penalties, tol=1e-7)
+    cold = SOLVERS[solver](objective, penalties, tol=1e-6)
     rng = np.random.default_rng(0)
     for rank in (1, 4, 6):
         start = Factors(
             rng.standard_normal((4, rank)), rng.standard_normal((5, rank)), rng.standard_normal(5)
         )
-        warm = SOLVERS[solver](objective, penalties, tol=1e-7, warm_start=start)
+        warm = SOLVERS[solver](objective, penalties, tol=1e-6, warm_start=start)
         assert warm.converged
         assert warm.objective == pytest.approx(cold.objective, rel=1e-6)
 
@@ -334,11 +334,12 @@ def test_nothing_of_the_size_of_the_whole_matrix_is_made(solver):
 
     def fit():
         objective = observed_objective(IdentityFeatures(n), labels, get_loss("logistic"), fit_intercept=True)
-        penalties = Penalties(0.8 * largest_trace_penalty(objective), 1e-5)
+        penalties = Penalties(0.95 * largest_trace_penalty(objective), 1e-5)
         return SOLVERS[solver](objective, penalties)
 
-    # Once before, so that what numba loads is not counted.
-    fit()
+    # The kernels are loaded before, so that what numba takes is not counted.
+    small = Case("identity").objective()
+    SOLVERS[solver](small, Penalties(0.5 * largest_trace_penalty(small)))
     tracemalloc.start()
     try:
         answer = fit()

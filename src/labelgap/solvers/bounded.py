@@ -92,7 +92,9 @@ def solve_bounded(
         gap = best[0].relative_gap
         recorder.report(used, best[0], fit.rank)
         reached = gap <= tol
-        if reached or used >= max_iter or (fit.capped and largest <= bounds.bound):
+        # Under a rank cap the gap stays open; such a fit is done once it keeps the bound.
+        done = fit.capped and largest <= bounds.bound * (1 + tol)
+        if reached or done or used >= max_iter:
             break
         excess = largest - bounds.bound
         if excess > 0.25 * last_excess:
