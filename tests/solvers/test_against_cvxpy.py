@@ -138,3 +138,19 @@ def test_more_features_than_rows_reach_the_optimum(solver):
     case = Case("dense", n=8, d=12, n_labels=4, seed=2)
     fit = solved(case, Penalties(0.2 * largest_penalty(case)), solver)
     assert fit.converged
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("case", "trace", "ridge"),
+    [
+        (Case("csr", "exponential", intercept=False, n=14, d=6, n_labels=6, seed=11885), 1.2e-3, 0.0),
+        (Case("dense", "logistic", centre=False, n=19, d=6, n_labels=6, seed=566161), 1.1e-3, 0.0),
+        (Case("csr", "squared_hinge", weighted=True, n=21, d=7, n_labels=5, seed=29807), 0.0, 2e-4),
+    ],
+    ids=["exponential", "logistic", "ridge alone"],
+)
+def test_small_penalties_are_not_given_up_on(case, trace, ridge, solver):
+    # Far from the optimum the gap stays near 1 for many steps while the objective falls: no sign of rounding.
+    largest = largest_penalty(case)
+    solved(case, Penalties(trace * largest, ridge * largest), solver)

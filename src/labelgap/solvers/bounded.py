@@ -19,7 +19,7 @@ from labelgap.objective.score_bound import BoundedEntries, ScoreBounds
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.result import Callback, Fit, Recorder
+from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.spectral import balanced
 
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
@@ -81,7 +81,7 @@ def solve_bounded(
         assert isinstance(point, SumPoint)
         largest, beyond = bounds.scan(fit.factors)
         feasible = _onto_bound(objective, fit.factors, bounds.bound, largest, penalties)
-        certificate = _certify(objective, total, point, feasible, penalties, bounds)
+        certificate = _certify(total, point, feasible, penalties, bounds)
         if best is not None:
             # A lower bound once proved stays proved, and so does the better of two models.
             known, model = best
@@ -103,19 +103,8 @@ def solve_bounded(
         entries = BoundedEntries(entries.keys, bounds.multipliers(point.parts[1])).including(beyond)
     assert best is not None
     certificate, feasible = best
-    factors = feasible.factors
-    values, left, right = balanced(factors.left, factors.right)
-    return Fit(
-        factors=Factors(left, right, factors.intercept),
-        singular_values=values,
-        objective=certificate.objective,
-        gap=certificate.gap,
-        relative_gap=certificate.relative_gap,
-        n_iter=used,
-        converged=reached or fit.capped,
-        capped=fit.capped and not reached,
-        history=tuple(recorder.history),
-    )
+    capped = fit.capped and not reached
+    return finished(feasible.factors, certificate, used, recorder, reached, capped, died_out=capped)
 
 
 def _onto_bound(
@@ -129,7 +118,6 @@ def _onto_bound(
 
 
 def _certify(
-    objective: Objective,
     total: SumObjective,
     point: SumPoint,
     feasible: Point,

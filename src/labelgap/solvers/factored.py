@@ -26,8 +26,8 @@ from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.proximal import ProximalPath, finished, starting_factors
-from labelgap.solvers.result import Callback, Fit, Recorder
+from labelgap.solvers.proximal import ProximalPath, starting_factors
+from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.spectral import balanced, may_form
 
 # Directions of W below this share of the largest are dead.
@@ -38,8 +38,10 @@ _ROUND_SHARE = 0.02
 # Proximal steps between two looks at the gap, and the rounds in which they must halve it to go on.
 _PROXIMAL_ROUND = 6
 _PROXIMAL_ROUNDS_TO_HALVE = 4
-# Rounds in which the gap may fail to halve before rounding must be to blame.
+# Rounds in which the gap may fail to halve, and a step gain next to nothing of it, before rounding must be to
+# blame. Far from the optimum the gap can stay near 1 for long while the objective falls.
 _PATIENCE = 40
+_NOTHING = 1e-6
 
 
 class FactoredState:
@@ -162,8 +164,8 @@ def solve_factored(
             smallest = 0.01 * tol if capped else 1e-14
             died_out = report.decrease <= smallest * abs(certificate.objective)
         rounds_without_gain += 1
-        if certificate.gap < 0.5 * best_gap:
-            best_gap, rounds_without_gain = certificate.gap, 0
+        if certificate.gap < 0.5 * best_gap or report.decrease > _NOTHING * certificate.gap:
+            best_gap, rounds_without_gain = min(best_gap, certificate.gap), 0
         died_out |= rounds_without_gain > _PATIENCE
         steps, radius = steps + report.steps, report.radius
         factors = _balanced_factors(report.state.point.factors, cap)

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from labelgap.objective.protocol import Factors, Objective, Point
-from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.certificate import certify
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.result import Callback, Fit, Recorder
+from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.spectral import LowRankShift, balanced, leading_triplets, may_form
 
 _CERTIFY_EVERY = 10
@@ -142,30 +142,6 @@ def starting_factors(objective: Objective, warm_start: Factors | None) -> Factor
     if warm_start is not None:
         return warm_start
     return Factors.zero(objective.n_features, objective.n_labels, objective.starting_intercept())
-
-
-def finished(
-    factors: Factors,
-    certificate: Certificate,
-    n_iter: int,
-    recorder: Recorder,
-    reached: bool,
-    capped: bool,
-    died_out: bool,
-) -> Fit:
-    """The fit at ``factors``, balanced. A capped fit has converged when its steps died out."""
-    values, left, right = balanced(factors.left, factors.right)
-    return Fit(
-        factors=Factors(left, right, factors.intercept),
-        singular_values=values,
-        objective=certificate.objective,
-        gap=certificate.gap,
-        relative_gap=certificate.relative_gap,
-        n_iter=n_iter,
-        converged=reached or (capped and died_out),
-        capped=capped,
-        history=tuple(recorder.history),
-    )
 
 
 def _first_stiffness(objective: Objective, point: Point) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from labelgap._types import Floats
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.certificate import Certificate
+from labelgap.solvers.spectral import balanced
 
 
 @dataclass(frozen=True)
@@ -67,3 +68,27 @@ class Recorder:
         self.history.append(progress)
         if self._callback is not None:
             self._callback(progress)
+
+
+def finished(
+    factors: Factors,
+    certificate: Certificate,
+    n_iter: int,
+    recorder: Recorder,
+    reached: bool,
+    capped: bool,
+    died_out: bool,
+) -> Fit:
+    """The fit at ``factors``, balanced. A capped fit has converged when its steps died out."""
+    values, left, right = balanced(factors.left, factors.right)
+    return Fit(
+        factors=Factors(left, right, factors.intercept),
+        singular_values=values,
+        objective=certificate.objective,
+        gap=certificate.gap,
+        relative_gap=certificate.relative_gap,
+        n_iter=n_iter,
+        converged=reached or (capped and died_out),
+        capped=capped,
+        history=tuple(recorder.history),
+    )
