@@ -94,7 +94,10 @@ class SparseFeatures:
 
     def __init__(self, X: Any) -> None:
         rows = sp.csr_array(X, dtype=np.float64)
-        rows.sum_duplicates()
+        if not rows.has_canonical_format:
+            # The caller's matrix stays as it is.
+            rows = rows.copy()
+            rows.sum_duplicates()
         columns = sp.csr_array(rows.T)
         self.n_rows, self.n_features = rows.shape
         self.n_stored = 2 * rows.nnz

@@ -67,7 +67,7 @@ def solve_bounded(
     gap, used, last_excess = 1.0, 0, np.inf
     start = warm_start
     best: tuple[Certificate, Point] | None = None
-    reached = False
+    reached = done = False
     for _ in range(max_rounds):
         term = bounds.term(entries, stiffness)
         total = SumObjective([objective, term])
@@ -93,7 +93,7 @@ def solve_bounded(
         recorder.report(used, best[0], fit.rank)
         reached = gap <= tol
         # Under a rank cap the gap stays open; such a fit is done once it keeps the bound.
-        done = fit.capped and largest <= bounds.bound * (1 + tol)
+        done = fit.capped and fit.converged and largest <= bounds.bound * (1 + tol)
         if reached or done or used >= max_iter:
             break
         excess = largest - bounds.bound
@@ -104,7 +104,7 @@ def solve_bounded(
     assert best is not None
     certificate, feasible = best
     capped = fit.capped and not reached
-    return finished(feasible.factors, certificate, used, recorder, reached, capped, died_out=capped)
+    return finished(feasible.factors, certificate, used, recorder, reached, capped, died_out=done)
 
 
 def _onto_bound(

@@ -89,7 +89,7 @@ def certify(
         c = min(1.0, penalties.trace / residual.top) if residual.top > 0 else 1.0
         ridge = 0.5 * penalties.ridge * float(values @ values)
         lower = max(lower, data_dual(c) - c * c * ridge)
-    if penalties.ridge > 0 and penalties.trace < 0.1 * residual.top:
+    if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
         # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
         square = _squared_norm(gradient, shape[1])
         lower = max(lower, data_dual(1.0) - square / (2 * penalties.ridge))

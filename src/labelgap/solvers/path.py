@@ -180,9 +180,12 @@ class HeldOutJudge:
             key = (fold, penalties.intercept == 0)
             if key not in self._objectives:
                 self._objectives[key] = self._problem.objective(train, free_intercept=key[1])
-            fit = self._settings.fit(
-                self._problem, self._objectives[key], penalties, warm_start=self._last.get(fold)
-            )
+            objective = self._objectives[key]
+            start = self._last.get(fold)
+            if start is not None:
+                # A free intercept that no entry speaks to must not keep what a penalty once made of it.
+                start = start._replace(intercept=objective.starting_intercept())
+            fit = self._settings.fit(self._problem, objective, penalties, warm_start=start)
             self._last[fold] = fit.factors
             return self._problem.scores(fit.factors, held), fit.rank
 

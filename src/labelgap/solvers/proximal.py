@@ -33,7 +33,8 @@ class ProximalPath:
     def __init__(self, objective: Objective, penalties: Penalties, start: Factors, cap: int) -> None:
         self._objective, self._penalties, self._cap = objective, penalties, cap
         _, left, right = balanced(start.left, start.right)
-        self.point = self._at_best_intercept(objective.at(Factors(left, right, start.intercept)))
+        start = Factors(left[:, :cap], right[:, :cap], start.intercept)
+        self.point = self._at_best_intercept(objective.at(start))
         self._previous = self.point
         self.value = self._penalised(self.point)
         self._momentum = 1.0
@@ -118,7 +119,10 @@ def solve_proximal(
     With a ``rank`` cap only that many singular values survive each step; the gap then still refers to the
     problem without the cap.
     """
-    cap = min(objective.n_features, objective.n_labels, rank or objective.n_labels)
+    full = min(objective.n_features, objective.n_labels)
+    cap = full if rank is None else min(full, rank)
+    # A capped fit is done when its steps die out; else only rounding stops it before the gap does.
+    nothing = 1e-4 * tol if cap < full else 1e-15
     recorder = Recorder(callback)
     path = ProximalPath(objective, penalties, starting_factors(objective, warm_start), cap)
     iteration = quiet = 0
@@ -131,9 +135,9 @@ def solve_proximal(
                 break
         gained = path.advance()
         iteration += 1
-        quiet = quiet + 1 if gained <= 1e-15 * abs(path.value) else 0
+        quiet = quiet + 1 if gained <= nothing * abs(path.value) else 0
     reached = certificate.relative_gap <= tol
-    capped = rank is not None and not reached and path.point.factors.rank >= cap
+    capped = not reached and path.point.factors.rank >= cap and cap < full
     return finished(path.point.factors, certificate, iteration, recorder, reached, capped, quiet >= _QUIET)
 
 

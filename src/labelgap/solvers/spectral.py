@@ -100,6 +100,10 @@ def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int) -> Sing
         dtype=np.float64,
     )
     start = np.random.default_rng(0).standard_normal(min(shape))
+    probe = operator.times(np.random.default_rng(0).standard_normal((shape[1], 1)))
+    if not probe.any():
+        # ARPACK refuses the zero matrix.
+        return SingularTriplets(np.eye(shape[0], count), np.zeros(count), np.eye(shape[1], count), 0.0)
     left, values, right = spla.svds(
         linear, k=count, tol=_LANCZOS_TOLERANCE, v0=start, maxiter=50 * count + 1000
     )

@@ -46,11 +46,12 @@ def map_folds(
     n_folds = int(fold_of_entry.max(initial=NEVER)) + 1
     parallel = Parallel(n_jobs=n_jobs, prefer="threads")
     jobs = min(parallel.n_jobs if parallel.n_jobs > 0 else thread_count(), max(n_folds, 1))
+    # Folds side by side share the caller's threads between them (a limit does not reach into other threads).
+    share = max(1, thread_count() // jobs)
 
     def run(fold: int) -> Any:
         held = fold_of_entry == fold
-        # Folds side by side share the cores between them.
-        with limit_threads(max(1, thread_count() // jobs)):
+        with limit_threads(share):
             return work(fold, labels.select(~held), labels.select(held))
 
     if jobs <= 1:
