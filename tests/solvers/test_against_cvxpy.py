@@ -17,7 +17,8 @@ ORACLE = 2e-8
 BOUND = 0.3
 
 FULL_CROSS = list(product(["dense", "identity"], [True, False], [False, True], [0.0, 0.05]))
-MAX_ITER = {"factored": 300, "proximal": 1000}
+# The solvers' own defaults, or less.
+MAX_ITER = {"factored": 500, "proximal": 1000}
 
 
 @cache

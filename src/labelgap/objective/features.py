@@ -15,13 +15,20 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from labelgap._types import Floats
-from labelgap.objective.kernels.entries import csr_product, sparse_sparse_product
+from labelgap.objective.kernels.entries import (
+    csr_product,
+    sampled_product,
+    sparse_sampled_product,
+    sparse_sparse_product,
+)
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors
 
 # Multiply-adds beyond which a rotation is not worth its time.
 _ROTATION_WORK = 2e10
 _BLOCK = 64
+# A multiply-add that gathers its operand takes about as long as this many that stream theirs.
+_GATHER = 4
 
 
 class Features(Protocol):
@@ -41,6 +48,10 @@ class Features(Protocol):
 
     def squared_transposed_product(self, M: Floats) -> Floats:
         """``(X∘X)ᵀ M``."""
+        ...
+
+    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
+        """``X left rightᵀ`` at the entries of the pattern, and ``X left`` if that was made on the way."""
         ...
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
@@ -75,6 +86,9 @@ class IdentityFeatures:
 
     def squared_transposed_product(self, M: Floats) -> Floats:
         return M
+
+    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
+        return _through_factors(self, pattern, left, right)
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         return _in_blocks(self, pattern, data)
@@ -114,8 +128,21 @@ class SparseFeatures:
         indptr, indices, data = self._columns
         return csr_product(indptr, indices, data * data, M)
 
+    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
+        # Through the factors an entry costs k, and so does a stored feature; through W an entry costs a row
+        # of X, whatever the rank. W is made only where it is no larger than the data.
+        stored, entries, rank = len(self._rows[2]), len(pattern), left.shape[1]
+        through_W = _GATHER * entries * (1 + stored // max(self.n_rows, 1))
+        small = self.n_features * pattern.n_labels <= entries + stored
+        if small and through_W < rank * (stored + entries):
+            W_by_label = np.ascontiguousarray(right @ left.T)
+            return sparse_sampled_product(pattern.indptr, pattern.indices, self._rows, W_by_label), None
+        return _through_factors(self, pattern, left, right)
+
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
-        return sparse_sparse_product(self._columns, (pattern.indptr, pattern.indices, data), pattern.n_labels)
+        # By label: a label's row of SᵀX stays in the cache while the rows of X stream by.
+        by_label = (pattern.label_indptr, pattern.label_rows, data[pattern.by_label])
+        return sparse_sparse_product(by_label, self._rows, self.n_features).T
 
     def mean_square_length(self) -> float:
         data = self._rows[2]
@@ -153,6 +180,9 @@ class DenseFeatures:
     def squared_transposed_product(self, M: Floats) -> Floats:
         return (self._X * self._X).T @ M
 
+    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
+        return _through_factors(self, pattern, left, right)
+
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         return _in_blocks(self, pattern, data)
 
@@ -178,6 +208,13 @@ def _centre(X: Floats) -> Floats:
     mean, deviation = X.mean(axis=0), X.std(axis=0)
     chance = 5.0 * deviation / np.sqrt(len(X))
     return np.zeros_like(mean) if np.all(np.abs(mean) <= chance) else mean
+
+
+def _through_factors(
+    features: Features, pattern: EntryPattern, left: Floats, right: Floats
+) -> tuple[Floats, Floats]:
+    P = np.ascontiguousarray(features.product(left))
+    return sampled_product(pattern.indptr, pattern.indices, P, right), P
 
 
 def _in_blocks(features: Features, pattern: EntryPattern, data: Floats) -> Floats:

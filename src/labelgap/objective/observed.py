@@ -13,7 +13,7 @@ from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.features import Features
-from labelgap.objective.kernels.entries import curvature_rows, sampled_product
+from labelgap.objective.kernels.entries import curvature_rows
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
 
@@ -59,8 +59,7 @@ class EntryTerm:
     def at(self, factors: Factors) -> Point:
         left = np.ascontiguousarray(factors.left)
         right = np.ascontiguousarray(factors.right)
-        P = np.ascontiguousarray(self.features.product(left))
-        low_rank = sampled_product(self.pattern.indptr, self.pattern.indices, P, right)
+        low_rank, P = self.features.scores_at(self.pattern, left, right)
         return EntryPoint(self, Factors(left, right, factors.intercept), low_rank, P)
 
 

@@ -35,9 +35,12 @@ _DEAD = 1e-6
 _MAX_NEW_DIRECTIONS = 64
 # A Newton round ends when a step gains less than this share of the gap that is still to be closed.
 _ROUND_SHARE = 0.02
-# Proximal steps between two looks at the gap, and the rounds in which they must halve it to go on.
+# Proximal steps between two looks at the gap.
 _PROXIMAL_ROUND = 6
-_PROXIMAL_ROUNDS_TO_HALVE = 4
+# Newton's method costs about as much as this many proximal steps, and as many more for each direction of W.
+_NEWTON_WORTH, _NEWTON_WORTH_PER_RANK = 25.0, 3.0
+# A round that lowers the objective by more than this share of it is worth another.
+_STILL_FALLING = 1e-2
 # Rounds in which the gap may fail to halve, and a step gain next to nothing of it, before rounding must be to
 # blame. Far from the optimum the gap can stay near 1 for long while the objective falls.
 _PATIENCE = 40
@@ -198,21 +201,30 @@ def _proximal_start(
     steps = 0
     if cap < full or not may_form((objective.n_features, objective.n_labels), objective.n_stored):
         return point, certificate, steps
-    path = ProximalPath(objective, penalties, point.factors, cap)
+    path = ProximalPath(objective, penalties, point.factors, cap, tol)
     gaps = [certificate.gap]
     while certificate.relative_gap > tol and steps < max_iter:
         round_steps = min(_PROXIMAL_ROUND, max_iter - steps)
-        for _ in range(round_steps):
-            path.advance()
+        gained = sum(path.advance() for _ in range(round_steps))
         steps += round_steps
         point = path.point
         rank = point.factors.rank
         certificate = certify(objective, point, penalties, directions=_count(penalties, rank, cap))
         recorder.report(steps, certificate, rank)
         gaps.append(certificate.gap)
-        if len(gaps) > _PROXIMAL_ROUNDS_TO_HALVE and gaps[-1] > 0.5 * gaps[-1 - _PROXIMAL_ROUNDS_TO_HALVE]:
+        # Far from the optimum the gap tells nothing yet. Without a trace norm nothing balances the factors,
+        # and Newton's method in them is the slower one for good.
+        falling = gained > _STILL_FALLING * abs(certificate.objective) or penalties.trace == 0
+        worth = _NEWTON_WORTH + _NEWTON_WORTH_PER_RANK * rank
+        if not falling and len(gaps) > 2 and _steps_to_go(gaps, tol * abs(certificate.objective)) > worth:
             break
     return point, certificate, steps
+
+
+def _steps_to_go(gaps: list[float], target: float) -> float:
+    """Proximal steps until the gap is ``target``, at the pace of the last two rounds."""
+    pace = np.log(gaps[-3] / gaps[-1]) / (2 * _PROXIMAL_ROUND)
+    return float(np.log(gaps[-1] / target) / pace) if pace > 0 else np.inf
 
 
 def _balanced_factors(factors: Factors, cap: int) -> Factors:

@@ -23,19 +23,25 @@ from labelgap.solvers.spectral import LowRankShift, balanced, leading_triplets, 
 _CERTIFY_EVERY = 10
 # Steps that gain nothing measurable before the method stops; the gap goes on closing in the meantime.
 _QUIET = 30
-# Slope that may be left in an intercept, as a share of the label's gradient mass.
-_INTERCEPT_TOL = 1e-6
+# Slope that may be left in an intercept, as a share of the label's gradient mass, for each unit of the gap
+# that is asked for.
+_INTERCEPT_SHARE = 0.03
 
 
 class ProximalPath:
     """The sequence of points; :meth:`advance` makes one step."""
 
-    def __init__(self, objective: Objective, penalties: Penalties, start: Factors, cap: int) -> None:
+    def __init__(
+        self, objective: Objective, penalties: Penalties, start: Factors, cap: int, tol: float
+    ) -> None:
         self._objective, self._penalties, self._cap = objective, penalties, cap
+        self._intercept_tol = _INTERCEPT_SHARE * tol
         _, left, right = balanced(start.left, start.right)
         start = Factors(left[:, :cap], right[:, :cap], start.intercept)
         self.point = self._at_best_intercept(objective.at(start))
         self._previous = self.point
+        # ⟨W_t, W_{t−1}⟩ of the last two points, and of the last candidate with the last point.
+        self._last_overlap = self._overlap = _inner(self.point.factors, self.point.factors)
         self.value = self._penalised(self.point)
         self._momentum = 1.0
         self._stiffness = self._last_stiffness = _first_stiffness(objective, self.point)
@@ -47,9 +53,8 @@ class ProximalPath:
             momentum = 0.5 * (1 + np.sqrt(1 + 4 * self._momentum**2 * ratio))
             share = (self._momentum - 1) / momentum
             ahead = self.point if share <= 0 else self.point.beyond(self._previous, share)
-            ahead = self._at_best_intercept(ahead)
             candidate = self._step_from(ahead)
-            if self._majorised(ahead, candidate):
+            if self._majorised(ahead, candidate, share):
                 break
             self._stiffness *= 1.6
         self._last_stiffness = self._stiffness
@@ -57,11 +62,13 @@ class ProximalPath:
         if value > self.value and share > 0:
             # The momentum overshot: forget it and step from the last good point.
             self._previous, self._momentum = self.point, 1.0
+            self._last_overlap = _inner(self.point.factors, self.point.factors)
             return 0.0
         gained = self.value - value
         self._previous, self.point, self.value = self.point, candidate, value
+        self._last_overlap = self._overlap
         self._momentum = momentum
-        self._stiffness *= 0.95
+        self._stiffness *= 0.9
         return gained
 
     def _penalised(self, point: Point) -> float:
@@ -70,7 +77,7 @@ class ProximalPath:
         return point.value + self._penalties.of(values, point.factors.intercept)
 
     def _at_best_intercept(self, point: Point) -> Point:
-        return with_best_intercept(self._objective, point, self._penalties, tol=_INTERCEPT_TOL)
+        return with_best_intercept(self._objective, point, self._penalties, tol=self._intercept_tol)
 
     def _step_from(self, ahead: Point) -> Point:
         """``prox_{R/M}(Y − XᵀG/M)`` with R the penalties: shrink the singular values of ``M·Y − XᵀG``."""
@@ -92,16 +99,23 @@ class ProximalPath:
         moved = Factors(-triplets.left[:, keep] * roots, triplets.right[:, keep] * roots, factors.intercept)
         return self._at_best_intercept(objective.at(moved))
 
-    def _majorised(self, ahead: Point, candidate: Point) -> bool:
-        """Whether ``F(W) ≤ F(Y) + ⟨∇F(Y), W − Y⟩ + M/2 ‖W − Y‖²``, both at their best intercepts."""
-        a, c = ahead.factors, candidate.factors
-        left, right = np.hstack([c.left, -a.left]), np.hstack([c.right, a.right])
-        square = float(np.sum((left.T @ left) * (right.T @ right)))
-        base = ahead.value + self._penalties.of_intercept(a.intercept)
+    def _majorised(self, ahead: Point, candidate: Point, share: float) -> bool:
+        """Whether ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept."""
+        now, before, there = self.point.factors, self._previous.factors, candidate.factors
+        # Y = (1 + s) W_t − s W_{t−1}: its products come from those of the three, at half the columns.
+        self._overlap = _inner(there, now)
+        across = (1 + share) * self._overlap - (share * _inner(there, before) if share > 0 else 0.0)
+        square_Y = (
+            (1 + share) ** 2 * _inner(now, now)
+            - 2 * share * (1 + share) * self._last_overlap
+            + share**2 * _inner(before, before)
+        )
+        square = max(_inner(there, there) - 2 * across + square_Y, 0.0)
+        base = ahead.value + self._penalties.of_intercept(ahead.factors.intercept)
         model = base + ahead.slope_towards(candidate) + 0.5 * self._stiffness * square
         # Rounding must not send the stiffness to infinity near the optimum.
         slack = 1e-13 * abs(ahead.value)
-        return candidate.value + self._penalties.of_intercept(c.intercept) <= model + slack
+        return candidate.value + self._penalties.of_intercept(there.intercept) <= model + slack
 
 
 def solve_proximal(
@@ -124,7 +138,7 @@ def solve_proximal(
     # A capped fit is done when its steps die out; else only rounding stops it before the gap does.
     nothing = 1e-4 * tol if cap < full else 1e-15
     recorder = Recorder(callback)
-    path = ProximalPath(objective, penalties, starting_factors(objective, warm_start), cap)
+    path = ProximalPath(objective, penalties, starting_factors(objective, warm_start), cap, tol)
     iteration = quiet = 0
     while True:
         last = iteration >= max_iter or quiet >= _QUIET
@@ -146,6 +160,13 @@ def starting_factors(objective: Objective, warm_start: Factors | None) -> Factor
     if warm_start is not None:
         return warm_start
     return Factors.zero(objective.n_features, objective.n_labels, objective.starting_intercept())
+
+
+def _inner(a: Factors, b: Factors) -> float:
+    """``⟨W_a, W_b⟩``; of a W with itself, the sum of its squared singular values (factors are balanced)."""
+    if a is b:
+        return float(np.sum(np.einsum("jc,jc->c", a.right, a.right) ** 2))
+    return float(np.sum((a.left.T @ b.left) * (a.right.T @ b.right)))
 
 
 def _first_stiffness(objective: Objective, point: Point) -> float:

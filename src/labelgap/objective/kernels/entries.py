@@ -92,15 +92,30 @@ def _curvature_rows(  # type: ignore[no-untyped-def]
 
 @njit(**_OPTIONS)
 def _sparse_sparse_product(  # type: ignore[no-untyped-def]
-    left_indptr, left_indices, left_data, indptr, indices, data, out, start, stop
+    indptr, indices, data, right_indptr, right_indices, right_data, out, start, stop
 ):
-    for f in range(start, stop):
-        row = out[f]
-        for t in range(left_indptr[f], left_indptr[f + 1]):
-            i = left_indices[t]
-            x = left_data[t]
-            for e in range(indptr[i], indptr[i + 1]):
-                row[indices[e]] += x * data[e]
+    for j in range(start, stop):
+        row = out[j]
+        for t in range(indptr[j], indptr[j + 1]):
+            i = indices[t]
+            g = data[t]
+            for e in range(right_indptr[i], right_indptr[i + 1]):
+                row[right_indices[e]] += g * right_data[e]
+
+
+@njit(**_OPTIONS)
+def _sparse_sampled_product(  # type: ignore[no-untyped-def]
+    indptr, indices, x_indptr, x_indices, x_data, W_by_label, out, start, stop
+):
+    for i in range(start, stop):
+        first = x_indptr[i]
+        last = x_indptr[i + 1]
+        for e in range(indptr[i], indptr[i + 1]):
+            w = W_by_label[indices[e]]
+            total = 0.0
+            for t in range(first, last):
+                total += x_data[t] * w[x_indices[t]]
+            out[e] = total
 
 
 def sampled_product(indptr: Ints, indices: Ints, P: Floats, B: Floats) -> Floats:
@@ -110,6 +125,16 @@ def sampled_product(indptr: Ints, indices: Ints, P: Floats, B: Floats) -> Floats
         out[:] = 0
     else:
         run_over_rows(_sampled_product, indptr, P.shape[1], indptr, indices, P, B, out)
+    return out
+
+
+def sparse_sampled_product(
+    indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Floats], W_by_label: Floats
+) -> Floats:
+    """``(X W)`` at the entries of the pattern, for sparse X and W given by label (L x d)."""
+    out = np.empty(len(indices))
+    per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
+    run_over_rows(_sparse_sampled_product, indptr, per_entry, indptr, indices, *X, W_by_label, out)
     return out
 
 
@@ -130,10 +155,10 @@ def csr_product_pair(
 
 
 def sparse_sparse_product(
-    left: tuple[Ints, Ints, Floats], right: tuple[Ints, Ints, Floats], n: int
+    left: tuple[Ints, Ints, Floats], right: tuple[Ints, Ints, Floats], n_columns: int
 ) -> Floats:
-    """``S T`` as a dense matrix of ``n`` columns, for two sparse matrices given by rows."""
-    out = np.zeros((len(left[0]) - 1, n))
+    """``S T`` as a dense matrix, for two sparse matrices given by rows."""
+    out = np.zeros((len(left[0]) - 1, n_columns))
     per_entry = 1 + len(right[1]) // max(len(right[0]) - 1, 1)
     run_over_rows(_sparse_sparse_product, left[0], per_entry, *left, *right, out)
     return out
