@@ -81,6 +81,12 @@ class Case:
 ERRORS = [
     # Features
     Case(
+        "features-huge",
+        InvalidFeaturesError,
+        r"as large as 1\.0e\+150, whose squares overflow",
+        lambda: fit(features=with_value(X, 2, 1, 1e150)),
+    ),
+    Case(
         "features-not-finite",
         InvalidFeaturesError,
         "NaN at row 2, column 1.*SimpleImputer",
