@@ -66,10 +66,6 @@ class Features(Protocol):
         """The same model in the coordinates of the X that was handed in."""
         ...
 
-    def from_original(self, factors: Factors) -> Factors:
-        """The inverse of :meth:`to_original`."""
-        ...
-
 
 class IdentityFeatures:
     """``X = I``: each row has parameters of its own. Never formed."""
@@ -97,9 +93,6 @@ class IdentityFeatures:
         return 1.0
 
     def to_original(self, factors: Factors) -> Factors:
-        return factors
-
-    def from_original(self, factors: Factors) -> Factors:
         return factors
 
 
@@ -151,9 +144,6 @@ class SparseFeatures:
     def to_original(self, factors: Factors) -> Factors:
         return factors
 
-    def from_original(self, factors: Factors) -> Factors:
-        return factors
-
 
 class DenseFeatures:
     """Dense features in coordinates where ``XᵀX`` is diagonal."""
@@ -192,11 +182,6 @@ class DenseFeatures:
     def to_original(self, factors: Factors) -> Factors:
         left = factors.left if self._basis is None else self._basis @ factors.left
         return Factors(left, factors.right, factors.intercept - factors.right @ (left.T @ self._mean))
-
-    def from_original(self, factors: Factors) -> Factors:
-        intercept = factors.intercept + factors.right @ (factors.left.T @ self._mean)
-        left = factors.left if self._basis is None else self._basis.T @ factors.left
-        return Factors(left, factors.right, intercept)
 
 
 def _centre(X: Floats) -> Floats:
