@@ -426,7 +426,7 @@ def test_the_warning_says_which_gap_was_reached() -> None:
     with pytest.warns(ConvergenceWarning) as caught:
         fitted = fit(max_iter=1, tol=1e-12)
     reached = fitted.duality_gap_ / fitted.objective_
-    assert f"relative duality gap of {reached:.1e} (asked for" in str(caught[0].message)
+    assert f"relative duality gap of {reached:.3e} (asked for" in str(caught[0].message)
 
 
 def table_rows() -> dict[str, str]:

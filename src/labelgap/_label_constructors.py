@@ -21,6 +21,8 @@ UNOBSERVED = ("missing", "negative", "unlabelled")
 class LabelConstructors(ABC):
     """``from_dense`` and its siblings; the class that holds the entries supplies how to pack them."""
 
+    unobserved: str
+
     @classmethod
     @abstractmethod
     def _build(cls, entries: sources.Entries, binary: bool) -> Self:
@@ -261,7 +263,8 @@ class LabelConstructors(ABC):
     def from_any(cls, Y: Any, unobserved: str = "missing", binary: bool = True) -> Self:
         """Labels from anything that says by its type how to read it; this is what estimators do with ``Y``.
 
-        ObservedLabels come back as they are. Masked arrays, sparse matrices, frames and arrays go to their
+        ObservedLabels come back as they are, unless ``unobserved`` says something else of absent cells than
+        "missing", which they then mean too. Masked arrays, sparse matrices, frames and arrays go to their
         constructors; ``unobserved`` then says what a cell that is not observed (absent, masked, NaN, null)
         means, as in ``from_sparse``. Triplets are not guessed.
 
@@ -273,7 +276,7 @@ class LabelConstructors(ABC):
         """
         check_choice("unobserved", unobserved, UNOBSERVED)
         if isinstance(Y, cls):
-            return Y
+            return Y._reread(unobserved) if Y.unobserved == "missing" else Y
         if sparse.issparse(Y):
             return cls.from_sparse(Y, unobserved, binary=binary)
         if isinstance(Y, np.ma.MaskedArray):

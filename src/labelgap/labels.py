@@ -87,9 +87,16 @@ class ObservedLabels(LabelConstructors):
         if unobserved == "unlabelled":
             return replace(self.select(self.values == 1), unobserved=unobserved)
         values = np.zeros(n * L, dtype=self.values.dtype)
-        values[self.rows * L + self.cols] = self.values
+        cells = self.rows * L + self.cols
+        values[cells] = self.values
+        weights = None
+        if self.weights is not None:
+            # A cell that was not given a weight counts once.
+            weights = np.ones(n * L)
+            weights[cells] = self.weights
         return replace(
             self,
+            weights=weights,
             indptr=np.arange(n + 1, dtype=np.int64) * L,
             indices=np.tile(np.arange(L, dtype=sources.index_type(L)), n),
             values=values,

@@ -235,8 +235,8 @@ def test_top_k_are_the_highest_scores(case: Case) -> None:
     top, top_scores = fitted.predict_topk(X, k=3, return_scores=True)
     assert_array_equal(top, np.argsort(-scores, axis=1, kind="stable")[:, :3])
     assert_array_equal(top_scores, np.take_along_axis(scores, top, axis=1))
-    for k in (0, Y.shape[1] + 1):
-        with pytest.raises(InvalidParameterError, match="between 1 and the 5 labels"):
+    for k in (0, Y.shape[1] + 1, 2.0, True):
+        with pytest.raises(InvalidParameterError, match="from 1 to 5, the number of labels"):
             fitted.predict_topk(X, k=k)
 
 

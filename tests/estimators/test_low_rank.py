@@ -204,3 +204,59 @@ def test_predict_topk_is_sorted_by_score() -> None:
     expected = np.argsort(-clf.decision_function(X[:20]), axis=1, kind="stable")[:, :3]
     np.testing.assert_array_equal(top, expected)
     assert (np.diff(scores, axis=1) <= 0).all()
+
+
+PULLED: dict[str, Any] = {"trace_penalty": 0.005, "ridge_penalty": 1e-3, "intercept_penalty": 0.01}
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_penalised_intercepts_are_those_of_the_formula_wherever_the_features_lie(shift: float) -> None:
+    clf = LowRankClassifier(**PULLED, threshold="train", tol=1e-5).fit(X + shift, Y)
+    seen = ~np.isnan(Y)
+    margin = (2 * Y[seen] - 1) * clf.decision_function(X + shift)[seen]
+    rate = Y[seen].mean()
+    expected = (
+        np.log1p(np.exp(-margin)).mean()
+        + 0.005 * clf.singular_values_.sum()
+        + 0.0005 * np.sum(clf.coef_**2)
+        + 0.005 * np.sum((clf.intercept_ - np.log(rate / (1 - rate))) ** 2)
+    )
+    assert clf.objective_ == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("settings", [PULLED, FIXED], ids=["pulled", "free"])
+def test_format_of_X_and_an_idle_bound_change_nothing(settings: dict[str, Any]) -> None:
+    shifted = X + 3.0
+    options: dict[str, Any] = {**settings, "threshold": "train", "tol": 1e-5}
+    plain = LowRankClassifier(**options).fit(shifted, Y)
+    sparse = LowRankClassifier(**options).fit(sp.csr_array(shifted), Y)
+    idle = LowRankClassifier(**options, score_bound=1e6).fit(shifted, Y)
+    for other in (sparse, idle):
+        assert other.objective_ == pytest.approx(plain.objective_, rel=2e-5)
+        difference = other.predict_proba(shifted) - plain.predict_proba(shifted)
+        assert np.abs(difference).max() < 0.02
+
+
+def test_automatic_pull_only_where_the_origin_is_the_centre() -> None:
+    def pulls_tried(given: Any) -> set[float]:
+        candidates = LowRankClassifier(random_state=0).fit(given, Y).candidates_
+        return {candidate.penalties.intercept for candidate in candidates}
+
+    assert pulls_tried(X + 3.0) == pulls_tried(sp.csr_array(X + 3.0)) == {0.0}
+    assert len(pulls_tried(X - X.mean(axis=0))) > 1
+
+
+def test_fitted_answers_do_not_follow_later_parameters() -> None:
+    clf = LowRankClassifier(**FIXED, threshold="train").fit(X, Y)
+    probabilities, score = clf.predict_proba(X), clf.score(X, Y)
+    clf.set_params(loss="squared", metric="micro-recall", unobserved="negative")
+    np.testing.assert_array_equal(clf.predict_proba(X), probabilities)
+    assert clf.score(X, Y) == score
+
+
+def test_unobserved_is_said_of_observed_labels_too() -> None:
+    positives = ObservedLabels.from_sparse(sp.csr_array(np.nan_to_num(Y)))
+    options: dict[str, Any] = {**FIXED, "threshold": "train", "unobserved": "negative"}
+    clf = LowRankClassifier(**options).fit(X, positives)
+    same = LowRankClassifier(**options).fit(X, np.nan_to_num(Y))
+    assert clf.objective_ == pytest.approx(same.objective_, rel=1e-6)

@@ -8,7 +8,7 @@ from labelgap.objective.features import (
     DenseFeatures,
     IdentityFeatures,
     SparseFeatures,
-    _centre,
+    looks_centred,
     make_features,
 )
 from labelgap.objective.pattern import EntryPattern
@@ -157,21 +157,18 @@ def test_make_features_picks_by_type():
     assert isinstance(make_features(sp.csc_matrix(X), centre=True), SparseFeatures)
 
 
-def test_the_centre_is_kept_where_it_could_be_chance():
-    X = np.random.default_rng(0).standard_normal((400, 3))
-    assert_array_equal(_centre(X), np.zeros(3))
-    # One column off by more than chance allows, and all of the means are taken.
-    X[:, 1] += 1.0
-    assert_allclose(_centre(X), X.mean(axis=0))
-
-
-def test_the_border_of_chance_is_five_standard_errors():
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_means_within_five_standard_errors_look_centred(form):
     # 100 values ±1 have standard deviation 1 about their mean and standard error 0.1.
     X = np.tile([1.0, -1.0], 50)[:, None]
-    assert_array_equal(_centre(X + 0.49), [0.0])
-    assert_allclose(_centre(X + 0.51), [0.51])
+    assert looks_centred(form(X + 0.49))
+    assert not looks_centred(form(X + 0.51))
+    # One column off is enough.
+    assert not looks_centred(form(np.hstack([X, X + 1.0])))
 
 
-def test_a_constant_feature_is_centred():
-    assert_allclose(_centre(np.ones((5, 1))), [1.0])
-    assert_array_equal(_centre(np.zeros((5, 1))), [0.0])
+def test_standardised_and_empty_columns_look_centred_and_a_constant_does_not():
+    X = np.random.default_rng(0).standard_normal((50, 3)) * 1e-3 + 7.0
+    assert looks_centred((X - X.mean(axis=0)) / X.std(axis=0))
+    assert looks_centred(np.zeros((5, 1)))
+    assert not looks_centred(np.ones((5, 1)))

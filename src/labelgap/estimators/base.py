@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.estimators.checks import check_between
 from labelgap.estimators.targets import Targets, read_labels_like, read_targets
 from labelgap.exceptions import (
     InvalidFeaturesError,
@@ -43,6 +44,7 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     metric: str | LinearFractional
+    metric_: LinearFractional
     threshold_: float
     classes_: NDArray[Any]
     n_labels_: int
@@ -94,6 +96,7 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_labels_ = labels.shape[1]
         self.label_names_ = None if labels.label_names is None else np.asarray(labels.label_names)
         self._single, self._sparse_labels = targets.single, targets.sparse
+        self._unobserved = unobserved
         return X, targets
 
     def _read_features(self, X: Any, *, reset: bool) -> Any:
@@ -116,7 +119,9 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
         return False
 
     def _metric(self) -> LinearFractional:
-        return get_metric(self.metric)
+        """The metric by name or as given, kept for :meth:`score`."""
+        self.metric_ = get_metric(self.metric)
+        return self.metric_
 
     # -- deciding --------------------------------------------------------------------------------------
 
@@ -169,6 +174,10 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
         came_sparse = sp.issparse(X) or self._sparse_labels
         X = self._read_features(X, reset=False)
         if self._single:
+            if output == "sparse":
+                raise InvalidParameterError(
+                    "output='sparse' is for a matrix of labels; the estimator was fitted to a 1-d y."
+                )
             yes = np.concatenate([block[:, 0] for _, block in self._blocks(X)]) >= self.threshold_
             return self.classes_[yes.astype(np.intp)]
         if output == "dense" or (output == "auto" and not came_sparse):
@@ -179,11 +188,13 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
         return self._sparse_decisions(X)
 
     def _sparse_decisions(self, X: Any) -> sp.csr_array:
-        counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        # 32 bits hold any column number that occurs; they halve what the answer takes.
+        width = np.int32 if self.n_labels_ <= np.iinfo(np.int32).max else np.int64
+        counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=width)]
         for _, block in self._blocks(X):
             yes = block >= self.threshold_
             counts.append(yes.sum(axis=1))
-            columns.append(np.nonzero(yes)[1])
+            columns.append(np.nonzero(yes)[1].astype(width))
         indices = np.concatenate(columns)
         return sp.csr_array(
             (np.ones(len(indices), dtype=np.int8), indices, np.cumsum(np.concatenate(counts))),
@@ -197,8 +208,7 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
         are ordered by column.
         """
         check_is_fitted(self)
-        if not 1 <= k <= self.n_labels_:
-            raise InvalidParameterError(f"k must be between 1 and the {self.n_labels_} labels; got {k!r}.")
+        check_between("k", k, 1, self.n_labels_, "the number of labels")
         X = self._read_features(X, reset=False)
         top = np.empty((_num_samples(X), k), dtype=np.int64)
         scores = np.empty((_num_samples(X), k))
@@ -212,15 +222,14 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
         """The metric of the decisions over the observed entries of y."""
         check_is_fitted(self)
         X = self._read_features(X, reset=False)
-        unobserved = getattr(self, "unobserved", "missing")
-        labels = read_labels_like(y, self._single, self.classes_, unobserved)
+        labels = read_labels_like(y, self._single, self.classes_, self._unobserved)
         n = _num_samples(X)
         if labels.shape != (n, self.n_labels_):
             raise InvalidLabelsError(
                 f"The labels have shape {labels.shape}; {n} rows of X and the {self.n_labels_} "
                 "labels of the fit were expected."
             )
-        return self._metric()(self._score_entries(X, labels) >= self.threshold_, labels)
+        return self.metric_(self._score_entries(X, labels) >= self.threshold_, labels)
 
 
 def warn_of_unseen_labels(labels: ObservedLabels, stacklevel: int = 2) -> None:

@@ -41,6 +41,14 @@ def check_whole(name: str, value: Any, *, or_none: str) -> None:
         )
 
 
+def check_between(name: str, value: Any, low: int, high: int, what: str) -> None:
+    """Raise unless ``value`` is a whole number from ``low`` to ``high``, which is ``what``."""
+    if not (_is_a(Integral, value) and low <= int(value) <= high):
+        raise InvalidParameterError(
+            f"{name} must be a whole number from {low} to {high}, {what}; got {value!r}."
+        )
+
+
 def check_penalty(name: str, value: Any) -> None:
     """Raise unless ``value`` is "auto" or a finite number of at least 0."""
     if isinstance(value, str):

@@ -18,12 +18,13 @@ from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unse
 from labelgap.estimators.checks import check_number, check_penalty, check_whole, refuse_huge
 from labelgap.exceptions import (
     ConvergenceWarning,
+    InvalidParameterError,
     LabelgapWarning,
 )
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional
-from labelgap.objective.features import make_features
+from labelgap.objective.features import looks_centred, make_features
 from labelgap.objective.kernels.entries import sampled_product
 from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
@@ -46,10 +47,10 @@ class LowRankClassifier(DecisionEstimator):
 
     Fits, over the observed entries Ω,
 
-        ``min_{W,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + b_j, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F²``   (``|XW| ≤ γ`` on request)
+        ``min_{W,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + b_j, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F² + κ/2 Σ_j (b_j − c)²``
 
-    to a proven duality gap, and decides ``x·w_j + b_j ≥ θ`` with the one θ that maximises the metric over
-    observed entries.
+    (``|XW| ≤ γ`` on request) to a proven duality gap, and decides ``x·w_j + b_j ≥ θ`` with the one θ that
+    maximises the metric over observed entries.
 
     Parameters
     ----------
@@ -60,9 +61,6 @@ class LowRankClassifier(DecisionEstimator):
         λ. "auto" chooses it on held-out entries by the metric.
     ridge_penalty : float or "auto", default "auto"
         λ₂. "auto" chooses it together with λ.
-    intercept_penalty : float or "auto", default "auto"
-        κ, a pull ``κ/2 Σ_j (b_j − c)²`` of the intercepts towards the score c of the overall rate of
-        positives; 0 leaves them free. "auto" chooses it together with λ and λ₂.
     rank : int or None, default None
         A cap on the rank of W. None lets the certificate decide.
     score_bound : float or None, default None
@@ -85,6 +83,10 @@ class LowRankClassifier(DecisionEstimator):
         Folds fitted side by side, in threads.
     verbose : int, default 0
         1 reports the stages, 2 each round of the solver too.
+    intercept_penalty : float or "auto", default "auto"
+        κ, a pull of the intercepts towards the score c of the overall rate of positives; 0 leaves them free.
+        "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
+        standardising), and is 0 where they are not, since b is the score at the origin.
 
     Attributes
     ----------
@@ -108,6 +110,8 @@ class LowRankClassifier(DecisionEstimator):
         Objective, relative gap, rank and time during the last fit.
     candidates_ : tuple of Candidate
         What was compared on held-out entries (empty when nothing was held out).
+    loss_ : Loss
+    metric_ : LinearFractional
     classes_, n_labels_, label_names_, n_features_in_, feature_names_in_
 
     Examples
@@ -126,7 +130,6 @@ class LowRankClassifier(DecisionEstimator):
         loss: str | Loss = "logistic",
         trace_penalty: float | str = "auto",
         ridge_penalty: float | str = "auto",
-        intercept_penalty: float | str = "auto",
         rank: int | None = None,
         score_bound: float | None = None,
         unobserved: str = "missing",
@@ -138,6 +141,7 @@ class LowRankClassifier(DecisionEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        intercept_penalty: float | str = "auto",
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -171,6 +175,7 @@ class LowRankClassifier(DecisionEstimator):
         """
         self._check_parameters()
         loss, metric = get_loss(self.loss), self._metric()
+        self.loss_ = loss
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = targets.labels
         refuse_huge(X)
@@ -178,7 +183,10 @@ class LowRankClassifier(DecisionEstimator):
         # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
         # must not depend on how many threads there are.
         with threadpool_limits(limits=1, user_api="blas"):
-            features = make_features(X, centre=self.fit_intercept and self.score_bound is None)
+            intercept_penalty = self._intercept_choice(X)
+            # A penalty on the intercepts, and a bound on XW, are about the origin that was handed in.
+            movable = self.fit_intercept and intercept_penalty == 0 and self.score_bound is None
+            features = make_features(X, centre=movable)
             problem = ObservedProblem(
                 features,
                 labels.shape[1],
@@ -186,12 +194,17 @@ class LowRankClassifier(DecisionEstimator):
                 fit_intercept=self.fit_intercept,
                 score_bound=self.score_bound,
             )
-            fit = self._choose_and_fit(problem, labels, metric, callback)
+            fit = self._choose_and_fit(problem, labels, metric, intercept_penalty, callback)
         self._keep(features.to_original(fit.factors), fit)
         return self
 
     def _choose_and_fit(
-        self, problem: ObservedProblem, labels: ObservedLabels, metric: LinearFractional, callback: Any
+        self,
+        problem: ObservedProblem,
+        labels: ObservedLabels,
+        metric: LinearFractional,
+        intercept_penalty: float | str,
+        callback: Any,
     ) -> Fit:
         settings = SolverSettings(
             solver=look_up("solver", self.solver, SOLVERS),
@@ -204,7 +217,7 @@ class LowRankClassifier(DecisionEstimator):
             labels,
             trace=self.trace_penalty,
             ridge=self.ridge_penalty,
-            intercept=self.intercept_penalty if self.fit_intercept else 0.0,
+            intercept=intercept_penalty,
         )
         # Training scores say nothing about penalties, so those are compared on held-out entries regardless.
         how = self.threshold if grid.is_single or self.threshold != "train" else "cross-fit"
@@ -227,13 +240,19 @@ class LowRankClassifier(DecisionEstimator):
         self._say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
         objective = problem.objective(labels, free_intercept=penalties.intercept == 0)
         fit = settings.fit(problem, objective, penalties, callback=self._reporter(callback))
-        self._warn_unless_converged(fit)
+        self._warn_unless_converged(fit, settings.max_iter)
         if threshold is None or self.threshold == "train":
             threshold = best_threshold(problem.scores(fit.factors, labels), labels, metric).threshold
         self.threshold_ = threshold
         self.trace_penalty_, self.ridge_penalty_ = penalties.trace, penalties.ridge
         self.intercept_penalty_ = penalties.intercept
         return fit
+
+    def _intercept_choice(self, X: Any) -> float | str:
+        """What is to be found out about κ: "auto" only where the origin of X is its centre."""
+        if not self.fit_intercept:
+            return 0.0
+        return 0.0 if self.intercept_penalty == "auto" and not looks_centred(X) else self.intercept_penalty
 
     def _told(self, judge: HeldOutJudge) -> Callable[[Penalties], Candidate]:
         def judge_and_tell(penalties: Penalties) -> Candidate:
@@ -259,17 +278,28 @@ class LowRankClassifier(DecisionEstimator):
         check_choice("solver", self.solver, SOLVERS)
         for name in ("trace_penalty", "ridge_penalty", "intercept_penalty"):
             check_penalty(name, getattr(self, name))
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise InvalidParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
+        if not self.fit_intercept and self.intercept_penalty not in ("auto", 0):
+            raise InvalidParameterError(
+                f"intercept_penalty is {self.intercept_penalty!r} but fit_intercept is False, so there is "
+                "nothing to penalise. Leave it at 'auto', or fit an intercept."
+            )
         check_number("score_bound", self.score_bound, above=0.0, or_none="no bound on the scores")
         check_number("tol", self.tol, above=0.0, below=1.0)
         check_whole("rank", self.rank, or_none="no cap")
         check_whole("max_iter", self.max_iter, or_none="the solver's own limit")
 
-    def _warn_unless_converged(self, fit: Fit) -> None:
+    def _warn_unless_converged(self, fit: Fit, max_iter: int) -> None:
         if not fit.converged:
             warnings.warn(
                 f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "
-                f"{fit.relative_gap:.1e} (asked for: {self.tol:.1e}). Raise tol or max_iter, or scale the "
-                "features to similar lengths.",
+                f"{fit.relative_gap:.3e} (asked for: {self.tol:.1e}). "
+                + (
+                    "Raise max_iter or tol, or scale the features to similar lengths."
+                    if fit.n_iter >= max_iter
+                    else "Rounding allows no more; raise tol, or scale the features to similar lengths."
+                ),
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -308,4 +338,4 @@ class LowRankClassifier(DecisionEstimator):
         return np.asarray(low_rank + self.intercept_[labels.indices])
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return np.asarray(get_loss(self.loss).inverse_link(scores))
+        return np.asarray(self.loss_.inverse_link(scores))

@@ -1,7 +1,7 @@
 """The features X as a linear map: dense, sparse, or the identity (collaborative filtering).
 
-Dense features are rotated (and, with an intercept, centred) once. Neither changes the problem: the trace
-norm and the Frobenius norm of W are invariant under rotation, and the intercept absorbs the centre. But in
+Dense features are rotated (and, with a free intercept, centred) once. Neither changes the problem: the trace
+norm and the Frobenius norm of W are invariant under rotation, and a free intercept absorbs the centre. But in
 rotated coordinates ``XᵀX`` is diagonal, so the solvers' diagonal preconditioner takes out the conditioning
 of the features, and when d > n only n coordinates remain.
 """
@@ -151,7 +151,7 @@ class DenseFeatures:
     def __init__(self, X: Floats, *, centre: bool) -> None:
         X = np.asarray(X, dtype=np.float64)
         n, d = X.shape
-        self._mean = _centre(X) if centre else np.zeros(d)
+        self._mean = X.mean(axis=0) if centre else np.zeros(d)
         centred = X - self._mean
         self._basis: Floats | None = None
         if n * d * min(n, d) <= _ROTATION_WORK:
@@ -168,7 +168,8 @@ class DenseFeatures:
         return self._X.T @ M
 
     def squared_transposed_product(self, M: Floats) -> Floats:
-        return (self._X * self._X).T @ M
+        product: Floats = (self._X * self._X).T @ M
+        return product
 
     def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
         return _through_factors(self, pattern, left, right)
@@ -184,15 +185,18 @@ class DenseFeatures:
         return Factors(left, factors.right, factors.intercept - factors.right @ (left.T @ self._mean))
 
 
-def _centre(X: Floats) -> Floats:
-    """The column means, or zeros where all of them could be chance.
+def looks_centred(X: Any) -> bool:
+    """Whether all column means could be 0 by chance (within five standard errors).
 
-    Centring is for the conditioning. Where the origin is the centre up to sampling error there is nothing to
-    gain, and the user's origin is kept: it is where a pull on the intercepts acts.
+    Only then does the origin mean something to a pull on the intercepts, which act there.
     """
-    mean, deviation = X.mean(axis=0), X.std(axis=0)
-    chance = 5.0 * deviation / np.sqrt(len(X))
-    return np.zeros_like(mean) if np.all(np.abs(mean) <= chance) else mean
+    n = X.shape[0]
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    square = np.asarray((X.multiply(X) if sp.issparse(X) else X * X).mean(axis=0)).ravel()
+    deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+    # Means that are rounding of 0, as after standardising, count as 0 whatever the deviation.
+    chance = np.maximum(5.0 * deviation / np.sqrt(n), 1e-12 * np.sqrt(square))
+    return bool(np.all(np.abs(mean) <= chance))
 
 
 def _through_factors(
@@ -224,7 +228,7 @@ def _principal_axes(X: Floats) -> Floats:
 
 
 def make_features(X: Any, *, centre: bool) -> Features:
-    """Wrap a dense array or sparse matrix; ``centre`` says whether an intercept may absorb the mean."""
+    """Wrap a dense array or sparse matrix; ``centre`` says whether a free intercept may absorb the mean."""
     if sp.issparse(X):
         return SparseFeatures(X)
     return DenseFeatures(np.asarray(X), centre=centre)

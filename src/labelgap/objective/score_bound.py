@@ -60,6 +60,11 @@ class BoundedEntries:
     def none(cls) -> BoundedEntries:
         return cls(np.zeros(0, dtype=np.int64), np.zeros(0))
 
+    def updated(self, multipliers: Floats) -> BoundedEntries:
+        """With new multipliers; entries that need none are let go (a scan finds them if they come back)."""
+        needed = multipliers != 0
+        return BoundedEntries(self.keys[needed], multipliers[needed])
+
     def including(self, keys: NDArray[np.int64]) -> BoundedEntries:
         """These and further entries, the new ones with multiplier 0."""
         merged = np.union1d(self.keys, keys)

@@ -100,7 +100,7 @@ def solve_bounded(
         if excess > 0.25 * last_excess:
             stiffness = min(4.0 * stiffness, stiffest)
         last_excess = excess
-        entries = BoundedEntries(entries.keys, bounds.multipliers(point.parts[1])).including(beyond)
+        entries = entries.updated(bounds.multipliers(point.parts[1])).including(beyond)
     assert best is not None
     certificate, feasible = best
     capped = fit.capped and not reached

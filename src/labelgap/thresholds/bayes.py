@@ -31,8 +31,8 @@ def bayes_alpha(
     Parameters
     ----------
     metric : str or LinearFractional
-        The metric Ψ; its average does not matter (with every average the best decisions have the same form
-        when the rows, or the labels, are alike in distribution).
+        The metric Ψ. Its average does not enter the formula, which is exact for micro; for instance and macro
+        it holds where the rows, or the labels, are alike in distribution.
     best_value : float
         Ψ*, the largest value that any decision rule reaches, in units of the metric.
     positive_rate : float or None, default None
