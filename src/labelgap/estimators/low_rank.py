@@ -28,7 +28,7 @@ from labelgap.objective.features import looks_centred, make_features
 from labelgap.objective.kernels.entries import sampled_product
 from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
-from labelgap.solvers import SOLVERS, Callback, Fit, Penalties, Progress
+from labelgap.solvers import SOLVERS, Callback, Fit, Penalties, Progress, default_max_iter
 from labelgap.solvers.path import (
     Candidate,
     HeldOutJudge,
@@ -76,7 +76,7 @@ class LowRankClassifier(DecisionEstimator):
     tol : float, default 1e-3
         Relative duality gap at which the fit stops.
     max_iter : int or None, default None
-        Iterations of the solver for one fit (500 Newton steps, or 5000 proximal ones).
+        Iterations of the solver for one fit. None: 500 for "factored", 5000 for "proximal".
     random_state : int, RandomState or None, default None
         Assigns entries to folds.
     n_jobs : int or None, default None
@@ -210,7 +210,7 @@ class LowRankClassifier(DecisionEstimator):
             solver=look_up("solver", self.solver, SOLVERS),
             rank=self.rank,
             tol=self.tol,
-            max_iter=self.max_iter or {"factored": 500, "proximal": 5000}[self.solver],
+            max_iter=self.max_iter or default_max_iter(self.solver),
         )
         grid = penalty_grid(
             problem,
@@ -298,7 +298,7 @@ class LowRankClassifier(DecisionEstimator):
                 + (
                     "Raise max_iter or tol, or scale the features to similar lengths."
                     if fit.n_iter >= max_iter
-                    else "Rounding allows no more; raise tol, or scale the features to similar lengths."
+                    else "It found no further progress; raise tol, or scale the features to similar lengths."
                 ),
                 ConvergenceWarning,
                 stacklevel=4,

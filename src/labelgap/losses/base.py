@@ -118,6 +118,24 @@ class MarginLoss(Loss):
         return self._phi(margin), self._slope(margin)
 
 
+class LinearLinkLoss(MarginLoss):
+    """A loss of the squared kind: its link ``ξ(η) = 2η − 1`` is linear, and its slope 2-Lipschitz.
+
+    Scores beyond ±1 stand for the probabilities 0 and 1.
+    """
+
+    strong_properness = 8.0
+    lipschitz = None
+    curvature_bound = 2.0
+    domain = (-1.0, 1.0)
+
+    def link(self, eta: ArrayLike) -> FloatArray:
+        return 2 * as_probability(eta) - 1
+
+    def inverse_link(self, z: ArrayLike) -> FloatArray:
+        return np.clip((1 + as_float(z)) / 2, 0, 1)
+
+
 def as_float(values: ArrayLike) -> FloatArray:
     """``values`` as an array of float32 or float64, without a copy where it is one already."""
     array = np.asarray(values)

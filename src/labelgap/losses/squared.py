@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from labelgap.losses.base import FloatArray, MarginLoss, as_float, as_probability
+from labelgap.losses.base import FloatArray, LinearLinkLoss
 
 
-class Squared(MarginLoss):
+class Squared(LinearLinkLoss):
     """The squared loss against the targets −1 and +1.
 
     ``ℓ(z, y) = (1 − s z)²`` with s = 2y − 1, which is (z − s)²; link ``ξ(η) = 2η − 1``;
@@ -25,16 +24,6 @@ class Squared(MarginLoss):
     """
 
     name = "squared"
-    strong_properness = 8.0
-    lipschitz = None
-    curvature_bound = 2.0
-    domain = (-1.0, 1.0)
-
-    def link(self, eta: ArrayLike) -> FloatArray:
-        return 2 * as_probability(eta) - 1
-
-    def inverse_link(self, z: ArrayLike) -> FloatArray:
-        return np.clip((1 + as_float(z)) / 2, 0, 1)
 
     def _phi(self, margin: FloatArray) -> FloatArray:
         return (1 - margin) ** 2

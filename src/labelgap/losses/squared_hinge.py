@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from labelgap.losses.base import FloatArray, MarginLoss, as_float, as_probability, pull_to_edge
+from labelgap.losses.base import FloatArray, LinearLinkLoss, pull_to_edge
 
 
-class SquaredHinge(MarginLoss):
+class SquaredHinge(LinearLinkLoss):
     """The squared loss that stops at a margin of 1: what is right by more costs nothing.
 
     ``ℓ(z, y) = max(0, 1 − s z)²`` with s = 2y − 1; link ``ξ(η) = 2η − 1``; conjugate ``b + b²/4``
@@ -25,16 +24,6 @@ class SquaredHinge(MarginLoss):
     """
 
     name = "squared_hinge"
-    strong_properness = 8.0
-    lipschitz = None
-    curvature_bound = 2.0
-    domain = (-1.0, 1.0)
-
-    def link(self, eta: ArrayLike) -> FloatArray:
-        return 2 * as_probability(eta) - 1
-
-    def inverse_link(self, z: ArrayLike) -> FloatArray:
-        return np.clip((1 + as_float(z)) / 2, 0, 1)
 
     def _phi(self, margin: FloatArray) -> FloatArray:
         return np.maximum(1 - margin, 0) ** 2

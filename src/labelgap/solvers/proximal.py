@@ -1,9 +1,9 @@
 """The convex problem in W itself: accelerated proximal gradient with W kept in low-rank form.
 
 Each step soft-thresholds the singular values of ``Y − τ XᵀG``, a low-rank matrix plus a product with sparse
-factors, of which only the leading triplets are computed. The intercept is minimised out at every step, so the
-method runs on ``F(W) = min_b f(XW + 1bᵀ)``. Momentum is restarted when the objective rises (O'Donoghue and
-Candès), and the step size follows the local curvature both ways (Scheinberg, Goldfarb and Bai).
+factors, of which only the leading triplets are computed. Each new W gets its best intercept; between steps b
+is extrapolated with W. Momentum is restarted when the objective rises (O'Donoghue and Candès), and the step
+size follows the local curvature both ways (Scheinberg, Goldfarb and Bai).
 
 It needs no second derivatives and no factorisation. Where features are well conditioned it reaches a gap of
 1e-3 in tens of steps whatever the rank, which is why :mod:`labelgap.solvers.factored` begins with it too.
