@@ -131,8 +131,9 @@ def solve_factored(
 ) -> Fit:
     """Minimise to a relative duality gap of ``tol``.
 
-    ``rank`` is a cap, not a guess; ``max_iter`` bounds the proximal and Newton steps together. When the cap binds, the answer is a
-    stationary point of the capped problem and the gap says how far the uncapped optimum can be.
+    ``rank`` is a cap, not a guess; ``max_iter`` bounds the proximal and Newton steps together. When the cap
+    binds, the answer is a stationary point of the capped problem and the gap says how far the uncapped
+    optimum can be.
     """
     full = min(objective.n_features, objective.n_labels)
     cap = full if rank is None else min(full, rank)
