@@ -21,6 +21,7 @@ from labelgap import LowRankClassifier
 from labelgap.data import data_folder, load_multilabel
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
+from labelgap.objective.design import Design
 from labelgap.objective.features import make_features
 from labelgap.objective.problem import ObservedProblem
 from labelgap.solvers.path import largest_trace_penalty
@@ -76,9 +77,8 @@ def main(arguments: list[str] | None = None) -> int:
     }
     for solver, seconds in rivals.items():
         print(f"scikit-learn per label, {solver:<9} {seconds:6.2f} s")
-    problem = ObservedProblem(
-        make_features(X, centre=True), labels.shape[1], get_loss("logistic"), fit_intercept=True
-    )
+    design = Design.of(make_features(X, centre=True), labels.shape[1])
+    problem = ObservedProblem(design, get_loss("logistic"), fit_intercept=True)
     largest = largest_trace_penalty(problem.objective(labels))
     worst = 0.0
     for share, C in PENALTIES:

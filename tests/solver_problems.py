@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
+from labelgap.objective.design import Design
 from labelgap.objective.features import IdentityFeatures, make_features
 from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
@@ -77,8 +78,7 @@ class Case:
     @cached_property
     def problem(self) -> ObservedProblem:
         return ObservedProblem(
-            self.features,
-            self.n_labels,
+            Design.of(self.features, self.n_labels),
             get_loss(self.loss),
             fit_intercept=self.intercept,
             score_bound=self.bound,

@@ -18,7 +18,9 @@ FLOORS = [
         "_label_sources",
         "_names",
         "_types",
+        "_warn",
         "exceptions",
+        "flip_rates",
         "label_rates",
         "labels",
         "losses",
@@ -26,7 +28,7 @@ FLOORS = [
     },
     {"objective", "thresholds"},
     {"solvers"},
-    {"data"},
+    {"data", "sampling"},
     {"estimators"},
     # The package itself gathers the public names; only what stands on top may import from it.
     {"", "demo", "report"},

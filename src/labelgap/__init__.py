@@ -1,8 +1,10 @@
 """Yes/no decisions from incomplete labels."""
 
+from labelgap.estimators.flip_rate import estimate_flip_rate, sensitivity
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.estimators.metric_threshold import MetricThreshold
 from labelgap.estimators.plug_in import PlugInClassifier
+from labelgap.estimators.recommender import Recommender
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.thresholds import best_threshold
@@ -15,6 +17,9 @@ __all__ = [
     "MetricThreshold",
     "ObservedLabels",
     "PlugInClassifier",
+    "Recommender",
     "best_threshold",
+    "estimate_flip_rate",
     "get_metric",
+    "sensitivity",
 ]

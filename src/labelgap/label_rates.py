@@ -11,23 +11,24 @@ from labelgap.labels import ObservedLabels
 
 
 class LabelRates(NamedTuple):
-    """The rate of yes of every label, and which labels have both classes observed."""
+    """The mean answer of every label, and which labels have answers that tell where it lies."""
 
     rate: NDArray[np.float64]
-    both_classes: NDArray[np.bool_]
+    informative: NDArray[np.bool_]
 
 
-def smoothed_rates(labels: ObservedLabels) -> LabelRates:
-    """The (weighted) share of yes of every label, never exactly 0 or 1.
+def smoothed_rates(labels: ObservedLabels, edge_values: tuple[float, ...] = (0.0, 1.0)) -> LabelRates:
+    """The (weighted) mean answer of every label, never exactly at an edge; for 0/1 labels the rate of yes.
 
-    With both classes observed it is ``positives / observed``. With one class only it is
-    ``(positives + ½) / (observed + 1)``, and without any observation the same over all labels together,
-    ``(Σ positives + ½) / (Σ observed + 1)``. Positives and observed are sums of weights.
+    It is ``Σ y / observed`` unless all answers of the label equal one of the edge values. Then it is
+    ``(Σ y + m) / (observed + 1)``, and without any observation the same over all labels together, with m = ½
+    for 0/1 labels and the overall mean for other answers. Sums are weighted.
 
     Parameters
     ----------
     labels : ObservedLabels
-        0/1 labels.
+    edge_values : tuple of floats, default (0, 1)
+        The answers that no model with a finite score predicts for certain.
 
     Examples
     --------
@@ -38,11 +39,15 @@ def smoothed_rates(labels: ObservedLabels) -> LabelRates:
     n_labels = labels.shape[1]
     weights = np.ones(labels.n_observed) if labels.weights is None else labels.weights
     mass = np.bincount(labels.indices, weights=weights, minlength=n_labels)
-    positive = np.bincount(labels.indices, weights=weights * labels.values, minlength=n_labels)
+    total = np.bincount(labels.indices, weights=weights * labels.values, minlength=n_labels)
     # Counted, not weighed: sums of weights need not cancel exactly.
-    count, ones = labels.label_counts(), labels.positive_counts()
-    both_classes = (ones > 0) & (ones < count)
-    overall = (positive.sum() + 0.5) / (mass.sum() + 1.0)
-    smoothed = np.where(count > 0, (positive + 0.5) / (mass + 1.0), overall)
-    rate = np.where(both_classes, positive / np.where(mass > 0, mass, 1.0), smoothed)
-    return LabelRates(rate, both_classes)
+    count = labels.label_counts()
+    informative = count > 0
+    for edge in edge_values:
+        at_edge = labels.indices[labels.values == edge]
+        informative &= np.bincount(at_edge, minlength=n_labels) < count
+    prior = 0.5 if edge_values == (0.0, 1.0) else total.sum() / max(mass.sum(), np.finfo(float).tiny)
+    overall = (total.sum() + prior) / (mass.sum() + 1.0)
+    smoothed = np.where(count > 0, (total + prior) / (mass + 1.0), overall)
+    rate = np.where(informative, total / np.where(mass > 0, mass, 1.0), smoothed)
+    return LabelRates(rate, informative)

@@ -16,6 +16,8 @@ from labelgap import _label_sources as sources
 from labelgap._label_constructors import LabelConstructors
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 
+_OPTIONAL = ("weights", "offsets")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ObservedLabels(LabelConstructors):
@@ -42,6 +44,8 @@ class ObservedLabels(LabelConstructors):
         Names of the rows and columns.
     unobserved : "missing", "negative" or "unlabelled", default "missing"
         What a cell without an entry means. Under "negative" there is none: every cell is an entry.
+    offsets : float64 array of length |Ω| or None, default None
+        A known part of the score of each entry, such as the logarithm of an exposure.
 
     Examples
     --------
@@ -63,6 +67,7 @@ class ObservedLabels(LabelConstructors):
     row_names: tuple[Hashable, ...] | None = None
     label_names: tuple[Hashable, ...] | None = None
     unobserved: str = "missing"
+    offsets: NDArray[np.float64] | None = None
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
@@ -86,6 +91,11 @@ class ObservedLabels(LabelConstructors):
             return self
         if unobserved == "unlabelled":
             return replace(self.select(self.values == 1), unobserved=unobserved)
+        if self.offsets is not None:
+            raise InvalidLabelsError(
+                "Labels with offsets cannot be read with unobserved='negative': a cell that was not given "
+                "has no offset. Give every cell with its offset instead."
+            )
         values = np.zeros(n * L, dtype=self.values.dtype)
         cells = self.rows * L + self.cols
         values[cells] = self.values
@@ -195,6 +205,7 @@ class ObservedLabels(LabelConstructors):
             indices=self.indices[chosen],
             values=self.values[chosen],
             weights=None if self.weights is None else self.weights[chosen],
+            offsets=None if self.offsets is None else self.offsets[chosen],
         )
 
     def take_rows(self, rows: ArrayLike) -> Self:
@@ -228,6 +239,7 @@ class ObservedLabels(LabelConstructors):
             values=self.values[entries],
             shape=(len(numbers), self.shape[1]),
             weights=None if self.weights is None else self.weights[entries],
+            offsets=None if self.offsets is None else self.offsets[entries],
             row_names=None if self.row_names is None else tuple(self.row_names[i] for i in numbers),
         )
 
@@ -361,6 +373,26 @@ class ObservedLabels(LabelConstructors):
         )
         return replace(self, weights=sources.check_weights(entries))
 
+    def with_offsets(self, offsets: Any) -> Self:
+        """The same entries with a known part of each score: a vector over Ω, an n x L matrix, or None.
+
+        Examples
+        --------
+        >>> ObservedLabels.from_dense([[1, None], [0, 1]]).with_offsets([0.0, 0.5, -0.5]).offsets
+        array([ 0. ,  0.5, -0.5])
+        """
+        if offsets is None:
+            return replace(self, offsets=None)
+        aligned = np.asarray(self.align(offsets, "offsets"), dtype=np.float64)
+        bad = ~np.isfinite(aligned)
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise InvalidLabelsError(
+                f"The offset at row {self.rows[first]}, column {self.cols[first]} is {aligned[first]}; "
+                "offsets must be finite at every observed entry."
+            )
+        return replace(self, offsets=aligned)
+
     def to_dense(self) -> NDArray[np.float64]:
         """An n x L float64 array with NaN where nothing is observed.
 
@@ -388,12 +420,12 @@ class ObservedLabels(LabelConstructors):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ObservedLabels):
             return NotImplemented
-        if (self.weights is None) != (other.weights is None):
+        if any((getattr(self, name) is None) != (getattr(other, name) is None) for name in _OPTIONAL):
             return False
         mine = (self.shape, self.unobserved, self.row_names, self.label_names)
         return mine == (other.shape, other.unobserved, other.row_names, other.label_names) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("indptr", "indices", "values", "weights")
+            for name in ("indptr", "indices", "values", *_OPTIONAL)
         )
 
     def __repr__(self) -> str:
@@ -403,6 +435,8 @@ class ObservedLabels(LabelConstructors):
         text = text.replace("%", " %")
         if self.weights is not None:
             text += ", weighted"
+        if self.offsets is not None:
+            text += ", with offsets"
         if self.unobserved != "missing":
             text += f", unobserved={self.unobserved!r}"
         return f"ObservedLabels({text})"

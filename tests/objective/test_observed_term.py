@@ -10,6 +10,7 @@ from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss, loss_names
 from labelgap.objective.combined import SumObjective
+from labelgap.objective.design import Design
 from labelgap.objective.features import IdentityFeatures, SparseFeatures, make_features
 from labelgap.objective.observed import EntryTerm, WeightedLoss, observed_objective
 from labelgap.objective.pattern import EntryPattern
@@ -31,7 +32,7 @@ class Setup:
 
     def factors(self, rank=2, seed=0, size=0.7):
         rng = np.random.default_rng(seed)
-        return random_factors(rng, self.objective.n_features, N_LABELS, rank, size)
+        return random_factors(rng, self.objective.shape[0], N_LABELS, rank, size)
 
 
 def flat(factors):
@@ -58,7 +59,9 @@ def make_setup(loss, weighted, intercept, kind):
     # The coordinates that the objective works in; that they are fair is the business of test_features.
     dense_X = features.product(np.eye(features.n_features))
     share = weights / weights[~np.isnan(Y)].sum()
-    objective = observed_objective(features, labels, get_loss(loss), fit_intercept=intercept)
+    objective = observed_objective(
+        Design.of(features, labels.shape[1]), labels, get_loss(loss), fit_intercept=intercept
+    )
     return Setup(
         objective, DenseTerm(dense_X, Y, share, get_loss(loss), intercept), labels, X, get_loss(loss)
     )
@@ -119,7 +122,7 @@ def test_hessian_diagonal_is_that_of_the_explicit_hessian(setup, rank):
 
 def test_curvature_along_rank_one_directions(setup):
     rng, factors = np.random.default_rng(7), setup.factors()
-    U = rng.standard_normal((setup.objective.n_features, 3))
+    U = rng.standard_normal((setup.objective.shape[0], 3))
     V = rng.standard_normal((N_LABELS, 3))
     curvature = setup.oracle.score_curvature(factors)
     expected = [
@@ -219,7 +222,7 @@ def test_starting_intercept_is_the_best_one_at_zero(setup):
     if not setup.oracle.intercept:
         assert_allclose(start, np.zeros(N_LABELS))
         return
-    zero = Factors.zero(setup.objective.n_features, N_LABELS, start)
+    zero = Factors.zero(setup.objective.shape, start)
     assert_allclose(setup.objective.at(zero).label_derivatives()[0], 0, atol=1e-14)
     # The label without entries has no slope either: it gets the overall rate.
     assert_allclose(start[2], setup.loss.link(smoothed_rates(setup.labels).rate)[2])
@@ -238,10 +241,12 @@ def split_by_rows(setup, weighted, kind, cut=4):
             # Partitions with features of their own, as on a cluster.
             part, features = labels.take_rows(rows), SparseFeatures(setup.X[rows])
         else:
-            part, features = labels.select(np.isin(labels.rows, rows)), whole.features
+            part, features = labels.select(np.isin(labels.rows, rows)), whole.design.rows
         pattern = EntryPattern(part.indptr, part.indices, N_LABELS)
         function = WeightedLoss(setup.loss, part.values, part.weights, float(total))
-        terms.append(EntryTerm(features, pattern, function, has_intercept=whole.has_intercept))
+        terms.append(
+            EntryTerm(Design.of(features, N_LABELS), pattern, function, has_intercept=whole.has_intercept)
+        )
     return SumObjective(terms)
 
 
@@ -249,15 +254,15 @@ def split_by_rows(setup, weighted, kind, cut=4):
 def test_a_sum_over_row_partitions_equals_the_whole(loss, weighted, intercept, kind):
     setup = make_setup(loss, weighted, intercept, kind)
     whole, parts = setup.objective, split_by_rows(setup, weighted, kind)
-    assert (parts.n_features, parts.n_labels, parts.has_intercept) == (
-        whole.n_features,
+    assert (parts.shape, parts.n_labels, parts.has_intercept) == (
+        whole.shape,
         whole.n_labels,
         whole.has_intercept,
     )
     assert isinstance(parts, Objective)
     rng = np.random.default_rng(9)
     here, there = setup.factors(2), setup.factors(1, seed=1)
-    U, V = rng.standard_normal((whole.n_features, 2)), rng.standard_normal((N_LABELS, 2))
+    U, V = rng.standard_normal((whole.shape[0], 2)), rng.standard_normal((N_LABELS, 2))
     balance = rng.random(N_LABELS), rng.random(N_LABELS)
 
     def answers(objective):
@@ -290,8 +295,14 @@ def test_labels_of_one_class_are_left_out_only_where_their_intercept_is_free(los
     features, zero = IdentityFeatures(3), np.zeros(3)
 
     def value(free):
-        term = observed_objective(features, labels, get_loss(loss), fit_intercept=True, free_intercept=free)
-        return term.at(Factors.zero(3, 3, zero)).value
+        term = observed_objective(
+            Design.of(features, labels.shape[1]),
+            labels,
+            get_loss(loss),
+            fit_intercept=True,
+            free_intercept=free,
+        )
+        return term.at(Factors.zero((3, 3), zero)).value
 
     at_zero = float(get_loss(loss).value(0.0, 1))
     # The mean stays one over all five entries, so that penalties keep their meaning.

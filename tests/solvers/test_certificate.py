@@ -19,7 +19,7 @@ def random_points(case, objective):
     rng = np.random.default_rng(13)
     for rank in range(4):
         for size in (0.1, 1.0):
-            yield objective.at(random_factors(rng, objective.n_features, case.n_labels, rank, size))
+            yield objective.at(random_factors(rng, objective.shape[0], case.n_labels, rank, size))
 
 
 PENALTIES = {
@@ -270,7 +270,7 @@ def test_balanced_drops_what_lies_below_the_cutoff():
 def test_a_certificate_at_zero_needs_no_factors():
     case = Case()
     objective = case.objective()
-    zero = Factors.zero(objective.n_features, case.n_labels, np.zeros(case.n_labels))
+    zero = Factors.zero(objective.shape, np.zeros(case.n_labels))
     certificate = certify(objective, objective.at(zero), Penalties(0.05))
     assert certificate.objective == pytest.approx(np.log(2))
     assert certificate.dual <= case.optimum(Penalties(0.05)) + 1e-8

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from labelgap.estimators.judges import metric_judge
 from labelgap.exceptions import UnknownNameError
 from labelgap.labels import ObservedLabels
 from labelgap.losses import loss_names
@@ -29,7 +30,7 @@ from solver_problems import Case
 def test_the_largest_penalty_is_the_norm_of_the_gradient_at_the_best_constant(loss, intercept, kind):
     case = Case(kind, loss, intercept, weighted=True)
     objective = case.objective()
-    zero = Factors.zero(objective.n_features, case.n_labels, objective.starting_intercept())
+    zero = Factors.zero(objective.shape, objective.starting_intercept())
     point = objective.at(zero)
     expected = np.linalg.norm(point.score_gradient().matrix(), 2)
     assert largest_trace_penalty(objective) == pytest.approx(expected, rel=1e-9)
@@ -217,7 +218,8 @@ def test_the_judge_is_a_loop_over_folds(how, n_jobs, weighted):
     labels, metric = case.labels, get_metric("macro-f1")
     plan = hold_out_plan(labels, how, 0)
     settings = SolverSettings(SOLVERS["factored"], tol=1e-8)
-    judge = HeldOutJudge(case.problem, labels, plan, metric, settings, n_jobs)
+    verdict = metric_judge(metric, case.problem.loss)
+    judge = HeldOutJudge(case.problem, labels, plan, verdict, settings, n_jobs)
     for penalties in (Penalties(0.05, 1e-3), Penalties(0.02, 1e-3), Penalties(0.02, 1e-3, 0.01, -0.5)):
         candidate = judge(penalties)
         expected, loss, rank = by_hand(case, labels, plan, penalties, metric, settings)
@@ -240,8 +242,10 @@ def test_the_judgement_does_not_depend_on_what_was_judged_before():
     plan = hold_out_plan(labels, "cross-fit", 0)
     settings = SolverSettings(SOLVERS["factored"], tol=1e-7)
 
+    verdict = metric_judge(get_metric("micro-f1"), case.problem.loss)
+
     def judge():
-        return HeldOutJudge(case.problem, labels, plan, get_metric("micro-f1"), settings)
+        return HeldOutJudge(case.problem, labels, plan, verdict, settings)
 
     free, pulled = Penalties(0.05, 1e-3), Penalties(0.05, 1e-3, 0.5, 0.0)
     experienced = judge()

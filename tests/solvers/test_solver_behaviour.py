@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss, loss_names
+from labelgap.objective.design import Design
 from labelgap.objective.features import IdentityFeatures, make_features
 from labelgap.objective.observed import observed_objective
 from labelgap.objective.protocol import Factors
@@ -26,7 +27,9 @@ def in_original(features, fit):
 def fit_data(X, labels, solver, penalties, loss="logistic", intercept=True, **options):
     """W and b in the coordinates of X (None = identity), and the fit."""
     features = IdentityFeatures(labels.shape[0]) if X is None else make_features(X, centre=intercept)
-    objective = observed_objective(features, labels, get_loss(loss), fit_intercept=intercept)
+    objective = observed_objective(
+        Design.of(features, labels.shape[1]), labels, get_loss(loss), fit_intercept=intercept
+    )
     fit = SOLVERS[solver](objective, penalties, **{"tol": 1e-8, **options})
     return *in_original(features, fit), fit
 
@@ -128,7 +131,7 @@ def test_a_capped_fit_under_a_bound_that_ran_out_of_steps_has_not_converged(solv
     case = Case(n=20, d=5, n_labels=6, intercept=False)
     objective = case.objective()
     penalties = Penalties(0.05 * largest_trace_penalty(objective))
-    bounds = ScoreBounds(case.features, case.n_labels, 0.3)
+    bounds = ScoreBounds(case.problem.design, 0.3)
     fit = solve_bounded(SOLVERS[solver], objective, penalties, bounds, rank=1, tol=1e-6, max_iter=1)
     assert fit.rank <= 1
     assert not fit.converged
@@ -320,7 +323,9 @@ def sparse_labels(n, n_labels, n_entries, seed=0):
 @BOTH
 def test_collaborative_filtering_with_five_percent_observed(solver):
     labels = sparse_labels(300, 200, 3000)
-    objective = observed_objective(IdentityFeatures(300), labels, get_loss("logistic"), fit_intercept=True)
+    objective = observed_objective(
+        Design.of(IdentityFeatures(300), labels.shape[1]), labels, get_loss("logistic"), fit_intercept=True
+    )
     fit = SOLVERS[solver](objective, Penalties(0.4 * largest_trace_penalty(objective)))
     assert fit.converged
     assert fit.relative_gap <= 1e-3
@@ -333,7 +338,9 @@ def test_nothing_of_the_size_of_the_whole_matrix_is_made(solver):
     labels = sparse_labels(n, n_labels, 20_000)
 
     def fit():
-        objective = observed_objective(IdentityFeatures(n), labels, get_loss("logistic"), fit_intercept=True)
+        objective = observed_objective(
+            Design.of(IdentityFeatures(n), labels.shape[1]), labels, get_loss("logistic"), fit_intercept=True
+        )
         penalties = Penalties(0.95 * largest_trace_penalty(objective), 1e-5)
         return SOLVERS[solver](objective, penalties)
 

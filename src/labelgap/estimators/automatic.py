@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from labelgap.labels import ObservedLabels
-from labelgap.objective.problem import ObservedProblem
-from labelgap.solvers.path import PenaltyGrid, largest_trace_penalty, trace_penalty_grid
+from labelgap.solvers.path import PenaltyGrid, trace_penalty_grid
 
 # λ falls from λ_max, where W = 0, halving as long as that helps.
 _TRACE_COUNT, _TRACE_END = 14, 2.0**-13
@@ -20,25 +16,33 @@ _INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
 
 
 def penalty_grid(
-    problem: ObservedProblem,
-    labels: ObservedLabels,
+    largest: Callable[[], float],
+    n_labels: int,
     *,
+    n_terms: int,
+    square_length: float,
+    centre: float,
     trace: float | str,
     ridge: float | str,
     intercept: float | str,
 ) -> PenaltyGrid:
-    """The penalties to compare: a list for each that is "auto", one value for each that is given."""
+    """The penalties to compare: a list for each that is "auto", one value for each that is given.
+
+    ``largest`` finds the λ that the path begins with, ``n_terms`` is the number of entries
+    that the data term is the mean of, ``square_length`` the mean ‖x‖² of the rows, and ``centre`` the score
+    that intercepts are pulled to.
+    """
 
     def given_or(value: float | str, automatic: Callable[[], list[float]]) -> list[float]:
         return automatic() if value == "auto" else [float(value)]
 
     def traces() -> list[float]:
-        largest = largest_trace_penalty(problem.objective(labels))
+        first = largest()
         # Nothing to learn from the features at all: any positive penalty gives W = 0.
-        return list(trace_penalty_grid(largest if largest > 0 else 1.0, _TRACE_COUNT, _TRACE_END))
+        return list(trace_penalty_grid(first if first > 0 else 1.0, _TRACE_COUNT, _TRACE_END))
 
     def ridges() -> list[float]:
-        unit = problem.features.mean_square_length() / labels.n_observed
+        unit = square_length / n_terms
         # Without a trace norm something else must hold the fit.
         strengths = [s for s in _RIDGE_STRENGTHS if s > 0 or trace != 0]
         # Features that are all zero have no unit, and need none.
@@ -46,16 +50,15 @@ def penalty_grid(
 
     def intercepts() -> list[float]:
         # A single label has no other to be pulled towards.
-        if labels.shape[1] == 1:
+        if n_labels == 1:
             return [0.0]
-        return [s / labels.n_observed for s in _INTERCEPT_STRENGTHS]
+        return [s / n_terms for s in _INTERCEPT_STRENGTHS]
 
     chosen = given_or(ridge, ridges)
-    rate = np.average(labels.values, weights=labels.weights)
     return PenaltyGrid(
         given_or(trace, traces),
         chosen,
         given_or(intercept, intercepts),
-        centre=float(problem.loss.link(rate)),
+        centre=centre,
         first_ridge=len(chosen) // 2,
     )

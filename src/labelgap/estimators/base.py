@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap._warn import warn
 from labelgap.estimators.checks import check_between
 from labelgap.estimators.targets import Targets, read_labels_like, read_targets
 from labelgap.exceptions import (
@@ -42,6 +42,9 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
     false for it on purpose: for a classifier, ``GridSearchCV`` and ``cross_val_score`` stratify by y and
     refuse NaN in it, which is exactly what must work here.
     """
+
+    _takes_unlabelled = False
+    """Whether it can learn from recorded positives alone."""
 
     metric: str | LinearFractional
     metric_: LinearFractional
@@ -84,7 +87,7 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
                 f"X has {n} rows and the labels have {labels.shape[0]}; they must match row by row "
                 "(inconsistent numbers of samples)."
             )
-        if unobserved == "unlabelled" or labels.unobserved == "unlabelled":
+        if labels.unobserved == "unlabelled" and not self._takes_unlabelled:
             raise InvalidParameterError(
                 "Labels with unobserved='unlabelled' need positive-unlabelled learning, which this estimator "
                 "does not offer. Choose 'negative' if most absent labels are truly no, or give some known "
@@ -232,16 +235,15 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
         return self.metric_(self._score_entries(X, labels) >= self.threshold_, labels)
 
 
-def warn_of_unseen_labels(labels: ObservedLabels, stacklevel: int = 2) -> None:
-    """Warn once, in the name of the caller's caller, of labels that nothing is known about."""
+def warn_of_unseen_labels(labels: ObservedLabels) -> None:
+    """Warn once of labels that nothing is known about."""
     unseen = np.flatnonzero(labels.label_counts() == 0)
     if len(unseen):
         first = unseen[0] if labels.label_names is None else repr(labels.label_names[unseen[0]])
-        warnings.warn(
+        warn(
             f"{len(unseen)} of {labels.shape[1]} labels have no observed entry (the first: {first}); "
             "their score is the same for every row.",
             UninformativeLabelsWarning,
-            stacklevel=stacklevel + 1,
         )
 
 

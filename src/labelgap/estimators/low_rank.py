@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from labelgap._names import check_choice, look_up
+from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.automatic import penalty_grid
-from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
-from labelgap.estimators.checks import check_number, check_penalty, check_whole, refuse_huge
-from labelgap.exceptions import (
-    ConvergenceWarning,
-    InvalidParameterError,
-    LabelgapWarning,
-)
+from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
+from labelgap.estimators.checks import refuse_huge
+from labelgap.estimators.decision_fitting import DecisionFitting
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional
-from labelgap.objective.features import looks_centred, make_features
+from labelgap.objective.design import Design
+from labelgap.objective.features import Features, looks_centred, make_features
 from labelgap.objective.kernels.entries import sampled_product
-from labelgap.objective.problem import ObservedProblem
-from labelgap.objective.protocol import Factors
-from labelgap.solvers import SOLVERS, Callback, Fit, Penalties, Progress, default_max_iter
-from labelgap.solvers.path import (
-    Candidate,
-    HeldOutJudge,
-    SolverSettings,
-    select_penalties,
-)
-from labelgap.thresholds.cross_fit import hold_out_plan
-from labelgap.thresholds.sweep import best_threshold
+from labelgap.objective.whitened import WhitenedFeatures
+from labelgap.solvers import Callback
 
-# Candidates are compared on held-out entries; their fits need not be as exact as the last one.
-_SELECTION_TOL = 2e-2
+PENALTIES = ("weights", "scores")
 
 
-class LowRankClassifier(DecisionEstimator):
+class LowRankClassifier(DecisionFitting, DecisionEstimator):
     """Yes/no decisions for many labels from features and incomplete labels.
 
     Fits, over the observed entries Ω,
@@ -63,14 +45,18 @@ class LowRankClassifier(DecisionEstimator):
         λ₂. "auto" chooses it together with λ.
     rank : int or None, default None
         A cap on the rank of W. None lets the certificate decide.
-    score_bound : float or None, default None
-        γ, a bound that every ``|x_i·w_j|`` of the training rows obeys.
-    unobserved : {"missing", "negative"}, default "missing"
-        What an absent entry of y means.
+    score_bound : float, None or "auto", default "auto"
+        γ, a bound that every ``|x_i·w_j|`` of the training rows obeys. "auto" is no bound, except under
+        ``unobserved="unlabelled"`` with the logistic or exponential loss, which fall without end there: then
+        it is the way from a probability of 1 % to one of 99 %.
+    unobserved : {"missing", "negative", "unlabelled"}, default "missing"
+        What an absent entry of y means. "unlabelled": only positives are recorded, and everything else may
+        be yes or no (positive-unlabelled learning); see ``flip_rate``.
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Where θ comes from: out-of-fold scores over all of Ω, a fifth of Ω held out once, or the training
         scores (the paper's choice, optimistic on real data). The model itself is always fitted to all of Ω.
-    solver : {"factored", "proximal"}, default "factored"
+    solver : {"factored", "proximal", "alternating"}, default "factored"
+        "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
     fit_intercept : bool, default True
         One intercept per label.
     tol : float, default 1e-3
@@ -87,6 +73,15 @@ class LowRankClassifier(DecisionEstimator):
         κ, a pull of the intercepts towards the score c of the overall rate of positives; 0 leaves them free.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
         standardising), and is 0 where they are not, since b is the score at the origin.
+    penalty : {"weights", "scores"}, default "weights"
+        What the trace norm and the ridge are of: W, or the scores XW (Lafond's penalty).
+    weights : {None, "inverse-propensity"}, default None
+        "inverse-propensity" weights each observed entry by one over its probability of being observed, in
+        the loss and in the metric; see ``propensities`` in :meth:`fit`.
+    flip_rate : float, array of length L, or "estimate", default "estimate"
+        ρ, the share of true positives that were not recorded, under ``unobserved="unlabelled"`` only.
+    memory_limit_mb : float, default 256
+        About what the work over all n·L cells may take under ``unobserved="unlabelled"``, in megabytes.
 
     Attributes
     ----------
@@ -110,6 +105,11 @@ class LowRankClassifier(DecisionEstimator):
         Objective, relative gap, rank and time during the last fit.
     candidates_ : tuple of Candidate
         What was compared on held-out entries (empty when nothing was held out).
+    held_out_metric_ : float or None
+        The metric of the chosen one there, at ``threshold_``. It was chosen for being the largest, so it is a
+        little too good.
+    flip_rate_, flip_rate_interval_ : float or array, and pair of floats or None
+        Under ``unobserved="unlabelled"``: ρ as used, and its 95 % interval if it was estimated.
     loss_ : Loss
     metric_ : LinearFractional
     classes_, n_labels_, label_names_, n_features_in_, feature_names_in_
@@ -124,6 +124,8 @@ class LowRankClassifier(DecisionEstimator):
     True
     """
 
+    _takes_unlabelled = True
+
     def __init__(
         self,
         metric: str | LinearFractional = "micro-f1",
@@ -131,7 +133,7 @@ class LowRankClassifier(DecisionEstimator):
         trace_penalty: float | str = "auto",
         ridge_penalty: float | str = "auto",
         rank: int | None = None,
-        score_bound: float | None = None,
+        score_bound: float | str | None = "auto",
         unobserved: str = "missing",
         threshold: str = "cross-fit",
         solver: str = "factored",
@@ -142,6 +144,10 @@ class LowRankClassifier(DecisionEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         intercept_penalty: float | str = "auto",
+        penalty: str = "weights",
+        weights: str | None = None,
+        flip_rate: Any = "estimate",
+        memory_limit_mb: float = 256.0,
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -159,10 +165,16 @@ class LowRankClassifier(DecisionEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.penalty = penalty
+        self.weights = weights
+        self.flip_rate = flip_rate
+        self.memory_limit_mb = memory_limit_mb
 
     # -- fitting ---------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, callback: Callback | None = None) -> LowRankClassifier:
+    def fit(
+        self, X: Any, y: Any, callback: Callback | None = None, propensities: Any = None
+    ) -> LowRankClassifier:
         """Fit W, b and θ.
 
         Parameters
@@ -172,81 +184,36 @@ class LowRankClassifier(DecisionEstimator):
             observed; or a 1-d array with two classes
         callback : callable, optional
             Called with a :class:`labelgap.solvers.Progress` after each round of the last fit.
+        propensities : array of shape (n, L), sparse matrix, vector over Ω, or None
+            For ``weights="inverse-propensity"``: how likely each entry was to be observed. None estimates it
+            from how often rows and labels are.
         """
-        self._check_parameters()
+        self._check_decision_parameters()
+        check_choice("penalty", self.penalty, PENALTIES)
         loss, metric = get_loss(self.loss), self._metric()
         self.loss_ = loss
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        labels = targets.labels
+        labels = self._weighted(targets.labels, propensities)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
         # must not depend on how many threads there are.
         with threadpool_limits(limits=1, user_api="blas"):
             intercept_penalty = self._intercept_choice(X)
-            # A penalty on the intercepts, and a bound on XW, are about the origin that was handed in.
-            movable = self.fit_intercept and intercept_penalty == 0 and self.score_bound is None
-            features = make_features(X, centre=movable)
-            problem = ObservedProblem(
-                features,
-                labels.shape[1],
-                loss,
-                fit_intercept=self.fit_intercept,
-                score_bound=self.score_bound,
-            )
-            fit = self._choose_and_fit(problem, labels, metric, intercept_penalty, callback)
-        self._keep(features.to_original(fit.factors), fit)
+            features = self._features(X, labels, intercept_penalty)
+            design = Design.of(features, labels.shape[1])
+            chosen = self._fit_decisions(design, labels, loss, metric, intercept_penalty, callback)
+        self.coef_left_, self.coef_right_, self.intercept_ = design.to_original(chosen.fit.factors)
         return self
 
-    def _choose_and_fit(
-        self,
-        problem: ObservedProblem,
-        labels: ObservedLabels,
-        metric: LinearFractional,
-        intercept_penalty: float | str,
-        callback: Any,
-    ) -> Fit:
-        settings = SolverSettings(
-            solver=look_up("solver", self.solver, SOLVERS),
-            rank=self.rank,
-            tol=self.tol,
-            max_iter=self.max_iter or default_max_iter(self.solver),
+    def _features(self, X: Any, labels: ObservedLabels, intercept_penalty: float | str) -> Features:
+        if self.penalty == "scores":
+            return WhitenedFeatures(X)
+        # A penalty on the intercepts, and a bound on XW, are about the origin that was handed in.
+        bounded = self.score_bound is not None and (
+            self.score_bound != "auto" or labels.unobserved == "unlabelled"
         )
-        grid = penalty_grid(
-            problem,
-            labels,
-            trace=self.trace_penalty,
-            ridge=self.ridge_penalty,
-            intercept=intercept_penalty,
-        )
-        # Training scores say nothing about penalties, so those are compared on held-out entries regardless.
-        how = self.threshold if grid.is_single or self.threshold != "train" else "cross-fit"
-        plan = hold_out_plan(labels, how, check_random_state(self.random_state))
-        self.candidates_: tuple[Candidate, ...] = ()
-        penalties, threshold = grid.at((len(grid.traces) // 3, grid.first_ridge, 0)), None
-        if (plan >= 0).any():
-            tol = settings.tol if grid.is_single else max(settings.tol, _SELECTION_TOL)
-            judge = HeldOutJudge(problem, labels, plan, metric, replace(settings, tol=tol), self.n_jobs)
-            selection = select_penalties(self._told(judge), grid)
-            self.candidates_ = selection.candidates
-            penalties, threshold = selection.best.penalties, selection.best.threshold
-        elif how != "train":
-            warnings.warn(
-                f"Only {labels.n_observed} labels are observed, too few to hold any out: the threshold comes "
-                "from training scores" + ("." if grid.is_single else " and the penalties are a guess."),
-                LabelgapWarning,
-                stacklevel=4,
-            )
-        self._say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
-        objective = problem.objective(labels, free_intercept=penalties.intercept == 0)
-        fit = settings.fit(problem, objective, penalties, callback=self._reporter(callback))
-        self._warn_unless_converged(fit, settings.max_iter)
-        if threshold is None or self.threshold == "train":
-            threshold = best_threshold(problem.scores(fit.factors, labels), labels, metric).threshold
-        self.threshold_ = threshold
-        self.trace_penalty_, self.ridge_penalty_ = penalties.trace, penalties.ridge
-        self.intercept_penalty_ = penalties.intercept
-        return fit
+        return make_features(X, centre=self.fit_intercept and intercept_penalty == 0 and not bounded)
 
     def _intercept_choice(self, X: Any) -> float | str:
         """What is to be found out about κ: "auto" only where the origin of X is its centre."""
@@ -254,80 +221,7 @@ class LowRankClassifier(DecisionEstimator):
             return 0.0
         return 0.0 if self.intercept_penalty == "auto" and not looks_centred(X) else self.intercept_penalty
 
-    def _told(self, judge: HeldOutJudge) -> Callable[[Penalties], Candidate]:
-        def judge_and_tell(penalties: Penalties) -> Candidate:
-            candidate = judge(penalties)
-            self._say(
-                f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept "
-                f"{penalties.intercept:.3g}: held-out metric {candidate.metric_value:.4f}, "
-                f"loss {candidate.loss:.5g}, rank {candidate.rank:.1f}"
-            )
-            return candidate
-
-        return judge_and_tell
-
-    def _keep(self, factors: Factors, fit: Fit) -> None:
-        self.coef_left_, self.coef_right_, self.intercept_ = factors
-        self.singular_values_ = fit.singular_values
-        self.rank_ = fit.rank
-        self.objective_, self.duality_gap_ = fit.objective, fit.gap
-        self.n_iter_, self.history_ = fit.n_iter, fit.history
-
-    def _check_parameters(self) -> None:
-        check_choice("threshold", self.threshold, THRESHOLDS)
-        check_choice("solver", self.solver, SOLVERS)
-        for name in ("trace_penalty", "ridge_penalty", "intercept_penalty"):
-            check_penalty(name, getattr(self, name))
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise InvalidParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
-        if not self.fit_intercept and self.intercept_penalty not in ("auto", 0):
-            raise InvalidParameterError(
-                f"intercept_penalty is {self.intercept_penalty!r} but fit_intercept is False, so there is "
-                "nothing to penalise. Leave it at 'auto', or fit an intercept."
-            )
-        check_number("score_bound", self.score_bound, above=0.0, or_none="no bound on the scores")
-        check_number("tol", self.tol, above=0.0, below=1.0)
-        check_whole("rank", self.rank, or_none="no cap")
-        check_whole("max_iter", self.max_iter, or_none="the solver's own limit")
-
-    def _warn_unless_converged(self, fit: Fit, max_iter: int) -> None:
-        if not fit.converged:
-            warnings.warn(
-                f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "
-                f"{fit.relative_gap:.3e} (asked for: {self.tol:.1e}). "
-                + (
-                    "Raise max_iter or tol, or scale the features to similar lengths."
-                    if fit.n_iter >= max_iter
-                    else "It found no further progress; raise tol, or scale the features to similar lengths."
-                ),
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-    def _say(self, message: str) -> None:
-        if self.verbose:
-            print(f"[LowRankClassifier] {message}", flush=True)
-
-    def _reporter(self, callback: Callback | None) -> Callback | None:
-        if self.verbose < 2:
-            return callback
-
-        def report(progress: Progress) -> None:
-            self._say(
-                f"step {progress.iteration}: objective {progress.objective:.6g}, "
-                f"gap {progress.gap:.1e}, rank {progress.rank}, {progress.seconds:.1f} s"
-            )
-            if callback is not None:
-                callback(progress)
-
-        return report
-
     # -- scoring ---------------------------------------------------------------------------------------
-
-    @property
-    def coef_(self) -> Floats:
-        """W (d x L), multiplied out."""
-        return self.coef_left_ @ self.coef_right_.T
 
     def _score_rows(self, X: Any) -> Floats:
         return np.asarray(X @ self.coef_left_) @ self.coef_right_.T + self.intercept_

@@ -206,7 +206,7 @@ class MetricThreshold(DecisionEstimator):
             # Without its only yes (or no) the rest of Ω cannot be fitted at all.
             plan = np.full(labels.n_observed, NEVER)
         if self.threshold != "train" and not (plan >= 0).any():
-            warn_of_training_scores(labels, stacklevel=3)
+            warn_of_training_scores(labels)
         seeds = draw_seeds(rng, labels.shape[1])
 
         def fit_part(part: ObservedLabels) -> ScoreModel:

@@ -138,7 +138,7 @@ class PlugInClassifier(DecisionEstimator):
         rng = check_random_state(self.random_state)
         plan = hold_out_plan(labels, self.threshold, rng)
         if self.threshold != "train" and not (plan >= 0).any():
-            warn_of_training_scores(labels, stacklevel=2)
+            warn_of_training_scores(labels)
         seeds = draw_seeds(rng, labels.shape[1])
 
         def fit_part(part: ObservedLabels) -> LabelModels:

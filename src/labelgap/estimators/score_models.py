@@ -7,7 +7,6 @@ estimators, which read observed labels themselves, and scores that are given.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -22,6 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
+from labelgap._warn import warn
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
@@ -134,13 +134,13 @@ def fit_label_models(
     ``seeds`` has one number per label, for the random states that the estimator leaves open.
     """
     check_takes_weights(estimator, labels)
-    rates, both_classes = smoothed_rates(labels)
+    rates, informative = smoothed_rates(labels)
 
     def task(label: int, entries: NDArray[np.int64]) -> Any:
         weights = None if labels.weights is None else labels.weights[entries]
         values = labels.values[entries].astype(np.int64)
         return delayed(_fit_one)(
-            estimator, X, labels.rows[entries], values, weights, int(seeds[label]), both_classes[label]
+            estimator, X, labels.rows[entries], values, weights, int(seeds[label]), informative[label]
         )
 
     # One BLAS thread, here as in joblib's workers, so that sums do not depend on the number of jobs.
@@ -156,9 +156,9 @@ def _fit_one(
     values: NDArray[np.int64],
     weights: Floats | None,
     seed: int,
-    both_classes: bool,
+    informative: bool,
 ) -> Any:
-    if not both_classes:
+    if not informative:
         return None
     settings = {} if weights is None else {"sample_weight": weights}
     return clone_with_seed(estimator, seed).fit(_rows_of(X, rows), values, **settings)
@@ -168,8 +168,8 @@ def fit_row_model(
     estimator: Any, X: Any, labels: ObservedLabels, seeds: NDArray[Any], method: str
 ) -> RowModel | None:
     """``estimator`` on the rows that are observed, each wholly; None if fewer than two labels vary there."""
-    rates, both_classes = smoothed_rates(labels)
-    columns = np.flatnonzero(both_classes)
+    rates, informative = smoothed_rates(labels)
+    columns = np.flatnonzero(informative)
     if len(columns) < 2:
         return None
     rows = np.flatnonzero(labels.row_counts())
@@ -287,13 +287,12 @@ def fit_and_choose(
     return model, best_threshold(model.score_entries(X, labels), labels, metric)
 
 
-def warn_of_training_scores(labels: ObservedLabels, stacklevel: int) -> None:
+def warn_of_training_scores(labels: ObservedLabels) -> None:
     """Say that the threshold is taken from training scores although held-out ones were asked for."""
     positives = int(np.count_nonzero(labels.values))
-    warnings.warn(
+    warn(
         f"Only {labels.n_observed} labels are observed ({positives} positive), too few to hold any out: the "
         "threshold comes from training scores, which are optimistic. Observe more labels, or pass "
         "threshold='train' to say that this is meant.",
         LabelgapWarning,
-        stacklevel=stacklevel + 1,
     )

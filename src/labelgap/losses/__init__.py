@@ -1,32 +1,54 @@
-"""Losses ℓ(z, y) of a score and a label; a new one is a new file and a line in ``LOSSES``."""
+"""Losses ℓ(z, y) of a score and an answer; a new one is a new file and a line in a registry.
+
+``LOSSES`` are those of yes/no labels, ``FAMILIES`` those of real, count and share answers.
+"""
 
 from __future__ import annotations
 
 from labelgap._names import look_up
+from labelgap.exceptions import InvalidParameterError
 from labelgap.losses.base import Loss, MarginLoss
+from labelgap.losses.bernoulli import Bernoulli
 from labelgap.losses.exponential import Exponential
+from labelgap.losses.family import CustomFamily, Family
+from labelgap.losses.gaussian import Gaussian
 from labelgap.losses.logistic import Logistic
+from labelgap.losses.poisson import Poisson
 from labelgap.losses.squared import Squared
 from labelgap.losses.squared_hinge import SquaredHinge
+from labelgap.losses.unlabelled import UNLABELLED_LOSSES, Unlabelled
 
 __all__ = [
+    "FAMILIES",
     "LOSSES",
+    "UNLABELLED_LOSSES",
+    "Bernoulli",
+    "CustomFamily",
     "Exponential",
+    "Family",
+    "Gaussian",
     "Logistic",
     "Loss",
     "MarginLoss",
+    "Poisson",
     "Squared",
     "SquaredHinge",
+    "Unlabelled",
+    "family_names",
+    "get_family",
     "get_loss",
     "loss_names",
 ]
 
 LOSSES: dict[str, type[Loss]] = {loss.name: loss for loss in (Exponential, Logistic, Squared, SquaredHinge)}
-"""Every loss by its name."""
+"""Every loss of yes/no labels by its name."""
+
+FAMILIES: dict[str, type[Family]] = {family.name: family for family in (Bernoulli, Gaussian, Poisson)}
+"""Every family of other answers by its name."""
 
 
 def get_loss(loss: str | Loss) -> Loss:
-    """The loss of that name; a loss is handed back as it is.
+    """The loss of that name, for yes/no labels; a loss is handed back as it is.
 
     Parameters
     ----------
@@ -39,10 +61,14 @@ def get_loss(loss: str | Loss) -> Loss:
     >>> get_loss("squared-hinge")
     SquaredHinge()
     """
+    if isinstance(loss, Family):
+        raise InvalidParameterError(
+            f"{loss!r} is a family for real, count or share answers, not a loss for yes/no labels. "
+            f"Choose one of: {', '.join(loss_names())}."
+        )
     if isinstance(loss, Loss):
         return loss
-    key = loss.lower().replace("-", "_").replace(" ", "_") if isinstance(loss, str) else loss
-    return look_up("loss", key, LOSSES)()
+    return look_up("loss", _plain(loss), LOSSES)()
 
 
 def loss_names() -> tuple[str, ...]:
@@ -55,3 +81,38 @@ def loss_names() -> tuple[str, ...]:
     ('exponential', 'logistic', 'squared', 'squared_hinge')
     """
     return tuple(sorted(LOSSES))
+
+
+def get_family(family: str | Family) -> Family:
+    """The family of that name, for real, count or share answers; a family is handed back as it is.
+
+    Parameters
+    ----------
+    family : str or Family
+        A name out of :func:`family_names`; case, spaces and hyphens do not matter.
+
+    Examples
+    --------
+    >>> from labelgap.losses import get_family
+    >>> get_family("Poisson")
+    Poisson()
+    """
+    if isinstance(family, Family):
+        return family
+    return look_up("family", _plain(family), FAMILIES)()
+
+
+def family_names() -> tuple[str, ...]:
+    """The names that :func:`get_family` knows, sorted.
+
+    Examples
+    --------
+    >>> from labelgap.losses import family_names
+    >>> family_names()
+    ('bernoulli', 'gaussian', 'poisson')
+    """
+    return tuple(sorted(FAMILIES))
+
+
+def _plain(name: object) -> object:
+    return name.lower().replace("-", "_").replace(" ", "_") if isinstance(name, str) else name

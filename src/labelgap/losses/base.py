@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,25 +17,35 @@ _EDGE_ULPS = 8
 
 
 class Loss(ABC):
-    """A convex loss ℓ(z, y) of a score z and a label y in {0, 1}, with its link.
+    """A convex loss ℓ(z, y) of a score z and an answer y, with its link.
 
-    Everything works entry by entry on arrays that broadcast against each other, and answers in the
-    floating-point type of ``z`` (float32 or float64; anything else is computed in float64).
-    A loss has no state: two instances of one class are equal.
+    The answers are labels in {0, 1}, or, for a :class:`~labelgap.losses.Family`, numbers. Everything works
+    entry by entry on arrays that broadcast against each other, and answers in the floating-point type of
+    ``z`` (float32 or float64; anything else is computed in float64). A loss without parameters has no state:
+    two instances of its class are equal.
     """
 
-    name: ClassVar[str]
+    name: str
     """The registry's name of the loss."""
-    strong_properness: ClassVar[float]
-    """The largest c with  regret(η, z) ≥ c/2 (η − ξ⁻¹(z))²  for every probability η and score z."""
-    lipschitz: ClassVar[float | None]
+    strong_properness: float | None = None
+    """The largest c with  regret(η, z) ≥ c/2 (η − ξ⁻¹(z))²  for every probability η and score z.
+
+    None for a loss of other answers than yes and no, and where no such c is claimed.
+    """
+    lipschitz: float | None
     """The supremum of |ℓ'| over z, or None where the slope is unbounded."""
-    curvature_bound: ClassVar[float | None]
-    """The supremum of ℓ'' over z, or None where the curvature is unbounded."""
-    domain: ClassVar[tuple[float, float]]
+    curvature_bound: float | None
+    """The supremum of ℓ'' over z, or None where the curvature is unbounded or its bound not known."""
+    domain: tuple[float, float]
     """The open interval of scores that the link reaches; the loss is proper on it."""
-    bounded_below_by: ClassVar[float] = 0.0
+    bounded_below_by: float = 0.0
     """A number that no value of the loss goes below."""
+    edge_values: tuple[float, ...] = (0.0, 1.0)
+    """The answers that the link sends to an end of ``domain``.
+
+    A label whose answers all equal one of these has its best intercept there: at infinity, or at ±1 where the
+    link is linear.
+    """
 
     @abstractmethod
     def value(self, z: ArrayLike, y: ArrayLike) -> FloatArray:
@@ -53,6 +63,12 @@ class Loss(ABC):
     def value_and_gradient(self, z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """``(value, gradient)`` for the price of one of them."""
 
+    def value_gradient_and_curvature(
+        self, z: ArrayLike, y: ArrayLike
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """``(value, gradient, curvature)``, cheaper together where they share their work."""
+        return *self.value_and_gradient(z, y), self.curvature(z, y)
+
     @abstractmethod
     def conjugate(self, a: ArrayLike, y: ArrayLike) -> FloatArray:
         """ℓ*(a, y) = sup_z (a z − ℓ(z, y)), +inf outside its domain.
@@ -62,11 +78,14 @@ class Loss(ABC):
 
     @abstractmethod
     def link(self, eta: ArrayLike) -> FloatArray:
-        """ξ(η) = argmin_z  η ℓ(z, 1) + (1 − η) ℓ(z, 0): from probability to score."""
+        """ξ(η) = argmin_z E ℓ(z, y) over answers of mean η: from probability, or mean, to score.
+
+        For labels in {0, 1} the expectation is η ℓ(z, 1) + (1 − η) ℓ(z, 0).
+        """
 
     @abstractmethod
     def inverse_link(self, z: ArrayLike) -> FloatArray:
-        """ξ⁻¹(z): from score to a probability in [0, 1]."""
+        """ξ⁻¹(z): from score to a probability in [0, 1], or to the mean of the answers."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -155,16 +174,23 @@ def as_probability(eta: ArrayLike) -> FloatArray:
     return array
 
 
-def pull_to_edge(values: FloatArray, low: float, high: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+def pull_to_edge(
+    values: FloatArray,
+    low: float | FloatArray,
+    high: float | FloatArray,
+    scale: float | FloatArray = 1.0,
+) -> tuple[FloatArray, NDArray[np.bool_]]:
     """``values`` clipped to [low, high], and which of them were outside by more than rounding.
 
-    The tolerance is a few machine epsilons relative to the edge, and no less than of 1, the natural
-    scale of a slope: a slope of 1e-17 where 0 is the edge comes from rounding, not from a mistake.
+    The tolerance is a few machine epsilons relative to the edge, and no less than of ``scale``, the size of
+    the numbers that ``values`` was computed from: a slope of 1e-17 where 0 is the edge comes from rounding,
+    not from a mistake.
     """
-    eps = _EDGE_ULPS * float(np.finfo(values.dtype).eps)
+    low, high, reach = (np.asarray(bound, dtype=values.dtype) for bound in (low, high, scale))
     inside = np.clip(values, low, high)
-    reach = eps * max(1.0, *(abs(edge) for edge in (low, high) if np.isfinite(edge)))
-    return inside, ~(np.abs(values - inside) <= reach)
+    for edge in (low, high):
+        reach = np.maximum(reach, np.where(np.isfinite(edge), np.abs(edge), 0))
+    return inside, ~(np.abs(values - inside) <= _EDGE_ULPS * np.finfo(values.dtype).eps * reach)
 
 
 def log_odds(eta: ArrayLike) -> FloatArray:
@@ -180,6 +206,15 @@ def sigmoid(z: FloatArray) -> FloatArray:
     larger: FloatArray = np.where(z >= 0, z.dtype.type(1), decay)
     probability: FloatArray = larger / (1 + decay)
     return probability
+
+
+def capped_exponential(exponent: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """e^min(x, c), and by how much x exceeds c, half the logarithm of the type's largest number.
+
+    ``power * (1 + excess)`` is e^x that goes on along its tangent at c: convex, and finite for every x.
+    """
+    cap = exponent.dtype.type(np.log(np.finfo(exponent.dtype).max) / 2)
+    return np.exp(np.minimum(exponent, cap)), np.maximum(exponent - cap, 0)
 
 
 def _sign_and_margin(z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from labelgap.losses.base import FloatArray, MarginLoss, as_float, log_odds, pull_to_edge, sigmoid
+from labelgap.losses.base import (
+    FloatArray,
+    MarginLoss,
+    as_float,
+    capped_exponential,
+    log_odds,
+    pull_to_edge,
+    sigmoid,
+)
 
 
 class Exponential(MarginLoss):
@@ -45,23 +53,16 @@ class Exponential(MarginLoss):
         return self._phi_and_slope(margin)[0]
 
     def _slope(self, margin: FloatArray) -> FloatArray:
-        return -_capped_exponential(margin)[0]
+        return -capped_exponential(-margin)[0]
 
     def _second_slope(self, margin: FloatArray) -> FloatArray:
-        return _capped_exponential(margin)[0]
+        return capped_exponential(-margin)[0]
 
     def _phi_and_slope(self, margin: FloatArray) -> tuple[FloatArray, FloatArray]:
-        power, excess = _capped_exponential(margin)
+        power, excess = capped_exponential(-margin)
         return power * (1 + excess), -power
 
     def _phi_conjugate(self, slope: FloatArray) -> FloatArray:
         p, outside = pull_to_edge(-slope, 0.0, np.inf)
         tiny = np.finfo(p.dtype).tiny
         return np.where(outside, p.dtype.type(np.inf), p * np.log(np.maximum(p, tiny)) - p)
-
-
-def _capped_exponential(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """e^min(−margin, c), and by how much −margin exceeds c."""
-    cap = margin.dtype.type(np.log(np.finfo(margin.dtype).max) / 2)
-    exponent = np.minimum(-margin, cap)
-    return np.exp(exponent), np.maximum(-margin - cap, 0)

@@ -36,6 +36,14 @@ class Logistic(MarginLoss):
     def inverse_link(self, z: ArrayLike) -> FloatArray:
         return sigmoid(as_float(z))
 
+    def value_gradient_and_curvature(
+        self, z: ArrayLike, y: ArrayLike
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        value, gradient = self.value_and_gradient(z, y)
+        # With p = |ℓ'| the curvature is p (1 − p).
+        share = np.abs(gradient)
+        return value, gradient, share * (1 - share)
+
     def _phi(self, margin: FloatArray) -> FloatArray:
         return np.maximum(-margin, 0) + np.log1p(np.exp(-np.abs(margin)))
 

@@ -4,6 +4,7 @@ from labelgap.metrics.confusion import Counts, confusion_counts
 from labelgap.metrics.linear_fractional import LinearFractional
 from labelgap.metrics.named import get_metric, metric_names
 from labelgap.metrics.ranking import ndcg_at_k, precision_at_k, recall_at_k
+from labelgap.metrics.unlabelled import trivial_values, unlabelled_counts, unlabelled_metric
 
 __all__ = [
     "Counts",
@@ -14,4 +15,7 @@ __all__ = [
     "ndcg_at_k",
     "precision_at_k",
     "recall_at_k",
+    "trivial_values",
+    "unlabelled_counts",
+    "unlabelled_metric",
 ]

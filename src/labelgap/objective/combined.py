@@ -24,7 +24,7 @@ class SumObjective:
     def __init__(self, terms: Sequence[Objective]) -> None:
         self._terms = tuple(terms)
         first = self._terms[0]
-        self.n_features, self.n_labels = first.n_features, first.n_labels
+        self.shape, self.n_labels = first.shape, first.n_labels
         self.n_stored = sum(term.n_stored for term in self._terms)
         self.has_intercept = any(term.has_intercept for term in self._terms)
 
@@ -41,6 +41,7 @@ class SumPoint:
     def __init__(self, parts: Sequence[Point]) -> None:
         self.parts = tuple(parts)
         self.value = float(sum(part.value for part in self.parts))
+        self.size = float(sum(part.size for part in self.parts))
 
     @property
     def factors(self) -> Factors:

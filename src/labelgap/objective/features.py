@@ -8,6 +8,7 @@ of the features, and when d > n only n coordinates remain.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -183,6 +184,44 @@ class DenseFeatures:
     def to_original(self, factors: Factors) -> Factors:
         left = factors.left if self._basis is None else self._basis @ factors.left
         return Factors(left, factors.right, factors.intercept - factors.right @ (left.T @ self._mean))
+
+
+class StackedFeatures:
+    """Several blocks of features side by side, such as the identity and what is known of each row."""
+
+    def __init__(self, parts: Sequence[Features]) -> None:
+        self._parts = tuple(parts)
+        self.n_rows = parts[0].n_rows
+        self._ends = np.cumsum([part.n_features for part in parts])
+        self.n_features = int(self._ends[-1])
+        self.n_stored = sum(part.n_stored for part in parts)
+
+    def split(self, M: Floats) -> list[Floats]:
+        """The rows of M that belong to each block."""
+        return [np.ascontiguousarray(block) for block in np.split(M, self._ends[:-1])]
+
+    def product(self, M: Floats) -> Floats:
+        blocks = zip(self._parts, self.split(M), strict=True)
+        return np.asarray(sum(part.product(block) for part, block in blocks))
+
+    def transposed_product(self, M: Floats) -> Floats:
+        return np.vstack([part.transposed_product(M) for part in self._parts])
+
+    def squared_transposed_product(self, M: Floats) -> Floats:
+        return np.vstack([part.squared_transposed_product(M) for part in self._parts])
+
+    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
+        return _through_factors(self, pattern, left, right)
+
+    def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
+        return np.vstack([part.transposed_matrix(pattern, data) for part in self._parts])
+
+    def mean_square_length(self) -> float:
+        return sum(part.mean_square_length() for part in self._parts)
+
+    def to_original(self, factors: Factors) -> Factors:
+        """Blocks keep their coordinates: those that move the origin or rotate cannot be stacked."""
+        return factors
 
 
 def looks_centred(X: Any) -> bool:

@@ -12,10 +12,20 @@ from labelgap._types import Floats
 from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
-from labelgap.objective.features import Features
+from labelgap.objective.design import Design, DesignGradient, DesignPoint, extrapolated
 from labelgap.objective.kernels.entries import curvature_rows
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
+
+
+class EntryLoss(Protocol):
+    """A loss entry by entry: what a data term needs of one."""
+
+    def value_and_gradient(self, z: Any, y: Any) -> tuple[Any, Any]: ...
+
+    def curvature(self, z: Any, y: Any) -> Any: ...
+
+    def conjugate(self, a: Any, y: Any) -> Any: ...
 
 
 class EntryFunction(Protocol):
@@ -33,24 +43,24 @@ class EntryFunction(Protocol):
 
 
 class EntryTerm:
-    """A sum over entries of a convex function of the score ``x_i · w_j (+ b_j)``."""
+    """A sum over entries of a convex function of the score ``(XWFᵀ)_ij (+ b_j)``."""
 
     def __init__(
         self,
-        features: Features,
+        design: Design,
         pattern: EntryPattern,
         function: EntryFunction,
         *,
         has_intercept: bool,
         starting_intercept: Floats | None = None,
     ) -> None:
-        self.features = features
+        self.design = design
         self.pattern = pattern
         self.function = function
         self.has_intercept = has_intercept
-        self.n_features = features.n_features
+        self.shape = design.shape
         self.n_labels = pattern.n_labels
-        self.n_stored = features.n_stored + len(pattern)
+        self.n_stored = design.n_stored + len(pattern)
         self._start = np.zeros(self.n_labels) if starting_intercept is None else starting_intercept
 
     def starting_intercept(self) -> Floats:
@@ -59,33 +69,27 @@ class EntryTerm:
     def at(self, factors: Factors) -> Point:
         left = np.ascontiguousarray(factors.left)
         right = np.ascontiguousarray(factors.right)
-        low_rank, P = self.features.scores_at(self.pattern, left, right)
-        return EntryPoint(self, Factors(left, right, factors.intercept), low_rank, P)
+        Q = self.design.right(right)
+        low_rank, P = self.design.rows.scores_at(self.pattern, left, Q)
+        return EntryPoint(self, Factors(left, right, factors.intercept), low_rank, P, Q)
 
 
-class EntryPoint:
-    """An :class:`EntryTerm` at one ``(A, B, b)``; ``P = XA`` and the scores are computed once."""
+class EntryPoint(DesignPoint):
+    """An :class:`EntryTerm` at one ``(A, B, b)``; the scores are computed once."""
 
-    def __init__(self, term: EntryTerm, factors: Factors, low_rank: Floats, P: Floats | None = None) -> None:
+    def __init__(
+        self, term: EntryTerm, factors: Factors, low_rank: Floats, P: Floats | None, Q: Floats
+    ) -> None:
+        super().__init__(term.design, factors, P, Q)
         self._term = term
         self._pattern = term.pattern
-        self._factors = factors
         self._low_rank = low_rank
-        if P is not None:
-            self._P = P
         z = low_rank
         if term.has_intercept:
             z = low_rank + factors.intercept[self._pattern.indices]
         self.scores = z
         self.value, self.entry_gradient = term.function.value_and_gradient(z)
-
-    @property
-    def factors(self) -> Factors:
-        return self._factors
-
-    @cached_property
-    def _P(self) -> Floats:
-        return np.ascontiguousarray(self._term.features.product(self._factors.left))
+        self.size = abs(self.value)
 
     @cached_property
     def _curvature(self) -> Floats:
@@ -96,41 +100,33 @@ class EntryPoint:
             return np.zeros(self._term.n_labels)
         return self._pattern.label_sums(data)
 
-    def gradient(self) -> Factors:
+    def _gradient(self) -> tuple[Floats, Floats, Floats]:
         G = self.entry_gradient
-        return Factors(
-            self._term.features.transposed_product(self._pattern.times(G, self._factors.right)),
+        return (
+            self._pattern.times(G, self._Q),
             self._pattern.transposed_times(G, self._P),
             self._intercept_part(G),
         )
 
-    def hessian_product(self, direction: Factors) -> Factors:
-        pattern, features = self._pattern, self._term.features
-        db = direction.intercept if self._term.has_intercept else np.zeros(self._term.n_labels)
-        dP = np.ascontiguousarray(features.product(np.ascontiguousarray(direction.left)))
-        dB = np.ascontiguousarray(direction.right)
-        G = self.entry_gradient
+    def _hessian_product(self, dP: Floats, dQ: Floats, db: Floats) -> tuple[Floats, Floats, Floats]:
+        pattern, G = self._pattern, self.entry_gradient
+        if not self._term.has_intercept:
+            db = np.zeros(self._term.n_labels)
         bent, by_row = curvature_rows(
-            pattern.indptr, pattern.indices, self._P, dP, self._factors.right, dB, db, self._curvature, G
+            pattern.indptr, pattern.indices, self._P, dP, self._Q, dQ, db, self._curvature, G
         )
-        return Factors(
-            features.transposed_product(by_row),
-            pattern.transposed_times_pair(bent, self._P, G, dP),
-            self._intercept_part(bent),
-        )
+        return by_row, pattern.transposed_times_pair(bent, self._P, G, dP), self._intercept_part(bent)
 
-    def hessian_diagonal(self) -> Factors:
-        D, B = self._curvature, self._factors.right
-        return Factors(
-            self._term.features.squared_transposed_product(self._pattern.times(D, B * B)),
+    def _hessian_diagonal(self) -> tuple[Floats, Floats, Floats]:
+        D = self._curvature
+        return (
+            self._pattern.times(D, self._Q * self._Q),
             self._pattern.transposed_times(D, self._P * self._P),
             self._intercept_part(D),
         )
 
-    def curvature_along(self, U: Floats, V: Floats) -> Floats:
-        XU = self._term.features.product(np.ascontiguousarray(U))
-        along = np.einsum("ic,ic->c", XU * XU, self._pattern.times(self._curvature, V * V))
-        return np.asarray(along)
+    def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
+        return np.asarray(np.einsum("ic,ic->c", XU * XU, self._pattern.times(self._curvature, FV * FV)))
 
     def label_derivatives(self) -> tuple[Floats, Floats]:
         return self._intercept_part(self.entry_gradient), self._intercept_part(self._curvature)
@@ -148,70 +144,73 @@ class EntryPoint:
         return EntryGradient(self._term, G)
 
     def with_intercept(self, intercept: Floats) -> Point:
-        return EntryPoint(
-            self._term,
-            self._factors._replace(intercept=intercept),
-            self._low_rank,
-            self.__dict__.get("_P"),
-        )
+        factors = self.factors._replace(intercept=intercept)
+        return EntryPoint(self._term, factors, self._low_rank, self._known_P, self._Q)
 
     def beyond(self, previous: Point, share: float) -> Point:
         assert isinstance(previous, EntryPoint)
-        here, before = self._factors, previous._factors
-        factors = Factors(
-            np.hstack([here.left, before.left]),
-            np.hstack([(1 + share) * here.right, -share * before.right]),
-            here.intercept + share * (here.intercept - before.intercept),
-        )
+        factors = extrapolated(self.factors, previous.factors, share)
         low_rank = self._low_rank + share * (self._low_rank - previous._low_rank)
-        return EntryPoint(self._term, factors, low_rank)
+        Q = np.hstack([(1 + share) * self._Q, -share * previous._Q])
+        return EntryPoint(self._term, factors, low_rank, None, Q)
 
     def slope_towards(self, other: Point) -> float:
         assert isinstance(other, EntryPoint)
         return float(self.entry_gradient @ (other._low_rank - self._low_rank))
 
 
-class EntryGradient:
-    """``G`` on the pattern, as the linear map ``Xᵀ G``."""
+class EntryGradient(DesignGradient):
+    """``G`` on the pattern, as the linear map ``Xᵀ G F``."""
 
     def __init__(self, term: EntryTerm, G: Floats) -> None:
+        super().__init__(term.design)
         self._term, self.entries = term, G
 
-    def left_product(self, V: Floats) -> Floats:
-        by_row = self._term.pattern.times(self.entries, np.ascontiguousarray(V))
-        return self._term.features.transposed_product(by_row)
+    def _times(self, M: Floats) -> Floats:
+        return self._term.pattern.times(self.entries, M)
 
-    def right_product(self, U: Floats) -> Floats:
-        XU = np.ascontiguousarray(self._term.features.product(np.ascontiguousarray(U)))
-        return self._term.pattern.transposed_times(self.entries, XU)
+    def _transposed_times(self, M: Floats) -> Floats:
+        return self._term.pattern.transposed_times(self.entries, M)
 
-    def matrix(self) -> Floats:
-        return self._term.features.transposed_matrix(self._term.pattern, self.entries)
+    def _by_features(self) -> Floats:
+        return self._design.rows.transposed_matrix(self._term.pattern, self.entries)
 
     def conjugate(self, scale: float) -> float:
         return self._term.function.conjugate(scale * self.entries)
 
 
 class WeightedLoss:
-    """``Σ ω_e ℓ(z_e, y_e) / total``."""
+    """``Σ ω_e ℓ(z_e + o_e, y_e) / total``, with offsets o (0 unless given)."""
 
-    def __init__(self, loss: Loss, values: NDArray[Any], weights: Floats | None, total: float) -> None:
-        self._loss, self._y = loss, values
+    def __init__(
+        self,
+        loss: EntryLoss,
+        values: NDArray[Any],
+        weights: Floats | None,
+        total: float,
+        offsets: Floats | None = None,
+    ) -> None:
+        self._loss, self._y, self._offsets = loss, values, offsets
         self._share: Floats | float = (1.0 if weights is None else weights) / total
 
+    def _shifted(self, z: Floats) -> Floats:
+        return z if self._offsets is None else z + self._offsets
+
     def value_and_gradient(self, z: Floats) -> tuple[float, Floats]:
-        value, gradient = self._loss.value_and_gradient(z, self._y)
+        value, gradient = self._loss.value_and_gradient(self._shifted(z), self._y)
         return float(np.sum(value * self._share)), np.asarray(gradient * self._share, dtype=np.float64)
 
     def curvature(self, z: Floats) -> Floats:
-        return np.asarray(self._loss.curvature(z, self._y) * self._share, dtype=np.float64)
+        return np.asarray(self._loss.curvature(self._shifted(z), self._y) * self._share, dtype=np.float64)
 
     def conjugate(self, gradient: Floats) -> float:
-        return float(np.sum(self._loss.conjugate(gradient / self._share, self._y) * self._share))
+        value = float(np.sum(self._loss.conjugate(gradient / self._share, self._y) * self._share))
+        # The conjugate of z ↦ ℓ(z + o) is ℓ*(a) − a o.
+        return value if self._offsets is None else value - float(gradient @ self._offsets)
 
 
 def observed_objective(
-    features: Features,
+    design: Design,
     labels: ObservedLabels,
     loss: Loss,
     *,
@@ -220,23 +219,33 @@ def observed_objective(
 ) -> EntryTerm:
     """The mean loss over the observed entries.
 
-    A label observed with one class only has its optimum at ``w_j = 0`` with an intercept that makes its loss
-    vanish (at infinity for the logistic loss). So with a free (unpenalised) intercept its entries are left
-    out of the sum and its intercept is set from a smoothed rate, ``link((positives + ½)/(observed + 1))``. A
-    label without observations gets the overall rate.
+    A label whose answers all lie on one edge (one class only; counts that are all 0) has its optimum at
+    ``w_j = 0`` with an intercept that makes its loss vanish, at infinity for most losses. So with a free
+    (unpenalised) intercept its entries are left out of the sum and its intercept is set from a smoothed rate,
+    ``link((positives + ½)/(observed + 1))`` for yes and no. A label without observations gets the overall
+    rate.
     """
     total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
     start = None
     kept = labels
     if fit_intercept:
-        rates, informative = smoothed_rates(labels)
+        rates, informative = smoothed_rates(labels, loss.edge_values)
         start = np.asarray(loss.link(rates), dtype=np.float64)
+        if labels.offsets is not None:
+            start = start - _mean_offsets(labels)
         if free_intercept and not informative.all():
             kept = labels.select(informative[labels.indices])
     return EntryTerm(
-        features,
+        design,
         EntryPattern(kept.indptr, kept.indices, labels.shape[1]),
-        WeightedLoss(loss, kept.values, kept.weights, total),
+        WeightedLoss(loss, kept.values, kept.weights, total, kept.offsets),
         has_intercept=fit_intercept,
         starting_intercept=start,
     )
+
+
+def _mean_offsets(labels: ObservedLabels) -> Floats:
+    """The mean offset of each label's entries (0 without any), for a start; Newton's method does the rest."""
+    assert labels.offsets is not None
+    total = np.bincount(labels.indices, weights=labels.offsets, minlength=labels.shape[1])
+    return np.asarray(total / np.maximum(labels.label_counts(), 1))

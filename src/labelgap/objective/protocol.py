@@ -1,8 +1,9 @@
 """The data term as the solvers see it.
 
-A solver knows nothing of losses, kernels or where the entries live. It asks an :class:`Objective` for the
-data term at a low-rank ``W = A Bᵀ`` and an intercept ``b``, and gets a :class:`Point` that answers every
-further question there (gradient, curvature, dual) without repeating work. All answers are sums over the
+The scores are ``Z = X W Fᵀ + 1bᵀ``, with X the features of the rows and F those of the labels (usually the
+identity). A solver knows nothing of losses, kernels or where the entries live. It asks an :class:`Objective`
+for the data term at a low-rank ``W = A Bᵀ`` and an intercept ``b``, and gets a :class:`Point` that answers
+every further question there (gradient, curvature, dual) without repeating work. All answers are sums over the
 entries, so a sum of objectives, over several terms or the partitions of a cluster, is an objective again.
 """
 
@@ -16,7 +17,7 @@ from labelgap._types import Floats
 
 
 class Factors(NamedTuple):
-    """A low-rank parameter ``W = left @ right.T`` (d x k, L x k) with one intercept per label.
+    """A low-rank parameter ``W = left @ right.T`` (d x k, r x k) with one intercept per label.
 
     Also used for a direction in that space and for a gradient with respect to it.
     """
@@ -30,9 +31,9 @@ class Factors(NamedTuple):
         return int(self.left.shape[1])
 
     @classmethod
-    def zero(cls, n_features: int, n_labels: int, intercept: Floats) -> Factors:
+    def zero(cls, shape: tuple[int, int], intercept: Floats) -> Factors:
         """``W = 0``."""
-        return cls(np.zeros((n_features, 0)), np.zeros((n_labels, 0)), np.array(intercept, dtype=float))
+        return cls(np.zeros((shape[0], 0)), np.zeros((shape[1], 0)), np.array(intercept, dtype=float))
 
 
 @runtime_checkable
@@ -40,19 +41,23 @@ class ScoreGradient(Protocol):
     """The gradient ``G`` of the data term with respect to the scores, on the entries, as a linear map."""
 
     def left_product(self, V: Floats) -> Floats:
-        """``Xᵀ G V`` (d x r)."""
+        """``Xᵀ G F V`` (a row for each of W)."""
         ...
 
     def right_product(self, U: Floats) -> Floats:
-        """``Gᵀ X U`` (L x r)."""
+        """``Fᵀ Gᵀ X U`` (a row for each column of W)."""
         ...
 
     def matrix(self) -> Floats:
-        """``Xᵀ G`` as a dense d x L array, for callers that know it to be small."""
+        """``Xᵀ G F`` as a dense array like W, for callers that know it to be small."""
         ...
 
     def conjugate(self, scale: float) -> float:
-        """``f*(scale · G)``, the convex conjugate of the data term as a function of the scores."""
+        """``f*(scale · G)``, the convex conjugate of the data term as a function of the scores.
+
+        A term that comes with a bound γ on every ``|XWFᵀ|`` may change G to a G' in the conjugate's domain
+        and answer ``f*(G') + γ‖scale · G − G'‖₁``, which bounds the same optimum.
+        """
         ...
 
 
@@ -65,7 +70,12 @@ class Point(Protocol):
 
     @property
     def value(self) -> float:
-        """``f(XABᵀ + 1bᵀ)``."""
+        """``f(XABᵀFᵀ + 1bᵀ)``."""
+        ...
+
+    @property
+    def size(self) -> float:
+        """The sum of the terms' absolute values: what a relative gap is relative to, at least."""
         ...
 
     def gradient(self) -> Factors:
@@ -89,11 +99,18 @@ class Point(Protocol):
         ...
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
-        """Per label, the sum of the positive and of the negative entries of G (intercept terms only)."""
+        """Per label, the sums of two parts of G, one ≥ 0 and one ≤ 0 (intercept terms only).
+
+        They say how much there is to cancel; for observed entries, the positive and the negative ones.
+        """
         ...
 
     def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
-        """G; with ``balance``, its positive and negative entries times one factor per label each."""
+        """G; with ``balance``, made to sum to 0 in every label, as a free intercept demands.
+
+        ``balance`` holds a factor per label for each of the two parts of :meth:`signed_label_sums`. A term
+        that brings its own way of summing to 0 within its conjugate's domain may use that.
+        """
         ...
 
     def with_intercept(self, intercept: Floats) -> Point:
@@ -114,10 +131,14 @@ class Objective(Protocol):
     """A smooth convex function of the scores on some entries."""
 
     @property
-    def n_features(self) -> int: ...
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of W."""
+        ...
 
     @property
-    def n_labels(self) -> int: ...
+    def n_labels(self) -> int:
+        """The length of the intercept; the columns of W too, unless labels have features."""
+        ...
 
     @property
     def n_stored(self) -> int:

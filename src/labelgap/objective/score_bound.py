@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.objective.features import Features
+from labelgap.objective.design import Design
 from labelgap.objective.observed import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
@@ -56,10 +56,6 @@ class BoundedEntries:
     """Row times the number of labels plus label, ascending."""
     multipliers: Floats
 
-    @classmethod
-    def none(cls) -> BoundedEntries:
-        return cls(np.zeros(0, dtype=np.int64), np.zeros(0))
-
     def updated(self, multipliers: Floats) -> BoundedEntries:
         """With new multipliers; entries that need none are let go (a scan finds them if they come back)."""
         needed = multipliers != 0
@@ -74,22 +70,35 @@ class BoundedEntries:
 
 
 class ScoreBounds:
-    """``|x_i · w_j| ≤ γ`` for every row of X and every label, observed or not.
+    """``|(XWFᵀ)_ij| ≤ γ`` for every row of X and every label, observed or not.
 
-    All n·L scores are looked at in blocks of rows; only entries that once exceeded the bound are kept.
+    All n·L scores are looked at in blocks of rows; only entries that once exceeded the bound are kept, and
+    those with the keys in ``always``, for a data term that without the bound would fall for ever there.
     """
 
-    def __init__(self, features: Features, n_labels: int, bound: float) -> None:
+    def __init__(self, design: Design, bound: float, always: NDArray[np.int64] | None = None) -> None:
         self.bound = bound
-        self._features, self._n_labels = features, n_labels
+        self._design, self._n_labels = design, design.n_labels
+        self._always = np.zeros(0, dtype=np.int64) if always is None else always
+
+    def start(self) -> BoundedEntries:
+        """The entries that are held from the beginning."""
+        return BoundedEntries(self._always, np.zeros(len(self._always)))
+
+    def next(self, entries: BoundedEntries, point: Point, beyond: NDArray[np.int64]) -> BoundedEntries:
+        """The entries to hold next: those that need it still, those newly beyond, and the constant ones."""
+        assert isinstance(point, EntryPoint)
+        # The next multiplier is the term's derivative at the entry.
+        kept = entries.updated(point.entry_gradient)
+        return kept.including(np.union1d(beyond, self._always))
 
     def scan(self, factors: Factors) -> tuple[float, NDArray[np.int64]]:
         """The largest |score|, and the keys of the entries beyond the bound."""
-        P = self._features.product(np.ascontiguousarray(factors.left))
+        P, Q = self._design.left(factors.left), self._design.right(factors.right)
         largest, found = 0.0, []
         step = max(1, _SCAN_BLOCK // max(self._n_labels, 1))
         for start in range(0, len(P), step):
-            scores = np.abs(P[start : start + step] @ factors.right.T)
+            scores = np.abs(P[start : start + step] @ Q.T)
             largest = max(largest, float(scores.max(initial=0.0)))
             beyond = np.flatnonzero(scores > self.bound)
             found.append(beyond.astype(np.int64) + start * self._n_labels)
@@ -98,9 +107,9 @@ class ScoreBounds:
     def term(self, entries: BoundedEntries, stiffness: float) -> EntryTerm:
         """The smooth stand-in for the constraint on these entries."""
         rows, columns = np.divmod(entries.keys, self._n_labels)
-        indptr = np.searchsorted(rows, np.arange(self._features.n_rows + 1))
+        indptr = np.searchsorted(rows, np.arange(self._design.rows.n_rows + 1))
         return EntryTerm(
-            self._features,
+            self._design,
             EntryPattern(indptr, columns, self._n_labels),
             ScoreBoundPenalty(self.bound, entries.multipliers, stiffness),
             has_intercept=False,
@@ -110,8 +119,3 @@ class ScoreBounds:
         """``γ Σ|scale · a|``, the conjugate of the constraint itself at the term's gradient."""
         assert isinstance(gradient, EntryGradient)
         return float(self.bound * scale * np.abs(gradient.entries).sum())
-
-    def multipliers(self, point: Point) -> Floats:
-        """The next multipliers: the term's derivative at each entry."""
-        assert isinstance(point, EntryPoint)
-        return point.entry_gradient

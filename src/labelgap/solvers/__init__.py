@@ -2,6 +2,7 @@
 
 import inspect
 
+from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.factored import solve_factored
 from labelgap.solvers.penalties import Penalties
@@ -12,14 +13,21 @@ SOLVERS: dict[str, Solver] = {
     "factored": solve_factored,
     "proximal": solve_proximal,
 }
+"""Solvers that prove how good their answer is, and go on until it is good."""
+
+RIVALS: dict[str, Solver] = {
+    "alternating": solve_alternating,
+}
+"""Methods of others for comparison, at a fixed rank; they report a gap but do not work on it."""
 
 
 def default_max_iter(name: str) -> int:
     """The limit on iterations that a registered solver sets itself."""
-    return int(inspect.signature(SOLVERS[name]).parameters["max_iter"].default)
+    return int(inspect.signature((SOLVERS | RIVALS)[name]).parameters["max_iter"].default)
 
 
 __all__ = [
+    "RIVALS",
     "SOLVERS",
     "Callback",
     "Fit",
@@ -27,6 +35,7 @@ __all__ = [
     "Progress",
     "Solver",
     "default_max_iter",
+    "solve_alternating",
     "solve_bounded",
     "solve_factored",
     "solve_proximal",

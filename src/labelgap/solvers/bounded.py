@@ -15,7 +15,7 @@ import numpy as np
 
 from labelgap.objective.combined import SumGradient, SumObjective, SumPoint
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
-from labelgap.objective.score_bound import BoundedEntries, ScoreBounds
+from labelgap.objective.score_bound import ScoreBounds
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
@@ -61,7 +61,7 @@ def solve_bounded(
     and one look at the scores.
     """
     recorder = Recorder(callback)
-    entries = BoundedEntries.none()
+    entries = bounds.start()
     stiffness = 1.0 / max(objective.n_stored, 1)
     stiffest = _STIFFEST * stiffness
     gap, used, last_excess = 1.0, 0, np.inf
@@ -87,7 +87,7 @@ def solve_bounded(
             known, model = best
             lower, kept = max(certificate.dual, known.dual), min(certificate.objective, known.objective)
             feasible = feasible if kept < known.objective else model
-            certificate = Certificate(kept, lower, certificate.residual)
+            certificate = Certificate(kept, lower, certificate.residual, certificate.size)
         best = (certificate, feasible)
         gap = best[0].relative_gap
         recorder.report(used, best[0], fit.rank)
@@ -100,7 +100,7 @@ def solve_bounded(
         if excess > 0.25 * last_excess:
             stiffness = min(4.0 * stiffness, stiffest)
         last_excess = excess
-        entries = entries.updated(bounds.multipliers(point.parts[1])).including(beyond)
+        entries = bounds.next(entries, point.parts[1], beyond)
     assert best is not None
     certificate, feasible = best
     capped = fit.capped and not reached

@@ -35,6 +35,13 @@ class Certificate:
     """A lower bound on the optimum over all W and b."""
     residual: SingularTriplets
     """Leading singular triplets of XᵀG + λ₂W; those above λ are directions in which W should grow."""
+    size: float = 0.0
+    """The sum of the absolute values of the data term's parts, where those may cancel."""
+
+    @property
+    def scale(self) -> float:
+        """What a relative gap is relative to: the objective, or the data term's size if that is larger."""
+        return max(abs(self.objective), self.size, float(np.finfo(float).tiny))
 
     @property
     def gap(self) -> float:
@@ -43,8 +50,8 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """Gap divided by the objective."""
-        return self.gap / max(abs(self.objective), np.finfo(float).tiny)
+        """Gap divided by the scale."""
+        return self.gap / self.scale
 
 
 def certify(
@@ -73,9 +80,8 @@ def certify(
         else:
             balance = _zero_sum_factors(up, down)
     gradient = point.score_gradient(balance)
-    shape = (objective.n_features, objective.n_labels)
     shift = LowRankShift(gradient, penalties.ridge * factors.left, factors.right)
-    residual = leading_triplets(shift, shape, directions, objective.n_stored)
+    residual = leading_triplets(shift, objective.shape, directions, objective.n_stored)
 
     def data_dual(scale: float) -> float:
         value = -(gradient.conjugate(scale) if conjugate is None else conjugate(gradient, scale))
@@ -91,9 +97,9 @@ def certify(
         lower = max(lower, data_dual(c) - c * c * ridge)
     if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
         # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
-        square = _squared_norm(gradient, shape[1])
+        square = _squared_norm(gradient, objective.shape[1])
         lower = max(lower, data_dual(1.0) - square / (2 * penalties.ridge))
-    return Certificate(float(primal), float(lower), residual)
+    return Certificate(float(primal), float(lower), residual, point.size)
 
 
 def _zero_sum_factors(up: Floats, down: Floats) -> tuple[Floats, Floats]:
@@ -110,10 +116,10 @@ def _zero_sum_factors(up: Floats, down: Floats) -> tuple[Floats, Floats]:
         )
 
 
-def _squared_norm(gradient: ScoreGradient, n_labels: int) -> float:
-    """``‖XᵀG‖_F²`` in blocks of labels."""
+def _squared_norm(gradient: ScoreGradient, n_columns: int) -> float:
+    """``‖XᵀG‖_F²`` in blocks of columns."""
     block, total = 64, 0.0
-    for start in range(0, n_labels, block):
-        columns = gradient.left_product(np.eye(n_labels, min(block, n_labels - start), -start))
+    for start in range(0, n_columns, block):
+        columns = gradient.left_product(np.eye(n_columns, min(block, n_columns - start), -start))
         total += float(np.sum(columns * columns))
     return total

@@ -135,7 +135,7 @@ def solve_factored(
     binds, the answer is a stationary point of the capped problem and the gap says how far the uncapped
     optimum can be.
     """
-    full = min(objective.n_features, objective.n_labels)
+    full = min(objective.shape)
     cap = full if rank is None else min(full, rank)
     recorder = Recorder(callback)
     start = starting_factors(objective, warm_start)
@@ -166,7 +166,7 @@ def solve_factored(
             )
             capped = factors.rank == cap < full
             smallest = 0.01 * tol if capped else 1e-14
-            died_out = report.decrease <= smallest * abs(certificate.objective)
+            died_out = report.decrease <= smallest * certificate.scale
         rounds_without_gain += 1
         if certificate.gap < 0.5 * best_gap or report.decrease > _NOTHING * certificate.gap:
             best_gap, rounds_without_gain = min(best_gap, certificate.gap), 0
@@ -200,7 +200,7 @@ def _proximal_start(
     certificate = certify(objective, point, penalties, directions=_count(penalties, point.factors.rank, cap))
     recorder.report(0, certificate, point.factors.rank)
     steps = 0
-    if cap < full or not may_form((objective.n_features, objective.n_labels), objective.n_stored):
+    if cap < full or not may_form(objective.shape, objective.n_stored):
         return point, certificate, steps
     path = ProximalPath(objective, penalties, point.factors, cap, tol)
     gaps = [certificate.gap]
@@ -215,15 +215,17 @@ def _proximal_start(
         gaps.append(certificate.gap)
         # Far from the optimum the gap tells nothing yet. Without a trace norm nothing balances the factors,
         # and Newton's method in them is the slower one for good.
-        falling = gained > _STILL_FALLING * abs(certificate.objective) or penalties.trace == 0
+        falling = gained > _STILL_FALLING * certificate.scale or penalties.trace == 0
         worth = _NEWTON_WORTH + _NEWTON_WORTH_PER_RANK * rank
-        if not falling and len(gaps) > 2 and _steps_to_go(gaps, tol * abs(certificate.objective)) > worth:
+        if not falling and len(gaps) > 2 and _steps_to_go(gaps, tol * certificate.scale) > worth:
             break
     return point, certificate, steps
 
 
 def _steps_to_go(gaps: list[float], target: float) -> float:
     """Proximal steps until the gap is ``target``, at the pace of the last two rounds."""
+    if gaps[-1] <= target:
+        return 0.0
     pace = np.log(gaps[-3] / gaps[-1]) / (2 * _PROXIMAL_ROUND)
     return float(np.log(gaps[-1] / target) / pace) if pace > 0 else np.inf
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
-from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.objective.score_bound import ScoreBounds
 from labelgap.solvers.bounded import Solver, solve_bounded
+from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from labelgap.thresholds.cross_fit import gather, map_folds
-from labelgap.thresholds.sweep import best_threshold
 
 Place: TypeAlias = tuple[int, int, int]
 
@@ -47,13 +46,22 @@ class Problem(Protocol):
         """The model's scores at the entries of these labels."""
         ...
 
-    def loss_of(self, scores: Floats, labels: ObservedLabels) -> float:
-        """Mean loss of scores at the entries of these labels."""
+    def bounds(self, objective: Objective) -> ScoreBounds | None:
+        """The constraint on the scores of one of its objectives, where there is one."""
         ...
 
-    def bounds(self) -> ScoreBounds | None:
-        """The constraint on the scores, where there is one."""
-        ...
+
+class Verdict(NamedTuple):
+    """What held-out scores are worth."""
+
+    value: float
+    """The metric at its best threshold, or whatever else is to be large."""
+    threshold: float
+    loss: float
+    """Mean loss."""
+
+
+Judge: TypeAlias = Callable[[Floats, ObservedLabels], Verdict]
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class SolverSettings:
         warm_start: Factors | None = None,
         callback: Callback | None = None,
     ) -> Fit:
-        bounds = problem.bounds()
+        bounds = problem.bounds(objective)
         options: dict[str, Any] = {
             "rank": self.rank,
             "tol": self.tol,
@@ -88,10 +96,10 @@ class SolverSettings:
 
 def largest_trace_penalty(objective: Objective) -> float:
     """``λ_max = σ₁(XᵀG(0))``, at the best intercept: from there on W = 0."""
-    start = Factors.zero(objective.n_features, objective.n_labels, objective.starting_intercept())
-    shift = LowRankShift(objective.at(start).score_gradient(), start.left, start.right)
-    shape = (objective.n_features, objective.n_labels)
-    return leading_triplets(shift, shape, 1, objective.n_stored).top
+    start = Factors.zero(objective.shape, objective.starting_intercept())
+    point = with_best_intercept(objective, objective.at(start), Penalties(1.0))
+    shift = LowRankShift(point.score_gradient(), start.left, start.right)
+    return leading_triplets(shift, objective.shape, 1, objective.n_stored).top
 
 
 def trace_penalty_grid(largest: float, count: int, smallest_share: float) -> Floats:
@@ -165,17 +173,24 @@ class HeldOutJudge:
         problem: Problem,
         labels: ObservedLabels,
         fold_of_entry: NDArray[np.int64],
-        metric: LinearFractional,
+        judge: Judge,
         settings: SolverSettings,
         n_jobs: int | None = None,
     ) -> None:
         self._problem, self._labels, self._plan = problem, labels, fold_of_entry
-        self._metric, self._settings, self._n_jobs = metric, settings, n_jobs
+        self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
         self._held = labels.select(fold_of_entry >= 0)
         self._objectives: dict[tuple[int, bool], Objective] = {}
         self._last: dict[int, Factors] = {}
 
     def __call__(self, penalties: Penalties) -> Candidate:
+        scores, rank = self.scores_with(penalties)
+        verdict = self._judge(scores, self._held)
+        return Candidate(penalties, verdict.value, verdict.threshold, verdict.loss, rank)
+
+    def scores_with(self, penalties: Penalties) -> tuple[Floats, float]:
+        """The held-out scores of all folds in the order of the entries, and the mean rank."""
+
         def fit_fold(fold: int, train: ObservedLabels, held: ObservedLabels) -> tuple[Floats, int]:
             key = (fold, penalties.intercept == 0)
             if key not in self._objectives:
@@ -191,10 +206,7 @@ class HeldOutJudge:
 
         by_fold = map_folds(self._labels, self._plan, fit_fold, self._n_jobs)
         _, scores = gather(self._plan, [part for part, _ in by_fold])
-        result = best_threshold(scores, self._held, self._metric)
-        loss = self._problem.loss_of(scores, self._held)
-        rank = float(np.mean([rank for _, rank in by_fold]))
-        return Candidate(penalties, result.value, result.threshold, loss, rank)
+        return scores, float(np.mean([rank for _, rank in by_fold]))
 
 
 def select_penalties(

@@ -82,7 +82,7 @@ class ProximalPath:
     def _step_from(self, ahead: Point) -> Point:
         """``prox_{R/M}(Y − XᵀG/M)`` with R the penalties: shrink the singular values of ``M·Y − XᵀG``."""
         objective, penalties = self._objective, self._penalties
-        shape = (objective.n_features, objective.n_labels)
+        shape = objective.shape
         factors = ahead.factors
         shift = LowRankShift(ahead.score_gradient(), -self._stiffness * factors.left, factors.right)
         # A matrix that may be formed gives all its triplets for the price of a few.
@@ -114,7 +114,7 @@ class ProximalPath:
         base = ahead.value + self._penalties.of_intercept(ahead.factors.intercept)
         model = base + ahead.slope_towards(candidate) + 0.5 * self._stiffness * square
         # Rounding must not send the stiffness to infinity near the optimum.
-        slack = 1e-13 * abs(ahead.value)
+        slack = 1e-13 * ahead.size
         return candidate.value + self._penalties.of_intercept(there.intercept) <= model + slack
 
 
@@ -133,7 +133,7 @@ def solve_proximal(
     With a ``rank`` cap only that many singular values survive each step; the gap then still refers to the
     problem without the cap.
     """
-    full = min(objective.n_features, objective.n_labels)
+    full = min(objective.shape)
     cap = full if rank is None else min(full, rank)
     # A capped fit is done when its steps die out; else only rounding stops it before the gap does.
     nothing = 1e-4 * tol if cap < full else 1e-15
@@ -149,7 +149,7 @@ def solve_proximal(
                 break
         gained = path.advance()
         iteration += 1
-        quiet = quiet + 1 if gained <= nothing * abs(path.value) else 0
+        quiet = quiet + 1 if gained <= nothing * certificate.scale else 0
     reached = certificate.relative_gap <= tol
     capped = not reached and path.point.factors.rank >= cap and cap < full
     return finished(path.point.factors, certificate, iteration, recorder, reached, capped, quiet >= _QUIET)
@@ -159,7 +159,7 @@ def starting_factors(objective: Objective, warm_start: Factors | None) -> Factor
     """The warm start, or W = 0 with its best intercept."""
     if warm_start is not None:
         return warm_start
-    return Factors.zero(objective.n_features, objective.n_labels, objective.starting_intercept())
+    return Factors.zero(objective.shape, objective.starting_intercept())
 
 
 def _inner(a: Factors, b: Factors) -> float:
@@ -171,7 +171,7 @@ def _inner(a: Factors, b: Factors) -> float:
 
 def _first_stiffness(objective: Objective, point: Point) -> float:
     """Curvature of f along the leading direction of its gradient."""
-    none = np.zeros((objective.n_features, 0)), np.zeros((objective.n_labels, 0))
-    shape = (objective.n_features, objective.n_labels)
+    shape = objective.shape
+    none = np.zeros((shape[0], 0)), np.zeros((shape[1], 0))
     top = leading_triplets(LowRankShift(point.score_gradient(), *none), shape, 1, objective.n_stored)
     return max(float(point.curvature_along(top.left[:, :1], top.right[:, :1])[0]), 1e-12)

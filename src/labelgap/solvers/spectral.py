@@ -12,6 +12,8 @@ from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
 
 _SMALL = 1 << 16
+# Squares in the Gram matrix cost half the digits.
+_ROUNDING = 1e-8
 # Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
 _LANCZOS_TOLERANCE = 1e-7
 
@@ -79,7 +81,9 @@ def _dense(operator: LowRankShift, shape: tuple[int, int], count: int) -> Singul
     squares, vectors = scipy.linalg.eigh(gram, subset_by_index=[len(gram) - count, len(gram) - 1])
     values = np.sqrt(np.maximum(squares[::-1], 0))
     known = np.ascontiguousarray(vectors[:, ::-1])
-    other = (H @ known if tall else H.T @ known) / np.maximum(values, np.finfo(float).tiny)
+    # A singular value that is nothing but rounding has no vector on the other side.
+    unit = np.where(values > _ROUNDING * values[0], values, np.inf)
+    other = (H @ known if tall else H.T @ known) / unit
     left, right = (other, known) if tall else (known, other)
     return SingularTriplets(left, values, right, float(values[0]) * (1 + 1e-12))
 

@@ -2,12 +2,22 @@
 
 from labelgap.thresholds.bayes import bayes_alpha, bayes_threshold
 from labelgap.thresholds.sweep import ThresholdCurve, ThresholdResult, best_threshold, sweep_entries
+from labelgap.thresholds.unlabelled import (
+    UnlabelledThreshold,
+    best_unlabelled_threshold,
+    sweep_unlabelled,
+    warn_if_everything_wins,
+)
 
 __all__ = [
     "ThresholdCurve",
     "ThresholdResult",
+    "UnlabelledThreshold",
     "bayes_alpha",
     "bayes_threshold",
     "best_threshold",
+    "best_unlabelled_threshold",
     "sweep_entries",
+    "sweep_unlabelled",
+    "warn_if_everything_wins",
 ]

@@ -9,15 +9,18 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 # Below this many multiply-adds, handing work to a second thread costs more than it saves.
 _MIN_WORK_PER_THREAD = 200_000
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _limit: contextvars.ContextVar[int | None] = contextvars.ContextVar("labelgap_threads", default=None)
 _pool: ThreadPoolExecutor | None = None
@@ -57,21 +60,44 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
 
 
+def _shared_pool(threads: int) -> ThreadPoolExecutor:
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(max_workers=max(available_threads(), threads) - 1 or 1)
+    return _pool
+
+
 def run_over_rows(
     kernel: Callable[..., None], indptr: NDArray[np.int64], work_per_entry: int, *args: Any
 ) -> None:
     """Run ``kernel(*args, start, stop)`` over all rows, shared out so that entries balance."""
-    global _pool
     rows, entries = len(indptr) - 1, int(indptr[-1])
     threads = min(thread_count(), 1 + entries * work_per_entry // _MIN_WORK_PER_THREAD)
     if threads <= 1 or rows < threads:
         kernel(*args, 0, rows)
         return
-    if _pool is None:
-        _pool = ThreadPoolExecutor(max_workers=max(available_threads(), threads) - 1 or 1)
+    pool = _shared_pool(threads)
     targets = np.arange(1, threads) * (entries / threads)
     cuts = [0, *np.searchsorted(indptr, targets).tolist(), rows]
-    waiting = [_pool.submit(kernel, *args, cuts[t], cuts[t + 1]) for t in range(1, threads)]
+    waiting = [pool.submit(kernel, *args, cuts[t], cuts[t + 1]) for t in range(1, threads)]
     kernel(*args, cuts[0], cuts[1])
     for job in waiting:
         job.result()
+
+
+def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """``[work(item) for item in items]``, side by side where threads allow; answers in the items' order.
+
+    For work that spends its time outside the interpreter, as array operations on large blocks do.
+    """
+    threads = min(thread_count(), len(items))
+    if threads <= 1:
+        return [work(item) for item in items]
+    cuts = [len(items) * t // threads for t in range(threads + 1)]
+
+    def run(t: int) -> list[R]:
+        return [work(item) for item in items[cuts[t] : cuts[t + 1]]]
+
+    waiting = [_shared_pool(threads).submit(run, t) for t in range(1, threads)]
+    first = run(0)
+    return [answer for part in (first, *(job.result() for job in waiting)) for answer in part]

@@ -1,0 +1,293 @@
+"""Likes and dislikes of users about items: 1-bit matrix completion with a certified fit and one threshold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from labelgap._types import Floats
+from labelgap._warn import warn
+from labelgap.estimators.answers import Rule
+from labelgap.estimators.decision_fitting import DecisionFitting
+from labelgap.estimators.recommending import Recommending
+from labelgap.estimators.side_features import SideFeatures
+from labelgap.exceptions import UninformativeLabelsWarning
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Loss, get_loss
+from labelgap.losses.unlabelled import Unlabelled
+from labelgap.metrics import LinearFractional, get_metric
+from labelgap.objective.design import Design
+from labelgap.objective.features import Features, IdentityFeatures, SparseFeatures, StackedFeatures
+from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
+from labelgap.solvers import Callback
+from labelgap.solvers.path import largest_trace_penalty
+
+# The column of ones that carries the users' intercepts, in units in which an item's own column has length 1.
+# Longer is cheaper under the trace norm, but slower to fit; from about here on nothing is gained.
+_INTERCEPT_LENGTH = 3.0
+
+
+class Recommender(DecisionFitting, Recommending):
+    """Decides which items a user likes, from answers of many users about few items each.
+
+    Fits, over the answers Ω,
+
+        ``min_{W,b}  1/|Ω| Σ_Ω ℓ(z_ij, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F²``,  ``Z = [I X] W [I s1 F]ᵀ + 1bᵀ``
+
+    to a proven duality gap: every user and every item has factors of its own, an intercept, and what its
+    features (X, F; optional) add to them. The decision is ``z_ij ≥ θ`` with the one θ that maximises the
+    metric. With answers of one kind only (likes and silence) set ``unobserved="unlabelled"``.
+
+    Parameters
+    ----------
+    metric : str or LinearFractional, default "micro-f1"
+        What the decisions are judged by; see :func:`labelgap.get_metric`.
+    positive : None, number or function, default None
+        Which values are likes: None where they are 0/1 already, a number for "that much or more", or a
+        function of the values, such as ``lambda r: r >= 4``.
+    user, item, value : str, default "user", "item", "value"
+        Names of the columns of frames.
+    loss : {"auto", "logistic", "squared", "squared_hinge", "exponential"} or Loss, default "auto"
+        "auto" is the logistic loss, and the squared loss under ``unobserved="unlabelled"``, where it is many
+        times faster and needs no bound on the scores.
+    trace_penalty : float or "auto", default "auto"
+        λ. "auto" chooses it on held-out answers by the metric.
+    ridge_penalty : float or "auto", default 0
+        λ₂.
+    rank : int or None, default None
+        A cap on the number of factors. None lets the certificate decide.
+    score_bound : float, None or "auto", default "auto"
+        γ, a bound on every score without its item's intercept; as in :class:`labelgap.LowRankClassifier`.
+    unobserved : {"missing", "negative", "unlabelled"}, default "missing"
+        What a pair without an answer means.
+    flip_rate : float, array with one number per item, or "estimate", default "estimate"
+        ρ, the share of likes that were not recorded, under ``unobserved="unlabelled"`` only.
+    threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
+        Where θ comes from; as in :class:`labelgap.LowRankClassifier`.
+    user_intercept : bool, default True
+        Whether users differ in how readily they like anything. Items always do.
+    weights : {None, "inverse-propensity"}, default None
+        Weights each answer by one over its probability of being given; see ``propensities`` in :meth:`fit`.
+    solver : {"factored", "proximal", "alternating"}, default "factored"
+    tol : float, default 1e-3
+        Relative duality gap at which the fit stops.
+    max_iter : int or None, default None
+    memory_limit_mb : float, default 256
+        About what the work over all pairs may take under ``unobserved="unlabelled"``, in megabytes.
+    random_state : int, RandomState or None, default None
+    n_jobs : int or None, default None
+    verbose : int, default 0
+
+    Attributes
+    ----------
+    user_ids_, item_ids_ : tuples of ids
+    user_factors_, item_factors_ : arrays with one row per user and per item
+        The score is ``user_factors_ @ item_factors_.T + item_intercept_``.
+    user_intercept_, item_intercept_ : arrays
+        The users' intercepts are part of that product; the items' are not.
+    threshold_ : float
+        θ, in units of the scores.
+    rank_, singular_values_, trace_penalty_, ridge_penalty_, objective_, duality_gap_, n_iter_, history_,
+    candidates_, flip_rate_, flip_rate_interval_, loss_, metric_ :
+        As in :class:`labelgap.LowRankClassifier`.
+    answers_ : ObservedLabels
+        The answers, users x items.
+
+    Examples
+    --------
+    >>> from labelgap import Recommender
+    >>> users = ["ann", "ann", "bob", "bob", "cat", "cat", "dan", "dan"] * 2
+    >>> items = ["Ran", "Jaws", "Ran", "Ikiru", "Jaws", "Alien", "Alien", "Ran"]
+    >>> items += ["Ikiru", "Alien", "Jaws", "Alien", "Ran", "Ikiru", "Jaws", "Ikiru"]
+    >>> stars = [5, 1, 4, 5, 4, 5, 5, 2, 4, 2, 1, 1, 2, 1, 5, 1]
+    >>> model = Recommender(positive=4, trace_penalty=0.02, random_state=0).fit((users, items, stars))
+    >>> model.predict("cat", ["Jaws", "Ran"])
+    array([1, 0], dtype=int8)
+    >>> later = model.fold_in((["eve", "eve"], ["Ran", "Jaws"], [5, 1]))
+    >>> later.recommend("eve", n=1).items.tolist()
+    ['Ikiru']
+    """
+
+    fit_intercept = True
+    intercept_penalty = 0.0
+
+    def __init__(
+        self,
+        metric: str | LinearFractional = "micro-f1",
+        positive: Rule = None,
+        user: str = "user",
+        item: str = "item",
+        value: str = "value",
+        loss: str | Loss = "auto",
+        trace_penalty: float | str = "auto",
+        ridge_penalty: float | str = 0.0,
+        rank: int | None = None,
+        score_bound: float | str | None = "auto",
+        unobserved: str = "missing",
+        flip_rate: Any = "estimate",
+        threshold: str = "cross-fit",
+        user_intercept: bool = True,
+        weights: str | None = None,
+        solver: str = "factored",
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        memory_limit_mb: float = 256.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.metric = metric
+        self.positive = positive
+        self.user = user
+        self.item = item
+        self.value = value
+        self.loss = loss
+        self.trace_penalty = trace_penalty
+        self.ridge_penalty = ridge_penalty
+        self.rank = rank
+        self.score_bound = score_bound
+        self.unobserved = unobserved
+        self.flip_rate = flip_rate
+        self.threshold = threshold
+        self.user_intercept = user_intercept
+        self.weights = weights
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.memory_limit_mb = memory_limit_mb
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self,
+        answers: Any,
+        y: Any = None,
+        *,
+        user_features: Any = None,
+        item_features: Any = None,
+        propensities: Any = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Fit factors, intercepts and θ.
+
+        Parameters
+        ----------
+        answers : three sequences (users, items, values), two (users, items) of likes, a long frame, a sparse
+            matrix, or ObservedLabels
+        y : None
+            Not used; it is there for scikit-learn.
+        user_features, item_features : mapping from id to a row of numbers, or a frame with the ids in a
+            column (or, in pandas, in the index); optional
+            What is known of the users and items. Those without answers are known to the model too, and every
+            user or item with answers must have a row.
+        propensities : array of users x items, sparse matrix, vector over the answers, or None
+            For ``weights="inverse-propensity"``: how likely each answer was to be given, in the order of
+            ``user_ids_`` and ``item_ids_``. None estimates it from how many answers users and items have.
+        callback : callable, optional
+            Called with a :class:`labelgap.solvers.Progress` after each round of the last fit.
+        """
+        self._check_decision_parameters()
+        labels = self._read_answers(answers, self.unobserved)
+        automatic = "squared" if labels.unobserved == "unlabelled" else "logistic"
+        self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
+        self.metric_ = get_metric(self.metric)
+        self._users = SideFeatures.read(user_features, self.user, "user", labels.row_names)
+        self._items = SideFeatures.read(item_features, self.item, "item", labels.label_names)
+        labels = _for_ids(labels, self._users.ids, self._items.ids)
+        labels.require_both_classes()
+        labels = self._weighted(labels, propensities)
+        _warn_of_items_without_answers(labels)
+        with threadpool_limits(limits=1, user_api="blas"):
+            design = self._design(labels.shape, self.user_intercept)
+            chosen = self._fit_decisions(design, labels, self.loss_, self.metric_, 0.0, callback)
+            self._keep_factors(design, chosen.fit.factors.left, chosen.fit.factors.right)
+        self.item_intercept_ = chosen.fit.factors.intercept
+        self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
+        self.answers_ = labels
+        self.answer_weight_ = 1.0 / _total_weight(labels)
+        return self
+
+    def _design(self, shape: tuple[int, int], user_intercept: bool) -> Design:
+        n, n_items = shape
+        rows: list[Features] = [IdentityFeatures(n)]
+        if self._users.matrix is not None:
+            rows.append(SparseFeatures(self._users.matrix))
+        columns: list[Features] = [IdentityFeatures(n_items)]
+        if user_intercept:
+            columns.append(SparseFeatures(np.full((n_items, 1), _ones(n_items))))
+        if self._items.matrix is not None:
+            columns.append(SparseFeatures(self._items.matrix))
+        return Design(_stacked(rows), _stacked(columns))
+
+    def _largest_penalty(self, problem: ObservedProblem | UnlabelledProblem, labels: ObservedLabels) -> float:
+        """That without the users' intercepts, which come in before it at next to no cost."""
+        plain = self._design(labels.shape, user_intercept=False)
+        return largest_trace_penalty(problem.with_design(plain).objective(labels))
+
+    def _keep_factors(self, design: Design, left: Floats, right: Floats) -> None:
+        n, n_items = design.rows.n_rows, design.n_labels
+        self.user_factors_, self.item_factors_ = design.left(left), design.right(right)
+        rank = left.shape[1]
+        self.user_feature_factors_ = left[n:]
+        self.user_prior_ = self.user_factors_ - left[:n]
+        beyond = right[n_items:]
+        self.shared_item_factor_ = _ones(n_items) * beyond[0] if self.user_intercept else np.zeros(rank)
+        self.item_feature_factors_ = beyond[1:] if self.user_intercept else beyond
+        self.user_intercept_ = self.user_factors_ @ self.shared_item_factor_
+        trace = self.trace_penalty_ * np.eye(rank)
+        self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
+        self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
+
+    # -- hooks of the serving half -----------------------------------------------------------------------
+
+    def _entry_loss(self, labels: ObservedLabels | None = None) -> Loss:
+        if self.answers_.unobserved != "unlabelled":
+            return self.loss_
+        return Unlabelled(self.loss_, self.flip_rate_)
+
+    def _shared_item_factor(self) -> Floats:
+        return self.shared_item_factor_
+
+    def _prior_of_features(self, features: Any) -> Floats:
+        return self._users.scaled(features) @ self.user_feature_factors_
+
+    def _item_prior_of_features(self, features: Any) -> Floats:
+        return self._items.scaled(features) @ self.item_feature_factors_
+
+
+def _ones(n_items: int) -> float:
+    """What the column of ones is multiplied with."""
+    return float(_INTERCEPT_LENGTH / np.sqrt(n_items))
+
+
+def _stacked(parts: list[Features]) -> Features:
+    return parts[0] if len(parts) == 1 else StackedFeatures(parts)
+
+
+def _total_weight(labels: ObservedLabels) -> float:
+    """What the loss is divided by."""
+    if labels.unobserved == "unlabelled":
+        return float(labels.shape[0] * labels.shape[1])
+    return float(labels.n_observed if labels.weights is None else labels.weights.sum())
+
+
+def _for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:
+    """The labels with rows and columns for users and items without answers, which come last."""
+    extra = len(users) - labels.shape[0]
+    indptr = np.concatenate([labels.indptr, np.full(extra, labels.indptr[-1])])
+    return replace(labels, indptr=indptr, shape=(len(users), len(items)), row_names=users, label_names=items)
+
+
+def _warn_of_items_without_answers(labels: ObservedLabels) -> None:
+    silent = np.flatnonzero(labels.label_counts() == 0)
+    if len(silent):
+        assert labels.label_names is not None
+        warn(
+            f"{len(silent)} of {labels.shape[1]} items have no answer (the first: "
+            f"{labels.label_names[silent[0]]!r}); their intercept is that of the overall rate of likes.",
+            UninformativeLabelsWarning,
+        )

@@ -1,0 +1,413 @@
+"""Real, count and share answers with missing entries: the low-rank fit without a threshold."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from labelgap._names import check_choice
+from labelgap._types import Floats
+from labelgap.estimators.answer_units import Units
+from labelgap.estimators.automatic import penalty_grid
+from labelgap.estimators.base import _not_finite, _where_bad, warn_of_unseen_labels
+from labelgap.estimators.checks import refuse_huge
+from labelgap.estimators.fitting import LowRankEstimator
+from labelgap.estimators.low_rank import PENALTIES
+from labelgap.estimators.regression_answers import (
+    cell_offsets,
+    null_loss,
+    read_answers,
+    require_something_to_learn,
+    with_known_parts,
+)
+from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Family, Poisson, get_family
+from labelgap.objective.design import Design
+from labelgap.objective.features import Features, IdentityFeatures, looks_centred, make_features
+from labelgap.objective.kernels.entries import sampled_product
+from labelgap.objective.problem import ObservedProblem
+from labelgap.objective.whitened import WhitenedFeatures
+from labelgap.solvers import Callback, Fit, Penalties
+from labelgap.solvers.path import Judge, PenaltyGrid, Verdict, largest_trace_penalty
+
+# Digits of the held-out deviance, as a share of the null model's, that decide between penalties.
+_SHARE_DIGITS = 4
+
+
+class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
+    """Real, count or share answers of many labels, from features and incomplete answers.
+
+    Fits, over the observed answers Ω,
+
+        ``min_{W,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + b_j + o_ij, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F² + κ/2 Σ_j (b_j − c)²``
+
+    (``|XW| ≤ γ`` on request) to a proven duality gap. ℓ is half the unit deviance of the family, the score
+    z = x·w + b + o its canonical parameter, and the prediction its mean G'(z). o is a known offset.
+
+    Parameters
+    ----------
+    family : {"gaussian", "poisson", "bernoulli"} or Family, default "gaussian"
+        Real answers with mean z; counts with mean e^z; shares or yes/no with mean 1/(1 + e^−z); or a
+        :class:`labelgap.losses.CustomFamily`.
+    trace_penalty : float or "auto", default "auto"
+        λ. "auto" chooses it on held-out entries by the deviance.
+    ridge_penalty : float or "auto", default "auto"
+        λ₂. "auto" chooses it together with λ.
+    rank : int or None, default None
+        A cap on the rank of W. None lets the certificate decide.
+    score_bound : float, None or "auto", default None
+        γ, a bound that every ``|x_i·w_j|`` of the training rows obeys. None and "auto" are no bound.
+    penalty : {"weights", "scores"}, default "weights"
+        What the trace norm and the ridge are of: W, or the scores XW (Lafond's penalty).
+    solver : {"factored", "proximal", "alternating"}, default "factored"
+        "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
+    fit_intercept : bool, default True
+        One intercept per label.
+    tol : float, default 1e-3
+        Relative duality gap at which the fit stops.
+    max_iter : int or None, default None
+        Iterations of the solver for one fit. None: 500 for "factored", 5000 for "proximal".
+    random_state : int, RandomState or None, default None
+        Assigns entries to folds, where equal answers leave a choice.
+    n_jobs : int or None, default None
+        Folds fitted side by side, in threads.
+    verbose : int, default 0
+        1 reports the stages, 2 each round of the solver too.
+    intercept_penalty : float or "auto", default "auto"
+        κ, a pull of the intercepts towards c, the one score that fits all answers best; 0 leaves them free.
+        "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
+        standardising) or there is no X, and is 0 elsewhere, since b is the score at the origin.
+
+    Attributes
+    ----------
+    coef_left_, coef_right_ : arrays of shape (d, k) and (L, k)
+        ``W = coef_left_ @ coef_right_.T``. Without features d is the number of rows.
+    coef_ : array of shape (d, L)
+        W itself, made on request.
+    intercept_ : array of shape (L,)
+    rank_ : int
+    singular_values_ : array of shape (k,)
+    trace_penalty_, ridge_penalty_, intercept_penalty_ : float
+        The penalties used.
+    objective_ : float
+        The penalised objective reached.
+    duality_gap_ : float
+        Absolute; the objective is at most this far above its minimum over all W and b.
+    n_iter_ : int
+    history_ : tuple of Progress
+        Objective, relative gap, rank and time during the last fit.
+    candidates_ : tuple of Candidate
+        What was compared on held-out entries (empty when all penalties were given). Their ``loss`` is the
+        held-out deviance as a share of the null model's, to four digits, ``metric_value`` one minus that.
+    family_ : Family
+    n_labels_, label_names_, n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    Counts of two kinds of events, observed for different lengths of time:
+
+    >>> import numpy as np
+    >>> from labelgap.estimators.regressor import LowRankRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X, hours = rng.standard_normal((200, 3)), rng.uniform(1, 9, size=200)
+    >>> rate = np.exp(X @ [[0.5, 0.4], [-0.5, -0.4], [0.0, 0.0]])
+    >>> Y = rng.poisson(rate * hours[:, None]).astype(float)
+    >>> Y[rng.uniform(size=Y.shape) < 0.5] = np.nan
+    >>> model = LowRankRegressor(family="poisson", random_state=0).fit(X, Y, exposure=hours)
+    >>> model.predict([[1.0, -1.0, 0.0]], exposure=10.0).round(-1)
+    array([[30., 20.]])
+    >>> bool(model.score(X, Y, exposure=hours) > 0.7)
+    True
+    """
+
+    n_labels_: int
+    family_: Family
+
+    def __init__(
+        self,
+        family: str | Family = "gaussian",
+        trace_penalty: float | str = "auto",
+        ridge_penalty: float | str = "auto",
+        rank: int | None = None,
+        score_bound: float | str | None = None,
+        penalty: str = "weights",
+        solver: str = "factored",
+        fit_intercept: bool = True,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        intercept_penalty: float | str = "auto",
+    ) -> None:
+        self.family = family
+        self.trace_penalty = trace_penalty
+        self.ridge_penalty = ridge_penalty
+        self.rank = rank
+        self.score_bound = score_bound
+        self.penalty = penalty
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.intercept_penalty = intercept_penalty
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        tags.target_tags.positive_only = isinstance(self.family, Poisson) or self.family == "poisson"
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- fitting ---------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+        sample_weight: Any = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Fit W and b.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d), or None
+            None is for no features: every row has parameters of its own (matrix completion).
+        y : answers of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not observed;
+            or a 1-d array, for one label
+        offset : number, vector of length n or |Ω|, array or sparse matrix of shape (n, L), or None
+            A known part of each score, finite where there is an answer.
+        exposure : like ``offset``, or None
+            For counts: how long, or how many, each was counted over; positive. The same as
+            ``offset=log(exposure)``; both together add up.
+        sample_weight : array of shape (n,), or None
+            Weights of the rows, on top of those that ``y`` may hold; 0 leaves a row out.
+        callback : callable, optional
+            Called with a :class:`labelgap.solvers.Progress` after each round of the last fit.
+        """
+        self._check_fit_parameters()
+        check_choice("penalty", self.penalty, PENALTIES)
+        self.family_ = get_family(self.family)
+        X = None if X is None else self._read_features(X, reset=True)
+        labels, self._single = read_answers(y, self.family_)
+        n = labels.shape[0] if X is None else _num_samples(X)
+        self.n_labels_, self._has_features = labels.shape[1], X is not None
+        if X is None:
+            self.n_features_in_ = n
+        else:
+            refuse_huge(X)
+        labels = self._with_known_parts(labels, n, offset, exposure, sample_weight)
+        self.label_names_ = None if labels.label_names is None else np.asarray(labels.label_names)
+        require_something_to_learn(labels, self.family_)
+        warn_of_unseen_labels(labels)
+        # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
+        # must not depend on how many threads there are.
+        with threadpool_limits(limits=1, user_api="blas"):
+            self._fit(X, labels, callback)
+        return self
+
+    def _fit(self, X: Any, labels: ObservedLabels, callback: Callback | None) -> None:
+        family = self.family_
+        self._units, labels = Units.of(labels, family, shifted=self.fit_intercept)
+        if self._units.scale != 1:
+            self._say(f"answers, and trace penalties below, are in units of {self._units.scale:.3g}")
+        intercept_penalty = self._intercept_choice(X)
+        design = Design.of(self._features(X, labels.shape[0], intercept_penalty), labels.shape[1])
+        problem = ObservedProblem(
+            design, family, fit_intercept=self.fit_intercept, score_bound=self._inner_bound()
+        )
+        grid = self._grid(problem, labels, intercept_penalty)
+        judge = _share_judge(family, null_loss(labels, family))
+        chosen = self._choose_and_fit(problem, labels, grid, judge, "train", callback, criterion="loss")
+        factors = self._units.factors(design.to_original(chosen.fit.factors))
+        self.coef_left_, self.coef_right_, self.intercept_ = factors
+        self.candidates_ = tuple(self._units.candidate(candidate) for candidate in self.candidates_)
+
+    def _grid(
+        self, problem: ObservedProblem, labels: ObservedLabels, intercept_penalty: float | str
+    ) -> PenaltyGrid:
+        trace = self.trace_penalty
+        return penalty_grid(
+            lambda: largest_trace_penalty(problem.objective(labels)),
+            labels.shape[1],
+            n_terms=labels.n_observed,
+            square_length=problem.design.rows.mean_square_length(),
+            # The best common score in these units, whatever the offsets.
+            centre=float(problem.loss.link(np.average(labels.values, weights=labels.weights))),
+            trace=trace if isinstance(trace, str) else trace / self._units.scale,
+            ridge=self.ridge_penalty,
+            intercept=intercept_penalty,
+        )
+
+    def _features(self, X: Any, n: int, intercept_penalty: float | str) -> Features:
+        if X is None:
+            return IdentityFeatures(n)
+        if self.penalty == "scores":
+            return WhitenedFeatures(X)
+        # A penalty on the intercepts, and a bound on XW, are about the origin that was handed in.
+        free = self.fit_intercept and intercept_penalty == 0 and self._inner_bound() is None
+        return make_features(X, centre=free)
+
+    def _intercept_choice(self, X: Any) -> float | str:
+        """What is to be found out about κ: "auto" only where the origin of X is its centre."""
+        if not self.fit_intercept:
+            return 0.0
+        nowhere = X is not None and self.intercept_penalty == "auto" and not looks_centred(X)
+        return 0.0 if nowhere else self.intercept_penalty
+
+    def _inner_bound(self) -> float | None:
+        if self.score_bound is None or isinstance(self.score_bound, str):
+            return None
+        return self.score_bound / self._units.scale
+
+    def _keep_fit(self, fit: Fit, penalties: Penalties) -> None:
+        super()._keep_fit(self._units.fit(fit), self._units.penalties(penalties))
+
+    def _reporter(self, callback: Callback | None) -> Callback | None:
+        report = super()._reporter(callback)
+        return None if report is None else lambda progress: report(self._units.progress(progress))
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def _read_features(self, X: Any, *, reset: bool) -> Any:
+        X = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
+        )
+        if _not_finite(X.data if sp.issparse(X) else X).any():
+            raise InvalidFeaturesError(_where_bad(X, _not_finite, getattr(self, "feature_names_in_", None)))
+        return X
+
+    def _rows(self, X: Any) -> Floats:
+        """``XA`` of the rows to be scored; without features, of the training rows."""
+        check_is_fitted(self)
+        if not self._has_features:
+            if X is not None:
+                raise InvalidFeaturesError(
+                    "The model was fitted without features (X=None), so it knows its training rows only. "
+                    "Leave X out, or pass None."
+                )
+            return self.coef_left_
+        if X is None:
+            raise InvalidFeaturesError("The model was fitted to features; pass those of the rows as X.")
+        return np.ascontiguousarray(self._read_features(X, reset=False) @ self.coef_left_)
+
+    def _with_known_parts(
+        self, labels: ObservedLabels, n: int, offset: Any, exposure: Any, sample_weight: Any
+    ) -> ObservedLabels:
+        if labels.shape != (n, self.n_labels_):
+            raise InvalidLabelsError(
+                f"The answers have shape {labels.shape}; {n} rows, as in X, and {self.n_labels_} labels were "
+                "expected (inconsistent numbers of samples, or other labels than in the fit)."
+            )
+        return with_known_parts(labels, self.family_, offset, exposure, sample_weight)
+
+    # -- predicting ------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any = None, *, offset: Any = None, exposure: Any = None) -> Floats:
+        """Scores ``z = x·w + b + offset + log(exposure)`` (n x L, dense; 1-d after a fit to a 1-d y)."""
+        P = self._rows(X)
+        scores = P @ self.coef_right_.T + self.intercept_
+        known = cell_offsets(self.family_, offset, exposure, scores.shape)
+        scores = scores if known is None else scores + known
+        return scores[:, 0] if self._single else scores
+
+    def predict(self, X: Any = None, *, offset: Any = None, exposure: Any = None) -> Floats:
+        """Means G'(z) of all labels (n x L, dense; 1-d after a fit to a 1-d y).
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            None (or left out) after a fit without features: the training rows.
+        offset, exposure : number, vector of length n, array or sparse matrix of shape (n, L), or None
+            As in :meth:`fit`. None is an offset of 0 and an exposure of 1, whatever the fit had.
+        """
+        scores = self.decision_function(X, offset=offset, exposure=exposure)
+        return np.asarray(self.family_.inverse_link(scores))
+
+    def predict_entries(self, X: Any, entries: Any, *, offset: Any = None, exposure: Any = None) -> Floats:
+        """Means at some cells only, one number for each; nothing of size n x L is made.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        entries : ObservedLabels, or a form of y that ``ObservedLabels.from_any`` takes
+            The cells: those that are observed here, row by row. Their values do not matter; offsets do.
+        offset, exposure : as in :meth:`fit`
+        """
+        P = self._rows(X)
+        cells = ObservedLabels.from_any(entries, binary=False)
+        labels = self._with_known_parts(cells, len(P), offset, exposure, None)
+        return np.asarray(self.family_.inverse_link(self._score_entries(P, labels)))
+
+    def _score_entries(self, P: Floats, labels: ObservedLabels) -> Floats:
+        low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
+        scores = low_rank + self.intercept_[labels.indices]
+        return np.asarray(scores if labels.offsets is None else scores + labels.offsets)
+
+    # -- judging ---------------------------------------------------------------------------------------
+
+    def deviance(
+        self, X: Any, y: Any, *, offset: Any = None, exposure: Any = None, sample_weight: Any = None
+    ) -> float:
+        """The mean unit deviance over the observed entries of y: the squared error for the Gaussian family.
+
+        Parameters are those of :meth:`fit`.
+        """
+        labels, scores = self._judged(X, y, offset, exposure, sample_weight)
+        return 2.0 * _mean_loss(self.family_, scores, labels)
+
+    def score(
+        self, X: Any, y: Any, *, offset: Any = None, exposure: Any = None, sample_weight: Any = None
+    ) -> float:
+        """D², the share of the null deviance that the model explains, over the observed entries of y.
+
+        The null model is scikit-learn's: it knows the mean of each label *in this y* (with offsets, the best
+        constant score of each label beside them). So 0 is as good as those means, 1 is perfect, and below 0
+        is worse. Deviances are summed over all labels before the ratio is taken. For the Gaussian family it
+        is R² with ``multioutput="variance_weighted"``. If every label has one answer throughout, D² is 1 for
+        predictions that equal it and 0 for others. Parameters are those of :meth:`fit`.
+        """
+        labels, scores = self._judged(X, y, offset, exposure, sample_weight)
+        null = null_loss(labels, self.family_)
+        if null == 0:
+            return float(np.allclose(self.family_.inverse_link(scores), labels.values))
+        return 1.0 - _mean_loss(self.family_, scores, labels) / null
+
+    def _judged(
+        self, X: Any, y: Any, offset: Any, exposure: Any, sample_weight: Any
+    ) -> tuple[ObservedLabels, Floats]:
+        P = self._rows(X)
+        answers, _ = read_answers(y, self.family_)
+        labels = self._with_known_parts(answers, len(P), offset, exposure, sample_weight)
+        return labels, self._score_entries(P, labels)
+
+
+def _share_judge(family: Family, null: float) -> Judge:
+    """The held-out deviance as a share of the null model's, which means the same for answers of any size.
+
+    It is rounded, so that λ does not go on falling, to fits that take ever longer, for gains that are nothing.
+    """
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        share = round(_mean_loss(family, scores, labels) / (null if null > 0 else 1.0), _SHARE_DIGITS)
+        return Verdict(1.0 - share, np.nan, share)
+
+    return judge
+
+
+def _mean_loss(family: Family, scores: Floats, labels: ObservedLabels) -> float:
+    return float(np.average(family.value(scores, labels.values), weights=labels.weights))

@@ -1,0 +1,326 @@
+"""ρ, the share of the yes that is recorded as nothing: checking it, and estimating it from scores.
+
+With c = 1 − ρ, P(recorded | score) = c · P(yes | score). Where yes is certain, the recorded share is c. Two
+ways to c are taken: the recorded share of the cells at the top, and a curve c·σ(αt + β) that levels off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import betaincinv, expit, log_expit, ndtri
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
+
+from labelgap._types import Floats
+from labelgap.exceptions import (
+    InvalidInputError,
+    InvalidLabelsError,
+    InvalidParameterError,
+    InvalidScoresError,
+)
+
+# Top parts are compared by what their recorded share is at least, but for an event of this probability: with
+# less caution a lucky handful of cells wins.
+_LUCK = 1e-6
+# The curve is fitted where cells are recorded at least this often, relative to the top: what the bottom does
+# says nothing of where the curve levels off, and would bend it.
+_UPPER_PART = 0.1
+# So many cells known to be yes at the highest score: what keeps a curve that has not levelled off from c = 1.
+_PRIOR_YES = 10.0
+# Scores are binned from the top down: so many cells first, then growing by this factor.
+_FIRST_BIN = 10.0
+_BIN_GROWTH = 1.03
+_MAX_CLUSTERS = 1000
+_N_RESAMPLES = 200
+# (logit c, log α, β): the curve's likelihood can have more than one peak.
+_STARTS = tuple(
+    np.array(start) for start in ((0.0, 0.0, 0.0), (0.0, 1.5, 0.0), (2.0, 0.0, 0.0), (-2.0, 0.0, 0.0))
+)
+_BOUNDS = ((-15.0, 15.0), (-6.0, 6.0), (-60.0, 60.0))
+
+
+def check_flip_rate(flip_rate: ArrayLike, n_labels: int) -> Floats:
+    """ρ of every label, from one number for all or one per label, or an error that says what is wrong.
+
+    Parameters
+    ----------
+    flip_rate : float or array of length L
+        At least 0 and below 1.
+    n_labels : int
+        L.
+
+    Examples
+    --------
+    >>> check_flip_rate(0.3, n_labels=2)
+    array([0.3, 0.3])
+    """
+    try:
+        given = np.asarray(flip_rate, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(
+            f"flip_rate must be a number, or one number per label, not {flip_rate!r}."
+        ) from error
+    if given.shape not in ((), (n_labels,)):
+        raise InvalidParameterError(
+            f"flip_rate has shape {given.shape}; give one number, or one for each of the {n_labels} labels."
+        )
+    rates = np.array(np.broadcast_to(given, (n_labels,)))
+    bad = ~((rates >= 0) & (rates < 1))
+    if np.any(bad):
+        label = int(np.argmax(bad))
+        of_label = f" of label {label}" if given.ndim else ""
+        raise InvalidParameterError(
+            f"flip_rate{of_label} is {rates[label]}; the share of the yes that is not recorded is at least 0 "
+            "and below 1."
+        )
+    return rates
+
+
+@dataclass(frozen=True)
+class FlipRateEstimate:
+    """An estimate of ρ with an interval.
+
+    Parameters
+    ----------
+    value : float
+        ρ̂, the mean of ``plateau`` and ``curve``.
+    low, high : float
+        The ends of the interval: both ways to ρ, resampled.
+    level : float
+        The share of such intervals that should hold ρ, if yes is certain for some of the cells.
+    plateau : float
+        One minus the recorded share of the cells at the top. Too high if yes is not certain there.
+    curve : float
+        One minus the height at which a curve through the upper part of the scores levels off.
+
+    Examples
+    --------
+    >>> FlipRateEstimate(value=0.3, low=0.25, high=0.35, level=0.95, plateau=0.31, curve=0.29).value
+    0.3
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    plateau: float
+    curve: float
+
+
+def flip_rate_from_scores(
+    scores: ArrayLike,
+    recorded: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    level: float = 0.95,
+    random_state: Any = None,
+) -> FlipRateEstimate:
+    """ρ, the share of the yes that is not recorded, from scores of cells.
+
+    ``P(recorded | score) = (1 − ρ) P(yes | score)`` is ``1 − ρ`` where yes is certain. Whether it is certain
+    anywhere cannot be seen in such data: if it is not, the estimate is too high.
+
+    Parameters
+    ----------
+    scores : vector
+        One score per cell, higher where yes is likelier, on any scale. Each cell must be scored by a model
+        that was fitted without knowing whether this cell is recorded: otherwise recorded cells score high
+        because they are recorded.
+    recorded : vector of 0/1 or bool
+        Whether the cell is recorded as a yes.
+    groups : vector or None, default None
+        The row of each cell. Cells of one row are resampled together for the interval.
+    weights : vector or None, default None
+        Positive: how many cells each stands for, where unrecorded cells are a sample. Proportions matter.
+    level : float, default 0.95
+        The level of the interval.
+    random_state : int, RandomState or None, default None
+        For the resampling; the estimate itself does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.normal(size=20_000)
+    >>> yes = rng.random(20_000) < 1 / (1 + np.exp(-3 * scores))
+    >>> recorded = yes & (rng.random(20_000) < 0.6)
+    >>> estimate = flip_rate_from_scores(scores, recorded, random_state=0)
+    >>> round(estimate.value, 1), estimate.low < 0.4 < estimate.high
+    (0.4, True)
+    """
+    if not 0 < level < 1:
+        raise InvalidParameterError(f"level must lie strictly between 0 and 1, not {level!r}.")
+    cell_scores, is_recorded, cell_weights = _read_cells(scores, recorded, weights)
+    rows, n_rows = _number_rows(groups, cell_scores.size)
+    bins = _make_bins(cell_scores, cell_weights)
+    rng = check_random_state(random_state)
+    # A thousand clusters of rows give as good an interval as a million rows, and tables that stay small.
+    n_clusters = min(n_rows, _MAX_CLUSTERS)
+    cluster = (rng.permutation(n_rows) % n_clusters)[rows]
+    # The first row is the data. The others are the Bayesian bootstrap: each cluster gets a positive factor,
+    # so that no bin is ever empty.
+    factors = np.vstack([np.ones(n_clusters), rng.standard_exponential((_N_RESAMPLES, n_clusters))])
+    # One thread: the arrays are small, and the last digit must not depend on the number of threads.
+    with threadpool_limits(1, user_api="blas"):
+        cells = factors @ _sums(cluster, bins, cell_weights, n_clusters)
+        found = factors @ _sums(cluster, bins, cell_weights * is_recorded, n_clusters)
+        residuals = cell_weights * (is_recorded - (found[0] / cells[0])[bins])
+        excess = 1.0 if groups is None else _excess(residuals, rows)
+        plateaus = _plateaus(cells, found, *(excess * s for s in _spreads(is_recorded, cell_weights)))
+        curves = _curves(cells, found, plateaus)
+    value = 1 - (plateaus[0] + curves[0]) / 2
+    outside = (1 - level) / 2
+    high, low = 1 - np.quantile([plateaus[1:], curves[1:]], [outside, 1 - outside], axis=1)
+    return FlipRateEstimate(
+        value=float(value),
+        low=float(min(low.min(), value)),
+        high=float(max(high.max(), value)),
+        level=float(level),
+        plateau=float(1 - plateaus[0]),
+        curve=float(1 - curves[0]),
+    )
+
+
+def _read_cells(
+    scores: ArrayLike, recorded: ArrayLike, weights: ArrayLike | None
+) -> tuple[Floats, NDArray[np.bool_], Floats]:
+    cell_scores = np.asarray(scores, dtype=np.float64)
+    marks = np.asarray(recorded)
+    if cell_scores.ndim != 1 or marks.shape != cell_scores.shape:
+        raise InvalidInputError(
+            "scores and recorded must be vectors with one element per cell; they have shapes "
+            f"{cell_scores.shape} and {marks.shape}."
+        )
+    if np.isnan(cell_scores).any():
+        raise InvalidScoresError(
+            f"The score of cell {int(np.argmax(np.isnan(cell_scores)))} is NaN; leave such cells out."
+        )
+    if not np.isin(marks, (0, 1)).all():
+        raise InvalidLabelsError("recorded says 1 (a yes is recorded) or 0 (nothing is) of each cell.")
+    is_recorded = marks == 1
+    if not is_recorded.any():
+        raise InvalidLabelsError("No cell is recorded as a yes, so there is no share of the yes to estimate.")
+    if cell_scores.min() == cell_scores.max():
+        raise InvalidScoresError(
+            "All scores are equal, so they do not say where yes is certain; score the cells by a model."
+        )
+    cell_weights = _read_weights(weights, cell_scores.size)
+    # In units of a recorded cell, so that only the proportions of the weights matter.
+    return cell_scores, is_recorded, cell_weights / cell_weights[is_recorded].mean()
+
+
+def _read_weights(weights: ArrayLike | None, n_cells: int) -> Floats:
+    if weights is None:
+        return np.ones(n_cells)
+    given = np.asarray(weights, dtype=np.float64)
+    if given.shape != (n_cells,) or not (np.isfinite(given) & (given > 0)).all():
+        raise InvalidInputError(
+            f"weights must be a vector of {n_cells} finite numbers above 0, one per cell."
+        )
+    return given
+
+
+def _number_rows(groups: ArrayLike | None, n_cells: int) -> tuple[NDArray[np.int64], int]:
+    """The row of each cell, numbered from 0, and their number; each cell is its own where none are given."""
+    if groups is None:
+        return np.arange(n_cells), n_cells
+    given = np.asarray(groups)
+    if given.shape != (n_cells,):
+        raise InvalidInputError(f"groups has shape {given.shape}; give the row of each of {n_cells} cells.")
+    names, numbers = np.unique(given, return_inverse=True)
+    if names.size < 2:
+        raise InvalidInputError("groups names one row only; an interval needs cells of several rows.")
+    return numbers, names.size
+
+
+def _make_bins(scores: Floats, weights: Floats) -> NDArray[np.int64]:
+    """The bin of each cell: narrow at the top, ever wider below, equal scores together."""
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    running = np.cumsum(weights[order])
+    n_ticks = max(math.ceil(math.log(max(running[-1] / _FIRST_BIN, 1.0), _BIN_GROWTH)), 1)
+    ticks = np.searchsorted(running, _FIRST_BIN * _BIN_GROWTH ** np.arange(n_ticks))
+    last_of_ties = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), scores.size - 1)
+    ends = last_of_ties[np.searchsorted(last_of_ties, np.minimum(ticks, scores.size - 1))]
+    bins = np.empty(scores.size, np.int64)
+    bins[order] = np.searchsorted(np.unique(ends), np.arange(scores.size))
+    return bins
+
+
+def _sums(cluster: NDArray[np.int64], bins: NDArray[np.int64], weights: Floats, n_clusters: int) -> Floats:
+    """Sums of weights, clusters x bins."""
+    n_bins = int(bins.max()) + 1
+    sums = np.bincount(cluster * n_bins + bins, weights=weights, minlength=n_clusters * n_bins)
+    return np.asarray(sums.reshape(n_clusters, n_bins), np.float64)
+
+
+def _spreads(recorded: NDArray[np.bool_], weights: Floats) -> tuple[float, float]:
+    """How many times the sum of weights of recorded, and of unrecorded, cells varies as a count would."""
+    kinds = [weights[recorded], weights[~recorded] if not recorded.all() else np.ones(1)]
+    of_recorded, of_unrecorded = (float(w @ w / w.sum()) for w in kinds)
+    return of_recorded, of_unrecorded
+
+
+def _excess(residuals: Floats, rows: NDArray[np.int64]) -> float:
+    """How many times sums vary as they would if the cells of a row had nothing to do with each other."""
+    alone, together = float(residuals @ residuals), float(np.sum(np.bincount(rows, weights=residuals) ** 2))
+    return max(together / alone, 1.0) if alone > 0 else 1.0
+
+
+def _plateaus(cells: Floats, recorded: Floats, of_recorded: float, of_unrecorded: float) -> Floats:
+    """c as the recorded share of a top part: of the one whose share is highest with caution in the data.
+
+    Caution is the lower limit of Clopper and Pearson: a high share of few cells may be luck.
+    """
+    total = np.cumsum(cells, axis=1)
+    shares = np.minimum(np.cumsum(recorded, axis=1) / total, 1.0)
+    share = shares[0]
+    # So many cells of weight 1 would have a share that varies as much.
+    size = total[0] / ((1 - share) * of_recorded + share * of_unrecorded)
+    lower = np.where(share > 0, betaincinv(share * size, (1 - share) * size + 1, _LUCK), 0.0)
+    return np.asarray(shares[:, int(np.argmax(lower))])
+
+
+def _curves(cells: Floats, recorded: Floats, plateaus: Floats) -> Floats:
+    """c as the height at which a curve through the upper part levels off."""
+    above = np.cumsum(cells[0]) - cells[0] / 2
+    # Normal quantiles of the ranks: the estimate does not depend on the scale of the scores.
+    t = -ndtri(above / cells[0].sum())
+    shares = isotonic_regression(recorded[0] / cells[0], weights=cells[0], increasing=False).x
+    upper = shares >= _UPPER_PART * plateaus[0]
+    if upper.sum() < len(_BOUNDS):
+        return plateaus
+    cells, recorded, t = cells[:, upper], recorded[:, upper], t[upper]
+    fit = _fit_curve(cells[0], recorded[0], t, _STARTS)
+    again = [_fit_curve(m, k, t, (fit,)) for m, k in zip(cells[1:], recorded[1:], strict=True)]
+    return np.asarray(expit(np.array([fit, *again])[:, 0]))
+
+
+def _fit_curve(cells: Floats, recorded: Floats, t: Floats, starts: Sequence[Floats]) -> Floats:
+    """(logit c, log α, β) of the likeliest curve ``c·σ(αt + β)``, from the best of the starts."""
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        alpha = math.exp(parameters[1])
+        z, z_top = alpha * t + parameters[2], alpha * t[0] + parameters[2]
+        log_p = log_expit(parameters[0]) + log_expit(z)
+        p = np.minimum(np.exp(log_p), 1 - 1e-12)
+        value = -recorded @ log_p - (cells - recorded) @ np.log1p(-p) - _PRIOR_YES * log_expit(z_top)
+        slope = (cells - recorded) * p / (1 - p) - recorded
+        by_z, by_top = slope * expit(-z), -_PRIOR_YES * expit(-z_top)
+        gradient = [
+            slope.sum() * expit(-parameters[0]),
+            alpha * (by_z @ t + by_top * t[0]),
+            by_z.sum() + by_top,
+        ]
+        return value / cells.sum(), np.array(gradient) / cells.sum()
+
+    fits = [minimize(loss, start, jac=True, method="L-BFGS-B", bounds=_BOUNDS) for start in starts]
+    return np.asarray(min(fits, key=lambda fit: float(fit.fun)).x)

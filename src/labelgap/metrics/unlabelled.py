@@ -1,0 +1,234 @@
+"""Metrics where only some of the yes are recorded, and every other cell may be yes or no.
+
+A share ρ of the yes, chosen at random, is not recorded. So each recorded yes stands for 1/(1 − ρ) of them,
+and all cells can be judged, not only the recorded ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from labelgap._types import Floats
+from labelgap.exceptions import InvalidInputError, InvalidLabelsError
+from labelgap.flip_rates import check_flip_rate
+from labelgap.labels import ObservedLabels
+from labelgap.metrics.confusion import Counts, group_of_entries
+from labelgap.metrics.linear_fractional import LinearFractional, _balance
+from labelgap.metrics.named import get_metric
+
+_SUM_OVER: dict[str, int | None] = {"micro": None, "instance": 1, "macro": 0}
+
+
+def recorded_labels(labels: Any) -> ObservedLabels:
+    """The recorded yes of ``labels``, or an error that says why its absent cells are not unlabelled."""
+    known = ObservedLabels.from_any(labels, unobserved="unlabelled")
+    if known.unobserved == "negative":
+        raise InvalidLabelsError(
+            "These labels say that an absent entry is a no (unobserved='negative'), so no yes is missing; "
+            "use the metric itself, or make them with unobserved='unlabelled'."
+        )
+    known.require_observed()
+    if known.weights is not None:
+        raise InvalidLabelsError(
+            "Positive and unlabelled labels are judged without weights, because the yes that are not "
+            "recorded have none; pass labels.with_weights(None)."
+        )
+    return known
+
+
+def cells_per_group(shape: tuple[int, int], average: str) -> Floats:
+    """The number of cells in each group: of all, of every row, or of every label.
+
+    Examples
+    --------
+    >>> cells_per_group((2, 3), "macro")
+    array([2., 2., 2.])
+    """
+    n, L = shape
+    sizes = {"micro": [n * L], "instance": [L] * n, "macro": [n] * L}
+    return np.array(sizes[average], dtype=np.float64)
+
+
+def corrected_counts(decided: ArrayLike, found: ArrayLike, positive: ArrayLike, total: ArrayLike) -> Counts:
+    """TP, FP, FN and TN of groups of cells, elementwise, each between 0 and what the group holds.
+
+    ``TP = found``, ``FP = decided − TP``, ``FN = positive − TP``, ``TN = total − TP − FP − FN``, after
+    ``positive`` is cut to ``total``, and TP to what leaves no other count below 0.
+
+    Parameters
+    ----------
+    decided : array
+        Cells that are decided yes, Σ ŷ.
+    found : array
+        Σ ŷ ỹ / (1 − ρ), the recorded yes among them, each counted for those it stands for.
+    positive : array
+        Σ ỹ / (1 − ρ), the same over the whole group; at least ``found``.
+    total : array
+        All cells of the group.
+
+    Examples
+    --------
+    >>> counts = corrected_counts(decided=[4.0], found=[3.0], positive=[5.0], total=[10.0])
+    >>> [count.item() for count in counts]
+    [3.0, 1.0, 2.0, 4.0]
+    """
+    S, A, B, N = (np.asarray(x, dtype=np.float64) for x in (decided, found, positive, total))
+    P = np.minimum(B, N)
+    # The number of no. Through it a count that is 0 comes out as exactly 0, which 0/0 depends on.
+    Q = N - P
+    A = np.minimum(A, S)
+    FP = np.minimum(S - A, Q)
+    TP = np.minimum(np.maximum(A, S - Q), P)
+    return Counts(TP, FP, P - TP, np.maximum(Q - FP, 0.0))
+
+
+def unlabelled_counts(decisions: Any, labels: Any, flip_rate: ArrayLike, average: str = "micro") -> Counts:
+    """TP, FP, FN and TN of each group over all n·L cells, when a share ρ of the yes is not recorded.
+
+    ``TP = Σ ŷ ỹ / (1 − ρ_j)``, ``FP = Σ ŷ − TP``, ``FN = Σ ỹ / (1 − ρ_j) − TP`` and TN is the rest, each sum
+    over the cells of a group, and each count cut to what is possible: see :func:`corrected_counts`.
+
+    Parameters
+    ----------
+    decisions : array or sparse matrix of shape (n, L)
+        0/1 or boolean; a sparse matrix says no where nothing is stored.
+    labels : anything ``ObservedLabels.from_any(labels, unobserved="unlabelled")`` takes
+        1 where a yes is recorded.
+    flip_rate : float or array of length L
+        ρ, the share of the yes that is not recorded, for all labels or for each.
+    average : "micro", "instance" or "macro", default "micro"
+        One group, one per row, or one per label.
+
+    Examples
+    --------
+    >>> counts = unlabelled_counts([[1, 1, 1, 0, 0, 0]], [[1, 0, 0, 0, 0, 0]], flip_rate=0.5)
+    >>> [count.item() for count in counts]
+    [2.0, 1.0, 0.0, 3.0]
+    """
+    known = recorded_labels(labels)
+    group, n_groups = group_of_entries(known, average)
+    decided, yes = _read_decisions(decisions, known, average)
+    worth = 1 / (1 - check_flip_rate(flip_rate, known.shape[1])[known.cols])
+    found = np.bincount(group, weights=worth * yes, minlength=n_groups)
+    # Added to what is found, so that both are equal, to the last digit, when nothing is missed.
+    missed = np.bincount(group, weights=worth * ~yes, minlength=n_groups)
+    return corrected_counts(decided, found, found + missed, cells_per_group(known.shape, average))
+
+
+def unlabelled_metric(
+    metric: str | LinearFractional, decisions: Any, labels: Any, flip_rate: ArrayLike
+) -> float:
+    """Ψ of decisions over all n·L cells, when a share ρ of the yes is not recorded.
+
+    Ψ of :func:`unlabelled_counts`. A balanced metric is balanced with these counts.
+
+    Parameters
+    ----------
+    metric : str or LinearFractional
+        The metric and its average.
+    decisions, labels, flip_rate
+        As for :func:`unlabelled_counts`.
+
+    Examples
+    --------
+    >>> decisions, recorded = [[1, 1, 1, 0, 0, 0]], [[1, 0, 0, 0, 0, 0]]
+    >>> unlabelled_metric("micro-f1", decisions, recorded, flip_rate=0.5)
+    0.8
+    """
+    psi = get_metric(metric)
+    return psi.from_counts(*unlabelled_counts(decisions, labels, flip_rate, psi.average))
+
+
+def trivial_values(metric: str | LinearFractional, labels: Any, flip_rate: ArrayLike) -> tuple[float, float]:
+    """Ψ of saying no to every cell, and Ψ of saying yes to every cell.
+
+    Decisions that are worth anything beat both.
+
+    Parameters
+    ----------
+    metric, labels, flip_rate
+        As for :func:`unlabelled_metric`.
+
+    Examples
+    --------
+    >>> none, everything = trivial_values("micro-f1", [[1, 0, 0, 0, 0, 0]], flip_rate=0.5)
+    >>> none, everything
+    (0.0, 0.5)
+    """
+    psi = get_metric(metric)
+    known = recorded_labels(labels)
+    group, n_groups = group_of_entries(known, psi.average)
+    worth = 1 / (1 - check_flip_rate(flip_rate, known.shape[1])[known.cols])
+    positive = np.bincount(group, weights=worth, minlength=n_groups)
+    total = cells_per_group(known.shape, psi.average)
+    none = corrected_counts(np.zeros(n_groups), np.zeros(n_groups), positive, total)
+    everything = corrected_counts(total, positive, positive, total)
+    return psi.from_counts(*none), psi.from_counts(*everything)
+
+
+def values_of_groups(metric: LinearFractional, counts: Counts) -> Floats:
+    """Ψ of each group, elementwise, its counts balanced first if the metric is.
+
+    Examples
+    --------
+    >>> values_of_groups(get_metric("micro-recall"), Counts(*np.array([[3.0], [0.0], [1.0], [6.0]])))
+    array([0.75])
+    """
+    return metric.group_values(*(_balance(counts) if metric.balanced else counts))
+
+
+def punishes_false_positives(metric: LinearFractional) -> bool:
+    """Whether a false positive in place of a true negative can lower the metric.
+
+    Where Ψ = A/B, it changes Ψ by ``(a_fp − a_tn) − Ψ (b_fp − b_tn)``, times what is not negative.
+
+    Examples
+    --------
+    >>> punishes_false_positives(get_metric("micro-f1")), punishes_false_positives(get_metric("micro-recall"))
+    (True, False)
+    """
+    above, below = metric.vertex_numerator, metric.vertex_denominator
+    reached = above[below > 0] / below[below > 0]
+    changes = (above[1] - above[3]) - np.array([reached.min(), reached.max()]) * (below[1] - below[3])
+    return bool(changes.min() < 0)
+
+
+def _read_decisions(decisions: Any, labels: ObservedLabels, average: str) -> tuple[Floats, NDArray[np.bool_]]:
+    """The number of yes of each group, and the decision at each recorded yes."""
+    given = decisions if sparse.issparse(decisions) else np.asarray(decisions)
+    if given.shape != labels.shape:
+        raise InvalidInputError(
+            f"The decisions have shape {given.shape}; expected {labels.shape} like the labels, because every "
+            "cell is judged."
+        )
+    if sparse.issparse(given):
+        given = sparse.csr_array(given)
+        if not given.has_canonical_format:
+            given = given.copy()
+            given.sum_duplicates()
+        _refuse_other_than_0_and_1(given.data, lambda k: (_row_of(given.indptr, k), int(given.indices[k])))
+        decided = given.astype(np.int64).sum(axis=_SUM_OVER[average])
+    else:
+        _refuse_other_than_0_and_1(given, lambda k: divmod(k, labels.shape[1]))
+        decided = np.count_nonzero(given, axis=_SUM_OVER[average])
+    return np.atleast_1d(decided).astype(np.float64), labels.align(given, "decisions") != 0
+
+
+def _row_of(indptr: NDArray[Any], entry: int) -> int:
+    return int(np.searchsorted(indptr, entry, side="right")) - 1
+
+
+def _refuse_other_than_0_and_1(values: NDArray[Any], place: Callable[[int], tuple[int, int]]) -> None:
+    bad = (values != 0) & (values != 1)
+    if np.any(bad):
+        first = int(np.argmax(bad))
+        row, column = place(first)
+        raise InvalidInputError(
+            f"The decision at row {row}, column {column} is {values.reshape(-1)[first]}; it must be 0 or 1. "
+            "Scores become decisions by a threshold, see best_unlabelled_threshold."
+        )

@@ -1,0 +1,208 @@
+"""The recommender as a user meets it; what every recommender must do is in recommender_suite."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse as sp
+from recommender_suite import CHECKS, Case, check_recommender, example_answers
+
+from labelgap import ObservedLabels, Recommender
+from labelgap.exceptions import (
+    InvalidFeaturesError,
+    InvalidLabelsError,
+    InvalidParameterError,
+    UninformativeLabelsWarning,
+)
+
+EXACT = {"trace_penalty": 0.003, "threshold": "train", "tol": 1e-8, "random_state": 0}
+CASE = Case(lambda: Recommender(**EXACT), example_answers(), tol=1e-3)
+
+
+def like_and_dislike(n=60, n_items=25, rank=2, share=0.4, seed=0):
+    """Answers of a low-rank truth with intercepts, and the truth."""
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, n_items)) * 1.5
+    Z = Z + rng.standard_normal((n, 1)) + rng.standard_normal(n_items)
+    users, items = np.nonzero(rng.random(Z.shape) < share)
+    return (users, items, (Z[users, items] >= 0).astype(int)), (Z >= 0).astype(int)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_suite(check):
+    check(CASE)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss": "squared"},
+        {"ridge_penalty": 0.003},
+        {"solver": "proximal", "tol": 1e-7},
+        {"rank": 2},
+    ],
+    ids=lambda settings: "-".join(settings),
+)
+def test_the_suite_with_other_settings(settings):
+    # A gap of 1e-8 leaves some 1e-2 in the factors where the objective is flat.
+    check_recommender(lambda: Recommender(**(EXACT | settings)), example_answers(seed=1), tol=3e-2)
+
+
+def test_it_decides_what_it_has_not_seen():
+    answers, truth = like_and_dislike()
+    model = Recommender(random_state=0).fit(answers)
+    unseen = np.ones(truth.shape, dtype=bool)
+    unseen[answers[0], answers[1]] = False
+    users, items = np.nonzero(unseen)
+    decisions = model.predict(users, items)
+    assert np.mean(decisions == truth[users, items]) > 0.8
+    assert model.duality_gap_ <= 1e-3 * model.objective_
+    assert model.held_out_metric_ == max(c.metric_value for c in model.candidates_)
+
+
+def test_every_form_of_answers_gives_the_same_model():
+    (users, items, values), _ = like_and_dislike()
+    matrix = sp.csr_array((values, (users, items)), shape=(60, 25))
+    frame = pandas.DataFrame({"user": users, "item": items, "value": values})
+    labels = ObservedLabels.from_triplets(users, items, values, shape=(60, 25))
+    models = [Recommender(**EXACT).fit(form) for form in ((users, items, values), frame, matrix, labels)]
+    pairs = np.arange(25), np.arange(25)
+    for model in models[1:]:
+        np.testing.assert_allclose(
+            model.decision_function(*pairs), models[0].decision_function(*pairs), atol=1e-3
+        )
+
+
+def test_ratings_become_likes_by_the_rule():
+    (users, items, values), _ = like_and_dislike()
+    stars = np.where(values == 1, 4, 2)
+    by_cut = Recommender(**EXACT, positive=3).fit((users, items, stars))
+    by_rule = Recommender(**EXACT, positive=lambda r: r >= 3).fit((users, items, stars))
+    plain = Recommender(**EXACT).fit((users, items, values))
+    for model in (by_cut, by_rule):
+        np.testing.assert_array_equal(model.user_factors_, plain.user_factors_)
+    with pytest.raises(InvalidLabelsError, match="positive"):
+        Recommender().fit((users, items, stars))
+
+
+def test_the_user_intercept_is_part_of_the_score():
+    answers, _ = like_and_dislike(seed=3)
+    model = Recommender(**EXACT).fit(answers)
+    np.testing.assert_allclose(
+        model.user_intercept_, model.user_factors_ @ model.shared_item_factor_, atol=1e-12
+    )
+    # Users who like more have the larger intercept.
+    likes = np.bincount(answers[0], weights=answers[2]) / np.bincount(answers[0])
+    assert np.corrcoef(likes, model.user_intercept_)[0, 1] > 0.7
+    without = Recommender(**EXACT, user_intercept=False).fit(answers)
+    assert not without.user_intercept_.any()
+
+
+def test_features_place_a_user_without_answers():
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 2, 80)
+    truth = (np.arange(20) % 2)[None, :] == kinds[:, None]
+    users, items = np.nonzero(rng.random(truth.shape) < 0.3)
+    answers = users[users < 70], items[users < 70], truth[users, items][users < 70].astype(int)
+    features = {user: [float(kinds[user]), rng.standard_normal()] for user in range(80)}
+    known = {user: features[user] for user in range(70)}
+    model = Recommender(random_state=0).fit(answers, user_features=known)
+    later = model.fold_in(user_features={user: features[user] for user in range(70, 80)})
+    decided = np.array([later.predict(user, np.arange(20)) for user in range(70, 80)])
+    assert np.mean(decided == truth[70:]) > 0.95
+    # Users with features and no answers may be there from the start too.
+    at_once = Recommender(random_state=0).fit(answers, user_features=features)
+    assert at_once.user_ids_[-1] == 79
+    assert np.mean([at_once.predict(u, np.arange(20)) == truth[u] for u in range(70, 80)]) > 0.95
+
+
+def test_features_place_an_item_without_answers():
+    rng = np.random.default_rng(1)
+    kinds = np.arange(30) % 2
+    truth = rng.integers(0, 2, 80)[:, None] == kinds[None, :]
+    users, items = np.nonzero(rng.random(truth.shape) < 0.3)
+    old = items < 25
+    features = {item: [float(kinds[item])] for item in range(30)}
+    answers = users[old], items[old], truth[users, items][old].astype(int)
+    model = Recommender(random_state=0).fit(answers, item_features={i: features[i] for i in range(25)})
+    later = model.fold_in(item_features={i: features[i] for i in range(25, 30)})
+    decided = np.array([later.predict(np.arange(80), item) for item in range(25, 30)]).T
+    assert np.mean(decided == truth[:, 25:]) > 0.95
+
+
+def test_features_are_refused_with_a_reason():
+    answers, _ = like_and_dislike()
+    with pytest.raises(InvalidFeaturesError, match="users with answers have no features"):
+        Recommender().fit(answers, user_features={0: [1.0]})
+    with pytest.raises(InvalidFeaturesError, match="impute"):
+        Recommender().fit(answers, user_features={u: [np.nan] for u in range(60)})
+    with pytest.raises(InvalidFeaturesError, match="Encode categories"):
+        Recommender().fit(answers, item_features=pandas.DataFrame({"item": range(25), "kind": ["a"] * 25}))
+    model = Recommender(**EXACT).fit(answers, user_features={u: [float(u), 1.0] for u in range(60)})
+    with pytest.raises(InvalidFeaturesError, match="3 columns; the fit had 2"):
+        model.fold_in(user_features={"new": [1.0, 2.0, 3.0]})
+
+
+def test_an_item_without_answers_is_told_of():
+    answers, _ = like_and_dislike()
+    features = {item: [float(item % 3)] for item in range(26)}
+    with pytest.warns(UninformativeLabelsWarning, match="1 of 26 items have no answer"):
+        Recommender(**EXACT).fit(answers, item_features=features)
+
+
+def test_likes_alone_need_to_say_what_silence_means():
+    (users, items, values), _ = like_and_dislike()
+    likes = users[values == 1], items[values == 1]
+    with pytest.raises(InvalidLabelsError, match="unlabelled"):
+        Recommender().fit(likes)
+    model = Recommender(unobserved="unlabelled", flip_rate=0.4, random_state=0).fit(likes)
+    assert model.answers_.unobserved == "unlabelled"
+    assert model.flip_rate_ == 0.4
+
+
+def test_likes_and_silence():
+    rng = np.random.default_rng(2)
+    _, truth = like_and_dislike(n=150, n_items=40, seed=2)
+    recorded = (truth == 1) & (rng.random(truth.shape) < 0.3)
+    model = Recommender(unobserved="unlabelled", flip_rate=0.7, random_state=0).fit(np.nonzero(recorded))
+    negative = Recommender(unobserved="negative", random_state=0).fit(np.nonzero(recorded))
+
+    def f1(one):
+        decided = one.decide_matrix(list(range(150))).toarray()[:, np.argsort(one.item_ids_)]
+        return 2 * np.sum(decided * truth) / (decided.sum() + truth.sum())
+
+    assert f1(model) > f1(negative)
+    # A user folded in with all likes of one in training gets the same factors.
+    user = 7
+    liked = [model.item_ids_[j] for j in np.flatnonzero(recorded[user][list(model.item_ids_)])]
+    later = model.fold_in((["twin"] * len(liked), liked))
+    pair = (
+        later.decision_function("twin", list(model.item_ids_)),
+        model.decision_function(user, list(model.item_ids_)),
+    )
+    np.testing.assert_allclose(*pair, atol=0.1)
+
+
+def test_bad_settings_are_refused():
+    answers, _ = like_and_dislike()
+    with pytest.raises(InvalidParameterError, match="flip_rate"):
+        Recommender(flip_rate=0.3).fit(answers)
+    with pytest.raises(InvalidParameterError, match="propensities were given but weights is None"):
+        Recommender().fit(answers, propensities=np.full((60, 25), 0.4))
+    with pytest.raises(InvalidParameterError, match="fixed rank"):
+        Recommender(solver="alternating").fit(answers)
+
+
+def test_weights_by_inverse_propensity_change_the_fit():
+    answers, _ = like_and_dislike()
+    plain = Recommender(**EXACT).fit(answers)
+    order = np.ix_(plain.user_ids_, plain.item_ids_)
+    p = np.random.default_rng(0).uniform(0.2, 0.9, (60, 25))
+    weighted = Recommender(**EXACT, weights="inverse-propensity").fit(answers, propensities=p[order])
+    labels = weighted.answers_
+    np.testing.assert_allclose(
+        labels.weights * p[order][labels.rows, labels.cols],
+        labels.weights[0] * p[order][labels.rows[0], labels.cols[0]],
+    )
+    assert np.abs(weighted.item_intercept_ - plain.item_intercept_).max() > 1e-3

@@ -1,0 +1,290 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from labelgap.exceptions import InvalidParameterError
+from labelgap.labels import ObservedLabels
+from labelgap.losses import get_loss, loss_names
+from labelgap.objective.design import Design
+from labelgap.objective.features import IdentityFeatures, make_features
+from labelgap.objective.observed import observed_objective
+from labelgap.objective.score_bound import ScoreBounds
+from labelgap.solvers import Penalties, solve_bounded, solve_factored
+from labelgap.solvers import alternating as alternating_module
+from labelgap.solvers.alternating import RememberedState, minimise_block, solve_alternating
+from labelgap.solvers.factored import FactoredState
+from labelgap.solvers.path import largest_trace_penalty
+from solver_problems import Case, random_factors
+
+# CVXPY's own error, relative to the optimum.
+ORACLE = 2e-8
+
+
+def penalties_of(case, trace=0.15, ridge=0.0, **intercept):
+    largest = largest_trace_penalty(case.objective())
+    return Penalties(trace * largest, ridge * largest, **intercept)
+
+
+def solved(case, penalties, rank, **options):
+    """Fit, and check what is claimed of it against the optimum over all ranks."""
+    objective = case.objective(free_intercept=penalties.intercept == 0)
+    fit = solve_alternating(objective, penalties, rank=rank, **options)
+    best = case.optimum(penalties)
+    excess = fit.objective - best
+    assert excess >= -ORACLE * best
+    assert fit.gap >= excess - ORACLE * best
+    at_model = objective.at(fit.factors).value + penalties.of(fit.singular_values, fit.factors.intercept)
+    assert at_model == pytest.approx(fit.objective, rel=1e-9)
+    assert fit.rank <= rank
+    return fit
+
+
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(("kind", "ridge"), [("dense", 0.0), ("csr", 0.05), ("identity", 0.0)])
+def test_at_full_rank_it_reaches_the_optimum(loss, kind, intercept, ridge):
+    case = Case(kind, loss, intercept)
+    penalties = penalties_of(case, ridge=ridge)
+    fit = solved(case, penalties, rank=5)
+    assert fit.converged
+    assert not fit.capped
+    assert fit.objective <= (1 + 1e-3) * case.optimum(penalties)
+    finer = solved(case, penalties, rank=5, tol=1e-6)
+    assert finer.objective <= (1 + 1e-5) * case.optimum(penalties)
+
+
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize(
+    "pull", [{"intercept": 0.01, "centre": -0.4}, {"intercept": 1.0, "centre": 0.2}], ids=["weak", "strong"]
+)
+def test_penalised_intercepts_reach_the_optimum(loss, pull):
+    case = Case("dense", loss, centre=False)
+    penalties = penalties_of(case, ridge=0.05, **pull)
+    fit = solved(case, penalties, rank=4, tol=1e-5)
+    assert fit.objective <= (1 + 1e-4) * case.optimum(penalties)
+
+
+@pytest.mark.parametrize("loss", loss_names())
+def test_ridge_alone_reaches_the_optimum(loss):
+    case = Case("dense", loss)
+    penalties = penalties_of(case, trace=0.0, ridge=0.2)
+    fit = solved(case, penalties, rank=4, tol=1e-5)
+    assert fit.objective <= (1 + 1e-4) * case.optimum(penalties)
+
+
+def test_under_a_score_bound_it_comes_near_the_optimum():
+    case = Case(bound=0.3)
+    penalties = penalties_of(Case())
+    bounds = ScoreBounds(Design.of(case.features, case.n_labels), 0.3)
+    fit = solve_bounded(solve_alternating, case.objective(), penalties, bounds, rank=4, tol=1e-3)
+    best = case.optimum(penalties)
+    assert np.abs(case.scores(fit.factors)).max() <= 0.3 * (1 + 1e-10)
+    assert -ORACLE * best <= fit.objective - best <= 2e-3 * best
+    assert fit.gap >= fit.objective - best - ORACLE * best
+
+
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize("kind", ["dense", "identity"])
+def test_the_objective_never_rises(loss, kind, monkeypatch):
+    monkeypatch.setattr(alternating_module, "_CERTIFY_EVERY", 1)
+    case = Case(kind, loss, n=20, d=6, n_labels=7)
+    seen = []
+    fit = solve_alternating(
+        case.objective(), penalties_of(case, ridge=0.01), rank=3, tol=1e-6, callback=seen.append
+    )
+    assert tuple(seen) == fit.history
+    assert [report.iteration for report in seen] == list(range(fit.n_iter + 1))
+    # The first report is W = 0; one round from a random A need not beat it.
+    values = np.array([report.objective for report in seen[1:]])
+    assert np.all(np.diff(values) <= 1e-12 * values[:-1])
+    assert seen[-1].objective == fit.objective
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_the_rank_is_that_asked_for_and_the_gap_is_honest(rank):
+    case = Case(n=20, d=5, n_labels=6)
+    fit = solved(case, penalties_of(case, trace=0.05), rank=rank, tol=1e-4)
+    assert fit.rank == rank
+    assert fit.capped
+    assert fit.converged
+    assert fit.relative_gap > 1e-4
+
+
+def test_a_rank_beyond_the_shape_is_full_rank():
+    case = Case()
+    fits = [solve_alternating(case.objective(), Penalties(0.02), rank=rank) for rank in (4, 100)]
+    assert fits[0].objective == fits[1].objective
+
+
+def planted(kind, loss, seed, n=60, d=8, n_labels=30, rank=4):
+    """Labels drawn from a logistic model of low rank, 60 % of them observed."""
+    rng = np.random.default_rng(seed)
+    X = np.eye(n) if kind == "identity" else rng.standard_normal((n, d)) / np.sqrt(d)
+    Z = 2 * X @ rng.standard_normal((X.shape[1], rank)) @ rng.standard_normal((rank, n_labels))
+    Y = (rng.random(Z.shape) < 1 / (1 + np.exp(-Z))).astype(float)
+    Y[rng.random(Z.shape) > 0.6] = np.nan
+    features = IdentityFeatures(n) if kind == "identity" else make_features(X, centre=True)
+    labels = ObservedLabels.from_dense(Y)
+    return observed_objective(Design.of(features, n_labels), labels, get_loss(loss), fit_intercept=True)
+
+
+@pytest.mark.parametrize("kind", ["dense", "identity"])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rank_smaller_than_needed_ends_near_the_joint_fit(kind, loss, seed):
+    # Below the rank of the optimum there are local minima. On labels with a low-rank truth, as here, they lie
+    # close together; on pure noise they need not.
+    objective = planted(kind, loss, seed)
+    penalties = Penalties(0.1 * largest_trace_penalty(objective))
+    joint = solve_factored(objective, penalties, rank=2, tol=1e-4)
+    assert joint.capped
+    fit = solve_alternating(objective, penalties, rank=2, tol=1e-4)
+    assert fit.objective <= 1.02 * joint.objective
+
+
+def test_runs_are_repeatable_and_other_starts_lead_to_the_same_optimum():
+    case = Case()
+    one, again, other = (
+        solve_alternating(case.objective(), Penalties(0.02), rank=4, tol=1e-7, random_state=seed)
+        for seed in (0, 0, 1)
+    )
+    for part, same in zip(one.factors, again.factors, strict=True):
+        assert_array_equal(part, same)
+    assert not np.array_equal(one.factors.left, other.factors.left)
+    assert one.objective == pytest.approx(other.objective, rel=1e-5)
+
+
+def test_without_a_rank_it_says_that_it_needs_one():
+    with pytest.raises(InvalidParameterError, match="needs a fixed rank: give rank="):
+        solve_alternating(Case().objective(), Penalties(0.02))
+
+
+def test_a_penalty_that_leaves_nothing_of_W_is_seen_at_once():
+    case = Case()
+    fit = solve_alternating(case.objective(), penalties_of(case, trace=1.01), rank=2)
+    assert (fit.rank, fit.n_iter) == (0, 0)
+    assert fit.converged
+    assert not fit.capped
+
+
+def test_where_only_the_intercepts_are_left_to_fit_they_are():
+    case = Case(centre=False)
+    penalties = penalties_of(case, trace=5.0, intercept=0.05, centre=-0.4)
+    fit = solved(case, penalties, rank=2, tol=1e-6)
+    assert fit.rank == 0
+    assert fit.n_iter > 0
+    assert fit.objective <= (1 + 1e-5) * case.optimum(penalties)
+
+
+def test_it_stops_at_the_iteration_limit_and_says_so():
+    case = Case()
+    fit = solve_alternating(case.objective(), penalties_of(case, trace=0.01), rank=4, tol=1e-8, max_iter=2)
+    assert fit.n_iter == fit.history[-1].iteration == 2
+    assert not fit.converged
+
+
+def test_a_warm_start_from_the_solution_is_done_at_once_and_left_as_it_was():
+    objective = Case().objective()
+    start = solve_factored(objective, Penalties(0.02), tol=1e-6).factors
+    copies = [part.copy() for part in start]
+    fit = solve_alternating(objective, Penalties(0.02), rank=4, tol=1e-5, warm_start=start)
+    assert fit.n_iter == 0
+    assert fit.converged
+    for part, copy in zip(start, copies, strict=True):
+        assert_array_equal(part, copy)
+
+
+@pytest.mark.parametrize("start_rank", [0, 1, 2, 4])
+def test_a_warm_start_of_any_rank_is_cut_or_filled_up(start_rank):
+    case = Case(n=20, d=5, n_labels=6)
+    objective, penalties = case.objective(), penalties_of(case, trace=0.05)
+    start = random_factors(np.random.default_rng(0), 5, 6, start_rank)
+    copies = [part.copy() for part in start]
+    fit = solve_alternating(objective, penalties, rank=2, tol=1e-5, warm_start=start)
+    assert fit.rank == 2
+    # Where it ends, moving all variables together gains nothing either.
+    joint = solve_factored(objective, penalties, rank=2, tol=1e-5, warm_start=fit.factors)
+    assert fit.objective == pytest.approx(joint.objective, rel=1e-5)
+    for part, copy in zip(start, copies, strict=True):
+        assert_array_equal(part, copy)
+
+
+def squared_problem(kind, intercept, seed=5):
+    """A squared-loss objective with its explicit features, and factors of rank 2 to start from."""
+    case = Case(kind, "squared", intercept, weighted=True, seed=seed)
+    objective = observed_objective(
+        Design.of(case.features, case.n_labels), case.labels, get_loss("squared"), fit_intercept=intercept
+    )
+    d = case.features.n_features
+    return (
+        case,
+        objective,
+        case.features.product(np.eye(d)),
+        random_factors(np.random.default_rng(seed), d, case.n_labels, 2),
+    )
+
+
+def one_turn(objective, penalties, factors, block):
+    whole = RememberedState(FactoredState(objective, penalties, objective.at(factors)))
+    return minimise_block(whole, block, forcing=1e-13, share=1e-6).state.point.factors
+
+
+def least_squares(design, target, weights, ridge):
+    """``argmin Σ ω (D θ − t)² / Σω + ½ θᵀ R θ``."""
+    gram = 2 * design.T @ (weights[:, None] * design) + ridge
+    return np.linalg.solve(gram, 2 * design.T @ (weights * target))
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_turn_of_the_labels_is_one_ridge_regression_per_label(kind, intercept):
+    case, objective, X, factors = squared_problem(kind, intercept)
+    penalties = Penalties(0.03, 0.02)
+    after = one_turn(objective, penalties, factors, slice(factors.left.size, None))
+    assert_array_equal(after.left, factors.left)
+    A, P = factors.left, X @ factors.left
+    _, Y, weights = case.data
+    share = np.where(np.isnan(Y), 0.0, weights) / weights[~np.isnan(Y)].sum()
+    for j in range(case.n_labels):
+        seen = ~np.isnan(Y[:, j])
+        D, R = P[seen], 0.03 * np.eye(2) + 0.02 * A.T @ A
+        if intercept:
+            D, R = np.hstack([D, np.ones((seen.sum(), 1))]), np.pad(R, (0, 1))
+        theta = least_squares(D, 2 * Y[seen, j] - 1, share[seen, j], R)
+        assert_allclose(after.right[j], theta[:2], rtol=1e-8, atol=1e-10)
+        if intercept:
+            assert after.intercept[j] == pytest.approx(theta[2], rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_turn_of_the_features_is_one_ridge_regression(kind, intercept):
+    case, objective, X, factors = squared_problem(kind, intercept)
+    after = one_turn(objective, Penalties(0.03, 0.02), factors, slice(0, factors.left.size))
+    assert_array_equal(after.right, factors.right)
+    assert_array_equal(after.intercept, factors.intercept)
+    _, Y, weights = case.data
+    rows, columns = np.nonzero(~np.isnan(Y))
+    omega = weights[rows, columns] / weights[rows, columns].sum()
+    B = factors.right
+    D = np.einsum("ed,ek->edk", X[rows], B[columns]).reshape(len(rows), -1)
+    target = 2 * Y[rows, columns] - 1 - (factors.intercept[columns] if intercept else 0)
+    R = np.kron(np.eye(X.shape[1]), 0.03 * np.eye(2) + 0.02 * B.T @ B)
+    theta = least_squares(D, target, omega, R)
+    assert_allclose(after.left.ravel(), theta, rtol=1e-8, atol=1e-10)
+
+
+def test_a_turn_of_the_squared_loss_is_one_linear_system(monkeypatch):
+    _, objective, _, factors = squared_problem("dense", True)
+    solves = []
+    minimise = alternating_module.newton.minimise
+
+    def counted(*arguments, **options):
+        report = minimise(*arguments, **options)
+        solves.append(report.steps)
+        return report
+
+    monkeypatch.setattr(alternating_module.newton, "minimise", counted)
+    whole = RememberedState(FactoredState(objective, Penalties(0.03), objective.at(factors)))
+    minimise_block(whole, slice(factors.left.size, None))
+    assert solves == [1]
