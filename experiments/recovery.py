@@ -1,9 +1,9 @@
 """How fast the error of W falls with the number of answers, for each family: measured and in theory.
 
-Run ``python -m experiments.recovery [--draws 5] [--methods theory default] [--out FOLDER]``; it takes a few
-minutes. Answers of 40 labels about 2000 rows with 10 features come from a known W* of rank 2, as real numbers
-(noise of size 1), counts, and yes/no. Every draw has a W*, rows and answers of its own, and for each size
-an Ω of its own, uniform over the cells.
+Run ``python -m experiments.recovery [--draws 5] [--methods theory default] [--out FOLDER]``; it takes about
+five minutes. Answers of 40 labels about 2000 rows with 10 features come from a known W* of rank 2, as real
+numbers (noise of size 1), counts, and yes/no. Every draw has a W*, rows and answers of its own, and for each
+size an Ω of its own, uniform over the cells.
 
 The error is ``‖Ŵ − W*‖_F² / (dL)``. The bound on it is the larger of two terms: one of order
 ``rank(W*) L log(n + L) / (d |Ω|)``, on logarithmic scales a line of slope −1 in |Ω|, and one of slope −½. Two

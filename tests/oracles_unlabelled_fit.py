@@ -12,11 +12,13 @@ from scipy import optimize
 def cvxpy_unlabelled_optimum(
     X, Y, loss, rho, trace, ridge=0.0, intercept=True, bound=None, pull=0.0, centre=0.0, F=None
 ):
-    """Optimal value of the mean unbiased loss over all cells (Y is 1 where recorded) plus the penalties.
+    """Optimal value of the mean unbiased loss over all cells plus the penalties.
 
-    ``X`` and ``F`` None mean the identity; ``rho`` has one rate per label.
+    Y is 1 where recorded, 0 elsewhere, and NaN where a cell is held out. ``X`` and ``F`` None mean the
+    identity; ``rho`` has one rate per label.
     """
     n, n_labels = Y.shape
+    seen = (~np.isnan(Y)).astype(float)
     X = np.eye(n) if X is None else np.asarray(X.todense() if hasattr(X, "todense") else X)
     F = np.eye(n_labels) if F is None else F
     W = cp.Variable((X.shape[1], F.shape[1]))
@@ -25,8 +27,9 @@ def cvxpy_unlabelled_optimum(
     Z = low_rank + np.ones((n, 1)) @ b if intercept else low_rank
     # At a recorded positive the unbiased loss is the loss of "no" less t z/(1 − ρ).
     plain, t = {"logistic": (cp.logistic, 1.0), "squared": (lambda z: cp.square(z + 1), 4.0)}[loss]
-    data = cp.sum(plain(Z)) - cp.sum(cp.multiply(Y * (t / (1 - rho)), Z))
-    objective = data / (n * n_labels) + trace * cp.normNuc(W)
+    slopes = np.where(Y == 1, t / (1 - rho), 0.0)
+    data = cp.sum(cp.multiply(seen, plain(Z))) - cp.sum(cp.multiply(slopes, Z))
+    objective = data / seen.sum() + trace * cp.normNuc(W)
     if ridge:
         objective = objective + ridge / 2 * cp.sum_squares(W)
     if pull:
@@ -49,6 +52,7 @@ def scipy_exponential_optimum(X, Y, rho, trace, ridge=0.0, intercept=True, pull=
     X = np.eye(n) if X is None else X
     d, k = X.shape[1], min(X.shape[1], n_labels)
     turn = 0.5 * np.log(1 / rho)
+    seen = ~np.isnan(Y)
     sizes = np.cumsum([d * k, n_labels * k])
 
     def parts(x):
@@ -61,9 +65,9 @@ def scipy_exponential_optimum(X, Y, rho, trace, ridge=0.0, intercept=True, pull=
         recorded = (np.exp(-z) - rho * np.exp(z) - 2 * np.sqrt(rho) * (Z - z)) / (1 - rho)
         recorded_slope = -(np.exp(-z) + rho * np.exp(z)) / (1 - rho)
         W = A @ B.T
-        value = np.where(Y == 1, recorded, np.exp(Z)).mean() + ridge / 2 * np.sum(W * W)
+        value = np.where(Y == 1, recorded, np.exp(Z))[seen].mean() + ridge / 2 * np.sum(W * W)
         value += trace / 2 * (np.sum(A * A) + np.sum(B * B)) + pull / 2 * np.sum((b - centre) ** 2)
-        G = np.where(Y == 1, recorded_slope, np.exp(Z)) / Y.size
+        G = np.where(Y == 1, recorded_slope, np.exp(Z)) * seen / seen.sum()
         H = X.T @ G + ridge * W
         slope_b = (G.sum(axis=0) if intercept else 0) + pull * (b - centre)
         return value, np.concatenate([(H @ B + trace * A).ravel(), (H.T @ A + trace * B).ravel(), slope_b])

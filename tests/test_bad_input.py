@@ -20,6 +20,7 @@ from labelgap import (
     MetricThreshold,
     ObservedLabels,
     PlugInClassifier,
+    Recommender,
     best_threshold,
     get_metric,
 )
@@ -34,6 +35,7 @@ from labelgap.exceptions import (
     LabelgapError,
     LabelgapWarning,
     UninformativeLabelsWarning,
+    UnknownIdError,
     UnknownNameError,
 )
 
@@ -65,6 +67,13 @@ def with_value(matrix: Any, row: int, column: int, value: float) -> Any:
 
 def fit(labels: Any = Y, features: Any = X, **changes: Any) -> Any:
     return low_rank(**changes).fit(features, labels)
+
+
+ANSWERS = (["a", "b", "c", "a"], ["x", "x", "y", "y"], [1, 0, 1, 0])
+
+
+def recommender() -> Recommender:
+    return Recommender(trace_penalty=0.1, threshold="train").fit(ANSWERS)
 
 
 @dataclass(frozen=True)
@@ -198,13 +207,6 @@ ERRORS = [
         "unlabelled",
         InvalidParameterError,
         "unobserved='unlabelled' need positive-unlabelled learning, which this estimator does not offer",
-        lambda: fit(sp.csr_array(COMPLETE), unobserved="unlabelled"),
-        "parameter",
-    ),
-    Case(
-        "unlabelled",
-        InvalidParameterError,
-        "unobserved='unlabelled' need positive-unlabelled learning",
         lambda: PlugInClassifier().fit(X, ObservedLabels.from_sparse(sp.csr_array(COMPLETE), "unlabelled")),
         "labels",
     ),
@@ -214,6 +216,83 @@ ERRORS = [
         "positive or unlabelled .*a metric needs known negatives",
         lambda: best_threshold(COMPLETE, ObservedLabels.from_any(COMPLETE, unobserved="unlabelled")),
         "metric",
+    ),
+    # Positive-unlabelled
+    Case(
+        "flip-rate",
+        InvalidParameterError,
+        "flip_rate is 1.5; .*below 1",
+        lambda: fit(COMPLETE, unobserved="unlabelled", flip_rate=1.5),
+        "range",
+    ),
+    Case(
+        "flip-rate",
+        InvalidParameterError,
+        "flip_rate.*4",
+        lambda: fit(COMPLETE, unobserved="unlabelled", flip_rate=[0.1, 0.2]),
+        "length",
+    ),
+    Case(
+        "flip-rate-unused",
+        InvalidParameterError,
+        "only under unobserved='unlabelled'; here it is 'missing'",
+        lambda: fit(flip_rate=0.3),
+    ),
+    Case(
+        "unlabelled-loss",
+        InvalidParameterError,
+        "needs one of the losses exponential, logistic, squared, not 'squared_hinge'",
+        lambda: fit(COMPLETE, unobserved="unlabelled", flip_rate=0.3, loss="squared_hinge"),
+    ),
+    Case(
+        "unlabelled-unbounded",
+        InvalidParameterError,
+        "the logistic loss falls without end.*score_bound",
+        lambda: fit(COMPLETE, unobserved="unlabelled", flip_rate=0.3, score_bound=None),
+    ),
+    # Answers of users
+    Case(
+        "answers-without-rule",
+        InvalidLabelsError,
+        "positive=",
+        lambda: Recommender().fit((["a", "b"], ["x", "y"], [5, 1])),
+    ),
+    Case(
+        "answers-twice",
+        InvalidLabelsError,
+        "'a'.*'x'",
+        lambda: Recommender().fit((["a", "a"], ["x", "x"], [1, 0])),
+    ),
+    Case(
+        "unknown-id",
+        UnknownIdError,
+        "The user 'eve' is not among the 3 users that are known.*fold_in",
+        lambda: recommender().predict("eve", "x"),
+    ),
+    Case(
+        "side-features",
+        InvalidFeaturesError,
+        r"2 of 3 users with answers have no features \(the first: 'b'\)",
+        lambda: Recommender().fit(ANSWERS, user_features={"a": [1.0]}),
+    ),
+    # Sampling
+    Case(
+        "propensities",
+        InvalidInputError,
+        "propensit.*above 0",
+        lambda: low_rank(weights="inverse-propensity").fit(X, Y, propensities=np.zeros(Y.shape)),
+    ),
+    Case(
+        "propensities-unused",
+        InvalidParameterError,
+        "propensities were given but weights is None",
+        lambda: low_rank().fit(X, Y, propensities=np.full(Y.shape, 0.5)),
+    ),
+    Case(
+        "rival-rank",
+        InvalidParameterError,
+        "solver='alternating' works at a fixed rank",
+        lambda: fit(solver="alternating"),
     ),
     # Triplets and weights
     Case(
@@ -356,9 +435,28 @@ ERRORS = [
     ),
 ]
 
+EXTREME = np.where(np.arange(Y.size).reshape(Y.shape) == int(np.flatnonzero(~np.isnan(Y))[0]), 1e-6, 0.9)
 FEW = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, 0.0]])
 
 WARNINGS = [
+    Case(
+        "flip-rate-too-high",
+        LabelgapWarning,
+        r"A flip rate of 0.950 is not possible for \d of 4 labels",
+        lambda: fit(COMPLETE, unobserved="unlabelled", flip_rate=0.95, loss="squared"),
+    ),
+    Case(
+        "everything-wins",
+        LabelgapWarning,
+        "does not punish false positives.*'micro-f1'",
+        lambda: fit(COMPLETE, unobserved="unlabelled", flip_rate=0.1, loss="squared", metric="micro-recall"),
+    ),
+    Case(
+        "weights-clipped",
+        LabelgapWarning,
+        "clip",
+        lambda: low_rank(weights="inverse-propensity").fit(X, Y, propensities=EXTREME),
+    ),
     Case(
         "label-all-missing",
         UninformativeLabelsWarning,

@@ -11,11 +11,15 @@ import labelgap
 EXPECTED = [
     "LinearFractional",
     "LowRankClassifier",
+    "LowRankRegressor",
     "MetricThreshold",
     "ObservedLabels",
     "PlugInClassifier",
+    "Recommender",
     "best_threshold",
+    "estimate_flip_rate",
     "get_metric",
+    "sensitivity",
 ]
 
 

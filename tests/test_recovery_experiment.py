@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from experiments import recovery
 
 TOY = recovery.Sizes(n=2000, n_labels=20, n_features=6, rank=2, observed=(8_000, 16_000, 32_000))
-# How far the slope may be from −1. Four draws leave its mean uncertain by about 0.05. Yes/no answers come to
+# How far the slope may be from −1. Four draws leave its mean uncertain by up to 0.1. Yes/no answers come to
 # the rate only slowly, because large scores bend the loss so little that λ shrinks them far more.
 MARGIN = {"gaussian": 0.2, "poisson": 0.2, "bernoulli": 0.4}
 

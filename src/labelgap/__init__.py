@@ -5,6 +5,7 @@ from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.estimators.metric_threshold import MetricThreshold
 from labelgap.estimators.plug_in import PlugInClassifier
 from labelgap.estimators.recommender import Recommender
+from labelgap.estimators.regressor import LowRankRegressor
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.thresholds import best_threshold
@@ -14,6 +15,7 @@ __version__ = "0.1.0"
 __all__ = [
     "LinearFractional",
     "LowRankClassifier",
+    "LowRankRegressor",
     "MetricThreshold",
     "ObservedLabels",
     "PlugInClassifier",

@@ -50,12 +50,20 @@ class UnknownNameError(InvalidInputError):
     """A name that no registry holds."""
 
 
+class UnknownIdError(InvalidInputError, KeyError):
+    """A user or an item that a recommender was not fitted with; also a KeyError."""
+
+    def __str__(self) -> str:
+        # A KeyError would put quotes around it.
+        return str(self.args[0])
+
+
 class LabelgapWarning(UserWarning):
     """Base of every warning of labelgap."""
 
 
 class ConvergenceWarning(LabelgapWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
-    """The solver stopped before the duality gap reached its target."""
+    """A solver stopped before it reached its target: the duality gap, or a small gradient in a fold-in."""
 
 
 class UninformativeLabelsWarning(LabelgapWarning):

@@ -165,23 +165,38 @@ def test_likes_and_silence():
     rng = np.random.default_rng(2)
     _, truth = like_and_dislike(n=150, n_items=40, seed=2)
     recorded = (truth == 1) & (rng.random(truth.shape) < 0.3)
-    model = Recommender(unobserved="unlabelled", flip_rate=0.7, random_state=0).fit(np.nonzero(recorded))
-    negative = Recommender(unobserved="negative", random_state=0).fit(np.nonzero(recorded))
+    likes = sp.csr_array(recorded.astype(int))
+    model = Recommender(unobserved="unlabelled", flip_rate=0.7, random_state=0).fit(likes)
+    negative = Recommender(unobserved="negative", random_state=0).fit(likes)
 
     def f1(one):
-        decided = one.decide_matrix(list(range(150))).toarray()[:, np.argsort(one.item_ids_)]
+        decided = one.decide_matrix().toarray()
         return 2 * np.sum(decided * truth) / (decided.sum() + truth.sum())
 
     assert f1(model) > f1(negative)
     # A user folded in with all likes of one in training gets the same factors.
     user = 7
-    liked = [model.item_ids_[j] for j in np.flatnonzero(recorded[user][list(model.item_ids_)])]
+    liked = np.flatnonzero(recorded[user]).tolist()
     later = model.fold_in((["twin"] * len(liked), liked))
     pair = (
         later.decision_function("twin", list(model.item_ids_)),
         model.decision_function(user, list(model.item_ids_)),
     )
     np.testing.assert_allclose(*pair, atol=0.1)
+
+
+def test_flip_rates_per_item_go_with_new_users_and_items():
+    rng = np.random.default_rng(0)
+    _, truth = like_and_dislike()
+    likes = sp.csr_array(((truth == 1) & (rng.random(truth.shape) < 0.6)).astype(int))
+    rates = np.linspace(0.3, 0.45, 25)
+    model = Recommender(
+        unobserved="unlabelled", flip_rate=rates, trace_penalty=0.005, random_state=0, threshold="train"
+    ).fit(likes)
+    np.testing.assert_array_equal(model.flip_rate_, rates)
+    grown = model.fold_in(([0, 1, 2], ["new"] * 3)).fold_in((["twin"] * 2, [3, "new"]))
+    assert np.isfinite(grown.decision_function("twin", ["new", 4])).all()
+    assert grown.explain("twin", "new").unexplained == pytest.approx(0.0, abs=1e-6)
 
 
 def test_bad_settings_are_refused():

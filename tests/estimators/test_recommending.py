@@ -100,7 +100,7 @@ class ToyRecommender(Recommending):
         self.threshold_ = best_threshold(scores, judged, self.metric_).threshold
         return self
 
-    def _entry_loss(self) -> Any:
+    def _entry_loss(self, *, of_new_items: bool = False) -> Any:
         return Unlabelled(self.loss_, self.flip_rate) if self.unobserved == "unlabelled" else self.loss_
 
     def _prior_of_features(self, features: Any) -> Any:

@@ -14,7 +14,7 @@ from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
 from labelgap.objective.design import Design
 from labelgap.objective.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
 from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
-from labelgap.objective.unlabelled import possible_flip_rates, unlabelled_objective
+from labelgap.objective.unlabelled import possible_flip_rates
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.path import SolverSettings, largest_trace_penalty
 from oracles_objective import CLOSE, DenseTerm, flat
@@ -42,22 +42,48 @@ class Case:
     ridge: float = 0.0
     """As a share of λ."""
     label_features: bool = False
+    held_out: bool = False
+    """Whether every fifth cell is held out."""
     n: int = 14
     n_labels: int = 4
 
     @cached_property
-    def data(self):
-        """Features (None = identity), what is recorded, and one flip rate per label."""
+    def features(self):
+        """Of the rows; None for the identity."""
+        return None if self.kind == "identity" else self._drawn[0]
+
+    @cached_property
+    def Y(self):
+        """1 where a positive is recorded, 0 elsewhere."""
+        return self._drawn[1]
+
+    @cached_property
+    def _drawn(self):
         rng = np.random.default_rng(6)
         X = rng.standard_normal((self.n, 4)) + 0.3
-        truth = rng.random((self.n, self.n_labels)) < 1 / (
-            1 + np.exp(-X @ rng.standard_normal((4, self.n_labels)))
-        )
-        Y = (truth & (rng.random(truth.shape) < 0.6)).astype(float)
+        chance = 1 / (1 + np.exp(-X @ rng.standard_normal((4, self.n_labels))))
+        Y = ((rng.random(chance.shape) < chance) & (rng.random(chance.shape) < 0.6)).astype(float)
         Y[0], Y[1] = 1, 0
         if self.kind == "csr":
             X = sp.csr_array(np.where(rng.random(X.shape) < 0.6, X, 0.0))
-        return None if self.kind == "identity" else X, Y, np.linspace(0.2, 0.4, self.n_labels)
+        return X, Y
+
+    @cached_property
+    def fold(self):
+        """What is not held out, NaN elsewhere."""
+        out = (np.arange(self.Y.size).reshape(self.Y.shape) % 5 == 3) & self.held_out
+        return np.where(out, np.nan, self.Y)
+
+    @cached_property
+    def given_rho(self):
+        """One flip rate per label."""
+        return np.linspace(0.2, 0.4, self.n_labels)
+
+    @cached_property
+    def rho(self):
+        """Those of the fold, in which positives may be a little rarer or commoner."""
+        seen = ~np.isnan(self.fold)
+        return 1 - (1 - self.given_rho) * (self.Y[seen].sum() / self.Y.sum()) / seen.mean()
 
     @cached_property
     def F(self):
@@ -68,29 +94,22 @@ class Case:
         return np.hstack([np.eye(self.n_labels), extra])
 
     @cached_property
-    def positives(self):
-        return ObservedLabels.from_any(self.data[1], unobserved="unlabelled")
+    def cells(self):
+        return ObservedLabels.from_dense(self.Y)
 
     @cached_property
     def problem(self):
-        X, _, rho = self.data
-        rows = IdentityFeatures(self.n) if X is None else make_features(X, centre=False)
+        rows = IdentityFeatures(self.n)
+        if self.features is not None:
+            rows = make_features(self.features, centre=False)
         columns = IdentityFeatures(self.n_labels)
         if self.F is not None:
             columns = StackedFeatures([columns, SparseFeatures(self.F[:, -1:])])
-        return UnlabelledProblem(
-            Design(rows, columns),
-            get_loss(self.loss),
-            rho,
-            self.positives.n_observed,
-            fit_intercept=self.intercept,
-            score_bound=self.bound,
-            block_cells=100,
-        )
+        return make_problem(self, Design(rows, columns), self.cells, self.given_rho)
 
     @cached_property
     def objective(self):
-        return self.problem.objective(self.positives, free_intercept=self.pull == 0)
+        return self.problem.objective(ObservedLabels.from_dense(self.fold), free_intercept=self.pull == 0)
 
     @cached_property
     def penalties(self):
@@ -99,37 +118,38 @@ class Case:
 
     def value(self, factors):
         """The data term by the dense formulas, in the coordinates of X."""
-        X, Y, rho = self.data
-        X = np.eye(self.n) if X is None else np.asarray(X.todense() if sp.issparse(X) else X)
-        losses = [Unlabelled(get_loss(self.loss), rate) for rate in rho]
-        term = DenseTerm(X, Y, np.full(Y.shape, 1 / Y.size), losses, self.intercept, F=self.F)
+        X = np.eye(self.n) if self.features is None else self.features
+        X = X.toarray() if sp.issparse(X) else X
+        losses = [Unlabelled(get_loss(self.loss), rate) for rate in self.rho]
+        share = np.full(self.Y.shape, 1 / np.sum(~np.isnan(self.fold)))
+        term = DenseTerm(X, self.fold, share, losses, self.intercept, F=self.F)
         return term.value(factors), np.abs(term.low_rank(factors)).max()
+
+
+def make_problem(case, design, cells, rho):
+    """With a case's loss, intercept and bound."""
+    return UnlabelledProblem(
+        design,
+        get_loss(case.loss),
+        rho,
+        cells,
+        fit_intercept=case.intercept,
+        score_bound=case.bound,
+        block_cells=100,
+    )
 
 
 @cache
 def optimum(case):
-    X, Y, rho = case.data
-    penalties = case.penalties
+    X, Y, rho, penalties = case.features, case.fold, case.rho, case.penalties
+    amounts = penalties.trace, penalties.ridge, case.intercept
+    pull = {"pull": penalties.intercept, "centre": penalties.centre}
     if case.loss == "exponential":
-        best, largest = scipy_exponential_optimum(
-            X, Y, rho, penalties.trace, penalties.ridge, case.intercept, penalties.intercept, penalties.centre
-        )
+        best, largest = scipy_exponential_optimum(X, Y, rho, *amounts, **pull)
         # That oracle knows no bound, so it must not bind.
         assert largest < case.bound
         return best
-    return cvxpy_unlabelled_optimum(
-        X,
-        Y,
-        case.loss,
-        rho,
-        penalties.trace,
-        penalties.ridge,
-        case.intercept,
-        case.bound,
-        penalties.intercept,
-        penalties.centre,
-        case.F,
-    )
+    return cvxpy_unlabelled_optimum(X, Y, case.loss, rho, *amounts, bound=case.bound, F=case.F, **pull)
 
 
 def solved(case, solver):
@@ -166,6 +186,8 @@ LOGISTIC = [
     Case("logistic", "csr", **PULLED, bound=LOOSE, ridge=0.2),
     Case("logistic", "dense", **FREE, bound=3.0, share=0.05),
     Case("logistic", "dense", **FREE, bound=BINDING, label_features=True),
+    Case("logistic", "dense", **FREE, bound=LOOSE, ridge=0.2, held_out=True),
+    Case("logistic", "identity", **PULLED, bound=BINDING, held_out=True),
 ]
 SQUARED = [
     Case("squared", "dense", **FREE),
@@ -179,6 +201,8 @@ SQUARED = [
     Case("squared", "csr", **PULLED),
     Case("squared", "dense", **FREE, share=0.02),
     Case("squared", "csr", **NONE, label_features=True),
+    Case("squared", "dense", **FREE, held_out=True),
+    Case("squared", "identity", **PULLED, bound=BINDING, ridge=0.2, held_out=True),
 ]
 # The bound does not bind: the oracle does not know it.
 EXPONENTIAL = [
@@ -187,13 +211,15 @@ EXPONENTIAL = [
     Case("exponential", "dense", **PULLED, bound=15.0, share=0.4),
     Case("exponential", "identity", **FREE, bound=15.0, share=0.5, ridge=0.5),
     Case("exponential", "identity", **PULLED, bound=15.0, share=0.5, ridge=0.2),
+    Case("exponential", "dense", **FREE, bound=15.0, share=0.5, ridge=0.2, held_out=True),
 ]
 
 
 def name_of(case):
     intercept = "penalised intercept" if case.pull else "free intercept" if case.intercept else "none"
+    extras = {"ridge": case.ridge, "label features": case.label_features, "held out": case.held_out}
     parts = [case.loss, case.kind, intercept, f"bound {case.bound}", f"share {case.share}"]
-    return ", ".join(parts + ["ridge"] * (case.ridge > 0) + ["label features"] * case.label_features)
+    return ", ".join(parts + [name for name, on in extras.items() if on])
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -227,17 +253,9 @@ def test_exponential_fits_reach_the_optimum(case, solver):
 def test_labels_without_a_positive_do_not_disturb_the_others(loss):
     # Left out, they count in the mean: the other labels' fit is that of a problem without them, rescaled.
     case = Case(loss, bound=LOOSE)
-    _, Y, rho = case.data
-    wide = ObservedLabels.from_any(np.hstack([Y, np.zeros((case.n, 1))]), unobserved="unlabelled")
-    problem = UnlabelledProblem(
-        Design.of(case.problem.design.rows, case.n_labels + 1),
-        get_loss(loss),
-        np.append(rho, 0.3),
-        wide.n_observed,
-        fit_intercept=True,
-        score_bound=LOOSE,
-        block_cells=100,
-    )
+    wide = ObservedLabels.from_dense(np.hstack([case.Y, np.zeros((case.n, 1))]))
+    design = Design.of(case.problem.design.rows, case.n_labels + 1)
+    problem = make_problem(case, design, wide, np.append(case.rho, 0.3))
     objective = problem.objective(wide)
     kept = case.n_labels / (case.n_labels + 1)
     fit = SolverSettings(SOLVERS["factored"], tol=TOL).fit(
@@ -255,19 +273,11 @@ def test_labels_without_a_positive_do_not_disturb_the_others(loss):
 def test_flip_rates_that_are_too_high_leave_a_problem_with_an_answer(loss):
     # 13 of 14 rows recorded at ρ = 0.5 would be 26 positives: the loss would fall for ever in the intercept.
     case = Case(loss, bound=3.0)
-    Y = case.data[1].copy()
+    Y = case.Y.copy()
     Y[:, 0], Y[1:, 1] = 1, 1
-    positives = ObservedLabels.from_any(Y, unobserved="unlabelled")
-    problem = UnlabelledProblem(
-        case.problem.design,
-        get_loss(loss),
-        np.full(case.n_labels, 0.5),
-        positives.n_observed,
-        fit_intercept=True,
-        score_bound=3.0,
-        block_cells=100,
-    )
-    objective = problem.objective(positives)
+    cells = ObservedLabels.from_dense(Y)
+    problem = make_problem(case, case.problem.design, cells, np.full(case.n_labels, 0.5))
+    objective = problem.objective(cells)
     penalties = Penalties(0.3 * largest_trace_penalty(objective))
     fit = SolverSettings(SOLVERS["factored"], tol=1e-4).fit(problem, objective, penalties)
     assert fit.converged
@@ -279,28 +289,19 @@ def test_flip_rates_that_are_too_high_leave_a_problem_with_an_answer(loss):
 
 def complete_problems(loss, bound):
     """The same labels as recorded positives with ρ = 0, and as yes and no; some labels have one class."""
-    X, Y, _ = Case(loss).data
-    Y = np.hstack([Y, np.zeros((len(Y), 1)), np.ones((len(Y), 1))])
-    design = Design.of(make_features(X, centre=False), Y.shape[1])
-    positives = ObservedLabels.from_any(Y, unobserved="unlabelled")
-    unlabelled = UnlabelledProblem(
-        design,
-        get_loss(loss),
-        np.zeros(Y.shape[1]),
-        positives.n_observed,
-        fit_intercept=True,
-        score_bound=bound,
-        block_cells=50,
-    )
-    observed = ObservedProblem(design, get_loss(loss), fit_intercept=True)
-    return (unlabelled, positives), (observed, ObservedLabels.from_dense(Y))
+    case = Case(loss, bound=bound)
+    Y = np.hstack([case.Y, np.zeros((case.n, 1)), np.ones((case.n, 1))])
+    design = Design.of(case.problem.design.rows, Y.shape[1])
+    labels = ObservedLabels.from_dense(Y)
+    unlabelled = make_problem(case, design, labels, np.zeros(Y.shape[1]))
+    return unlabelled, ObservedProblem(design, get_loss(loss), fit_intercept=True), labels
 
 
 @pytest.mark.parametrize("free", [True, False])
 @pytest.mark.parametrize("loss", UNLABELLED_LOSSES)
 def test_with_everything_recorded_it_is_the_observed_problem(loss, free):
-    (unlabelled, positives), (observed, labels) = complete_problems(loss, bound=30.0)
-    mine = unlabelled.objective(positives, free_intercept=free)
+    unlabelled, observed, labels = complete_problems(loss, bound=30.0)
+    mine = unlabelled.objective(labels, free_intercept=free)
     theirs = observed.objective(labels, free_intercept=free)
     factors = random_factors(np.random.default_rng(3), *mine.shape, 2, 0.5)
     direction = random_factors(np.random.default_rng(4), *mine.shape, 2)
@@ -315,8 +316,8 @@ def test_with_everything_recorded_it_is_the_observed_problem(loss, free):
 
 @pytest.mark.parametrize(("loss", "bound"), [("logistic", 30.0), ("squared", None), ("exponential", 30.0)])
 def test_with_everything_recorded_the_optimum_is_the_observed_one(loss, bound):
-    (unlabelled, positives), (observed, labels) = complete_problems(loss, bound)
-    mine, theirs = unlabelled.objective(positives), observed.objective(labels)
+    unlabelled, observed, labels = complete_problems(loss, bound)
+    mine, theirs = unlabelled.objective(labels), observed.objective(labels)
     penalties = Penalties(0.2 * largest_trace_penalty(theirs))
     assert largest_trace_penalty(mine) == pytest.approx(5 * penalties.trace, rel=1e-9)
     settings = SolverSettings(SOLVERS["factored"], tol=1e-6)
@@ -327,95 +328,114 @@ def test_with_everything_recorded_the_optimum_is_the_observed_one(loss, bound):
     assert a.objective == pytest.approx(b.objective, rel=2e-6)
 
 
+def test_a_fold_leaves_its_cells_out_altogether():
+    # What is held out, 1 or 0, changes nothing but how much of either is left.
+    case = Case("logistic", bound=LOOSE, held_out=True)
+    factors = random_factors(np.random.default_rng(5), 4, case.n_labels, 2)
+    fold = ObservedLabels.from_dense(case.fold)
+    value = case.value(case.problem.design.to_original(factors))[0]
+    assert_allclose(case.problem.objective(fold).at(factors).value, value, **CLOSE)
+    # Two held-out cells of one label change places.
+    out = np.isnan(case.fold)
+    first, second = next(
+        ((i, j), (k, j))
+        for j in range(case.n_labels)
+        for i, k in np.ndindex(case.n, case.n)
+        if out[i, j] and out[k, j] and case.Y[i, j] > case.Y[k, j]
+    )
+    swapped = case.Y.copy()
+    swapped[first], swapped[second] = 0, 1
+    other = make_problem(case, case.problem.design, ObservedLabels.from_dense(swapped), case.given_rho)
+    assert_allclose(other.objective(fold).at(factors).value, value, **CLOSE)
+
+
 def test_a_fold_with_fewer_positives_has_a_higher_flip_rate():
     case = Case("logistic", bound=LOOSE)
-    _, Y, rho = case.data
-    # Half of the recorded positives, and cells to be judged besides: they count for nothing.
-    cells = ObservedLabels.from_dense(Y)
-    ones = np.flatnonzero(cells.values == 1)
-    fold = cells.select(np.setdiff1d(np.arange(cells.n_observed), ones[::2]))
-    kept = np.sum(fold.values == 1) / case.positives.n_observed
+    # Half of the recorded positives are held out, and no other cell.
+    ones = np.flatnonzero(case.cells.values == 1)
+    fold = case.cells.select(np.setdiff1d(np.arange(case.cells.n_observed), ones[::2]))
+    kept = np.sum(fold.values == 1) / len(ones)
     assert 0.4 < kept < 0.6
-    expected = 1 - kept * (1 - rho)
     objective = case.problem.objective(fold)
-    recorded = objective.recorded.pattern.indices
-    assert len(recorded) == np.sum(fold.values == 1)
-    assert_allclose(objective.loss.flip_rate, expected[recorded], **CLOSE)
-    by_hand = unlabelled_objective(
-        case.problem.design,
-        fold.select(fold.values == 1),
-        get_loss("logistic"),
-        expected,
-        fit_intercept=True,
-        score_bound=LOOSE,
-        block_cells=100,
-    )
-    factors = random_factors(np.random.default_rng(5), *objective.shape, 2)
-    assert objective.at(factors).value == by_hand.at(factors).value
-    assert_allclose(objective.starting_intercept(), by_hand.starting_intercept())
+    labels = objective.recorded.pattern.indices
+    assert len(labels) == np.sum(fold.values == 1)
+    rarer = kept / (fold.n_observed / case.cells.n_observed)
+    assert_allclose(objective.loss.flip_rate, (1 - rarer * (1 - case.rho))[labels], **CLOSE)
 
 
-def test_thinning_keeps_the_mean_of_the_loss():
-    # Without each positive in turn: with the thinner records' own rates the mean is that of all.
-    case = Case("logistic", bound=LOOSE, intercept=False)
-    factors = random_factors(np.random.default_rng(5), *case.objective.shape, 2, 0.5)
-    everyone = np.arange(case.positives.n_observed)
-    thinned = [case.problem.objective(case.positives.select(everyone != one)) for one in everyone]
-    mean = np.mean([objective.at(factors).value for objective in thinned])
-    assert_allclose(mean, case.objective.at(factors).value, **CLOSE)
+def test_folds_of_a_sample_of_cells_see_as_many_positives_as_there_are():
+    # A fold of a sample holds back a fifth of the recorded positives, but few of all the other cells.
+    Y = (np.random.default_rng(0).random((300, 5)) < 0.1).astype(float)
+    positives = ObservedLabels.from_any(Y, unobserved="unlabelled")
+    case = Case("logistic", bound=LOOSE)
+    design = Design.of(IdentityFeatures(300), 5)
+    for most in (100, 1500):
+        cells = judged_cells(positives, most, np.random.RandomState(0))
+        problem = make_problem(case, design, cells, np.full(5, 0.3))
+        whole = problem.objective(cells).starting_intercept()
+        folds = [problem.objective(train).starting_intercept() for train, _ in cells.folds(5, random_state=0)]
+        # In each of the folds a label's rate is off by the rounding of its counts; on average by nothing.
+        assert_allclose(np.mean(folds, axis=0), whole, atol=0.02)
+
+
+def test_a_fold_without_any_positive_is_a_problem_still():
+    Y = np.zeros((4, 3))
+    Y[1, 2] = 1
+    cells = ObservedLabels.from_dense(Y)
+    case = Case("logistic", bound=LOOSE)
+    problem = make_problem(case, Design.of(IdentityFeatures(4), 3), cells, np.full(3, 0.3))
+    objective = problem.objective(cells.select(cells.values == 0))
+    fit = SolverSettings(SOLVERS["factored"]).fit(problem, objective, Penalties(0.1))
+    assert fit.converged
+    assert fit.rank == 0
+    assert np.all(np.isfinite(fit.factors.intercept))
 
 
 def test_scores_and_other_features_of_the_problem():
     case = Case("logistic", bound=LOOSE)
-    X, Y, _ = case.data
-    labels = ObservedLabels.from_dense(np.where(Y == 1, 1.0, np.nan))
+    recorded = case.Y == 1
+    labels = ObservedLabels.from_dense(np.where(recorded, 1.0, np.nan))
     factors = random_factors(np.random.default_rng(6), 4, case.n_labels, 2)
     A, B, b = case.problem.design.to_original(factors)
-    assert_allclose(case.problem.scores(factors, labels), (X @ A @ B.T + b)[Y == 1], **CLOSE)
+    scores = (case.features @ A @ B.T + b)[recorded]
+    assert_allclose(case.problem.scores(factors, labels), scores, **CLOSE)
     other = case.problem.with_design(Design.of(IdentityFeatures(case.n), case.n_labels))
-    assert other.objective(case.positives).shape == (case.n, case.n_labels)
-    assert case.problem.objective(case.positives).shape == (4, case.n_labels)
+    assert other.objective(case.cells).shape == (case.n, case.n_labels)
+    assert case.problem.objective(case.cells).shape == (4, case.n_labels)
 
 
 def test_the_bound_holds_recorded_positives_from_the_beginning():
-    case = Case("logistic", bound=LOOSE)
-    bounds = case.problem.bounds(case.objective)
-    rows, labels = np.nonzero(case.data[1])
-    assert_array_equal(bounds.start().keys, rows * case.n_labels + labels)
+    case = Case("logistic", bound=LOOSE, held_out=True)
+    rows, labels = np.nonzero(case.fold == 1)
+    assert_array_equal(case.problem.bounds(case.objective).start().keys, rows * case.n_labels + labels)
     assert Case("squared").problem.bounds(Case("squared").objective) is None
 
 
 # -- flip rates that are possible ----------------------------------------------------------------------------
 
 
-def positives_with(counts, n):
-    """One label for each number of recorded positives among n rows."""
-    Y = (np.arange(n)[:, None] < np.asarray(counts)).astype(float)
-    return ObservedLabels.from_any(Y, unobserved="unlabelled")
-
-
 def test_flip_rates_are_capped_where_positives_would_outnumber_rows():
     # At most 10 · 10.5/11 = 9.5454… positives in 10 rows; without a recorded one, as if there were a half.
-    possible = possible_flip_rates(positives_with([0, 1, 5, 9, 10], 10), np.full(5, 0.97))
-    assert_allclose(
-        possible, [1 - 0.5 / (105 / 11), 1 - 1 / (105 / 11), 1 - 5 / (105 / 11), 1 - 9 / (105 / 11), 0]
-    )
+    recorded = np.array([0, 1, 5, 9, 10])
+    possible = possible_flip_rates(recorded, np.full(5, 10), np.full(5, 0.97))
+    most = 105 / 11
+    assert_allclose(possible, [1 - 0.5 / most, 1 - 1 / most, 1 - 5 / most, 1 - 9 / most, 0])
 
 
-@pytest.mark.parametrize("n", [1, 2, 10, 1000])
 @pytest.mark.parametrize("rate", [0.0, 0.01, 0.3, 0.9, 0.999, 1.0])
-def test_flip_rates_that_are_possible_leave_rows_for_no(n, rate):
-    counts = np.unique(np.linspace(0, n, 7).astype(int))
-    labels = positives_with(counts, n)
-    possible = possible_flip_rates(labels, np.full(len(counts), rate))
+def test_flip_rates_that_are_possible_leave_rows_for_no(rate):
+    rows = np.repeat([0, 1, 2, 10, 1000], 5)
+    recorded = np.minimum(rows, np.tile([0, 1, 9, 10, 1000], 5))
+    possible = possible_flip_rates(recorded, rows, np.full(25, rate))
     assert np.all((possible >= 0) & (possible < 1) & (possible <= rate))
-    implied = counts / (1 - possible)
-    assert np.all((implied < n) | (counts == n))
-    assert np.all(possible[counts == n] == 0)
+    implied = recorded / (1 - possible)
+    everywhere = recorded == rows
+    assert np.all((implied < rows) | everywhere)
+    assert np.all(possible[everywhere] == 0)
     # What was possible has stayed as it was.
-    fine = np.maximum(counts, 0.5) <= (1 - rate) * n * (n + 0.5) / (n + 1)
+    fine = np.maximum(recorded, 0.5) <= (1 - rate) * rows * (rows + 0.5) / (rows + 1)
     assert_array_equal(possible[fine], rate)
-    assert_array_equal(possible_flip_rates(labels, possible), possible)
+    assert_array_equal(possible_flip_rates(recorded, rows, possible), possible)
 
 
 # -- judged cells --------------------------------------------------------------------------------------------

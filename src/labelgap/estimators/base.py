@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.checks import check_between
+from labelgap.estimators.feature_input import read_features
 from labelgap.estimators.targets import Targets, read_labels_like, read_targets
 from labelgap.exceptions import (
-    InvalidFeaturesError,
     InvalidLabelsError,
     InvalidParameterError,
     UninformativeLabelsWarning,
@@ -103,19 +103,7 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
         return X, targets
 
     def _read_features(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
-        )
-        values = X.data if sp.issparse(X) else X
-        # A sum is finite only if all its terms are (or they cancel, or it overflows: then look closer).
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = values.sum()
-        if not np.isfinite(total):
-            is_bad = np.isinf if self._nan_allowed() else _not_finite
-            if is_bad(values).any():
-                names = getattr(self, "feature_names_in_", None)
-                raise InvalidFeaturesError(_where_bad(X, is_bad, names))
-        return X
+        return read_features(self, X, reset=reset, nan_allowed=self._nan_allowed())
 
     def _nan_allowed(self) -> bool:
         """Whether the features may hold NaN."""
@@ -221,18 +209,38 @@ class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
             scores[here] = np.take_along_axis(block, top[here], axis=1)
         return (top, scores) if return_scores else top
 
-    def score(self, X: Any, y: Any) -> float:
-        """The metric of the decisions over the observed entries of y."""
+    def score(self, X: Any, y: Any, unobserved: str | None = None) -> float:
+        """The metric of the decisions over the observed entries of y.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : labels in any form that ``fit`` takes
+        unobserved : {"missing", "negative", "unlabelled"} or None, default None
+            What an absent entry of y means; None: as in the fit. After a fit to recorded positives alone the
+            metric is corrected for those that were not recorded, with the flip rate of the fit; say "missing"
+            where y holds the truth.
+        """
         check_is_fitted(self)
+        if unobserved is not None:
+            check_choice("unobserved", unobserved, UNOBSERVED)
         X = self._read_features(X, reset=False)
-        labels = read_labels_like(y, self._single, self.classes_, self._unobserved)
+        labels = read_labels_like(y, self._single, self.classes_, unobserved or self._unobserved)
         n = _num_samples(X)
         if labels.shape != (n, self.n_labels_):
             raise InvalidLabelsError(
                 f"The labels have shape {labels.shape}; {n} rows of X and the {self.n_labels_} "
                 "labels of the fit were expected."
             )
+        if labels.unobserved == "unlabelled":
+            return self._unlabelled_score(X, labels)
         return self.metric_(self._score_entries(X, labels) >= self.threshold_, labels)
+
+    def _unlabelled_score(self, X: Any, labels: ObservedLabels) -> float:
+        raise InvalidParameterError(
+            "Labels with unobserved='unlabelled' say nothing about no, and this estimator was not fitted to "
+            "such. Judge by labels with known negatives."
+        )
 
 
 def warn_of_unseen_labels(labels: ObservedLabels) -> None:
@@ -245,24 +253,3 @@ def warn_of_unseen_labels(labels: ObservedLabels) -> None:
             "their score is the same for every row.",
             UninformativeLabelsWarning,
         )
-
-
-def _not_finite(values: Floats) -> NDArray[np.bool_]:
-    return np.asarray(~np.isfinite(values))
-
-
-def _where_bad(X: Any, is_bad: Callable[[Floats], NDArray[np.bool_]], names: NDArray[Any] | None) -> str:
-    if sp.issparse(X):
-        stored = X.tocoo()
-        first = int(np.argmax(is_bad(stored.data)))
-        row, column, value = stored.row[first], stored.col[first], stored.data[first]
-    else:
-        row, column = np.argwhere(is_bad(X))[0]
-        value = X[row, column]
-    what = "NaN" if np.isnan(value) else "infinity"
-    name = f" ({names[column]!r})" if names is not None else ""
-    return (
-        f"Input X contains {what} at row {row}, column {column}{name}. Missing labels may be NaN, missing "
-        "features may not: impute them first (for instance with sklearn.impute.SimpleImputer), or drop the "
-        "row."
-    )

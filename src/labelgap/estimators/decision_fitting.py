@@ -23,6 +23,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.losses.unlabelled import UNLABELLED_LOSSES
 from labelgap.metrics import LinearFractional
+from labelgap.metrics.unlabelled import punishes_false_positives
 from labelgap.objective.cells import cells_within
 from labelgap.objective.design import Design
 from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
@@ -165,6 +166,13 @@ class DecisionFitting(LowRankEstimator):
                 "Weights of recorded positives cannot be combined with unobserved='unlabelled', where every "
                 "cell counts once. Drop the weights; a flip_rate per label can say what they said."
             )
+        if not punishes_false_positives(metric):
+            warn(
+                "The metric does not punish false positives, so under unobserved='unlabelled' a yes to every "
+                "cell is as good as any decision. Choose one that does, such as "
+                f"'{metric.average}-f1' or '{metric.average}-jaccard'.",
+                LabelgapWarning,
+            )
         setting = self._unlabelled_setting(design, labels, loss)
         flip_rate = self._flip_rates(setting, intercept_penalty)
         problem = setting.problem(flip_rate)
@@ -208,6 +216,7 @@ class DecisionFitting(LowRankEstimator):
             given = check_flip_rate(self.flip_rate, n_labels)
             self.flip_rate_ = float(given[0]) if np.ndim(self.flip_rate) == 0 else given
         possible = possible_flip_rates(labels.positive_counts(), np.full(n_labels, n), given)
+        self._label_flip_rates = possible
         too_high = np.flatnonzero(possible < given)
         if len(too_high):
             first = int(too_high[0])

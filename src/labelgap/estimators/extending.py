@@ -223,7 +223,7 @@ def _add_items(model: FactorModel, items: _Side, features: Features) -> None:
             model.user_factors_,
             model._judged_rows(block),
             model._item_penalty(),
-            entry_loss=model._entry_loss(),
+            entry_loss=model._entry_loss(of_new_items=True),
             answer_weight=model.answer_weight_,
             prior=prior[start:stop],
         )

@@ -47,8 +47,8 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
 
     # -- hooks -----------------------------------------------------------------------------------------
 
-    def _entry_loss(self) -> Loss:
-        """The loss that the fit took of each answer."""
+    def _entry_loss(self, *, of_new_items: bool = False) -> Loss:
+        """The loss that the fit took of each answer: rows of all items, or answers about new ones."""
         return self.loss_
 
     def _item_penalty(self) -> Floats:

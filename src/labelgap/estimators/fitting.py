@@ -16,6 +16,8 @@ from labelgap._warn import warn
 from labelgap.estimators.checks import check_number, check_penalty, check_whole
 from labelgap.exceptions import ConvergenceWarning, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
+from labelgap.objective.features import Features, looks_centred, make_features
+from labelgap.objective.whitened import WhitenedFeatures
 from labelgap.solvers import RIVALS, SOLVERS, Callback, Fit, Penalties, Progress, default_max_iter
 from labelgap.solvers.path import (
     Candidate,
@@ -28,6 +30,7 @@ from labelgap.solvers.path import (
 )
 from labelgap.thresholds.cross_fit import hold_out_plan
 
+PENALTIES = ("weights", "scores")
 # Candidates are compared on held-out entries; their fits need not be as exact as the last one.
 SELECTION_TOL = 2e-2
 
@@ -55,6 +58,7 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     verbose: int
     intercept_penalty: float | str
+    penalty: str = "weights"
 
     candidates_: tuple[Candidate, ...]
     coef_left_: Floats
@@ -63,6 +67,7 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_fit_parameters(self) -> None:
         check_choice("solver", self.solver, SOLVERS | RIVALS)
+        check_choice("penalty", self.penalty, PENALTIES)
         for name in ("trace_penalty", "ridge_penalty", "intercept_penalty"):
             check_penalty(name, getattr(self, name))
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
@@ -83,6 +88,20 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
             raise InvalidParameterError(
                 f"solver={self.solver!r} works at a fixed rank: give rank=, a whole number such as 10."
             )
+
+    def _features(self, X: Any, intercept_penalty: float | str, *, bounded: bool) -> Features:
+        """The features as the penalty and the intercepts allow to take them."""
+        if self.penalty == "scores":
+            return WhitenedFeatures(X)
+        # A penalty on the intercepts, and a bound on XW, are about the origin that was handed in.
+        return make_features(X, centre=self.fit_intercept and intercept_penalty == 0 and not bounded)
+
+    def _intercept_choice(self, X: Any) -> float | str:
+        """What is to be found out about κ: "auto" only where the origin of X is its centre (None: X = I)."""
+        if not self.fit_intercept:
+            return 0.0
+        elsewhere = X is not None and self.intercept_penalty == "auto" and not looks_centred(X)
+        return 0.0 if elsewhere else self.intercept_penalty
 
     def _settings(self) -> SolverSettings:
         return SolverSettings(

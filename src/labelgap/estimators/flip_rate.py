@@ -17,7 +17,6 @@ from labelgap.estimators.recommender import Recommender
 from labelgap.exceptions import InvalidParameterError
 from labelgap.flip_rates import FlipRateEstimate, check_flip_rate
 from labelgap.losses import get_loss
-from labelgap.objective.design import Design
 
 
 def estimate_flip_rate(
@@ -61,7 +60,7 @@ def estimate_flip_rate(
     X, targets = model._read_fit_input(X, y, "unlabelled")
     labels, loss = targets.labels, get_loss(model.loss)
     with threadpool_limits(limits=1, user_api="blas"):
-        design = Design.of(model._features(X, labels, 0.0), labels.shape[1])
+        design = model._design(X, labels, 0.0)
         return model._estimated_flip_rate(model._unlabelled_setting(design, labels, loss), 0.0)
 
 

@@ -11,19 +11,12 @@ from numpy.typing import NDArray
 
 from labelgap._label_frames import frame_library
 from labelgap._label_sources import is_null
-from labelgap.exceptions import InvalidInputError, InvalidLabelsError
+from labelgap.exceptions import InvalidInputError, InvalidLabelsError, UnknownIdError
 
 Ids = tuple[Hashable, ...]
 
 # A table over all numbers between the least and the largest id, this many times as long as the ids or less.
 _TABLE_SHARE = 4
-
-
-class UnknownIdError(InvalidInputError, KeyError):
-    """An id that the recommender was not fitted with; also a KeyError."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 def number_ids(ids: Any, what: str) -> tuple[NDArray[np.int64], Ids]:

@@ -40,15 +40,5 @@ def unlabelled_judge(metric: LinearFractional, loss: Loss, flip_rate: Floats) ->
     return judge
 
 
-def deviance_judge(loss: Loss) -> Judge:
-    """The held-out loss alone; there is no threshold."""
-
-    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        mean = _mean_loss(loss, scores, labels)
-        return Verdict(-mean, np.nan, mean)
-
-    return judge
-
-
 def _mean_loss(loss: Loss, scores: Floats, labels: ObservedLabels) -> float:
     return float(np.average(loss.value(scores, labels.values), weights=labels.weights))

@@ -7,21 +7,16 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
 from labelgap.estimators.checks import refuse_huge
 from labelgap.estimators.decision_fitting import DecisionFitting
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
-from labelgap.metrics import LinearFractional
+from labelgap.metrics import LinearFractional, unlabelled_metric
 from labelgap.objective.design import Design
-from labelgap.objective.features import Features, looks_centred, make_features
 from labelgap.objective.kernels.entries import sampled_product
-from labelgap.objective.whitened import WhitenedFeatures
 from labelgap.solvers import Callback
-
-PENALTIES = ("weights", "scores")
 
 
 class LowRankClassifier(DecisionFitting, DecisionEstimator):
@@ -189,7 +184,6 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
             from how often rows and labels are.
         """
         self._check_decision_parameters()
-        check_choice("penalty", self.penalty, PENALTIES)
         loss, metric = get_loss(self.loss), self._metric()
         self.loss_ = loss
         X, targets = self._read_fit_input(X, y, self.unobserved)
@@ -200,26 +194,16 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         # must not depend on how many threads there are.
         with threadpool_limits(limits=1, user_api="blas"):
             intercept_penalty = self._intercept_choice(X)
-            features = self._features(X, labels, intercept_penalty)
-            design = Design.of(features, labels.shape[1])
+            design = self._design(X, labels, intercept_penalty)
             chosen = self._fit_decisions(design, labels, loss, metric, intercept_penalty, callback)
         self.coef_left_, self.coef_right_, self.intercept_ = design.to_original(chosen.fit.factors)
         return self
 
-    def _features(self, X: Any, labels: ObservedLabels, intercept_penalty: float | str) -> Features:
-        if self.penalty == "scores":
-            return WhitenedFeatures(X)
-        # A penalty on the intercepts, and a bound on XW, are about the origin that was handed in.
+    def _design(self, X: Any, labels: ObservedLabels, intercept_penalty: float | str) -> Design:
         bounded = self.score_bound is not None and (
             self.score_bound != "auto" or labels.unobserved == "unlabelled"
         )
-        return make_features(X, centre=self.fit_intercept and intercept_penalty == 0 and not bounded)
-
-    def _intercept_choice(self, X: Any) -> float | str:
-        """What is to be found out about κ: "auto" only where the origin of X is its centre."""
-        if not self.fit_intercept:
-            return 0.0
-        return 0.0 if self.intercept_penalty == "auto" and not looks_centred(X) else self.intercept_penalty
+        return Design.of(self._features(X, intercept_penalty, bounded=bounded), labels.shape[1])
 
     # -- scoring ---------------------------------------------------------------------------------------
 
@@ -230,6 +214,11 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         P = np.ascontiguousarray(X @ self.coef_left_)
         low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
         return np.asarray(low_rank + self.intercept_[labels.indices])
+
+    def _unlabelled_score(self, X: Any, labels: ObservedLabels) -> float:
+        if not hasattr(self, "flip_rate_"):
+            return super()._unlabelled_score(X, labels)
+        return unlabelled_metric(self.metric_, self._sparse_decisions(X), labels, self.flip_rate_)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(self.loss_.inverse_link(scores))

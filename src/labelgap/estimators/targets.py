@@ -38,7 +38,8 @@ def read_targets(y: Any, unobserved: str) -> Targets:
     if _is_one_dimensional(y):
         values, missing = _one_dimensional(y)
         classes = _two_classes(values[~missing])
-        return Targets(_encode(values, missing, classes), classes, single=True, sparse=False)
+        labels = ObservedLabels.from_any(_encode(values, missing, classes), unobserved=unobserved)
+        return Targets(labels, classes, single=True, sparse=False)
     labels = ObservedLabels.from_any(y, unobserved=unobserved)
     is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels)
     return Targets(labels, np.array([0, 1]), single=False, sparse=is_sparse)

@@ -132,7 +132,7 @@ class LinearFractional:
         if self.average == "micro":
             counts = Counts(*(np.asarray(np.sum(c)) for c in counts))
         if self.balanced:
-            counts = _balance(counts)
+            counts = balanced_counts(counts)
         seen = counts.total > 0
         if not np.any(seen):
             raise InvalidInputError("All counts are 0, so there is nothing to judge; give counts of a group.")
@@ -294,6 +294,6 @@ def _balancing(
     return up, down
 
 
-def _balance(counts: Counts) -> Counts:
+def balanced_counts(counts: Counts) -> Counts:
     up, down = _balancing(np.asarray(counts.tp + counts.fn), np.asarray(counts.fp + counts.tn))
     return Counts(counts.tp * up, counts.fp * down, counts.fn * up, counts.tn * down)

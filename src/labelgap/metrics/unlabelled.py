@@ -18,7 +18,7 @@ from labelgap.exceptions import InvalidInputError, InvalidLabelsError
 from labelgap.flip_rates import check_flip_rate
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.confusion import Counts, group_of_entries
-from labelgap.metrics.linear_fractional import LinearFractional, _balance
+from labelgap.metrics.linear_fractional import LinearFractional, balanced_counts
 from labelgap.metrics.named import get_metric
 
 _SUM_OVER: dict[str, int | None] = {"micro": None, "instance": 1, "macro": 0}
@@ -179,7 +179,7 @@ def values_of_groups(metric: LinearFractional, counts: Counts) -> Floats:
     >>> values_of_groups(get_metric("micro-recall"), Counts(*np.array([[3.0], [0.0], [1.0], [6.0]])))
     array([0.75])
     """
-    return metric.group_values(*(_balance(counts) if metric.balanced else counts))
+    return metric.group_values(*(balanced_counts(counts) if metric.balanced else counts))
 
 
 def punishes_false_positives(metric: LinearFractional) -> bool:

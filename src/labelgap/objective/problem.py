@@ -55,7 +55,7 @@ class UnlabelledProblem:
 
     ``cells`` are recorded positives (1) and other cells (0) on which decisions are judged. An objective over
     some of them leaves the others out altogether, and takes all cells outside ``cells`` for unlabelled. Where
-    that leaves a share s of the recorded positives and a share t of the other cells, as a fold of a sample of
+    that leaves a share s of the recorded positives and a share t of all n·L cells, as a fold of a sample of
     cells does, positives are rarer than in truth by s/t, and the flip rate is ``1 − (1 − ρ) s/t``.
     """
 
@@ -89,14 +89,11 @@ class UnlabelledProblem:
         )
 
     def _thinning(self, held_out: ObservedLabels) -> float:
-        """The share of the recorded positives that are left, relative to that of the other cells."""
+        """The share of the recorded positives that are left, relative to that of all cells."""
         n, n_labels = self._cells.shape
         recorded, gone = (int(np.sum(labels.values == 1)) for labels in (self._cells, held_out))
-        others = n * n_labels - recorded
-        others_left = others - (held_out.n_observed - gone)
-        if recorded == 0 or others_left == 0:
-            return 1.0
-        return (1.0 - gone / recorded) * others / others_left
+        left, cells_left = recorded - gone, n * n_labels - held_out.n_observed
+        return left / max(recorded, 1) * (n * n_labels / max(cells_left, 1))
 
     def with_design(self, design: Design) -> Self:
         """The same problem with other features."""

@@ -27,7 +27,7 @@ from labelgap.objective.observed import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
 
-# Sums over a label's cells agree to this share of them.
+# Sums over a label's cells agree to this share of what is summed.
 _ROUNDING = 1e-12
 
 
@@ -118,7 +118,8 @@ class UnlabelledPoint(SumPoint):
         assert isinstance(recorded, EntryPoint)
         sums = None
         if self._objective.has_intercept:
-            sums = np.zeros(self._objective.n_labels) if balance else np.add(*self.signed_label_sums())
+            up, down = self.signed_label_sums()
+            sums = (np.zeros_like(up) if balance else up + down, up - down)
         if isinstance(cells, GramPoint):
             return _squared_gradient(self._objective, cells, recorded, centred=balance is not None)
         assert isinstance(cells, CellPoint)
@@ -144,10 +145,11 @@ class UnlabelledGradient(SumGradient):
         cells: CellPoint,
         recorded: EntryPoint,
         held: Point,
-        sums: Floats | None,
+        sums: tuple[Floats, Floats] | None,
     ) -> None:
         super().__init__([part.score_gradient() for part in (cells, recorded, held)])
         self._objective, self._cells, self._recorded = objective, cells, recorded
+        # Per label, the sum that an intercept demands and what there was to cancel.
         self._sums = sums
         self._at_recorded = _Places(objective.recorded.pattern, cells.term.labels)
         self._at_held = _Places(objective.held.pattern, cells.term.labels)
@@ -162,10 +164,10 @@ class UnlabelledGradient(SumGradient):
         share_up, share_down = np.zeros(len(term.labels)), np.zeros(len(term.labels))
         if self._sums is not None:
             total, up, down = self._cells.sum_rows(lambda rows: self._room(rows, scale))
-            wanted = scale * self._sums[term.labels] * term.total
+            wanted, gross = (scale * part[term.labels] * term.total for part in self._sums)
             missing = wanted - total
             # What is missing by rounding needs no room.
-            missing[np.abs(missing) <= _ROUNDING * (np.abs(wanted) + np.abs(total))] = 0.0
+            missing[np.abs(missing) <= _ROUNDING * (gross + np.abs(total))] = 0.0
             with np.errstate(divide="ignore", invalid="ignore"):
                 share_up = np.where(missing > 0, missing / up, 0.0)
                 share_down = np.where(missing < 0, -missing / down, 0.0)

@@ -8,7 +8,6 @@ are at most √(2|Ω|) + 1 different counts on either side, because that many di
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit, logit
 
 from labelgap._types import Floats
+from labelgap._warn import warn
 from labelgap.exceptions import LabelgapWarning
 
 _MAX_STEPS = 100
@@ -75,11 +75,10 @@ def fit_margins(rows: Side, cols: Side) -> tuple[Floats, Floats]:
             size /= 2
         alpha, beta = alpha + size * row_step, beta + size * col_step
     error = max(np.abs(row_error).max(), np.abs(col_error).max())
-    warnings.warn(
+    warn(
         f"The propensities did not settle in {_MAX_STEPS} steps: expected counts are up to {error:.2g} from "
         "those to be matched. Give propensities, or leave the emptiest rows and labels out.",
         LabelgapWarning,
-        stacklevel=2,
     )
     return alpha, beta
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from labelgap._types import Floats
+from labelgap._warn import warn
 from labelgap.exceptions import InvalidInputError, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.sampling.propensity import estimate_propensities
@@ -63,14 +63,13 @@ def inverse_propensity_weights(labels: Any, propensities: Any = None, clip: floa
         return weights
     n_clipped = int(np.sum(weights > clip))
     if n_clipped:
-        warnings.warn(
+        warn(
             f"{n_clipped} of {len(weights)} inverse-propensity weights "
             f"({100 * n_clipped / len(weights):.2g} %) are above {clip:g} times the mean, up to "
             f"{weights.max():.3g} times, and were clipped there: such rarely observed entries now count for "
             "less than they stand for. Raise clip (None clips nothing) for less bias and more variance, or "
             "check the smallest propensities.",
             LabelgapWarning,
-            stacklevel=2,
         )
         weights = np.minimum(weights, clip)
         weights /= weights.mean()

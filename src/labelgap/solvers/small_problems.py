@@ -6,13 +6,13 @@ of one table of features x. Problems of about the same number of entries share a
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from labelgap._types import Floats, Ints
+from labelgap._warn import warn
 from labelgap.exceptions import ConvergenceWarning
 
 # Numbers in the gathered factors of a batch, and in one piece of a Hessian's sum.
@@ -73,11 +73,10 @@ def minimise_rows(problem: SmallProblems, start: Floats, tol: float, max_iter: i
         late += int(np.sum(left > tol))
         worst = max(worst, float(left.max()))
     if late:
-        warnings.warn(
+        warn(
             f"{late} of {len(start)} fold-ins stopped after {max_iter} Newton steps with a relative gradient "
             f"of up to {worst:.1e}; {tol:.1e} was asked for.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     return result
 

@@ -115,7 +115,7 @@ def best_threshold(
     """
     observed = judged_labels(labels)
     psi = get_metric(metric)
-    entry_scores = _as_float(observed.align(scores, what="scores"))
+    entry_scores = as_float_scores(observed.align(scores, what="scores"))
     _refuse_nan(entry_scores, observed)
     values = observed.values.astype(np.int8, copy=False)
     weights, class_factors = observed.weights, np.ones(4)
@@ -200,7 +200,7 @@ def sweep_entries(
         above, below, value, n_cuts = kernels.sweep_two_classes(
             positives, negatives, *coefficients, curve_scores, curve_values
         )
-        threshold = float(_between(_one(above, scores), _one(below, scores))[0])
+        threshold = float(between(_one(above, scores), _one(below, scores))[0])
     else:
         entry_weights = _NO_WEIGHTS if weights is None else weights
         entry_groups = _NO_GROUPS if groups is None else groups
@@ -219,25 +219,27 @@ def sweep_entries(
             curve_scores,
             curve_values,
         )
-        threshold = float(_between(_one(above, scores), _one(below, scores))[0])
+        threshold = float(between(_one(above, scores), _one(below, scores))[0])
         # Counts made afresh owe nothing to the ten million steps of the walk.
         value = kernels.value_at(
             threshold, scores, values, entry_weights, entry_groups, counts, *coefficients
         )
-    curve = _curve(curve_scores[:n_cuts], curve_values[:n_cuts], scores) if return_curve else None
+    curve = make_curve(curve_scores[:n_cuts], curve_values[:n_cuts], scores) if return_curve else None
     return ThresholdResult(threshold, float(value), curve)
 
 
-def _curve(lowest: NDArray[np.float64], values: NDArray[np.float64], scores: FloatArray) -> ThresholdCurve:
+def make_curve(
+    lowest: NDArray[np.float64], values: NDArray[np.float64], scores: FloatArray
+) -> ThresholdCurve:
     """The curve, from the lowest included score of each cut (NaN where nothing is included)."""
     included = lowest.astype(scores.dtype)
     excluded = np.append(included[1:], scores.dtype.type(np.nan))
     # "None" is out of reach of every threshold when a score is +inf.
     start = 1 if included.size > 1 and included[1] == np.inf else 0
-    return ThresholdCurve(_between(included, excluded)[start:].astype(np.float64), values[start:].copy())
+    return ThresholdCurve(between(included, excluded)[start:].astype(np.float64), values[start:].copy())
 
 
-def _between(included: FloatArray, excluded: FloatArray) -> FloatArray:
+def between(included: FloatArray, excluded: FloatArray) -> FloatArray:
     """Thresholds t with excluded < t ≤ included, halfway where that is possible; NaN means no neighbour."""
     with np.errstate(over="ignore", invalid="ignore"):
         middle = (included + excluded) / 2
@@ -266,7 +268,7 @@ def _one(score: float, like: FloatArray) -> FloatArray:
     return np.array([score], like.dtype)
 
 
-def _as_float(scores: NDArray[Any]) -> FloatArray:
+def as_float_scores(scores: NDArray[Any]) -> FloatArray:
     """Contiguous float32 or float64, without a copy where they are so already."""
     narrow = scores.dtype in (np.dtype(np.float16), np.dtype(np.float32))
     return np.ascontiguousarray(scores, np.float32 if narrow else np.float64)

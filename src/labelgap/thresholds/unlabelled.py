@@ -6,7 +6,6 @@ yes is a false positive unless recorded yes stand for it, so that saying yes to 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from labelgap._types import Floats
+from labelgap._warn import warn
 from labelgap.exceptions import (
     InvalidInputError,
     InvalidParameterError,
@@ -31,7 +31,7 @@ from labelgap.metrics.unlabelled import (
     recorded_labels,
     values_of_groups,
 )
-from labelgap.thresholds.sweep import FloatArray, ThresholdCurve, _as_float, _between, _curve
+from labelgap.thresholds.sweep import FloatArray, ThresholdCurve, as_float_scores, between, make_curve
 
 # Cuts whose values differ by less than the rounding of a mean of ratios are equally good.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
@@ -140,12 +140,11 @@ def warn_if_everything_wins(result: UnlabelledThreshold, metric: str | LinearFra
     if result.value_of_all < result.value - _ROUNDING * abs(result.value) or punishes_false_positives(psi):
         return
     name = "This metric" if psi.name is None else f"The metric {psi.name!r}"
-    warnings.warn(
+    warn(
         f"{name} does not punish false positives, so saying yes to every cell is as good as any threshold "
         f"({result.value_of_all:.6g}). Choose a metric that does, such as '{psi.average}-f1' or "
         f"'{psi.average}-jaccard'.",
         LabelgapWarning,
-        stacklevel=3,
     )
 
 
@@ -190,7 +189,7 @@ def sweep_unlabelled(
     0.5
     """
     psi = get_metric(metric)
-    cell_scores, recorded = _as_float(np.asarray(scores)), np.asarray(recorded, np.bool_)
+    cell_scores, recorded = as_float_scores(np.asarray(scores)), np.asarray(recorded, np.bool_)
     _check_cells(cell_scores, recorded, groups, weights, psi)
     worth = _worth(recorded, flip_rates, weights)
     size = np.ones(cell_scores.size) if weights is None else np.asarray(weights, np.float64)
@@ -207,13 +206,13 @@ def sweep_unlabelled(
     largest = float(cuts[first:].max())
     best = first + int(np.argmax(cuts[first:] >= largest - _ROUNDING * abs(largest) - rounding))
     below = np.append(lowest, cell_scores.dtype.type(np.nan))[best + 1]
-    threshold = float(_between(lowest[best : best + 1], np.array([below]))[0])
+    threshold = float(between(lowest[best : best + 1], np.array([below]))[0])
     # Counts made afresh owe nothing to the millions of steps of the walk.
     none, chosen, everything = (
         _value(decided, size, worth, groups, n_groups, psi)
         for decided in (np.zeros(1, bool), cell_scores >= threshold, np.ones(1, bool))
     )
-    curve = _curve(lowest, cuts, cell_scores) if return_curve else None
+    curve = make_curve(lowest, cuts, cell_scores) if return_curve else None
     return UnlabelledThreshold(threshold, chosen, none, everything, curve)
 
 
@@ -338,7 +337,7 @@ class _Cells(NamedTuple):
 
 def _dense_cells(scores: NDArray[Any], labels: ObservedLabels, rates: Floats, average: str) -> _Cells:
     n, L = labels.shape
-    flat = _as_float(scores.reshape(-1))
+    flat = as_float_scores(scores.reshape(-1))
     _refuse_nan(flat, range(n * L), L)
     recorded = np.zeros(n * L, np.bool_)
     recorded[labels.rows * L + labels.cols] = True
@@ -355,7 +354,7 @@ def _sparse_cells(scores: Any, labels: ObservedLabels, rates: Floats, average: s
     stored = sparse.coo_array(scores, copy=True)
     stored.sum_duplicates()
     keys, marked = stored.row.astype(np.int64) * L + stored.col, labels.rows * L + labels.cols
-    values = _as_float(stored.data)
+    values = as_float_scores(stored.data)
     _refuse_nan(values, keys, L)
     cells = np.union1d(keys, marked)
     rows, cols = np.divmod(cells, L)

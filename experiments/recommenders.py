@@ -1,0 +1,288 @@
+"""Likes and dislikes of real users: Recommender against popularity and intercepts, and its options.
+
+Run ``python -m experiments.recommenders [--data jester5k coat] [--draws 5] [--users 1000] [--out FOLDER]``
+with LABELGAP_DATA set to the folder of the data files; it takes about ten minutes. Without LABELGAP_DATA a
+note says so, and nothing is measured.
+
+- jester5k: a rating above 0 is a like. Each draw takes 1000 users and holds out a random fifth of their
+  answers. A second table takes a fifth of the users out of the fit, folds in half of their answers, and
+  judges the other half, beside a fit that has that half in it from the start (at the same λ).
+- coat: a rating of 4 or 5 is a like. Training answers are about coats that the users chose themselves, test
+  answers about coats drawn at random, less the pairs that are in both. Draws differ in the random state only.
+
+F1 is that of the decisions, made for micro-F1. Accuracy is that of "yes where the probability is at least
+½", which is the best rule for accuracy. AUC and log-loss are of the probabilities. Nothing is tuned on test
+answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics import log_loss, roc_auc_score
+
+from labelgap import ObservedLabels, PlugInClassifier, Recommender, get_metric
+from labelgap.data import AnswerData, Answers, data_folder, load_answers
+
+DATA = ("jester5k", "coat")
+MEASURES = ("F1", "accuracy", "AUC", "log-loss")
+USERS = 1000
+HELD_OUT = 0.2
+# So large that nothing is left but what is not penalised: the items' intercepts.
+_HUGE = 1e3
+
+Measured = dict[str, float]
+Results = dict[str, dict[str, list[Measured]]]
+
+
+class Split(NamedTuple):
+    """Data whose ratings are likes (1) and dislikes (0), and the answers to judge by."""
+
+    data: AnswerData
+    test: Answers
+
+    @property
+    def labels(self) -> ObservedLabels:
+        """The training answers; users and items are known by their numbers."""
+        return as_labels(self.data.answers, self.data.shape)
+
+
+def as_labels(answers: Answers, shape: tuple[int, int]) -> ObservedLabels:
+    """Likes and dislikes, users x items."""
+    return ObservedLabels.from_triplets(answers.user, answers.item, answers.rating, shape=shape)
+
+
+def likes(answers: Answers, rule: Callable[[Any], Any]) -> Answers:
+    """The answers with 1 for a like in place of the rating, and 0 for a dislike."""
+    return replace(answers, rating=np.asarray(rule(answers.rating), dtype=np.float64))
+
+
+def joined(first: Answers, second: Answers) -> Answers:
+    """All answers of both."""
+    pairs = zip(vars(first).values(), vars(second).values(), strict=True)
+    return Answers(*(np.concatenate(pair) for pair in pairs))
+
+
+# -- splits ------------------------------------------------------------------------------------------------
+
+
+def some_users(data: AnswerData, count: int, rng: np.random.RandomState) -> AnswerData:
+    """That many users, numbered anew in random order."""
+    chosen = rng.permutation(data.shape[0])[:count]
+    number = np.full(data.shape[0], -1)
+    number[chosen] = np.arange(len(chosen))
+    answers = data.answers.take(number[data.answers.user] >= 0)
+    answers = replace(answers, user=number[answers.user])
+    return replace(data, answers=answers, shape=(len(chosen), data.shape[1]))
+
+
+def random_split(data: AnswerData, rng: np.random.RandomState) -> Split:
+    """A random fifth of the answers held out."""
+    held = rng.random_sample(len(data.answers)) < HELD_OUT
+    return Split(replace(data, answers=data.answers.take(~held)), data.answers.take(held))
+
+
+def own_split(data: AnswerData) -> Split:
+    """The test answers of the file, less those that are in its training part."""
+    assert data.test is not None
+    cells = [part.user * data.shape[1] + part.item for part in (data.answers, data.test)]
+    return Split(data, data.test.take(~np.isin(cells[1], cells[0])))
+
+
+# -- methods: probabilities and decisions for the test answers ---------------------------------------------
+
+Judged = tuple[Any, Any]
+Method = Callable[[Split, int], Judged]
+
+
+def fitted(
+    *, features: bool = False, propensities: bool = False, **parameters: Any
+) -> Callable[[Split, int], Judged]:
+    """A Recommender with these parameters, as a method."""
+
+    def method(split: Split, seed: int) -> Judged:
+        given: dict[str, Any] = {}
+        if features:
+            given["user_features"] = _by_number(split.data.user_features)
+            given["item_features"] = _by_number(split.data.item_features)
+        if propensities:
+            given["propensities"] = split.data.propensities
+        model = Recommender(random_state=seed, **parameters).fit(split.labels, **given)
+        users, items = split.test.user, split.test.item
+        return model.predict_proba(users, items), model.predict(users, items)
+
+    return method
+
+
+def _by_number(rows: Any) -> dict[int, Any]:
+    return dict(enumerate(rows))
+
+
+def intercepts(split: Split, seed: int) -> Judged:
+    """scikit-learn's logistic regression with an indicator for each user and each item."""
+
+    def indicators(answers: Answers) -> sp.csr_array:
+        n_users, n_items = split.data.shape
+        columns = np.column_stack([answers.user, n_users + answers.item]).ravel()
+        starts = np.arange(0, len(columns) + 1, 2)
+        return sp.csr_array((np.ones(len(columns)), columns, starts), shape=(len(answers), n_users + n_items))
+
+    train = split.data.answers
+    model = PlugInClassifier(random_state=seed).fit(indicators(train), train.rating.astype(np.int64))
+    features = indicators(split.test)
+    return model.predict_proba(features)[:, 1], model.predict(features)
+
+
+PLAIN: dict[str, Method] = {
+    "item popularity": fitted(trace_penalty=_HUGE, user_intercept=False),
+    "user and item intercepts": intercepts,
+    "Recommender, default": fitted(),
+    "ridge_penalty='auto'": fitted(ridge_penalty="auto"),
+}
+WITH_FEATURES: dict[str, Method] = {"with features": fitted(features=True)}
+WITH_PROPENSITIES: dict[str, Method] = {
+    "weights, estimated propensities": fitted(weights="inverse-propensity"),
+    "weights, the file's propensities": fitted(weights="inverse-propensity", propensities=True),
+}
+
+
+def methods_for(data: AnswerData) -> dict[str, Method]:
+    """Those that the data has what it takes for."""
+    chosen = dict(PLAIN)
+    if data.user_features is not None and data.item_features is not None:
+        chosen |= WITH_FEATURES
+    if data.propensities is not None:
+        chosen |= WITH_PROPENSITIES
+    return chosen
+
+
+# -- runs --------------------------------------------------------------------------------------------------
+
+
+def measured(test: Answers, probabilities: Any, decisions: Any) -> Measured:
+    """How good they are for the test answers."""
+    truth = test.rating
+    return {
+        "F1": float(get_metric("micro-f1")(decisions[None], truth[None])),
+        "accuracy": float(np.mean((probabilities >= 0.5) == truth)),
+        "AUC": float(roc_auc_score(truth, probabilities)),
+        "log-loss": float(log_loss(truth, probabilities)),
+    }
+
+
+def judge_methods(data: AnswerData, seed: int, users: int = USERS) -> dict[str, Measured]:
+    """One draw: every method on the same answers."""
+    rng = np.random.RandomState(seed)
+    split = random_split(some_users(data, users, rng), rng) if data.test is None else own_split(data)
+    return {name: measured(split.test, *method(split, seed)) for name, method in methods_for(data).items()}
+
+
+def judge_fold_in(data: AnswerData, seed: int, users: int = USERS) -> dict[str, Measured]:
+    """One draw: new users by fold-in, by a fit with them, and by popularity."""
+    rng = np.random.RandomState(seed)
+    data = some_users(data, users, rng)
+    n_users, n_items = data.shape
+    known = n_users - int(HELD_OUT * n_users)
+    is_new = data.answers.user >= known
+    half = rng.random_sample(len(is_new)) < 0.5
+    old, given, test = (data.answers.take(which) for which in (~is_new, is_new & half, is_new & ~half))
+    test = test.take(np.isin(test.user, given.user))
+
+    start = time.perf_counter()
+    model = Recommender(random_state=seed).fit(as_labels(old, (known, n_items)))
+    fitted_at = time.perf_counter()
+    folded = model.fold_in((given.user, given.item, given.rating))
+    folded_at = time.perf_counter()
+    refit = Recommender(trace_penalty=model.trace_penalty_, random_state=seed)
+    refit.fit(as_labels(joined(old, given), data.shape))
+    popular = Recommender(trace_penalty=_HUGE, user_intercept=False, random_state=seed)
+    popular.fit(as_labels(joined(old, given), data.shape))
+    results = {
+        name: measured(test, one.predict_proba(test.user, test.item), one.predict(test.user, test.item))
+        for name, one in (("item popularity", popular), ("fold-in", folded), ("fit with them", refit))
+    }
+    # Against the whole first fit, with its choice of λ.
+    results["fold-in"]["share of the fit's time"] = (folded_at - fitted_at) / (fitted_at - start)
+    return results
+
+
+def collect(draws: Sequence[Mapping[str, Measured]]) -> dict[str, list[Measured]]:
+    """By method, one for each draw."""
+    return {name: [draw[name] for draw in draws] for name in draws[0]}
+
+
+RULES: dict[str, Callable[[Any], Any]] = {"jester5k": lambda r: r > 0, "coat": lambda r: r >= 4}
+
+
+def read(name: str) -> AnswerData | None:
+    """A data set as likes and dislikes, or None, with a note, if it is not there."""
+    if data_folder() is None:
+        print(
+            f"{name} is left out: LABELGAP_DATA names no folder with the data sets (see docs/recommender.md)"
+        )
+        return None
+    data = load_answers(name)
+    test = None if data.test is None else likes(data.test, RULES[name])
+    return replace(data, answers=likes(data.answers, RULES[name]), test=test)
+
+
+def run(sets: Sequence[AnswerData], draws: int, users: int = USERS) -> Results:
+    """What was measured, by table and method, one for each draw."""
+    results: Results = {}
+    for data in sets:
+        results[data.name] = collect([judge_methods(data, seed, users) for seed in range(draws)])
+        if data.test is None:
+            new_users = collect([judge_fold_in(data, seed, users) for seed in range(draws)])
+            results[f"{data.name}, new users"] = new_users
+        print(f"{data.name} done", flush=True)
+    return results
+
+
+def report(results: Results) -> str:
+    """A Markdown table for each data set: mean ± sd over the draws."""
+    parts = []
+    for title, by_method in results.items():
+        lines = [f"| {title} | {' | '.join(MEASURES)} |", "| --- " * (1 + len(MEASURES)) + "|"]
+        for name, draws in by_method.items():
+            cells = [_mean_and_spread([draw[measure] for draw in draws]) for measure in MEASURES]
+            lines.append(f"| {' | '.join([name, *cells])} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _mean_and_spread(values: Sequence[float]) -> str:
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.3f} ± {spread:.3f}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--users", type=int, default=USERS, help="users of jester5k in a draw")
+    parser.add_argument("--out", type=Path, help="write recommenders.json and recommenders.md to this folder")
+    options = parser.parse_args(arguments)
+    results = run([data for name in options.data if (data := read(name))], options.draws, options.users)
+    tables = report(results)
+    print(tables)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        content = {"draws": options.draws, "users": options.users, "results": results}
+        (options.out / "recommenders.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+        (options.out / "recommenders.md").write_text(tables + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
