@@ -1,4 +1,4 @@
-"""People answer about what is popular: what that does to decisions for everything else, and a cure."""
+"""People answer about what is popular: what that does to decisions, and what weights do about it."""
 
 import numpy as np
 
@@ -23,10 +23,8 @@ print(f"the busiest label {spread.nu:.1f} times as often (nu)")
 print(f"yes among the observed {labels.values.mean():.0%}, among all {Y[:n].mean():.0%}")
 
 rows, ends = [n // 2] * 2, [0, n_labels - 1]
-estimated, true = (
-    estimate_propensities(labels).at(rows, ends),
-    sampling.propensities_at(rows, ends, Y[:n].shape),
-)
+estimated = estimate_propensities(labels).at(rows, ends)
+true = sampling.propensities_at(rows, ends, Y[:n].shape)
 print(f"chance of the first and the last label: estimated {estimated.round(3)}, true {true.round(3)}\n")
 
 for weights in (None, "inverse-propensity"):

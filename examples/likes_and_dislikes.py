@@ -31,7 +31,7 @@ best = model.recommend("person 7", n=3)
 print(best)
 print(f"really likes: {[bool(stars[7, int(name.split()[1])] >= 4) for name in best.items]}")
 print()
-print(model.explain("person 7", best.items[0], n=3))
+print(model.explain("person 7", best.items[-1], n=3))
 
 # Somebody new has said three things; nothing is fitted again.
 later = model.fold_in((["newcomer"] * 3, ["film 0", "film 1", "film 2"], [5, 1, 5]))

@@ -242,4 +242,4 @@ def test_smoothed_rates_with_weights() -> None:
     )
     rates = smoothed_rates(labels)
     assert_allclose(rates.rate, [3 / 4, 5.5 / 6, 8.5 / 10])
-    assert rates.both_classes.tolist() == [True, False, False]
+    assert rates.informative.tolist() == [True, False, False]

@@ -143,7 +143,7 @@ def test_a_capped_fit_under_a_bound_obeys_both(solver):
     objective = case.objective()
     penalties = Penalties(0.1 * largest_trace_penalty(objective))
     fit = solve_bounded(
-        SOLVERS[solver], objective, penalties, case.problem.bounds(), rank=2, tol=1e-4, max_iter=300
+        SOLVERS[solver], objective, penalties, case.problem.bounds(objective), rank=2, tol=1e-4, max_iter=300
     )
     assert fit.rank <= 2
     assert np.abs(case.scores(fit.factors)).max() <= 0.3 * (1 + 1e-10)
@@ -157,7 +157,12 @@ def test_the_callback_follows_the_run(solver, bounded):
     objective, penalties, reports = case.objective(), Penalties(0.01), []
     if bounded:
         fit = solve_bounded(
-            SOLVERS[solver], objective, penalties, case.problem.bounds(), tol=1e-4, callback=reports.append
+            SOLVERS[solver],
+            objective,
+            penalties,
+            case.problem.bounds(objective),
+            tol=1e-4,
+            callback=reports.append,
         )
     else:
         fit = SOLVERS[solver](objective, penalties, tol=1e-6, callback=reports.append)
@@ -256,7 +261,7 @@ def test_too_few_steps_are_not_called_convergence(solver, max_iter, bounded):
     objective, penalties = case.objective(), Penalties(0.005)
     options = {"tol": 1e-8, "max_iter": max_iter}
     if bounded:
-        fit = solve_bounded(SOLVERS[solver], objective, penalties, case.problem.bounds(), **options)
+        fit = solve_bounded(SOLVERS[solver], objective, penalties, case.problem.bounds(objective), **options)
     else:
         fit = SOLVERS[solver](objective, penalties, **options)
     assert not fit.converged

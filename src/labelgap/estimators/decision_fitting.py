@@ -161,6 +161,11 @@ class DecisionFitting(LowRankEstimator):
                 f"unobserved='unlabelled' needs one of the losses {', '.join(UNLABELLED_LOSSES)}, not "
                 f"{loss.name!r}: its unbiased form would not be convex."
             )
+        if labels.offsets is not None:
+            raise InvalidParameterError(
+                "Offsets cannot be combined with unobserved='unlabelled': a cell that was not given has "
+                "none. Drop the offsets."
+            )
         if labels.weights is not None:
             raise InvalidParameterError(
                 "Weights of recorded positives cannot be combined with unobserved='unlabelled', where every "
@@ -293,9 +298,14 @@ def judged_cells(positives: ObservedLabels, most: int, rng: np.random.RandomStat
     drawn = np.setdiff1d(drawn, recorded, assume_unique=True)
     keys = np.concatenate([recorded, drawn])
     values = np.repeat([1, 0], [len(recorded), len(drawn)])
-    weights = np.where(values == 1, 1.0, others / len(drawn))
+    weights = np.where(values == 1, 1.0, others / max(len(drawn), 1))
     return ObservedLabels.from_triplets(
-        *np.divmod(keys, n_labels), values, shape=(n, n_labels), weights=weights
+        *np.divmod(keys, n_labels),
+        values,
+        shape=(n, n_labels),
+        weights=weights,
+        row_names=positives.row_names,
+        label_names=positives.label_names,
     )
 
 

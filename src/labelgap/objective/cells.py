@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.losses import Loss
 from labelgap.objective.design import Design, DesignGradient, DesignPoint, extrapolated
-from labelgap.objective.kernels.threads import limit_threads, map_in_order, thread_count
+from labelgap.objective.kernels.threads import map_in_order
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
 
 R = TypeVar("R")
@@ -225,17 +225,13 @@ class CellGradient(DesignGradient):
 
     def _by_features(self) -> Floats:
         point, term = self._point, self._term
-        blocks = term.label_blocks()
-        # Blocks side by side take all the threads: a product that waited for more would wait for itself.
-        threads = thread_count() if len(blocks) == 1 else 1
 
         def work(labels: slice) -> Floats:
             z = point._P @ point._Qs[labels].T + point._b[labels]
             slopes = np.ascontiguousarray(term.loss.gradient(z, 0), dtype=np.float64)
-            with limit_threads(threads):
-                return term.design.rows.transposed_product(slopes)
+            return term.design.rows.transposed_product(slopes)
 
-        by_label = np.hstack(map_in_order(work, blocks)).T
+        by_label = np.hstack(map_in_order(work, term.label_blocks())).T
         return term.spread(np.ascontiguousarray(by_label)).T / term.total
 
     def conjugate(self, scale: float) -> float:

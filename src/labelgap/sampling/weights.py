@@ -67,8 +67,8 @@ def inverse_propensity_weights(labels: Any, propensities: Any = None, clip: floa
             f"{n_clipped} of {len(weights)} inverse-propensity weights "
             f"({100 * n_clipped / len(weights):.2g} %) are above {clip:g} times the mean, up to "
             f"{weights.max():.3g} times, and were clipped there: such rarely observed entries now count for "
-            "less than they stand for. Raise clip (None clips nothing) for less bias and more variance, or "
-            "check the smallest propensities.",
+            "less than they stand for. Check the smallest propensities; inverse_propensity_weights takes a "
+            "higher clip, or None, and ObservedLabels.with_weights what it returns.",
             LabelgapWarning,
         )
         weights = np.minimum(weights, clip)

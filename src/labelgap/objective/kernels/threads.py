@@ -96,7 +96,9 @@ def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     cuts = [len(items) * t // threads for t in range(threads + 1)]
 
     def run(t: int) -> list[R]:
-        return [work(item) for item in items[cuts[t] : cuts[t + 1]]]
+        # Work that itself asked for threads would wait for the pool that it keeps busy.
+        with limit_threads(1):
+            return [work(item) for item in items[cuts[t] : cuts[t + 1]]]
 
     waiting = [_shared_pool(threads).submit(run, t) for t in range(1, threads)]
     first = run(0)

@@ -1,0 +1,253 @@
+"""Learning from recorded positives alone, as a user meets it."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from labelgap import (
+    LowRankClassifier,
+    ObservedLabels,
+    Recommender,
+    estimate_flip_rate,
+    get_metric,
+    sensitivity,
+)
+from labelgap.data import make_low_rank_labels
+from labelgap.exceptions import InvalidInputError, InvalidParameterError, LabelgapWarning
+
+FLIP_RATE = 0.4
+PROBLEM = make_low_rank_labels(n=120, n_labels=6, n_features=4, rank=2, observed=1.0, random_state=0)
+X, Y = PROBLEM.X, PROBLEM.Y
+RECORDED = Y * (np.random.RandomState(0).random_sample(Y.shape) >= FLIP_RATE)
+# The squared loss with its penalties given: a fit takes a tenth of a second.
+FIXED: dict[str, Any] = {
+    "unobserved": "unlabelled",
+    "flip_rate": FLIP_RATE,
+    "loss": "squared",
+    "trace_penalty": 3e-3,
+    "ridge_penalty": 0,
+    "intercept_penalty": 0,
+    "random_state": 0,
+}
+
+
+def fit(y: Any = RECORDED, **changes: Any) -> LowRankClassifier:
+    return LowRankClassifier(**(FIXED | changes)).fit(X, y)
+
+
+def true_f1(model: LowRankClassifier) -> float:
+    return get_metric("micro-f1")(model.predict(PROBLEM.X_test), PROBLEM.Y_test)
+
+
+# -- what it is for --------------------------------------------------------------------------------------
+
+
+def test_beats_taking_silence_for_no() -> None:
+    problem = make_low_rank_labels(n=200, n_labels=15, noise=True, observed=1.0, n_test=500, random_state=1)
+    recorded = problem.Y * (np.random.RandomState(1).random_sample(problem.Y.shape) >= 0.7)
+    parameters: dict[str, Any] = {"loss": "squared", "ridge_penalty": 0, "random_state": 0}
+    known = LowRankClassifier(unobserved="unlabelled", flip_rate=0.7, **parameters)
+    silence = LowRankClassifier(unobserved="negative", **parameters)
+    judge = get_metric("micro-f1")
+    ours, theirs = (
+        judge(model.fit(problem.X, recorded).predict(problem.X_test), problem.Y_test)
+        for model in (known, silence)
+    )
+    everything = judge(np.ones_like(problem.Y_test), problem.Y_test)
+    assert ours > theirs + 0.01
+    assert ours > everything + 0.05
+
+
+def test_one_rate_per_label() -> None:
+    rates = np.array([0.1, 0.1, 0.1, 0.7, 0.7, 0.7])
+    recorded = Y * (np.random.RandomState(1).random_sample(Y.shape) >= rates)
+    each, all_alike = fit(recorded, flip_rate=rates), fit(recorded, flip_rate=0.4)
+    np.testing.assert_array_equal(each.flip_rate_, rates)
+    assert each.flip_rate_interval_ is None
+    assert true_f1(each) > true_f1(all_alike)
+    equal = fit(flip_rate=np.full(6, FLIP_RATE))
+    np.testing.assert_array_equal(equal.decision_function(X), fit().decision_function(X))
+
+
+def test_a_squared_fit_is_a_stretched_fit_to_silence_as_no() -> None:
+    # (z + 1)² less what the recorded cells pull: z + 1 and λ scale with 1/(1 − ρ), the ranking does not move.
+    plain = LowRankClassifier(
+        **(FIXED | {"unobserved": "negative", "flip_rate": "estimate"})
+        | {"trace_penalty": FIXED["trace_penalty"] * (1 - FLIP_RATE), "tol": 1e-7}
+    ).fit(X, RECORDED)
+    stretched = (plain.decision_function(X) + 1) / (1 - FLIP_RATE) - 1
+    np.testing.assert_allclose(fit(tol=1e-7).decision_function(X), stretched, atol=2e-3)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_estimates_the_rate(loss: str) -> None:
+    model = fit(flip_rate="estimate", loss=loss, trace_penalty=1e-2)
+    assert isinstance(model.flip_rate_, float)
+    assert model.flip_rate_interval_ is not None
+    low, high = model.flip_rate_interval_
+    assert low <= model.flip_rate_ <= high
+    assert abs(model.flip_rate_ - FLIP_RATE) < 0.1
+
+
+def test_logistic_scores_obey_the_bound() -> None:
+    # From a probability of 1 % to one of 99 %; so weak a penalty leaves it to the bound to hold the scores.
+    bound = 2 * np.log(99)
+    model = fit(loss="logistic", trace_penalty=1e-5, threshold="train")
+    largest = np.abs(X @ model.coef_).max()
+    assert 0.99 * bound < largest <= bound * (1 + 1e-6)
+
+
+# -- forms of the labels ---------------------------------------------------------------------------------
+
+
+def test_every_form_of_labels_is_the_same_fit() -> None:
+    expected = fit().decision_function(X)
+    given = ObservedLabels.from_any(RECORDED, unobserved="unlabelled")
+    forms = [given, sp.csr_array(RECORDED), np.where(RECORDED == 1, 1, np.nan)]
+    for form in forms:
+        np.testing.assert_array_equal(fit(form).decision_function(X), expected)
+    # Labels that say so themselves need not be told again.
+    np.testing.assert_array_equal(fit(given, unobserved="missing").decision_function(X), expected)
+
+
+def test_one_dimensional_labels() -> None:
+    single, column = fit(np.where(RECORDED[:, 0] == 1, "yes", "?")), fit(RECORDED[:, :1])
+    assert single.predict(X).shape == (len(X),)
+    assert set(single.predict(X)) == {"yes", "?"}
+    assert single.flip_rate_ == FLIP_RATE
+    np.testing.assert_array_equal(single.predict(X) == "yes", column.predict(X)[:, 0] == 1)
+
+
+# -- wrong parameters ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"flip_rate": 1.0}, "flip_rate is 1.0; .*at least 0 and below 1"),
+        ({"flip_rate": -0.1}, "flip_rate is -0.1; .*at least 0 and below 1"),
+        ({"flip_rate": [0.1, 0.1, 0.1, 2.0, 0.1, 0.1]}, "flip_rate of label 3 is 2.0"),
+        ({"flip_rate": [0.1, 0.2]}, r"shape \(2,\); give one number, or one for each of the 6 labels"),
+        ({"flip_rate": "guess"}, "flip_rate 'guess'.*estimate"),
+        ({"unobserved": "negative"}, "only under unobserved='unlabelled'; here it is 'negative'"),
+        ({"loss": "squared_hinge"}, "needs one of the losses .*not 'squared_hinge'"),
+        ({"loss": "logistic", "score_bound": None}, "leave score_bound at 'auto', or give a number"),
+        ({"weights": "inverse-propensity"}, "under unobserved='unlabelled' every cell counts"),
+        ({"memory_limit_mb": 0}, "memory_limit_mb"),
+    ],
+)
+def test_wrong_parameters(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        fit(**changes)
+
+
+def test_weighted_labels_are_refused() -> None:
+    labels = ObservedLabels.from_any(RECORDED, unobserved="unlabelled")
+    with pytest.raises(InvalidParameterError, match="Weights of recorded positives cannot be combined"):
+        fit(labels.with_weights(np.full(labels.n_observed, 2.0)))
+
+
+def test_an_impossible_rate_is_lowered_with_a_warning() -> None:
+    recorded = RECORDED.copy()
+    recorded[:100, 2] = 1  # at ρ = 0.4 this label would have 167 yes in 120 rows
+    with pytest.warns(LabelgapWarning, match=r"not possible for 1 of 6 labels \(the first: 2, with 8.*%"):
+        model = fit(recorded)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+# -- the same answer however it is computed --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_blocks_do_not_change_the_fit(loss: str) -> None:
+    # Little memory also means fewer cells from which the threshold is taken; W and b are from all of them.
+    one, many = (
+        fit(loss=loss, trace_penalty=1e-2, memory_limit_mb=limit, threshold="train") for limit in (256, 0.02)
+    )
+    np.testing.assert_allclose(many.decision_function(X), one.decision_function(X), atol=1e-2)
+    assert np.mean(many.predict(X) != one.predict(X)) < 0.05
+
+
+def test_repeatable_with_any_number_of_jobs() -> None:
+    first = fit(flip_rate="estimate", trace_penalty="auto", memory_limit_mb=0.03)
+    for n_jobs in (None, 2):
+        again = fit(flip_rate="estimate", trace_penalty="auto", memory_limit_mb=0.03, n_jobs=n_jobs)
+        assert again.threshold_ == first.threshold_
+        assert again.flip_rate_ == first.flip_rate_
+        np.testing.assert_array_equal(again.decision_function(X), first.decision_function(X))
+
+
+def test_nothing_of_the_size_of_all_cells_is_kept() -> None:
+    rng = np.random.RandomState(0)
+    n, n_labels = 5000, 1000
+    recorded = sp.random_array((n, n_labels), density=0.005, rng=rng, format="csr")
+    recorded.data[:] = 1
+    features = rng.standard_normal((n, 5))
+    model = LowRankClassifier(**(FIXED | {"memory_limit_mb": 1, "trace_penalty": 1e-3}))
+    model.fit(features, recorded)  # compiles the kernels, which takes memory of its own
+    tracemalloc.start()
+    try:
+        model.fit(features, recorded)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # One byte for each cell would be 5 MB, a score for each 40 MB.
+    assert kept < n * n_labels
+    assert peak < 8 * n * n_labels / 2
+
+
+# -- the flip rate ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("flip_rate", "n"), [(0.1, 300), (0.3, 300), (0.5, 2000), (0.7, 300), (0.8, 300)])
+def test_estimate_flip_rate(flip_rate: float, n: int) -> None:
+    problem = make_low_rank_labels(
+        n=n, n_labels=100 if n == 2000 else 20, observed=1.0, n_test=1, random_state=0
+    )
+    recorded = problem.Y * (np.random.RandomState(1).random_sample(problem.Y.shape) >= flip_rate)
+    estimate = estimate_flip_rate(problem.X, recorded, random_state=0)
+    assert estimate.low <= estimate.value <= estimate.high
+    assert abs(estimate.value - flip_rate) <= 0.1
+
+
+def test_sensitivity_of_a_classifier() -> None:
+    model = LowRankClassifier(**(FIXED | {"flip_rate": "estimate"}))
+    table = sensitivity(model, X, RECORDED, flip_rates=(0.1, 0.4), reference=0.1)
+    assert model.flip_rate == "estimate"
+    assert not hasattr(model, "threshold_")
+    assert table.changed_share[0] == 0
+    assert table.yes_share[0] < table.yes_share[1]
+    title, first, second = str(table).splitlines()
+    assert title.split() == ["flip", "rate", "metric", "threshold", "decided", "yes", "changed"]
+    assert first.split()[0] == "0.10*"
+    assert second.split()[0] == "0.40"
+    np.testing.assert_array_equal(table.estimators[1].predict(X), fit(flip_rate=0.4).predict(X))
+
+
+def test_sensitivity_of_a_recommender_and_of_one_label() -> None:
+    answers = ObservedLabels.from_any(RECORDED, unobserved="unlabelled")
+    likes = Recommender(unobserved="unlabelled", trace_penalty=1e-2, random_state=0)
+    single = LowRankClassifier(**FIXED)
+    for table in (
+        sensitivity(likes, answers, flip_rates=(0.2, 0.4)),
+        sensitivity(single, X, RECORDED[:, 0], flip_rates=(0.2, 0.4)),
+    ):
+        assert np.all((table.yes_share > 0) & (table.yes_share < 1))
+        assert table.changed_share[1] == 0
+
+
+def test_sensitivity_refuses_what_makes_no_sense() -> None:
+    model = LowRankClassifier(**FIXED)
+    with pytest.raises(InvalidParameterError, match="with unobserved='unlabelled', not 'missing'"):
+        sensitivity(LowRankClassifier(), X, RECORDED)
+    with pytest.raises(InvalidParameterError, match="flip_rates is empty"):
+        sensitivity(model, X, RECORDED, flip_rates=())
+    with pytest.raises(InvalidParameterError, match="not one of the flip_rates"):
+        sensitivity(model, X, RECORDED, flip_rates=(0.2, 0.4), reference=0.3)
+    with pytest.raises(InvalidParameterError, match="at least 0 and below 1"):
+        sensitivity(model, X, RECORDED, flip_rates=(0.2, 1.0))

@@ -1,0 +1,31 @@
+"""Every example is short, runs as it stands, and says something."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+def test_there_is_one_for_every_setting() -> None:
+    assert [path.stem for path in EXAMPLES] == [
+        "biased_sampling",
+        "counts",
+        "half_annotated",
+        "likes_and_dislikes",
+        "likes_and_silence",
+        "only_positives",
+        "rival_methods",
+    ]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_it_is_short_and_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert len(source.splitlines()) < 40
+    assert source.startswith('"""'), "the first lines say what it shows"
+    runpy.run_path(str(path), run_name="__main__")
+    assert len(capsys.readouterr().out.splitlines()) >= 2
