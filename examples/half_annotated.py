@@ -1,6 +1,7 @@
 """Tags of which a tenth was ever filled in: fit, decide every cell, and see what is proved."""
 
 import numpy as np
+
 from labelgap import LowRankClassifier, PlugInClassifier
 from labelgap.data import make_low_rank_labels
 

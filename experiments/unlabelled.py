@@ -7,8 +7,8 @@ truth of its own, which all methods share and so do all ρ: the yes that are los
 - **features**: labels of the logistic model with a W of rank 5, judged on fresh rows.
 - **noise-free**: the same with ``y = [x·w ≥ 0]``; only with ``--settings``.
 - **pairs**: users and items without features; likes of a logistic model of rank 3 with intercepts of users
-  and of items. Judged over all pairs, and once more on fresh answers, drawn anew for the same pairs: in the
-  first the recorded yes are among the cells that are judged, in the second nothing of them is known.
+  and of items. Judged over all pairs. A recorded like is decided yes, whatever its score, by all methods: the
+  recommender does so itself under "unlabelled", and silence as no gets it as a present.
 
 Four methods: the flip rate known; estimated; silence as no, with the same estimator and loss; and silence
 dropped, where only yes is left, nothing speaks for no, and so every cell is decided yes. The number is the
@@ -87,15 +87,14 @@ def of_pairs(name: str, sizes: Sizes, seed: int) -> Truth:
     users, items = rng.standard_normal((sizes.n_users, 3)), rng.standard_normal((3, sizes.n_items))
     Z = 2 / np.sqrt(3) * users @ items - 1
     Z += rng.standard_normal((sizes.n_users, 1)) + rng.standard_normal((1, sizes.n_items))
-    Y, fresh = ((rng.random_sample(Z.shape) < 1 / (1 + np.exp(-Z))).astype(float) for _ in range(2))
+    Y = (rng.random_sample(Z.shape) < 1 / (1 + np.exp(-Z))).astype(float)
 
     def decide(recorded: Any, parameters: dict[str, Any], seed: int) -> dict[str, Any]:
         answers = ObservedLabels.from_any(recorded, unobserved=parameters["unobserved"])
         model = Recommender(METRIC, loss="squared", random_state=seed, **parameters).fit(answers)
-        decisions = model.decide_matrix().toarray()
-        return dict.fromkeys((name, f"{name}, fresh answers"), decisions)
+        return {name: np.maximum(model.decide_matrix().toarray(), recorded)}
 
-    return Truth(Y, {name: Y, f"{name}, fresh answers": fresh}, decide)
+    return Truth(Y, {name: Y}, decide)
 
 
 SETTINGS: dict[str, Callable[[str, Sizes, int], Truth]] = {

@@ -185,6 +185,39 @@ def test_likes_and_silence():
     np.testing.assert_allclose(*pair, atol=0.1)
 
 
+def test_a_recorded_like_is_a_yes_whatever_its_score():
+    rng = np.random.default_rng(4)
+    _, truth = like_and_dislike(seed=4)
+    recorded = (truth == 1) & (rng.random(truth.shape) < 0.7)
+    model = Recommender(unobserved="unlabelled", flip_rate=0.3, random_state=0)
+    model.fit(sp.csr_array(recorded.astype(int)))
+    users, items = np.nonzero(recorded)
+    low = np.flatnonzero(model.decision_function(users, items) < model.threshold_)
+    assert len(low)
+    assert model.predict(users, items).all()
+    assert model.score((users, items, np.ones(len(users)))) == 1.0
+    user, item = int(users[low[0]]), int(items[low[0]])
+    assert "the like is recorded, though the score" in str(model.explain(user, item))
+    everything = model.recommend(user, n=25, exclude_seen=False)
+    assert everything.decisions[list(everything.items).index(item)] == 1
+    batch = model.recommend_batch([user], n=25, exclude_seen=False)
+    np.testing.assert_array_equal(batch.decisions[0], everything.decisions)
+    decided = model.decide()
+    assert item in decided[user]
+    assert item not in model.decide(user, exclude_seen=True)[user]
+    expected = model.predict(np.repeat(np.arange(60), 25), np.tile(np.arange(25), 60)).reshape(60, 25)
+    np.testing.assert_array_equal(model.decide_matrix().toarray(), expected)
+    np.testing.assert_array_equal(model.decide_matrix([3, 5]).toarray(), expected[[3, 5]])
+    assert {u: sorted(liked) for u, liked in decided.items()} == {
+        u: np.flatnonzero(expected[u]).tolist() for u in range(60)
+    }
+    # Best first among those above the threshold, then the recorded ones below it.
+    scores = model.decision_function(user, decided[user])
+    above = scores >= model.threshold_
+    assert (np.diff(above.astype(int)) <= 0).all()
+    assert (np.diff(scores) <= 0).all()
+
+
 def test_flip_rates_per_item_go_with_new_users_and_items():
     rng = np.random.default_rng(0)
     _, truth = like_and_dislike()

@@ -337,3 +337,43 @@ def test_bad_flat_arrays():
         sweep_unlabelled(scores, recorded, 0.5, "macro-f1")
     with pytest.raises(InvalidParameterError, match="'micro' and groups is given"):
         sweep_unlabelled(scores, recorded, 0.5, "micro-f1", groups=np.array([0, 1]), n_groups=2)
+
+
+@pytest.mark.parametrize("average", ["micro", "instance", "macro"])
+def test_recorded_cells_may_be_known(average):
+    """Against every threshold by hand: a recorded cell is a yes, and ρ/(1 − ρ) others are at its score."""
+    rng = np.random.default_rng(5)
+    n, n_labels, rho = 8, 5, 0.4
+    scores = rng.standard_normal((n, n_labels)).round(1)
+    recorded = rng.random((n, n_labels)) < 0.3
+    recorded[0], recorded[:, 0] = True, True
+    metric = get_metric(f"{average}-f1")
+    axis = {"micro": None, "instance": 1, "macro": 0}[average]
+    groups = {
+        "micro": None,
+        "instance": np.repeat(np.arange(n), n_labels),
+        "macro": np.tile(np.arange(n_labels), n),
+    }[average]
+    result = sweep_unlabelled(
+        scores.ravel(),
+        recorded.ravel(),
+        rho,
+        metric,
+        groups=groups,
+        n_groups=1 if groups is None else groups.max() + 1,
+        recorded_are_known=True,
+    )
+
+    def value(threshold):
+        above = scores >= threshold
+        known = recorded.sum(axis=axis)
+        decided = known + (above & ~recorded).sum(axis=axis)
+        found = np.minimum(known + rho / (1 - rho) * (above & recorded).sum(axis=axis), decided)
+        positive = np.minimum(known / (1 - rho), scores.size / np.size(known))
+        # What is possible: no more false positives than there are no.
+        found = np.maximum(found, decided - (scores.size / np.size(known) - positive))
+        return np.mean(2 * found / (decided + positive))
+
+    best = max(value(t) for t in [np.inf, *np.unique(scores)])
+    assert result.value == pytest.approx(best)
+    assert value(result.threshold) == pytest.approx(best)

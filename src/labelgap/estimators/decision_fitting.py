@@ -29,7 +29,7 @@ from labelgap.objective.design import Design
 from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
 from labelgap.objective.unlabelled import possible_flip_rates
 from labelgap.sampling import inverse_propensity_weights
-from labelgap.solvers import Callback
+from labelgap.solvers import Callback, Penalties
 from labelgap.solvers.path import (
     HeldOutJudge,
     Judge,
@@ -38,7 +38,7 @@ from labelgap.solvers.path import (
     largest_trace_penalty,
     select_penalties,
 )
-from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
 
 # Bytes that a judged cell takes: its place, value, weight, fold and score, and what sorting them needs.
 _BYTES_PER_JUDGED_CELL = 100
@@ -58,6 +58,9 @@ class DecisionFitting(LowRankEstimator):
     memory_limit_mb: float
 
     threshold_: float
+
+    _decides_fitted_cells = False
+    """Whether decisions are for the cells of the fit, with a yes to all recorded ones, or for new rows."""
 
     def _check_decision_parameters(self) -> None:
         self._check_fit_parameters()
@@ -185,7 +188,37 @@ class DecisionFitting(LowRankEstimator):
         rate = float(np.sum(labels.positive_counts() / (1.0 - flip_rate)) / n_cells)
         grid = self._grid(problem, setting.cells, n_cells, rate, intercept_penalty)
         judge = unlabelled_judge(metric, loss, flip_rate)
-        return self._with_threshold(problem, setting.cells, grid, judge, callback)
+        chosen = self._with_threshold(problem, setting.cells, grid, judge, callback)
+        if self._decides_fitted_cells and self.threshold != "train":
+            self._set_threshold_for_fitted_cells(setting, problem, chosen.penalties, metric, flip_rate)
+        return chosen
+
+    def _set_threshold_for_fitted_cells(
+        self,
+        setting: UnlabelledSetting,
+        problem: UnlabelledProblem,
+        penalties: Penalties,
+        metric: LinearFractional,
+        flip_rate: Floats,
+    ) -> None:
+        """θ for decisions about the very cells of the fit, where a recorded positive is a yes anyway.
+
+        The unrecorded positives among them were fitted as unlabelled. So positives of each fold are scored by
+        a fit that took them for unlabelled too, not by one that left them out.
+        """
+        cells = setting.cells
+        plan = hold_out_plan(cells, self.threshold, setting.rng)
+        if not (plan >= 0).any():
+            return
+
+        def fit_fold(fold: int, train: ObservedLabels, held: ObservedLabels) -> Floats:
+            objective = problem.thinned(train, free_intercept=penalties.intercept == 0)
+            return problem.scores(self._settings().fit(problem, objective, penalties).factors, held)
+
+        _, scores = gather(plan, map_folds(cells, plan, fit_fold, self.n_jobs))
+        judge = unlabelled_judge(metric, setting.loss, flip_rate, recorded_are_known=True)
+        verdict = judge(scores, cells.select(plan >= 0))
+        self.threshold_, self.held_out_metric_ = verdict.threshold, verdict.value
 
     def _unlabelled_setting(self, design: Design, labels: ObservedLabels, loss: Loss) -> UnlabelledSetting:
         rng = check_random_state(self.random_state)

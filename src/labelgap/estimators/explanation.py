@@ -30,7 +30,7 @@ class Explanation:
     user, item : ids
     score, probability, threshold : float
     decision : int
-        1 if the score is at least the threshold.
+        1 if the score is at least the threshold, or the like is recorded where nothing but likes is.
     item_intercept : float
         How well the item is liked in general.
     user_intercept : float
@@ -72,10 +72,13 @@ class Explanation:
     unexplained: float
 
     def __str__(self) -> str:
-        verdict, relation = ("yes", "at least") if self.decision else ("no", "below")
+        relation = "at least" if self.score >= self.threshold else "below"
+        reason = f"the score {self.score:.4g} is {relation} the threshold {self.threshold:.4g}"
+        if self.decision and relation == "below":
+            reason = f"the like is recorded, though {reason}"
         title = (
-            f"{self.user!r} and {self.item!r}: {verdict}, for the score {self.score:.4g} is {relation} the "
-            f"threshold {self.threshold:.4g} (probability {self.probability:.2f})"
+            f"{self.user!r} and {self.item!r}: {'yes' if self.decision else 'no'}, for {reason} "
+            f"(probability {self.probability:.2f})"
         )
         lines = [
             title,

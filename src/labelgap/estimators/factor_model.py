@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -122,9 +123,37 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
             answers = answers.select(answers.values == 1)
         return Seen(answers.indptr, answers.indices)
 
+    def _decided(self, rows: Ints, columns: Ints, scores: Floats) -> NDArray[np.int8]:
+        """Decisions for pairs: a score of at least θ, or a recorded like where only likes are recorded."""
+        yes = np.asarray(scores >= self.threshold_)
+        if self.answers_.unobserved == "unlabelled":
+            yes = yes | contains(self.answers_, rows, columns)
+        return yes.astype(np.int8)
+
     def _judged_rows(self, labels: ObservedLabels) -> ObservedLabels:
         """The entries of these rows of answers that the loss was taken of."""
         return complete(labels) if labels.unobserved == "unlabelled" else labels
+
+
+def contains(labels: ObservedLabels, rows: Ints, columns: Ints) -> NDArray[np.bool_]:
+    """Whether there is an entry at each of the pairs; a column of -1 is in no row.
+
+    Examples
+    --------
+    >>> labels = ObservedLabels.from_triplets([0, 1], [1, 2], [1, 1], shape=(2, 3))
+    >>> contains(labels, np.array([0, 0, 1]), np.array([1, 2, 2]))
+    array([ True, False,  True])
+    """
+    low, end = labels.indptr[rows], labels.indptr[np.asarray(rows) + 1]
+    high = end.copy()
+    # A binary search in all rows at once: rows are sorted.
+    while (low < high).any():
+        middle = (low + high) // 2
+        below = (low < high) & (labels.indices[np.minimum(middle, len(labels.indices) - 1)] < columns)
+        low, high = np.where(below, middle + 1, low), np.where(below | (low >= high), high, middle)
+    found = low < end
+    found[found] = labels.indices[low[found]] == np.asarray(columns)[found]
+    return np.asarray(found)
 
 
 def complete(labels: ObservedLabels) -> ObservedLabels:

@@ -24,15 +24,27 @@ def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
     return judge
 
 
-def unlabelled_judge(metric: LinearFractional, loss: Loss, flip_rate: Floats) -> Judge:
-    """The metric corrected for unrecorded positives; labels are recorded (1) and other cells (0)."""
+def unlabelled_judge(
+    metric: LinearFractional, loss: Loss, flip_rate: Floats, *, recorded_are_known: bool = False
+) -> Judge:
+    """The metric corrected for unrecorded positives; labels are recorded (1) and other cells (0).
+
+    ``recorded_are_known`` where decisions are for these very cells and say yes to the recorded ones.
+    """
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
         recorded = labels.values == 1
         groups, n_groups = (None, 1) if metric.average == "micro" else metric.groups(labels)
         rates = flip_rate[labels.indices]
         best = sweep_unlabelled(
-            scores, recorded, rates, metric, groups=groups, n_groups=n_groups, weights=labels.weights
+            scores,
+            recorded,
+            rates,
+            metric,
+            groups=groups,
+            n_groups=n_groups,
+            weights=labels.weights,
+            recorded_are_known=recorded_are_known,
         )
         unbiased = Unlabelled(loss, rates).value(scores, labels.values)
         return Verdict(best.value, best.threshold, float(np.average(unbiased, weights=labels.weights)))

@@ -39,7 +39,8 @@ class Recommender(DecisionFitting, Recommending):
 
     to a proven duality gap: every user and every item has factors of its own, an intercept, and what its
     features (X, F; optional) add to them. The decision is ``z_ij ≥ θ`` with the one θ that maximises the
-    metric. With answers of one kind only (likes and silence) set ``unobserved="unlabelled"``.
+    metric. With answers of one kind only (likes and silence) set ``unobserved="unlabelled"``: then a recorded
+    like is a yes whatever its score, and θ is for the pairs that are not recorded.
 
     Parameters
     ----------
@@ -113,6 +114,7 @@ class Recommender(DecisionFitting, Recommending):
 
     fit_intercept = True
     intercept_penalty = 0.0
+    _decides_fitted_cells = True
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -77,9 +78,13 @@ class Recommending(FactorModel):
         return self.loss_.inverse_link(self.decision_function(users, items))
 
     def predict(self, users: Any, items: Any = None) -> Any:
-        """Decisions for pairs, given as to :meth:`decision_function`: 1 where the score is at least θ."""
-        decisions = np.asarray(self.decision_function(users, items) >= self.threshold_).astype(np.int8)
-        return decisions[()]
+        """Decisions for pairs, given as to :meth:`decision_function`: 1 where the score is at least θ.
+
+        Where only likes are recorded (``unobserved="unlabelled"``), a recorded like is a yes too.
+        """
+        rows, columns, single = self._pairs(users, items)
+        decisions = self._decided(rows, columns, score_pairs(self._factors(), rows, columns))
+        return decisions[0] if single else decisions
 
     @property
     def threshold_probability_(self) -> float:
@@ -97,7 +102,7 @@ class Recommending(FactorModel):
         users = self._index("user").find_all(labels.row_names or ())
         items = self._index("item").find_all(labels.label_names or ())
         scores = score_rows(self._factors(users), labels.indptr, items[labels.indices])
-        return self.metric_(scores >= self.threshold_, labels)
+        return self.metric_(self._decided(users[labels.rows], items[labels.indices], scores), labels)
 
     def _pairs(self, users: Any, items: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
         self._require_fit()
@@ -147,7 +152,7 @@ class Recommending(FactorModel):
         row = np.array([self._index("user").find_one(user)])
         found, scores = self._best(row, _count("n", n), exclude_seen)
         kept = found[0] >= 0
-        return self._recommendations(found[0][kept], scores[0][kept])
+        return self._recommendations(row, found[0][kept], scores[0][kept])
 
     def recommend_batch(self, users: Any = None, n: int = 10, exclude_seen: bool = True) -> Recommendations:
         """As :meth:`recommend`, for several users: arrays of users x n.
@@ -157,7 +162,9 @@ class Recommending(FactorModel):
         """
         self._require_fit()
         rows = None if users is None else self._index("user").find(users)[0]
-        return self._recommendations(*self._best(rows, _count("n", n), exclude_seen))
+        found, scores = self._best(rows, _count("n", n), exclude_seen)
+        numbers = np.arange(len(found)) if rows is None else rows
+        return self._recommendations(numbers[:, None], found, scores)
 
     def decide(self, users: Any = None, exclude_seen: bool = False) -> dict[Hashable, list[Hashable]]:
         """For each user the items with a yes, that is with a score of at least θ, best first.
@@ -171,7 +178,22 @@ class Recommending(FactorModel):
         numbers = range(len(self.user_ids_)) if rows is None else rows.tolist()
         names = list(map(self.item_ids_.__getitem__, chosen.items.tolist()))
         cuts = chosen.indptr.tolist()
-        return {self.user_ids_[row]: names[cuts[at] : cuts[at + 1]] for at, row in enumerate(numbers)}
+        decided = {self.user_ids_[row]: names[cuts[at] : cuts[at + 1]] for at, row in enumerate(numbers)}
+        if not exclude_seen:
+            for row, item in self._known_below(rows):
+                decided[self.user_ids_[row]].append(self.item_ids_[item])
+        return decided
+
+    def _known_below(self, rows: NDArray[np.int64] | None) -> list[tuple[int, int]]:
+        """Likes that are recorded, where nothing else is, and score below θ; of each user best first."""
+        if self.answers_.unobserved != "unlabelled":
+            return []
+        users = np.arange(len(self.user_ids_)) if rows is None else np.unique(rows)
+        known = replace(self.answers_, row_names=None).take_rows(users)
+        scores = score_rows(self._factors(users), known.indptr, known.indices)
+        below = np.flatnonzero(scores < self.threshold_)
+        below = below[np.lexsort((-scores[below], known.rows[below]))]
+        return list(zip(users[known.rows[below]].tolist(), known.indices[below].tolist(), strict=True))
 
     def decide_matrix(self, users: Any = None) -> sp.csr_array:
         """The decisions as a sparse matrix, users x items, that holds a 1 for each yes.
@@ -183,21 +205,29 @@ class Recommending(FactorModel):
         chosen = items_above(self._factors(rows), self.threshold_, best_first=False)
         n_items = len(self.item_ids_)
         indices = chosen.items.astype(index_type(n_items))
-        return sp.csr_array(
-            (np.ones(len(indices), dtype=np.int8), indices, chosen.indptr),
-            shape=(len(chosen.indptr) - 1, n_items),
-        )
+        shape = (len(chosen.indptr) - 1, n_items)
+        decided = sp.csr_array((np.ones(len(indices), dtype=np.int8), indices, chosen.indptr), shape=shape)
+        if self.answers_.unobserved != "unlabelled":
+            return decided
+        answers = replace(self.answers_, row_names=None)
+        known = (answers if rows is None else answers.take_rows(rows)).to_sparse().astype(np.int8)
+        either = sp.csr_array(decided + known)
+        either.data[:] = 1
+        return either
 
     def _best(
         self, rows: NDArray[np.int64] | None, n: int, exclude_seen: bool
     ) -> tuple[NDArray[np.int64], Floats]:
         return top_items(self._factors(rows), n, self._seen(rows) if exclude_seen else None)
 
-    def _recommendations(self, found: NDArray[np.int64], scores: Floats) -> Recommendations:
+    def _recommendations(
+        self, rows: NDArray[np.int64], found: NDArray[np.int64], scores: Floats
+    ) -> Recommendations:
         # One by one: numpy would make a matrix of ids that are tuples.
         ids = (None if number < 0 else self.item_ids_[number] for number in found.ravel().tolist())
         items = np.fromiter(ids, dtype=object, count=found.size).reshape(found.shape)
-        decisions = (scores >= self.threshold_).astype(np.int8)
+        pairs = np.broadcast_to(rows, found.shape).ravel(), found.ravel()
+        decisions = self._decided(*pairs, scores.ravel()).reshape(found.shape)
         return Recommendations(items, scores, self.loss_.inverse_link(scores), decisions)
 
     # -- likeness and reasons --------------------------------------------------------------------------
@@ -254,7 +284,7 @@ class Recommending(FactorModel):
             score=score,
             probability=float(self.loss_.inverse_link(score)),
             threshold=float(self.threshold_),
-            decision=int(score >= self.threshold_),
+            decision=int(self._decided(rows, np.array([target]), np.array([score]))[0]),
             item_intercept=intercept,
             user_intercept=general,
             from_features=prior,

@@ -37,7 +37,10 @@ def read_targets(y: Any, unobserved: str) -> Targets:
         )
     if _is_one_dimensional(y):
         values, missing = _one_dimensional(y)
-        classes = _two_classes(values[~missing])
+        known = values[~missing]
+        # Where silence has a meaning of its own, the yes alone may be given.
+        likes_alone = unobserved != "missing" and len(known) > 0 and bool(np.all(known == 1))
+        classes = np.array([0, 1]) if likes_alone else _two_classes(known)
         labels = ObservedLabels.from_any(_encode(values, missing, classes), unobserved=unobserved)
         return Targets(labels, classes, single=True, sparse=False)
     labels = ObservedLabels.from_any(y, unobserved=unobserved)

@@ -76,11 +76,21 @@ class UnlabelledProblem:
 
     def objective(self, labels: ObservedLabels, *, free_intercept: bool = True) -> UnlabelledObjective:
         held_out = self._cells.select(~_contained(self._cells, labels))
+        return self._objective(labels, self._thinning(held_out), held_out, free_intercept)
+
+    def thinned(self, labels: ObservedLabels, *, free_intercept: bool = True) -> UnlabelledObjective:
+        """Over all cells, with the recorded positives that are not among the labels taken for unlabelled."""
+        left = np.sum(labels.values == 1) / max(np.sum(self._cells.values == 1), 1)
+        return self._objective(labels, float(left), None, free_intercept)
+
+    def _objective(
+        self, labels: ObservedLabels, thinning: float, held_out: ObservedLabels | None, free_intercept: bool
+    ) -> UnlabelledObjective:
         return unlabelled_objective(
             self.design,
             labels.select(labels.values == 1),
             self.loss,
-            np.maximum(1.0 - (1.0 - self.flip_rate) * self._thinning(held_out), 0.0),
+            np.maximum(1.0 - (1.0 - self.flip_rate) * thinning, 0.0),
             held_out=held_out,
             fit_intercept=self._fit_intercept,
             free_intercept=free_intercept,

@@ -157,6 +157,7 @@ def sweep_unlabelled(
     groups: NDArray[np.integer[Any]] | None = None,
     n_groups: int = 1,
     weights: NDArray[np.float64] | None = None,
+    recorded_are_known: bool = False,
     return_curve: bool = False,
 ) -> UnlabelledThreshold:
     """:func:`best_unlabelled_threshold` on flat arrays, one element per cell, for callers that hold such.
@@ -177,6 +178,9 @@ def sweep_unlabelled(
         Groups are numbered below this; those without a cell do not count.
     weights : float64 array or None
         Positive: how many cells each stands for; None means 1 each.
+    recorded_are_known : bool, default False
+        Whether the decisions are for these very cells, with a yes to every recorded one whatever its score.
+        The score of a recorded cell then only says how the unrecorded yes score, ρ/(1 − ρ) of them for each.
     return_curve : bool, default False
         Whether the metric at every cut comes with the answer.
 
@@ -193,6 +197,8 @@ def sweep_unlabelled(
     _check_cells(cell_scores, recorded, groups, weights, psi)
     worth = _worth(recorded, flip_rates, weights)
     size = np.ones(cell_scores.size) if weights is None else np.asarray(weights, np.float64)
+    if recorded_are_known:
+        cell_scores, size, worth, groups = _with_known(cell_scores, size, worth, groups, recorded)
     order = np.argsort(cell_scores)[::-1]
     ranked = cell_scores[order]
     ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), ranked.size - 1)
@@ -229,6 +235,27 @@ def _worth(recorded: NDArray[np.bool_], flip_rates: ArrayLike, weights: Floats |
     of_recorded = 1 / (1 - (rates if rates.ndim == 0 else rates[recorded]))
     worth[recorded] = of_recorded if weights is None else weights[recorded] * of_recorded
     return worth
+
+
+def _with_known(
+    scores: FloatArray,
+    size: Floats,
+    worth: Floats,
+    groups: NDArray[np.integer[Any]] | None,
+    recorded: NDArray[np.bool_],
+) -> tuple[FloatArray, Floats, Floats, NDArray[np.integer[Any]] | None]:
+    """Recorded cells taken apart: each is a yes above all thresholds, and stands for others at its score."""
+    own = size[recorded]
+    rest_size, rest_worth = size.copy(), worth.copy()
+    rest_size[recorded] = 0.0
+    rest_worth[recorded] -= own
+    above = np.full(len(own), np.inf, dtype=scores.dtype)
+    return (
+        np.concatenate([above, scores]),
+        np.concatenate([own, rest_size]),
+        np.concatenate([own, rest_worth]),
+        None if groups is None else np.concatenate([groups[recorded], groups]),
+    )
 
 
 def _values_of_one_group(

@@ -121,6 +121,9 @@ def test_one_dimensional_labels() -> None:
     assert set(single.predict(X)) == {"yes", "?"}
     assert single.flip_rate_ == FLIP_RATE
     np.testing.assert_array_equal(single.predict(X) == "yes", column.predict(X)[:, 0] == 1)
+    # The yes alone, with nothing at all elsewhere, say the same.
+    gaps = fit(np.where(RECORDED[:, 0] == 1, 1.0, np.nan))
+    np.testing.assert_array_equal(gaps.predict(X), column.predict(X)[:, 0])
 
 
 # -- wrong parameters ------------------------------------------------------------------------------------
