@@ -205,7 +205,9 @@ class Recommender(DecisionFitting, Recommending):
         _warn_of_items_without_answers(labels)
         with threadpool_limits(limits=1, user_api="blas"):
             design = self._design(labels.shape, self.user_intercept)
-            chosen = self._fit_decisions(design, labels, self.loss_, self.metric_, 0.0, callback)
+            chosen = self._fit_decisions(
+                design, labels, self.loss_, self.metric_, self.intercept_penalty, callback
+            )
             self._keep_factors(design, chosen.fit.factors.left, chosen.fit.factors.right)
         self.item_intercept_ = chosen.fit.factors.intercept
         self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
