@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import runpy
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -206,14 +204,3 @@ def test_a_real_problem_is_scaled_and_a_fifth_observed() -> None:
     assert problem.X.shape == (391, 72)
     assert np.mean(np.sum(problem.X**2, axis=1)) == pytest.approx(1.0)
     assert problem.labels.n_observed == pytest.approx(0.2 * n * n_labels, rel=0.1)
-
-
-# -- examples ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["likes_and_dislikes", "biased_sampling", "rival_methods"])
-def test_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
-    assert "micro-F1" in capsys.readouterr().out

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelgap.data.folder import data_folder
+from labelgap.data.folder import data_file
 from labelgap.exceptions import InvalidInputError
 
 
@@ -56,18 +56,7 @@ class AnswerData:
 
 def load_answers(name: str) -> AnswerData:
     """Read ``NAME.npz`` (see ``docs/recommender.md`` for its arrays) from the data folder."""
-    folder = data_folder()
-    if folder is None:
-        raise InvalidInputError(
-            f"To read {name!r}, set the environment variable LABELGAP_DATA to the folder of {name}.npz."
-        )
-    path = folder / f"{name}.npz"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in folder.glob("*.npz"))) or "no .npz file at all"
-        raise InvalidInputError(
-            f"There is no {name}.npz in the folder LABELGAP_DATA names; it holds {known}."
-        )
-    with np.load(path, allow_pickle=False) as arrays:
+    with np.load(data_file(name), allow_pickle=False) as arrays:
         if "user" not in arrays and "train_user" not in arrays:
             raise InvalidInputError(
                 f"{name}.npz has no array 'user' or 'train_user', so it does not hold answers of users; "

@@ -31,8 +31,8 @@ def data_folder() -> Path | None:
     return Path(named) if named else None
 
 
-def load_multilabel(name: str) -> MultiLabelData:
-    """Read ``NAME.npz`` (see ``docs/data.md`` for its arrays) from the data folder."""
+def data_file(name: str) -> Path:
+    """``NAME.npz`` in the data folder, or an error that says what is missing."""
     folder = data_folder()
     if folder is None:
         raise InvalidInputError(
@@ -44,7 +44,12 @@ def load_multilabel(name: str) -> MultiLabelData:
         raise InvalidInputError(
             f"There is no {name}.npz in the folder LABELGAP_DATA names; it holds {known}."
         )
-    with np.load(path, allow_pickle=False) as arrays:
+    return path
+
+
+def load_multilabel(name: str) -> MultiLabelData:
+    """Read ``NAME.npz`` (see ``docs/data.md`` for its arrays) from the data folder."""
+    with np.load(data_file(name), allow_pickle=False) as arrays:
         X = arrays["X"].astype(np.float64) if "X" in arrays else _csr(arrays, "X").astype(np.float64)
         Y = _csr(arrays, "Y")
         train, test = arrays.get("train"), arrays.get("test")

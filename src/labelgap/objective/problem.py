@@ -19,23 +19,14 @@ from labelgap.objective.score_bound import ScoreBounds
 from labelgap.objective.unlabelled import UnlabelledObjective, unlabelled_objective
 
 
-class ObservedProblem:
-    """Features, loss and intercept, from which objectives over any labels are made."""
+class _DesignProblem:
+    """What both kinds of problem hold: features, loss, intercept, and a bound on the scores."""
 
     def __init__(
         self, design: Design, loss: Loss, *, fit_intercept: bool, score_bound: float | None = None
     ) -> None:
         self.design, self.loss = design, loss
         self._fit_intercept, self._score_bound = fit_intercept, score_bound
-
-    def objective(self, labels: ObservedLabels, *, free_intercept: bool = True) -> Objective:
-        return observed_objective(
-            self.design,
-            labels,
-            self.loss,
-            fit_intercept=self._fit_intercept,
-            free_intercept=free_intercept,
-        )
 
     def with_design(self, design: Design) -> Self:
         """The same problem with other features."""
@@ -46,11 +37,24 @@ class ObservedProblem:
     def scores(self, factors: Factors, labels: ObservedLabels) -> Floats:
         return scores_at(self.design, factors, labels)
 
+
+class ObservedProblem(_DesignProblem):
+    """Features, loss and intercept, from which objectives over any labels are made."""
+
+    def objective(self, labels: ObservedLabels, *, free_intercept: bool = True) -> Objective:
+        return observed_objective(
+            self.design,
+            labels,
+            self.loss,
+            fit_intercept=self._fit_intercept,
+            free_intercept=free_intercept,
+        )
+
     def bounds(self, objective: Objective) -> ScoreBounds | None:
         return None if self._score_bound is None else ScoreBounds(self.design, self._score_bound)
 
 
-class UnlabelledProblem:
+class UnlabelledProblem(_DesignProblem):
     """The positive-unlabelled problem: labels 1 are recorded positives, all else may be yes or no.
 
     ``cells`` are recorded positives (1) and other cells (0) on which decisions are judged. An objective over
@@ -70,9 +74,8 @@ class UnlabelledProblem:
         score_bound: float | None = None,
         block_cells: int,
     ) -> None:
-        self.design, self.loss, self.flip_rate = design, loss, flip_rate
-        self._cells, self._block_cells = cells, block_cells
-        self._fit_intercept, self._score_bound = fit_intercept, score_bound
+        super().__init__(design, loss, fit_intercept=fit_intercept, score_bound=score_bound)
+        self.flip_rate, self._cells, self._block_cells = flip_rate, cells, block_cells
 
     def objective(self, labels: ObservedLabels, *, free_intercept: bool = True) -> UnlabelledObjective:
         held_out = self._cells.select(~_contained(self._cells, labels))
@@ -104,15 +107,6 @@ class UnlabelledProblem:
         recorded, gone = (int(np.sum(labels.values == 1)) for labels in (self._cells, held_out))
         left, cells_left = recorded - gone, n * n_labels - held_out.n_observed
         return left / max(recorded, 1) * (n * n_labels / max(cells_left, 1))
-
-    def with_design(self, design: Design) -> Self:
-        """The same problem with other features."""
-        other = copy.copy(self)
-        other.design = design
-        return other
-
-    def scores(self, factors: Factors, labels: ObservedLabels) -> Floats:
-        return scores_at(self.design, factors, labels)
 
     def bounds(self, objective: Objective) -> ScoreBounds | None:
         if self._score_bound is None:
