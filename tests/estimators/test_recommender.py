@@ -8,13 +8,15 @@ import pytest
 import scipy.sparse as sp
 from recommender_suite import CHECKS, Case, check_recommender, example_answers
 
-from labelgap import ObservedLabels, Recommender
+from labelgap import ObservedLabels, Recommender, get_metric
 from labelgap.exceptions import (
     InvalidFeaturesError,
+    InvalidInputError,
     InvalidLabelsError,
     InvalidParameterError,
     UninformativeLabelsWarning,
 )
+from labelgap.metrics import unlabelled_metric
 
 EXACT = {"trace_penalty": 0.003, "threshold": "train", "tol": 1e-8, "random_state": 0}
 CASE = Case(lambda: Recommender(**EXACT), example_answers(), tol=1e-3)
@@ -195,7 +197,7 @@ def test_a_recorded_like_is_a_yes_whatever_its_score():
     low = np.flatnonzero(model.decision_function(users, items) < model.threshold_)
     assert len(low)
     assert model.predict(users, items).all()
-    assert model.score((users, items, np.ones(len(users)))) == 1.0
+    assert model.score((users, items, np.ones(len(users))), unobserved="missing") == 1.0
     user, item = int(users[low[0]]), int(items[low[0]])
     assert "the like is recorded, though the score" in str(model.explain(user, item))
     everything = model.recommend(user, n=25, exclude_seen=False)
@@ -247,10 +249,105 @@ def test_weights_by_inverse_propensity_change_the_fit():
     plain = Recommender(**EXACT).fit(answers)
     order = np.ix_(plain.user_ids_, plain.item_ids_)
     p = np.random.default_rng(0).uniform(0.2, 0.9, (60, 25))
-    weighted = Recommender(**EXACT, weights="inverse-propensity").fit(answers, propensities=p[order])
+    weighted = Recommender(**EXACT, weights="inverse-propensity").fit(answers, propensities=p)
     labels = weighted.answers_
     np.testing.assert_allclose(
         labels.weights * p[order][labels.rows, labels.cols],
         labels.weights[0] * p[order][labels.rows[0], labels.cols[0]],
     )
     assert np.abs(weighted.item_intercept_ - plain.item_intercept_).max() > 1e-3
+
+
+def shuffled(answers, seed=0):
+    order = np.random.default_rng(seed).permutation(len(answers[0]))
+    return tuple(part[order] for part in answers)
+
+
+def same_scores(one, other, items=(0, 1, 2), atol=1e-3):
+    np.testing.assert_allclose(
+        one.decision_function(3, list(items)), other.decision_function(3, list(items)), atol=atol
+    )
+
+
+def test_propensities_belong_to_ids_and_not_to_lines():
+    answers, _ = like_and_dislike()
+    p = np.random.default_rng(1).uniform(0.2, 0.9, (60, 25))
+    by_pair = {(u, i): p[u, i] for u, i in zip(answers[0].tolist(), answers[1].tolist(), strict=True)}
+
+    def fitted(lines, propensities):
+        return Recommender(**EXACT, weights="inverse-propensity").fit(lines, propensities=propensities)
+
+    plain = fitted(answers, p)
+    same_scores(plain, fitted(shuffled(answers), p))
+    same_scores(plain, fitted(shuffled(answers, 1), by_pair))
+    same_scores(plain, fitted(answers, sp.csr_array(p)))
+    with pytest.raises(InvalidInputError, match="a mapping from"):
+        fitted(answers, p[answers[0], answers[1]])
+    with pytest.raises(InvalidInputError, match="no propensity of the pair"):
+        fitted(answers, {(0, 0): 0.5})
+    named = (answers[0].astype(str), answers[1], answers[2])
+    with pytest.raises(InvalidParameterError, match="'0' is no user id"):
+        fitted(named, p)
+
+
+def test_flip_rates_belong_to_ids():
+    (users, items, values), _ = like_and_dislike()
+    likes = users[values == 1], items[values == 1]
+    rates = np.linspace(0.05, 0.3, 25)
+
+    def fitted(lines, flip_rate):
+        settings = EXACT | {"unobserved": "unlabelled", "flip_rate": flip_rate, "tol": 1e-6}
+        return Recommender(**settings).fit(lines)
+
+    plain = fitted(likes, rates)
+    np.testing.assert_allclose(plain.flip_rate_, rates[list(plain.item_ids_)])
+    same_scores(plain, fitted(shuffled(likes), rates))
+    same_scores(plain, fitted(shuffled(likes), dict(enumerate(rates))))
+    with pytest.raises(InvalidParameterError, match="no rate for the item"):
+        fitted(likes, {0: 0.5})
+    with pytest.raises(InvalidParameterError, match="is no item id"):
+        fitted((likes[0], likes[1].astype(str)), rates)
+
+
+def test_features_of_new_users_go_by_the_names_of_their_columns():
+    answers, _ = like_and_dislike()
+    frame = pandas.DataFrame({"user": range(60), "a": np.arange(60.0), "b": np.arange(60.0) ** 2 % 7})
+    model = Recommender(**EXACT).fit(answers, user_features=frame)
+    new = pandas.DataFrame({"user": ["z"], "b": [1.0], "a": [0.0]})
+    scores = [
+        model.fold_in(user_features=form).decision_function("z", [0, 1])
+        for form in (new, new[["user", "a", "b"]], {"z": [0.0, 1.0]})
+    ]
+    np.testing.assert_allclose(scores[0], scores[1])
+    np.testing.assert_allclose(scores[0], scores[2])
+    with pytest.raises(InvalidFeaturesError, match="have the columns 'c'; the fit had 'a', 'b'"):
+        model.fold_in(user_features=pandas.DataFrame({"user": ["z"], "c": [1.0]}))
+
+
+def test_a_score_over_likes_alone_does_not_reward_yes_to_everything():
+    rng = np.random.default_rng(0)
+    _, truth = like_and_dislike()
+    recorded = (truth == 1) & (rng.random(truth.shape) < 0.7)
+    likes = sp.csr_array(recorded.astype(int))
+    loose = EXACT | {"tol": 1e-6}
+    model = Recommender(**(loose | {"unobserved": "unlabelled", "flip_rate": 0.1})).fit(likes)
+    decided = model.decide_matrix()
+    assert model.score(likes) == pytest.approx(unlabelled_metric("micro-f1", decided, recorded, 0.1))
+    complete = ObservedLabels.from_dense(truth)
+    true = 2 * np.sum(decided.toarray() * truth) / (decided.sum() + truth.sum())
+    assert model.score(complete, unobserved="missing") == pytest.approx(true)
+    before = model.score(likes)
+    model.threshold_ = -np.inf
+    assert model.score(likes) < before < 1
+    negative = Recommender(**(loose | {"unobserved": "negative"})).fit(likes)
+    assert negative.score(likes) == pytest.approx(
+        get_metric("micro-f1")(negative.decide_matrix().toarray(), recorded.astype(int))
+    )
+    with pytest.raises(InvalidParameterError, match="no flip rate"):
+        negative.score(likes, unobserved="unlabelled")
+
+
+def test_dislikes_are_not_taken_for_silence():
+    answers, _ = like_and_dislike()
+    with pytest.raises(InvalidLabelsError, match="answers are dislikes"):
+        Recommender(unobserved="unlabelled", flip_rate=0.3).fit(answers)

@@ -23,10 +23,10 @@ from labelgap.estimators.recommending import Recommending
 from labelgap.exceptions import (
     InvalidFeaturesError,
     InvalidInputError,
-    InvalidLabelsError,
     InvalidParameterError,
 )
 from labelgap.losses import Unlabelled, get_loss
+from labelgap.metrics import unlabelled_metric
 from labelgap.solvers.fold_in import fold_in, fold_in_columns
 
 
@@ -323,8 +323,10 @@ def test_likes_alone_fold_in_and_explain(unlabelled: Any) -> None:
     assert {part.answer for part in why.contributions} == {1, None}
     assert "has not answered about" in str(why)
     assert set(unlabelled.recommend(CASE.users[0], n=100).items) == set(CASE.items) - set(likes)
-    with pytest.raises(InvalidLabelsError, match="needs known negatives"):
-        unlabelled.score(read_answers(ANSWERS, unobserved="unlabelled"))
+    likes_of_all = read_answers(ANSWERS, unobserved="unlabelled")
+    decided = unlabelled.decide_matrix(list(likes_of_all.row_names))
+    corrected = unlabelled_metric("micro-f1", decided, likes_of_all, 0.0)
+    assert unlabelled.score(likes_of_all) == pytest.approx(corrected)
 
 
 def test_likes_alone_make_items(unlabelled: Any, monkeypatch: pytest.MonkeyPatch) -> None:

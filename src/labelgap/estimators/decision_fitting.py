@@ -251,8 +251,9 @@ class DecisionFitting(LowRankEstimator):
             self.flip_rate_interval_ = (estimate.low, estimate.high)
             given = np.full(n_labels, estimate.value)
         else:
-            given = check_flip_rate(self.flip_rate, n_labels)
-            self.flip_rate_ = float(given[0]) if np.ndim(self.flip_rate) == 0 else given
+            rates = self._given_flip_rate(labels)
+            given = check_flip_rate(rates, n_labels)
+            self.flip_rate_ = float(given[0]) if np.ndim(rates) == 0 else given
         possible = possible_flip_rates(labels.positive_counts(), np.full(n_labels, n), given)
         self._label_flip_rates = possible
         too_high = np.flatnonzero(possible < given)
@@ -267,6 +268,10 @@ class DecisionFitting(LowRankEstimator):
                 LabelgapWarning,
             )
         return possible
+
+    def _given_flip_rate(self, labels: ObservedLabels) -> Any:
+        """The rates in the order of the labels."""
+        return self.flip_rate
 
     def _estimated_flip_rate(
         self, setting: UnlabelledSetting, intercept_penalty: float | str

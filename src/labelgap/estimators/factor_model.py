@@ -52,6 +52,10 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         """The loss that the fit took of each answer: rows of all items, or answers about new ones."""
         return self.loss_
 
+    def _flip_rate_of_items(self) -> Any:
+        """ρ, one number or one per item: the share of likes that the fit took to be unrecorded."""
+        return getattr(self, "flip_rate_", 0.0)
+
     def _item_penalty(self) -> Floats:
         """As ``factor_penalty_``, of the factors of an item: ``item_factor_penalty_`` where there is one."""
         penalty: Floats = getattr(self, "item_factor_penalty_", self.factor_penalty_)

@@ -161,6 +161,7 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         self.intercept_penalty_ = penalties.intercept
         self.singular_values_, self.rank_ = fit.singular_values, fit.rank
         self.objective_, self.duality_gap_ = fit.objective, fit.gap
+        self.relative_gap_ = fit.relative_gap
         self.n_iter_, self.history_ = fit.n_iter, fit.history
 
     def _told(self, judge: HeldOutJudge) -> Callable[[Penalties], Candidate]:

@@ -20,7 +20,13 @@ from labelgap.losses import get_loss
 
 
 def estimate_flip_rate(
-    X: Any, y: Any, *, random_state: Any = None, n_jobs: int | None = None, memory_limit_mb: float = 256.0
+    X: Any,
+    y: Any,
+    *,
+    loss: str = "logistic",
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory_limit_mb: float = 256.0,
 ) -> FlipRateEstimate:
     """The share ρ of true positives that were not recorded, with an interval.
 
@@ -33,6 +39,8 @@ def estimate_flip_rate(
     X : array or sparse matrix of shape (n, d)
     y : label matrix of shape (n, L), or 1-d
         1 is a recorded positive; everything else may be yes or no.
+    loss : {"logistic", "squared", "exponential"}, default "logistic"
+        Of the model that orders the cells; "squared" is many times faster.
     random_state : int, RandomState or None, default None
     n_jobs : int or None, default None
     memory_limit_mb : float, default 256
@@ -54,14 +62,18 @@ def estimate_flip_rate(
     True
     """
     model = LowRankClassifier(
-        unobserved="unlabelled", random_state=random_state, n_jobs=n_jobs, memory_limit_mb=memory_limit_mb
+        loss=loss,
+        unobserved="unlabelled",
+        random_state=random_state,
+        n_jobs=n_jobs,
+        memory_limit_mb=memory_limit_mb,
     )
     model._check_decision_parameters()
     X, targets = model._read_fit_input(X, y, "unlabelled")
-    labels, loss = targets.labels, get_loss(model.loss)
+    labels = targets.labels
     with threadpool_limits(limits=1, user_api="blas"):
         design = model._design(X, labels, 0.0)
-        return model._estimated_flip_rate(model._unlabelled_setting(design, labels, loss), 0.0)
+        return model._estimated_flip_rate(model._unlabelled_setting(design, labels, get_loss(loss)), 0.0)
 
 
 @dataclass(frozen=True)

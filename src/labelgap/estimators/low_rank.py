@@ -95,6 +95,9 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         The penalised objective reached.
     duality_gap_ : float
         Absolute; the objective is at most this far above its minimum over all W and b.
+    relative_gap_ : float
+        The same as a share of the objective or, where losses of both signs cancel (recorded positives alone),
+        of the sum of their sizes. The fit stops when it is at most ``tol``.
     n_iter_ : int
     history_ : tuple of Progress
         Objective, relative gap, rank and time during the last fit.

@@ -11,10 +11,11 @@ from threadpoolctl import threadpool_limits
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.answers import Rule
+from labelgap.estimators.by_id import propensities_of, rates_of
 from labelgap.estimators.decision_fitting import DecisionFitting
 from labelgap.estimators.recommending import Recommending
 from labelgap.estimators.side_features import SideFeatures
-from labelgap.exceptions import UninformativeLabelsWarning
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.losses.unlabelled import Unlabelled
@@ -63,9 +64,12 @@ class Recommender(DecisionFitting, Recommending):
     score_bound : float, None or "auto", default "auto"
         γ, a bound on every score without its item's intercept; as in :class:`labelgap.LowRankClassifier`.
     unobserved : {"missing", "negative", "unlabelled"}, default "missing"
-        What a pair without an answer means.
-    flip_rate : float, array with one number per item, or "estimate", default "estimate"
-        ρ, the share of likes that were not recorded, under ``unobserved="unlabelled"`` only.
+        What a pair without an answer means. "negative" makes every pair an answer, and takes that much
+        memory; "unlabelled" takes likes only.
+    flip_rate : float, mapping from item to float, array, or "estimate", default "estimate"
+        ρ, the share of likes that were not recorded, under ``unobserved="unlabelled"`` only. The places of an
+        array are the items' ids, which then must be whole numbers from 0. It cannot be chosen by the metric:
+        each rate judges itself.
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Where θ comes from; as in :class:`labelgap.LowRankClassifier`.
     user_intercept : bool, default True
@@ -186,9 +190,10 @@ class Recommender(DecisionFitting, Recommending):
             column (or, in pandas, in the index); optional
             What is known of the users and items. Those without answers are known to the model too, and every
             user or item with answers must have a row.
-        propensities : array of users x items, sparse matrix, vector over the answers, or None
-            For ``weights="inverse-propensity"``: how likely each answer was to be given, in the order of
-            ``user_ids_`` and ``item_ids_``. None estimates it from how many answers users and items have.
+        propensities : mapping from (user, item) to a number, array or sparse matrix of users x items, or None
+            For ``weights="inverse-propensity"``: how likely each answer was to be given. The rows and columns
+            of an array are the ids, which then must be whole numbers from 0. None estimates them from how
+            many answers users and items have.
         callback : callable, optional
             Called with a :class:`labelgap.solvers.Progress` after each round of the last fit.
         """
@@ -201,7 +206,7 @@ class Recommender(DecisionFitting, Recommending):
         self._items = SideFeatures.read(item_features, self.item, "item", labels.label_names)
         labels = _for_ids(labels, self._users.ids, self._items.ids)
         labels.require_both_classes()
-        labels = self._weighted(labels, propensities)
+        labels = self._weighted(labels, propensities_of(labels, propensities))
         _warn_of_items_without_answers(labels)
         with threadpool_limits(limits=1, user_api="blas"):
             design = self._design(labels.shape, self.user_intercept)
@@ -246,16 +251,38 @@ class Recommender(DecisionFitting, Recommending):
         self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
         self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
 
+    def _given_flip_rate(self, labels: ObservedLabels) -> Any:
+        return rates_of(labels.label_names or (), self.flip_rate)
+
     # -- hooks of the serving half -----------------------------------------------------------------------
+
+    def _read_answers(self, answers: Any, unobserved: str) -> ObservedLabels:
+        if unobserved != "unlabelled":
+            return super()._read_answers(answers, unobserved)
+        labels = super()._read_answers(answers, "missing")
+        dislikes = int(np.sum(labels.values == 0))
+        if dislikes:
+            raise InvalidLabelsError(
+                f"{dislikes} of {labels.n_observed} answers are dislikes, but unobserved='unlabelled' is for "
+                "likes alone. Leave the dislikes out, or use them with unobserved='missing'."
+            )
+        return ObservedLabels.from_any(labels, unobserved=unobserved)
 
     def _entry_loss(self, *, of_new_items: bool = False) -> Loss:
         if self.answers_.unobserved != "unlabelled":
             return self.loss_
+        rates = self._flip_rate_of_items()
+        return Unlabelled(self.loss_, float(self._label_flip_rates.mean()) if of_new_items else rates)
+
+    def _flip_rate_of_items(self) -> Floats:
+        if self.answers_.unobserved != "unlabelled":
+            raise InvalidParameterError(
+                "The recommender was fitted with unobserved="
+                f"{self.answers_.unobserved!r}, so it has no flip rate to correct a metric with."
+            )
         rates = self._label_flip_rates
         # Items that were folded in have no rate of their own.
-        mean = float(rates.mean())
-        n_new = len(self.item_ids_) - len(rates)
-        return Unlabelled(self.loss_, mean if of_new_items else np.append(rates, np.full(n_new, mean)))
+        return np.append(rates, np.full(len(self.item_ids_) - len(rates), rates.mean()))
 
     def _shared_item_factor(self) -> Floats:
         return self.shared_item_factor_

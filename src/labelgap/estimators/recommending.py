@@ -11,8 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap._label_constructors import UNOBSERVED
 from labelgap._label_frames import frame_library
 from labelgap._label_sources import index_type
+from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.best_items import items_above, score_pairs, score_rows, top_items
 from labelgap.estimators.explanation import Contribution, Explanation, answer_parts, largest
@@ -21,6 +23,8 @@ from labelgap.estimators.factor_model import FactorModel
 from labelgap.estimators.ids import IdIndex
 from labelgap.estimators.recommendations import Neighbours, Recommendations, nearest
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import unlabelled_metric
 
 
 class Recommending(FactorModel):
@@ -92,17 +96,41 @@ class Recommending(FactorModel):
         self._require_fit()
         return float(self.loss_.inverse_link(self.threshold_))
 
-    def score(self, answers: Any) -> float:
+    def score(self, answers: Any, unobserved: str | None = None) -> float:
         """The metric of the decisions over these answers, in any form that ``fit`` takes.
 
-        Users and items must be known.
+        Parameters
+        ----------
+        answers : likes and dislikes, or likes
+            Users and items must be known.
+        unobserved : {"missing", "negative", "unlabelled"} or None, default None
+            What a pair of these users without an answer means; None: as in the fit. Under "unlabelled" the
+            metric is corrected for the likes that are not recorded, with the flip rate of the fit.
         """
         self._require_fit()
-        labels = self._read_answers(answers, "missing")
+        how = self.answers_.unobserved if unobserved is None else unobserved
+        check_choice("unobserved", how, UNOBSERVED)
+        labels = self._read_answers(answers, "missing" if how == "negative" else how)
+        if how != "missing":
+            return self._score_all_pairs(labels, self._flip_rate_of_items() if how == "unlabelled" else 0.0)
         users = self._index("user").find_all(labels.row_names or ())
         items = self._index("item").find_all(labels.label_names or ())
         scores = score_rows(self._factors(users), labels.indptr, items[labels.indices])
         return self.metric_(self._decided(users[labels.rows], items[labels.indices], scores), labels)
+
+    def _score_all_pairs(self, labels: ObservedLabels, flip_rate: Any) -> float:
+        """The metric over all items of the users with answers, where pairs without a like may hide some."""
+        users = self._index("user").find_all(labels.row_names or ())
+        items = self._index("item").find_all(labels.label_names or ())
+        liked = labels.select(labels.values == 1)
+        recorded = ObservedLabels.from_triplets(
+            liked.rows,
+            items[liked.indices],
+            np.ones(liked.n_observed),
+            shape=(len(users), len(self.item_ids_)),
+        )
+        decided = self.decide_matrix([self.user_ids_[user] for user in users.tolist()])
+        return unlabelled_metric(self.metric_, decided, recorded, flip_rate)
 
     def _pairs(self, users: Any, items: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
         self._require_fit()

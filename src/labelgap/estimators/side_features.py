@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap._label_frames import frame_library
 from labelgap._types import Floats
 from labelgap.estimators.extending import read_features
 from labelgap.exceptions import InvalidFeaturesError
@@ -26,6 +27,8 @@ class SideFeatures(NamedTuple):
     matrix: sp.csr_array | None
     mean: Floats
     scale: Floats
+    names: tuple[str, ...] | None
+    """The columns, where the features came in a frame."""
 
     @classmethod
     def read(cls, features: Any, id_column: str, what: str, answered: Ids | None) -> SideFeatures:
@@ -44,7 +47,7 @@ class SideFeatures(NamedTuple):
         ids: Ids = () if answered is None else tuple(answered)
         none = np.zeros(0)
         if features is None:
-            return cls(what, ids, None, none, none)
+            return cls(what, ids, None, none, none, None)
         given = read_features(features, id_column, what)
         place = {name: number for number, name in enumerate(given.ids)}
         missing = [name for name in ids if name not in place]
@@ -61,7 +64,8 @@ class SideFeatures(NamedTuple):
         # A column that is the same for all says nothing; a unit for it would be rounding.
         scale = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1.0), spread, np.inf)
         scale = scale * np.sqrt(len(rows))
-        return cls(what, ids, sp.csr_array((rows - mean) / scale), mean, scale)
+        matrix = sp.csr_array((rows - mean) / scale)
+        return cls(what, ids, matrix, mean, scale, _column_names(given.rows))
 
     def scaled(self, features: Any) -> Floats:
         """Features of others, in the same units."""
@@ -70,12 +74,24 @@ class SideFeatures(NamedTuple):
                 f"This recommender was fitted without {self.what} features, so it cannot read those of new "
                 f"{self.what}s. Leave {self.what}_features out, or fit it with features."
             )
+        names = _column_names(features)
+        if self.names is not None and names is not None:
+            if set(names) != set(self.names):
+                raise InvalidFeaturesError(
+                    f"The {self.what} features have the columns {', '.join(map(repr, names))}; the fit had "
+                    f"{', '.join(map(repr, self.names))}."
+                )
+            features = features[list(self.names)]
         rows = _numbers(features, self.what)
         if rows.shape[1] != len(self.mean):
             raise InvalidFeaturesError(
                 f"The {self.what} features have {rows.shape[1]} columns; the fit had {len(self.mean)}."
             )
         return np.asarray((rows - self.mean) / self.scale)
+
+
+def _column_names(features: Any) -> tuple[str, ...] | None:
+    return tuple(features.columns) if frame_library(features) else None
 
 
 def _numbers(features: Any, what: str) -> Floats:
