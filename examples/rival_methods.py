@@ -10,13 +10,14 @@ problem = make_low_rank_labels(
     n=600, n_labels=50, n_features=10, rank=4, observed=0.15, noise=True, random_state=0
 )
 
+trace_alone = {"ridge_penalty": 0, "intercept_penalty": 0, "random_state": 0}
 METHODS = {
     "one logistic regression per label": PlugInClassifier(random_state=0),
     "LEML: squared loss, fixed rank": LowRankClassifier(
-        loss="squared", solver="alternating", rank=6, ridge_penalty=0, tol=0.01, random_state=0
+        loss="squared", solver="alternating", rank=6, **trace_alone
     ),
-    "squared loss, trace norm of W": LowRankClassifier(loss="squared", ridge_penalty=0, random_state=0),
-    "Lafond: trace norm of XW": LowRankClassifier(penalty="scores", ridge_penalty=0, random_state=0),
+    "squared loss, trace norm of W": LowRankClassifier(loss="squared", **trace_alone),
+    "Lafond: trace norm of XW": LowRankClassifier(penalty="scores", **trace_alone),
     "labelgap's default": LowRankClassifier(random_state=0),
 }
 
