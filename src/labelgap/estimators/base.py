@@ -247,9 +247,10 @@ def warn_of_unseen_labels(labels: ObservedLabels) -> None:
     """Warn once of labels that nothing is known about."""
     unseen = np.flatnonzero(labels.label_counts() == 0)
     if len(unseen):
+        what = "recorded yes" if labels.unobserved == "unlabelled" else "observed entry"
         first = unseen[0] if labels.label_names is None else repr(labels.label_names[unseen[0]])
         warn(
-            f"{len(unseen)} of {labels.shape[1]} labels have no observed entry (the first: {first}); "
+            f"{len(unseen)} of {labels.shape[1]} labels have no {what} (the first: {first}); "
             "their score is the same for every row.",
             UninformativeLabelsWarning,
         )

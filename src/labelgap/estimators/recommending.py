@@ -327,7 +327,8 @@ class Recommending(FactorModel):
 
     def _said(self, answers: Any, entry: int) -> int | None:
         value = int(answers.values[entry])
-        return None if value == 0 and self.answers_.unobserved == "unlabelled" else value
+        # Where silence is an entry, a 0 was not said by the user.
+        return None if value == 0 and self.answers_.unobserved != "missing" else value
 
     # -- new users and items ---------------------------------------------------------------------------
 
