@@ -126,6 +126,15 @@ def test_one_dimensional_labels() -> None:
     np.testing.assert_array_equal(gaps.predict(X), column.predict(X)[:, 0])
 
 
+def test_a_fit_to_known_negatives_forgets_the_rate() -> None:
+    model = fit()
+    assert model.score(X, RECORDED) < 1
+    model.set_params(unobserved="missing", flip_rate="estimate").fit(X, Y)
+    assert not hasattr(model, "flip_rate_")
+    with pytest.raises(InvalidParameterError, match="was not fitted to"):
+        model.score(X, RECORDED, unobserved="unlabelled")
+
+
 # -- wrong parameters ------------------------------------------------------------------------------------
 
 

@@ -102,6 +102,9 @@ class DecisionFitting(LowRankEstimator):
                 "flip_rate is the share of unrecorded positives and has a meaning only under "
                 f"unobserved='unlabelled'; here it is {labels.unobserved!r}. Leave it out."
             )
+        # A fit before this one may have left a rate, which says nothing of these labels.
+        for name in ("flip_rate_", "flip_rate_interval_"):
+            self.__dict__.pop(name, None)
         bound = None if self.score_bound == "auto" else self.score_bound
         assert not isinstance(bound, str)
         problem = ObservedProblem(design, loss, fit_intercept=self.fit_intercept, score_bound=bound)
