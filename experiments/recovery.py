@@ -8,16 +8,14 @@ size an Ω of its own, uniform over the cells.
 The error is ``‖Ŵ − W*‖_F² / (dL)``. The bound on it is the larger of two terms: one of order
 ``rank(W*) L log(n + L) / (d |Ω|)``, on logarithmic scales a line of slope −1 in |Ω|, and one of slope −½. Two
 choices of λ are compared: the theory's, ``λ = 2cσ/√|Ω|`` with no other penalty and no intercept, and what
-LowRankRegressor chooses by itself on held-out entries. σ² is the mean variance of an answer given its row,
-and ``c = 1 + √(d/L)`` makes cσ/√|Ω| the size of σ₁(XᵀG) at W*, where G is noise: its largest singular value
-is about σ√(|Ω|/L)(√d + √L)/|Ω|.
+LowRankRegressor chooses by itself on held-out entries. σ² is the mean variance of an answer given its row;
+``labelgap.theory.feature_trace_penalty`` says what c is.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from labelgap.estimators.regressor import LowRankRegressor
-from labelgap.labels import ObservedLabels
-from labelgap.losses import get_family
+from experiments.known_truth import Truth, draw_truth, observe, slope
+from experiments.runs import markdown_table, mean_sd
+from labelgap import LowRankRegressor, ObservedLabels
+from labelgap.theory import feature_trace_penalty
 
 FAMILIES = ("gaussian", "poisson", "bernoulli")
 THEORY_SLOPE = -1.0
@@ -43,52 +42,20 @@ class Sizes:
     rank: int = 2
     observed: tuple[int, ...] = (8_000, 16_000, 32_000, 64_000)
 
-
-@dataclass(frozen=True)
-class Truth:
-    """A draw: features, complete answers, and what made them."""
-
-    X: Any
-    Y: Any
-    W: Any
-    noise: float
-    """σ."""
-
-
-def draw_truth(family: str, sizes: Sizes, rng: np.random.RandomState) -> Truth:
-    """Standard normal features, and a W* that gives scores of variance about 1."""
-    d, n_labels = sizes.n_features, sizes.n_labels
-    factors = rng.standard_normal((d, sizes.rank)), rng.standard_normal((sizes.rank, n_labels))
-    W = factors[0] @ factors[1] / np.sqrt(d * sizes.rank)
-    X = rng.standard_normal((sizes.n, d))
-    Z = X @ W
-    mean = get_family(family).inverse_link(Z)
-    answers: dict[str, Callable[[], Any]] = {
-        "gaussian": lambda: Z + rng.standard_normal(Z.shape),
-        "poisson": lambda: rng.poisson(mean),
-        "bernoulli": lambda: rng.random_sample(Z.shape) < mean,
-    }
-    Y = np.asarray(answers[family](), dtype=np.float64)
-    return Truth(X, Y, W, float(np.sqrt(get_family(family).curvature(Z, Y).mean())))
-
-
-def observe(truth: Truth, count: int, rng: np.random.RandomState) -> ObservedLabels:
-    """That many answers, chosen uniformly."""
-    n, n_labels = truth.Y.shape
-    cells = rng.choice(n * n_labels, size=count, replace=False)
-    rows, columns = np.divmod(cells, n_labels)
-    return ObservedLabels.from_triplets(
-        rows, columns, truth.Y[rows, columns], shape=truth.Y.shape, binary=False
-    )
+    @property
+    def shape(self) -> dict[str, Any]:
+        """What is not the numbers of answers."""
+        return {name: value for name, value in asdict(self).items() if name != "observed"}
 
 
 def with_theory(family: str, truth: Truth, labels: ObservedLabels, seed: int) -> LowRankRegressor:
     """λ = 2cσ/√|Ω|."""
     d, n_labels = truth.W.shape
-    c = 1 + np.sqrt(d / n_labels)
-    trace = 2 * c * truth.noise / np.sqrt(labels.n_observed)
+    trace = feature_trace_penalty(
+        n_features=d, n_labels=n_labels, n_observed=labels.n_observed, noise_scale=truth.noise
+    )
     model = LowRankRegressor(
-        family, trace_penalty=float(trace), ridge_penalty=0.0, fit_intercept=False, random_state=seed
+        family, trace_penalty=trace, ridge_penalty=0.0, fit_intercept=False, random_state=seed
     )
     return model.fit(truth.X, labels)
 
@@ -112,18 +79,13 @@ def run(
     for seed in range(draws):
         for family in families:
             rng = np.random.RandomState(seed)
-            truth = draw_truth(family, sizes, rng)
+            truth = draw_truth(family, rng, **sizes.shape)
             known = [observe(truth, count, rng) for count in sizes.observed]
             for method in methods:
                 fits = (METHODS[method](family, truth, labels, seed) for labels in known)
                 errors[family][method].append([float(np.mean((fit.coef_ - truth.W) ** 2)) for fit in fits])
         print(f"draw {seed + 1} of {draws} done", flush=True)
     return errors
-
-
-def slope(observed: Sequence[int], errors: Sequence[float]) -> float:
-    """The exponent of |Ω| in the error: the slope of a line through the logarithms."""
-    return float(np.polyfit(np.log(observed), np.log(errors), 1)[0])
 
 
 def summary(errors: dict[str, dict[str, list[list[float]]]], sizes: Sizes) -> list[dict[str, Any]]:
@@ -133,37 +95,25 @@ def summary(errors: dict[str, dict[str, list[list[float]]]], sizes: Sizes) -> li
         for method, by_draw in by_method.items():
             slopes = [slope(sizes.observed, one) for one in by_draw]
             last = [slope(sizes.observed[-2:], one[-2:]) for one in by_draw]
-            columns = list(zip(*by_draw, strict=True))
-            rows.append(
-                {
-                    "family": family,
-                    "method": method,
-                    "mean": [statistics.mean(column) for column in columns],
-                    "sd": [_spread(column) for column in columns],
-                    "slope": statistics.mean(slopes),
-                    "slope_sd": _spread(slopes),
-                    "last_slope": statistics.mean(last),
-                    "last_slope_sd": _spread(last),
-                }
-            )
+            columns = [mean_sd(column) for column in zip(*by_draw, strict=True)]
+            row: dict[str, Any] = {"family": family, "method": method}
+            row["mean"], row["sd"] = [mean for mean, _ in columns], [sd for _, sd in columns]
+            row["slope"], row["slope_sd"] = mean_sd(slopes)
+            row["last_slope"], row["last_slope_sd"] = mean_sd(last)
+            rows.append(row)
     return rows
-
-
-def _spread(values: Sequence[float]) -> float:
-    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def report(errors: dict[str, dict[str, list[list[float]]]], sizes: Sizes) -> str:
     """A Markdown table of 1000 times the error, mean ± sd."""
     sizes_shown = [f"{count:,}".replace(",", " ") for count in sizes.observed]
     titles = ["family", "λ", *sizes_shown, "slope", "slope at the end", "in theory"]
-    lines = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
+    rows = []
     for row in summary(errors, sizes):
         cells = [f"{1000 * m:.2f} ± {1000 * s:.2f}" for m, s in zip(row["mean"], row["sd"], strict=True)]
         ends = [f"{row[kind]:.2f} ± {row[f'{kind}_sd']:.2f}" for kind in ("slope", "last_slope")]
-        columns = [row["family"], row["method"], *cells, *ends, f"{THEORY_SLOPE:.0f}"]
-        lines.append(f"| {' | '.join(columns)} |")
-    return "\n".join(lines)
+        rows.append([row["family"], row["method"], *cells, *ends, f"{THEORY_SLOPE:.0f}"])
+    return markdown_table(titles, rows)
 
 
 def main(arguments: list[str] | None = None, sizes: Sizes | None = None) -> None:

@@ -20,35 +20,20 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from sklearn.preprocessing import StandardScaler
-
-from labelgap import LowRankClassifier, ObservedLabels, PlugInClassifier
-from labelgap.data import data_folder, load_multilabel, make_low_rank_labels
+from experiments.problems import OBSERVED, SYNTHETIC, Problem, available, real_problem, synthetic_problem
+from labelgap import LowRankClassifier, PlugInClassifier
 from labelgap.exceptions import UninformativeLabelsWarning
 
-REAL = ("emotions", "scene", "yeast", "cal500")
-DATA = (*REAL, "synthetic")
-OBSERVED = 0.2
-_CAL500_TRAIN = 400
+DATA = ("emotions", "scene", "yeast", "cal500", SYNTHETIC)
 _BASELINE = "plug-in"
-
-
-class Problem(NamedTuple):
-    """What every method gets, and the test rows."""
-
-    X: Any
-    labels: ObservedLabels
-    X_test: Any
-    Y_test: Any
 
 
 def leml_rank(problem: Problem) -> int:
     """0.4 L, and no more than a W can have."""
     n_labels = problem.labels.shape[1]
-    return max(1, min(round(0.4 * n_labels), problem.X.shape[1], n_labels))
+    return max(1, min(round(0.4 * n_labels), int(problem.X.shape[1])))
 
 
 def plug_in(problem: Problem, seed: int) -> Any:
@@ -92,29 +77,6 @@ METHODS: dict[str, Callable[[Problem, int], Any]] = {
 }
 
 
-def real_problem(name: str, seed: int) -> Problem:
-    """A data set with 20 % of its training labels."""
-    data = load_multilabel(name)
-    rng = np.random.RandomState(seed)
-    train, test = data.train, data.test
-    if train is None or test is None:
-        order = rng.permutation(data.X.shape[0])
-        train, test = order[:_CAL500_TRAIN], order[_CAL500_TRAIN:]
-    scaler = StandardScaler().fit(data.X[train])
-    X, X_test = (scaler.transform(data.X[rows]) / np.sqrt(data.X.shape[1]) for rows in (train, test))
-    Y = data.Y.toarray()
-    mask = rng.random_sample(Y[train].shape) < OBSERVED
-    return Problem(X, ObservedLabels.from_mask(Y[train], mask), X_test, Y[test])
-
-
-def synthetic_problem(seed: int, **sizes: Any) -> Problem:
-    """The paper's synthetic problem, noise-free, of rank 5."""
-    drawn = make_low_rank_labels(observed=OBSERVED, random_state=seed, **sizes)
-    scale = np.sqrt(drawn.X.shape[1])
-    labels = ObservedLabels.from_any(drawn.Y_observed)
-    return Problem(drawn.X / scale, labels, drawn.X_test / scale, drawn.Y_test)
-
-
 def judged(method: str, problem: Problem, seed: int) -> dict[str, Any]:
     """Micro-F1 on the test rows, seconds, and the rank of the fit."""
     model = METHODS[method](problem, seed)
@@ -124,7 +86,7 @@ def judged(method: str, problem: Problem, seed: int) -> dict[str, Any]:
         start = time.perf_counter()
         model.fit(problem.X, problem.labels)
         seconds = time.perf_counter() - start
-    f1 = float(model.score(problem.X_test, problem.Y_test))
+    f1 = float(model.score(problem.X_test, problem.Y_test, unobserved="negative"))
     found = {"f1": f1, "seconds": seconds}
     if isinstance(model, LowRankClassifier):
         found |= {"rank": model.rank_, "relative_gap": model.duality_gap_ / model.objective_}
@@ -136,16 +98,13 @@ Results = dict[str, dict[str, list[dict[str, Any]]]]
 
 def run(draws: int, data: Sequence[str] = DATA, **sizes: Any) -> Results:
     """What came out by data set and method, one for each draw; ``sizes`` are for the synthetic problem."""
-    known = [name for name in data if name not in REAL or data_folder() is not None]
-    for name in sorted(set(data) - set(known)):
-        print(f"{name} is left out: LABELGAP_DATA names no folder with the data sets (see docs/data.md)")
     results: Results = {}
-    for name in known:
+    for name in available(data):
         if not results:
             _warm_up()
         results[name] = {method: [] for method in METHODS}
         for seed in range(draws):
-            problem = real_problem(name, seed) if name in REAL else synthetic_problem(seed, **sizes)
+            problem = synthetic_problem(seed, **sizes) if name == SYNTHETIC else real_problem(name, seed)
             for method in METHODS:
                 results[name][method].append(judged(method, problem, seed))
         print(f"{name} done", flush=True)

@@ -28,7 +28,7 @@ FLOORS = [
     },
     {"objective", "thresholds"},
     {"solvers"},
-    {"data", "sampling"},
+    {"data", "sampling", "theory"},
     {"estimators"},
     # The package itself gathers the public names; only what stands on top may import from it.
     {"", "demo", "report"},

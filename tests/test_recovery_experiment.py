@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from experiments import recovery
+from experiments.known_truth import draw_truth, observe
 
 TOY = recovery.Sizes(n=2000, n_labels=20, n_features=6, rank=2, observed=(8_000, 16_000, 32_000))
 # How far the slope may be from −1. Four draws leave its mean uncertain by up to 0.1. Yes/no answers come to
@@ -27,15 +28,10 @@ def test_the_error_falls_as_the_theory_says(family: str) -> None:
     assert abs(row["slope"] - recovery.THEORY_SLOPE) < MARGIN[family]
 
 
-def test_the_slope_is_the_exponent() -> None:
-    sizes = np.array([10, 20, 80])
-    assert recovery.slope(sizes.tolist(), (3.0 / sizes**1.5).tolist()) == pytest.approx(-1.5)
-
-
 def test_the_theory_bounds_the_noise() -> None:
     # λ is meant to be twice σ₁(XᵀG) at the truth.
-    truth = recovery.draw_truth("poisson", recovery.Sizes(n=1000), np.random.RandomState(0))
-    labels = recovery.observe(truth, 8_000, np.random.RandomState(1))
+    truth = draw_truth("poisson", np.random.RandomState(0), **recovery.Sizes(n=1000).shape)
+    labels = observe(truth, 8_000, np.random.RandomState(1))
     mean = np.exp(truth.X @ truth.W)
     G = np.zeros(labels.shape)
     G[labels.rows, labels.cols] = (mean - truth.Y)[labels.rows, labels.cols] / labels.n_observed
