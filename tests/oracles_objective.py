@@ -155,6 +155,11 @@ class AgainstDense:
         assert_allclose(point.value, setup.oracle.value(factors), **CLOSE)
         assert_allclose(flat(point.gradient()), setup.oracle.gradient(factors), **CLOSE)
 
+    @pytest.mark.parametrize("rank", [0, 1, 4])
+    def test_a_product_that_the_caller_has_made_changes_nothing(self, setup, rank):
+        factors = setup.factors(rank)
+        same_point(setup.objective.at(factors, factors.left @ factors.right.T), setup.objective.at(factors))
+
     @pytest.mark.parametrize("rank", [0, 2])
     def test_hessian_product_and_diagonal(self, setup, rank):
         factors, direction = setup.factors(rank), setup.factors(rank, seed=1)

@@ -110,6 +110,71 @@ def test_transposed_matrix_is_dense_X_transposed_times_S(kind, block, monkeypatc
     assert_allclose(answer, X.T @ S.toarray(), atol=1e-13)
 
 
+@pytest.mark.parametrize("gather", [0, 1e9])
+@pytest.mark.parametrize("kind", list(all_kinds()))
+def test_every_way_to_the_transposed_matrix_is_the_same_one(kind, gather, monkeypatch):
+    monkeypatch.setattr(features_module, "_GATHER", gather)
+    features, X = all_kinds()[kind]
+    S = sp.random_array((7, 5), density=0.4, format="csr", rng=np.random.default_rng(4))
+    answer = features.transposed_matrix(EntryPattern(S.indptr, S.indices, 5), S.data)
+    assert_allclose(answer, X.T @ S.toarray(), atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("way", "gather", "rank"),
+    [("factors", 1e9, 0), ("sparse_sampled_product", 0, 4), ("streamed_sampled_product", 1e9, 4)],
+)
+@pytest.mark.parametrize("made", [False, True], ids=["factors only", "with their product"])
+def test_every_way_to_the_scores_of_sparse_features_is_the_same_one(way, gather, rank, made, monkeypatch):
+    calls = []
+    for name in ("sparse_sampled_product", "streamed_sampled_product"):
+        kernel = getattr(features_module, name)
+
+        def noted(*args, name=name, kernel=kernel):
+            calls.append(name)
+            return kernel(*args)
+
+        monkeypatch.setattr(features_module, name, noted)
+    monkeypatch.setattr(features_module, "_GATHER", gather)
+    features, X = all_kinds()["sparse"]
+    S = sp.random_array((7, 3), density=0.8, format="csr", rng=np.random.default_rng(4))
+    pattern = EntryPattern(S.indptr, S.indices, 3)
+    left, right, _ = random_factors(np.random.default_rng(5), 5, 3, rank)
+    product = left @ right.T if made else None
+    scores, projected = features.scores_at(pattern, left, right, product)
+    assert_allclose(scores, (X @ left @ right.T)[S.tocoo().coords], atol=1e-13)
+    assert calls == ([] if way == "factors" else [way])
+    # X left is handed out only where it was made.
+    if way == "factors":
+        assert_allclose(projected, X @ left, atol=1e-13)
+    else:
+        assert projected is None
+
+
+@pytest.mark.parametrize("kind", list(all_kinds()))
+@pytest.mark.parametrize("rank", [0, 1, 6])
+def test_scores_are_those_of_the_dense_product(kind, rank):
+    features, X = all_kinds()[kind]
+    S = sp.random_array((7, 4), density=0.5, format="csr", rng=np.random.default_rng(4))
+    pattern = EntryPattern(S.indptr, S.indices, 4)
+    left, right, _ = random_factors(np.random.default_rng(5), X.shape[1], 4, rank)
+    expected = (X @ left @ right.T)[S.tocoo().coords]
+    for product in (None, left @ right.T):
+        scores, projected = features.scores_at(pattern, left, right, product)
+        assert_allclose(scores, expected, atol=1e-13)
+        if projected is not None:
+            assert_allclose(projected, X @ left, atol=1e-13)
+
+
+def test_columns_of_a_pattern_are_those_of_the_dense_matrix():
+    S = sp.random_array((6, 9), density=0.4, format="csr", rng=np.random.default_rng(6)).toarray()
+    S[:, 4], S[2] = 0, 0
+    entries = sp.csr_array(S)
+    pattern = EntryPattern(entries.indptr, entries.indices, 9)
+    for start, stop in ((0, 9), (0, 4), (3, 6), (4, 5), (8, 9), (5, 5)):
+        assert_array_equal(pattern.columns(entries.data, start, stop), S[:, start:stop])
+
+
 def test_sparse_features_add_up_duplicates_and_take_any_order():
     rows, columns, data = [0, 0, 1, 0], [2, 0, 1, 2], [1.0, 2.0, 3.0, 4.0]
     indptr, order = [0, 3, 4], [0, 1, 3, 2]

@@ -4,14 +4,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss, loss_names
+from labelgap.objective import observed
 from labelgap.objective.combined import SumObjective
 from labelgap.objective.design import Design
 from labelgap.objective.features import IdentityFeatures, SparseFeatures, make_features
+from labelgap.objective.kernels.threads import limit_threads
 from labelgap.objective.observed import EntryTerm, WeightedLoss, observed_objective
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
@@ -307,3 +309,55 @@ def test_labels_of_one_class_are_left_out_only_where_their_intercept_is_free(los
     at_zero = float(get_loss(loss).value(0.0, 1))
     # The mean stays one over all five entries, so that penalties keep their meaning.
     assert_allclose([value(True), value(False)], [3 / 5 * at_zero, at_zero])
+
+
+@pytest.mark.parametrize("rank", [0, 1, 5])
+def test_a_product_that_the_caller_has_made_changes_nothing(setup, rank):
+    factors = setup.factors(rank)
+    same_point(setup.objective.at(factors, factors.left @ factors.right.T), setup.objective.at(factors))
+
+
+def weighted_losses(n_entries, loss="logistic"):
+    """With every combination of weights and offsets."""
+    rng = np.random.default_rng(3)
+    y = (rng.random(n_entries) < 0.4).astype(np.int8)
+    weights, offsets = rng.uniform(0.2, 2.0, n_entries), rng.standard_normal(n_entries)
+    return rng.standard_normal(n_entries), [
+        WeightedLoss(get_loss(loss), y, w, total=7.0, offsets=o)
+        for w, o in product((None, weights), (None, offsets))
+    ]
+
+
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize("block", [1, 4, 11, 100])
+def test_blocks_of_entries_change_nothing(loss, block, monkeypatch):
+    z, functions = weighted_losses(11, loss)
+    whole = [(*f.value_and_gradient(z), f.curvature(z)) for f in functions]
+    monkeypatch.setattr(observed, "_BLOCK", block)
+    for function, (value, gradient, bend) in zip(functions, whole, strict=True):
+        answer = function.value_and_gradient(z)
+        assert answer[0] == pytest.approx(value, rel=1e-13)
+        assert_array_equal(answer[1], gradient)
+        assert_array_equal(function.curvature(z), bend)
+
+
+def test_losses_do_not_depend_on_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr(observed, "_BLOCK", 4)
+    z, functions = weighted_losses(30)
+    for function in functions:
+        answers = []
+        for count in (1, 2, 3, 50):
+            with limit_threads(count):
+                answers.append((*function.value_and_gradient(z), function.curvature(z)))
+        for value, gradient, bend in answers[1:]:
+            assert value == answers[0][0]
+            assert_array_equal(gradient, answers[0][1])
+            assert_array_equal(bend, answers[0][2])
+
+
+def test_a_loss_over_no_entries_is_nothing():
+    z, functions = weighted_losses(0)
+    for function in functions:
+        value, gradient = function.value_and_gradient(z)
+        assert value == 0.0
+        assert gradient.shape == function.curvature(z).shape == (0,)

@@ -88,6 +88,24 @@ def test_the_residual_holds_the_leading_triplets_of_the_gradient():
             assert_allclose(rank_one, np.outer(U[:, c], Vt[c]), atol=1e-8)
 
 
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("formed", [True, False])
+def test_known_singular_values_and_blocks_of_columns_change_no_certificate(name, formed, monkeypatch):
+    penalties = PENALTIES[name]
+    # More labels than a block of columns.
+    case = Case("dense", n=40, n_labels=70)
+    objective = case.objective(free_intercept=penalties.intercept == 0)
+    plain = [certify(objective, point, penalties) for point in random_points(case, objective)]
+    if not formed:
+        monkeypatch.setattr("labelgap.solvers.certificate.may_form", lambda shape, n_stored: False)
+    for expected, point in zip(plain, random_points(case, objective), strict=True):
+        W = point.factors.left @ point.factors.right.T
+        values = np.linalg.svd(W, compute_uv=False)
+        certificate = certify(objective, point, penalties, singular_values=values)
+        assert certificate.objective == pytest.approx(expected.objective, rel=1e-10)
+        assert certificate.dual == pytest.approx(expected.dual, rel=1e-10)
+
+
 def test_zero_sum_factors_shrink_the_heavier_sign():
     up, down = np.array([2.0, 1.0, 0.0, 0.0, 3.0]), np.array([-1.0, -4.0, 0.0, -2.0, 0.0])
     grow, fall = _zero_sum_factors(up, down)
@@ -188,6 +206,20 @@ def test_lanczos_agrees_with_the_dense_way(shape, spectrum, count, monkeypatch):
     assert_allclose(leading, truth[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(24, 30), (40, 36), (50, 60)])
+@pytest.mark.parametrize("made", [False, True], ids=["factors only", "with their product"])
+def test_all_triplets_give_the_matrix_back(shape, made):
+    rng = np.random.default_rng(3)
+    H = rng.standard_normal(shape)
+    left, right = rng.standard_normal((shape[0], 2)), rng.standard_normal((shape[1], 2))
+    shift = LowRankShift(KnownMatrix(H), left, right, left @ right.T if made else None)
+    triplets = leading_triplets(shift, shape, min(shape), n_stored=0)
+    assert_allclose((triplets.left * triplets.values) @ triplets.right.T, H + left @ right.T, atol=1e-10)
+    assert_allclose(triplets.left.T @ triplets.left, np.eye(min(shape)), atol=1e-6)
+    assert np.all(np.diff(triplets.values) <= 0)
+    assert_allclose(shift.gradient_matrix, H)
+
+
 @pytest.mark.parametrize("formed", [True, False])
 @pytest.mark.parametrize("shape", [(20, 25), (50, 60)])
 def test_triplets_of_a_zero_matrix_are_zero(formed, shape, monkeypatch):
@@ -216,7 +248,7 @@ def test_fits_by_lanczos_alone_equal_fits_by_dense_matrices(solver, kind, monkey
     objective = case.objective()
     penalties = Penalties(0.3 * largest_trace_penalty(objective), 1e-3)
     dense = SOLVERS[solver](objective, penalties, tol=1e-5)
-    for module in ("spectral", "proximal", "factored"):
+    for module in ("spectral", "proximal", "factored", "certificate"):
         monkeypatch.setattr(f"labelgap.solvers.{module}.may_form", lambda shape, n_stored: False)
     sparse = SOLVERS[solver](objective, penalties, tol=1e-5)
     assert dense.converged

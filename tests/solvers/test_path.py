@@ -1,26 +1,23 @@
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.estimators.judges import metric_judge
-from labelgap.exceptions import UnknownNameError
 from labelgap.labels import ObservedLabels
 from labelgap.losses import loss_names
 from labelgap.metrics import get_metric
+from labelgap.metrics.jackknife import leave_out_values
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.path import (
-    Candidate,
     HeldOutJudge,
-    PenaltyGrid,
     SolverSettings,
     fit_path,
     largest_trace_penalty,
-    select_penalties,
     trace_penalty_grid,
 )
 from labelgap.thresholds import best_threshold
-from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.cross_fit import NEVER, hold_out_plan
 from solver_problems import Case
 
 
@@ -73,121 +70,6 @@ def test_a_path_fits_only_what_is_asked_for():
     assert calls == [(0.05, None)]
     next(path)
     assert calls[1][1] is first.factors
-
-
-# -- the search, with a judge whose opinion is a formula -------------------------------------------------
-
-
-class FakeJudge:
-    """Quality as a function of (λ, λ₂, κ); remembers what it was asked."""
-
-    def __init__(self, quality, loss=None):
-        self.quality, self.loss, self.asked = quality, loss, []
-
-    def __call__(self, penalties):
-        self.asked.append((penalties.trace, penalties.ridge, penalties.intercept))
-        value = self.quality(*self.asked[-1])
-        loss = -value if self.loss is None else self.loss(*self.asked[-1])
-        return Candidate(penalties, value, threshold=0.5, loss=loss, rank=1.0)
-
-
-TRACES = tuple(2.0**-step for step in range(10))
-
-
-def log_peak(trace, ridge=None, intercept=None):
-    """A smooth hill in the logarithms with its top at the given penalties."""
-
-    def quality(t, r, k):
-        height = -(np.log2(t / trace) ** 2)
-        if ridge is not None:
-            height -= np.log2(r / ridge) ** 2
-        if intercept is not None:
-            height -= np.log2((k + 1) / (intercept + 1)) ** 2
-        return 0.01 * height
-
-    return quality
-
-
-def test_the_top_of_a_single_hill_is_found_and_the_walk_stops_soon_after():
-    judge = FakeJudge(log_peak(2.0**-3))
-    selection = select_penalties(judge, PenaltyGrid(TRACES), patience=2)
-    assert selection.best.penalties == Penalties(2.0**-3)
-    # Down to the top and two steps beyond; nothing twice.
-    assert [trace for trace, _, _ in judge.asked] == list(TRACES[:6])
-    assert [candidate.penalties.trace for candidate in selection.candidates] == list(TRACES[:6])
-
-
-@pytest.mark.parametrize("patience", [1, 2, 4])
-def test_patience_bounds_the_steps_beyond_the_best(patience):
-    judge = FakeJudge(log_peak(2.0**-2))
-    select_penalties(judge, PenaltyGrid(TRACES), patience=patience)
-    assert len(judge.asked) == 3 + patience
-
-
-def test_patience_sees_over_a_dip():
-    values = dict(zip(TRACES, [0.1, 0.3, 0.29, 0.4, 0.2, 0.2, 0.9, 0.0, 0.0, 0.0], strict=True))
-    judge = FakeJudge(lambda trace, ridge, intercept: values[trace])
-    assert select_penalties(judge, PenaltyGrid(TRACES), patience=2).best.penalties.trace == TRACES[3]
-    assert select_penalties(judge, PenaltyGrid(TRACES), patience=3).best.penalties.trace == TRACES[6]
-
-
-def test_ties_stay_with_the_larger_penalty():
-    judge = FakeJudge(lambda trace, ridge, intercept: 0.5)
-    grid = PenaltyGrid(TRACES, ridges=(0.1, 0.2), intercepts=(0.0, 1.0))
-    assert select_penalties(judge, grid).best.penalties == Penalties(1.0, 0.1)
-
-
-def test_gains_too_small_to_be_worth_it_end_the_walk_but_count():
-    # Each step gains 1e-4: real, but not worth walking on for.
-    judge = FakeJudge(lambda trace, ridge, intercept: -1e-4 * np.log2(trace))
-    selection = select_penalties(judge, PenaltyGrid(TRACES, intercepts=(0.0,)), patience=2)
-    assert selection.best.metric_value == max(c.metric_value for c in selection.candidates)
-
-
-def test_ridge_and_intercept_are_explored_in_both_directions():
-    ridges = tuple(2.0**power for power in range(-4, 4))
-    intercepts = (0.0, 1.0, 3.0, 7.0)
-    for ridge, intercept in ((2.0**2, 3.0), (2.0**-3, 1.0), (1.0, 0.0)):
-        judge = FakeJudge(log_peak(2.0**-3, ridge, intercept))
-        grid = PenaltyGrid(TRACES, ridges, intercepts, centre=-1.5, first_ridge=4)
-        selection = select_penalties(judge, grid)
-        assert selection.best.penalties == Penalties(2.0**-3, ridge, intercept, -1.5)
-        # Far from the whole grid, and nothing twice.
-        assert len(judge.asked) == len(set(judge.asked)) < 0.15 * 10 * 8 * 4
-        assert judge.asked[0][1] == ridges[4]
-
-
-def test_the_trace_penalty_follows_when_the_ridge_moves():
-    # More ridge wants less trace: the hill runs along a diagonal.
-    def quality(trace, ridge, intercept):
-        return -0.01 * (np.log2(trace * ridge) + 4) ** 2 + 0.02 * np.log2(ridge)
-
-    ridges = tuple(2.0**power for power in range(4))
-    selection = select_penalties(FakeJudge(quality), PenaltyGrid(TRACES, ridges))
-    assert selection.best.penalties == Penalties(2.0**-7, 2.0**3)
-
-
-def test_the_loss_can_be_the_criterion():
-    judge = FakeJudge(log_peak(2.0**-5), loss=lambda t, r, k: np.log2(t / 2.0**-2) ** 2)
-    assert select_penalties(judge, PenaltyGrid(TRACES), criterion="loss").best.penalties.trace == 2.0**-2
-    assert select_penalties(judge, PenaltyGrid(TRACES), criterion="metric").best.penalties.trace == 2.0**-5
-
-
-def test_an_unknown_criterion_is_named_before_anything_is_fitted():
-    judge = FakeJudge(log_peak(1.0))
-    with pytest.raises(UnknownNameError, match="metrik"):
-        select_penalties(judge, PenaltyGrid(TRACES), criterion="metrik")
-    assert judge.asked == []
-
-
-def test_a_single_choice_is_judged_once():
-    grid = PenaltyGrid((0.3,), (0.2,), (0.1,), centre=1.0)
-    assert grid.is_single
-    assert not PenaltyGrid((0.3, 0.1)).is_single
-    judge = FakeJudge(log_peak(1.0))
-    selection = select_penalties(judge, grid)
-    assert selection.best.penalties == Penalties(0.3, 0.2, 0.1, 1.0)
-    assert len(judge.asked) == 1
 
 
 # -- the judge ----------------------------------------------------------------------------------------
@@ -251,3 +133,112 @@ def test_the_judgement_does_not_depend_on_what_was_judged_before():
     experienced = judge()
     experienced(pulled)
     assert experienced(free).loss == pytest.approx(judge()(free).loss, abs=1e-4)
+
+
+def judge_of(case, plan, n_jobs=1, **settings):
+    verdict = metric_judge(get_metric("macro-f1"), case.problem.loss)
+    settings = SolverSettings(settings.pop("solver", SOLVERS["factored"]), **settings)
+    return HeldOutJudge(case.problem, case.labels, plan, verdict, settings, n_jobs)
+
+
+@pytest.mark.parametrize("few", [1, 2, 4, 5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_first_folds_alone_are_a_loop_over_them(few, weighted):
+    case = Case(n=30, n_labels=5, weighted=weighted)
+    plan = hold_out_plan(case.labels, "cross-fit", 0)
+    settings, penalties = SolverSettings(SOLVERS["factored"], tol=1e-8), Penalties(0.03, 1e-3)
+    candidate = judge_of(case, plan, tol=1e-8)(penalties, n_folds=few)
+    # What the other folds hold out is trained on.
+    first = np.where(plan < few, plan, NEVER)
+    expected, loss, rank = by_hand(case, case.labels, first, penalties, get_metric("macro-f1"), settings)
+    assert candidate.n_folds == few
+    assert candidate.metric_value == pytest.approx(expected.value)
+    assert candidate.threshold == pytest.approx(expected.threshold, abs=1e-3)
+    assert candidate.loss == pytest.approx(loss, abs=1e-4)
+    assert candidate.rank == rank
+
+
+def test_all_folds_are_judged_unless_fewer_are_asked_for():
+    case = Case(n=30, n_labels=5)
+    plan = hold_out_plan(case.labels, "cross-fit", 0)
+    judge, penalties = judge_of(case, plan, tol=1e-8), Penalties(0.03, 1e-3)
+    assert judge.n_folds == plan.max() + 1 == 5
+    every, five = judge(penalties), judge_of(case, plan, tol=1e-8)(penalties, n_folds=5)
+    assert every == five
+    assert every.n_folds == 5
+    scores, rank = judge.scores_with(penalties, n_folds=2)
+    assert len(scores) == np.sum(plan < 2)
+    assert rank == judge(penalties, n_folds=2).rank
+
+
+def test_a_candidate_knows_how_sure_its_metric_is():
+    case = Case(n=30, n_labels=5, weighted=True)
+    plan = hold_out_plan(case.labels, "cross-fit", 0)
+    judge, penalties, metric = judge_of(case, plan, tol=1e-8), Penalties(0.03, 1e-3), get_metric("macro-f1")
+    for few in (2, 5):
+        candidate = judge(penalties, n_folds=few)
+        scores, held = judge.scores_with(penalties, n_folds=few)[0], case.labels.select(plan < few)
+        expected = leave_out_values(metric, scores >= candidate.threshold, held)
+        assert_allclose(candidate.leave_out, expected, atol=1e-6)
+
+
+def test_folds_are_fitted_to_the_gap_asked_for():
+    case, asked = Case(n=30, n_labels=5), []
+
+    def solver(objective, penalties, **options):
+        asked.append(options["tol"])
+        return SOLVERS["factored"](objective, penalties, **options)
+
+    plan = hold_out_plan(case.labels, "cross-fit", 0)
+    judge = judge_of(case, plan, solver=solver, tol=1e-4)
+    judge(Penalties(0.05), n_folds=2)
+    judge(Penalties(0.03), tol=1e-2, n_folds=1)
+    judge.scores_with(Penalties(0.03), tol=1e-3, n_folds=1)
+    # What was asked for once is not remembered.
+    judge(Penalties(0.02), n_folds=1)
+    assert asked == [1e-4, 1e-4, 1e-2, 1e-3, 1e-4]
+
+
+def test_each_fold_begins_with_its_last_fit():
+    case, fits = Case(n=30, n_labels=5), []
+
+    def solver(objective, penalties, **options):
+        fits.append((options["warm_start"], SOLVERS["factored"](objective, penalties, **options)))
+        return fits[-1][1]
+
+    judge = judge_of(case, hold_out_plan(case.labels, "cross-fit", 0), solver=solver)
+    assert judge.fit_of_fold(0) is None
+    judge(Penalties(0.05), n_folds=2)
+    assert [start for start, _ in fits] == [None, None]
+    for fold in (0, 1):
+        assert judge.fit_of_fold(fold) is fits[fold][1].factors
+    assert judge.fit_of_fold(2) is None
+    judge(Penalties(0.03), n_folds=1)
+    assert fits[2][0] is fits[0][1].factors
+    assert judge.fit_of_fold(0) is fits[2][1].factors
+    # Under another pull the intercepts begin anew, the weights do not.
+    judge(Penalties(0.03, 0.0, 0.1), n_folds=1)
+    assert fits[3][0].left is fits[2][1].factors.left
+    assert_array_equal(
+        fits[3][0].intercept,
+        case.problem.objective(
+            case.labels.select(hold_out_plan(case.labels, "cross-fit", 0) != 0), free_intercept=False
+        ).starting_intercept(),
+    )
+
+
+def test_the_number_of_jobs_changes_no_bit():
+    case = Case(n=30, n_labels=5)
+    plan = hold_out_plan(case.labels, "cross-fit", 0)
+    way = [(Penalties(0.05), 2), (Penalties(0.02, 1e-3), 5), (Penalties(0.02, 1e-3, 0.01), 5)]
+
+    def answers(n_jobs):
+        judge = judge_of(case, plan, n_jobs)
+        return [judge(penalties, n_folds=few) for penalties, few in way], judge.fit_of_fold(3)
+
+    alone, fit = answers(1)
+    for n_jobs in (2, None):
+        candidates, other = answers(n_jobs)
+        assert candidates == alone
+        for part, same in zip(other, fit, strict=True):
+            assert_array_equal(part, same)

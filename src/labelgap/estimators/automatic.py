@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from labelgap.solvers.path import PenaltyGrid, trace_penalty_grid
+from labelgap.solvers.path import trace_penalty_grid
+from labelgap.solvers.selection import PenaltyGrid
 
-# λ falls from λ_max, where W = 0, halving as long as that helps.
-_TRACE_COUNT, _TRACE_END = 14, 2.0**-13
+# λ falls from λ_max, where W = 0, by factors of √2.
+_TRACE_COUNT, _TRACE_END = 27, 2.0**-13
 # λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
-# The search begins in the middle.
-_RIDGE_STRENGTHS = (0.0, 0.003, 0.03, 0.3, 3.0)
+_RIDGE_STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_FIRST_RIDGE = 1
+# Steps of λ and λ₂: first factors of 4 and 10, then 2 and about 3, then √2.
+_STRIDES = ((4, 2), (2, 1), (1, 1))
 # κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
 _INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
 
@@ -43,10 +46,8 @@ def penalty_grid(
 
     def ridges() -> list[float]:
         unit = square_length / n_terms
-        # Without a trace norm something else must hold the fit.
-        strengths = [s for s in _RIDGE_STRENGTHS if s > 0 or trace != 0]
         # Features that are all zero have no unit, and need none.
-        return [s * unit for s in strengths] if unit > 0 else [1.0]
+        return [s * unit for s in _RIDGE_STRENGTHS] if unit > 0 else [1.0]
 
     def intercepts() -> list[float]:
         # A single label has no other to be pulled towards.
@@ -60,5 +61,6 @@ def penalty_grid(
         chosen,
         given_or(intercept, intercepts),
         centre=centre,
-        first_ridge=len(chosen) // 2,
+        first_ridge=min(_FIRST_RIDGE, len(chosen) - 1),
+        strides=_STRIDES,
     )

@@ -15,8 +15,8 @@ from labelgap._warn import warn
 from labelgap.estimators.automatic import penalty_grid
 from labelgap.estimators.base import THRESHOLDS
 from labelgap.estimators.checks import check_number
-from labelgap.estimators.fitting import SELECTION_TOL, Chosen, LowRankEstimator
-from labelgap.estimators.judges import metric_judge, unlabelled_judge
+from labelgap.estimators.fitting import THRESHOLD_TOL, Chosen, LowRankEstimator
+from labelgap.estimators.judges import metric_judge, steady_judge, unlabelled_judge
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.flip_rates import FlipRateEstimate, check_flip_rate, flip_rate_from_scores
 from labelgap.labels import ObservedLabels
@@ -30,14 +30,8 @@ from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
 from labelgap.objective.unlabelled import possible_flip_rates
 from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import Callback, Penalties
-from labelgap.solvers.path import (
-    HeldOutJudge,
-    Judge,
-    PenaltyGrid,
-    Problem,
-    largest_trace_penalty,
-    select_penalties,
-)
+from labelgap.solvers.path import HeldOutJudge, Judge, Problem, largest_trace_penalty
+from labelgap.solvers.selection import PenaltyGrid, select_penalties
 from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
 
 # Bytes that a judged cell takes: its place, value, weight, fold and score, and what sorting them needs.
@@ -111,7 +105,7 @@ class DecisionFitting(LowRankEstimator):
         rate = float(np.average(labels.values, weights=labels.weights))
         grid = self._grid(problem, labels, labels.n_observed, rate, intercept_penalty)
         judge = metric_judge(metric, loss)
-        return self._with_threshold(problem, labels, grid, judge, callback)
+        return self._with_threshold(problem, labels, grid, judge, callback, steady_judge(metric, loss))
 
     def _grid(
         self,
@@ -143,8 +137,11 @@ class DecisionFitting(LowRankEstimator):
         grid: PenaltyGrid,
         judge: Judge,
         callback: Callback | None,
+        last_judge: Judge | None = None,
     ) -> Chosen:
-        chosen = self._choose_and_fit(problem, labels, grid, judge, self.threshold, callback)
+        chosen = self._choose_and_fit(
+            problem, labels, grid, judge, self.threshold, callback, last_judge=last_judge
+        )
         threshold = chosen.threshold
         if threshold is None or self.threshold == "train":
             threshold = judge(problem.scores(chosen.fit.factors, labels), labels).threshold
@@ -289,9 +286,9 @@ class DecisionFitting(LowRankEstimator):
         grid = replace(grid, ridges=[grid.ridges[grid.first_ridge]], first_ridge=0, intercepts=[0.0])
         plan = hold_out_plan(cells, "cross-fit", setting.rng)
         judge = unlabelled_judge(_ACCURACY, setting.loss, none)
-        settings = replace(self._settings(), tol=max(self.tol, SELECTION_TOL))
-        held_out = HeldOutJudge(problem, cells, plan, judge, settings, self.n_jobs)
-        best = select_penalties(self._told(held_out), grid, criterion="loss").best.penalties
+        tol = max(self.tol, THRESHOLD_TOL)
+        held_out = HeldOutJudge(problem, cells, plan, judge, replace(self._settings(), tol=tol), self.n_jobs)
+        best = select_penalties(held_out, grid, criterion="loss").penalties
         scores = held_out.scores_with(best)[0]
         return flip_rate_from_scores(
             scores, cells.values == 1, groups=cells.rows, weights=cells.weights, random_state=setting.rng

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
@@ -17,22 +17,21 @@ from labelgap.estimators.checks import check_number, check_penalty, check_whole
 from labelgap.exceptions import ConvergenceWarning, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.objective.features import Features, looks_centred, make_features
+from labelgap.objective.protocol import Factors
+from labelgap.objective.scaling import SCALINGS, feature_scales
 from labelgap.objective.whitened import WhitenedFeatures
 from labelgap.solvers import RIVALS, SOLVERS, Callback, Fit, Penalties, Progress, default_max_iter
-from labelgap.solvers.path import (
-    Candidate,
-    HeldOutJudge,
-    Judge,
-    PenaltyGrid,
-    Problem,
-    SolverSettings,
-    select_penalties,
-)
+from labelgap.solvers.path import HeldOutJudge, Judge, Problem, SolverSettings
+from labelgap.solvers.selection import Candidate, PenaltyGrid, select_penalties
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 PENALTIES = ("weights", "scores")
-# Candidates are compared on held-out entries; their fits need not be as exact as the last one.
-SELECTION_TOL = 2e-2
+# Candidates are compared on held-out entries; their fits need not be as exact as the last one, and the less
+# the coarser the search. Those that the threshold comes from should be closer to it.
+COARSE_TOL, SELECTION_TOL, THRESHOLD_TOL = 5e-2, 2e-2, 1e-2
+# Held-out entries, and labels of the rarer answer among them, with which a search can begin. Where one fold
+# has that many, the other folds wait for the best candidates.
+_ENOUGH_ENTRIES, _ENOUGH_RARE = 20_000, 300
 
 
 class Chosen(NamedTuple):
@@ -59,6 +58,7 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
     verbose: int
     intercept_penalty: float | str
     penalty: str = "weights"
+    feature_scaling: str = "none"
 
     candidates_: tuple[Candidate, ...]
     coef_left_: Floats
@@ -68,6 +68,12 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_fit_parameters(self) -> None:
         check_choice("solver", self.solver, SOLVERS | RIVALS)
         check_choice("penalty", self.penalty, PENALTIES)
+        check_choice("feature_scaling", self.feature_scaling, ("auto", *SCALINGS))
+        if self.penalty == "scores" and self.feature_scaling in ("root", "standard"):
+            raise InvalidParameterError(
+                f"feature_scaling={self.feature_scaling!r} has no effect on penalty='scores', which is about "
+                "XW whatever the units of X. Leave it at 'auto'."
+            )
         for name in ("trace_penalty", "ridge_penalty", "intercept_penalty"):
             check_penalty(name, getattr(self, name))
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
@@ -91,10 +97,23 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any, intercept_penalty: float | str, *, bounded: bool) -> Features:
         """The features as the penalty and the intercepts allow to take them."""
+        self.feature_scales_: Floats | None = None
         if self.penalty == "scores":
             return WhitenedFeatures(X)
         # A penalty on the intercepts, and a bound on XW, are about the origin that was handed in.
-        return make_features(X, centre=self.fit_intercept and intercept_penalty == 0 and not bounded)
+        centre = self.fit_intercept and intercept_penalty == 0 and not bounded
+        self.feature_scales_ = self._scales(X)
+        return make_features(X, centre=centre, scales=self.feature_scales_)
+
+    def _scales(self, X: Any) -> Floats | None:
+        """What the columns of X are multiplied with before W is penalised."""
+        scaling = self.feature_scaling
+        if scaling == "auto":
+            # A penalty that was given is about the features that were given.
+            if any(penalty not in ("auto", 0) for penalty in (self.trace_penalty, self.ridge_penalty)):
+                return None
+            scaling = "root" if sp.issparse(X) else "standard"
+        return feature_scales(X, scaling)
 
     def _intercept_choice(self, X: Any) -> float | str:
         """What is to be found out about κ: "auto" only where the origin of X is its centre (None: X = I)."""
@@ -121,25 +140,26 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         callback: Callback | None,
         *,
         criterion: str = "metric",
+        last_judge: Judge | None = None,
     ) -> Chosen:
         """Choose the penalties on held-out entries, then fit to all of them.
 
         ``how`` says where a threshold is to come from. Training scores say nothing about penalties, so those
-        are compared on held-out entries regardless.
+        are compared on held-out entries regardless. ``last_judge`` is asked about the best of them.
         """
         settings = self._settings()
         how = how if grid.is_single or how != "train" else "cross-fit"
         plan = hold_out_plan(labels, how, check_random_state(self.random_state))
         self.candidates_ = ()
         self.held_out_metric_: float | None = None
+        start: Factors | None = None
         penalties, threshold = grid.at((len(grid.traces) // 3, grid.first_ridge, 0)), None
         if (plan >= 0).any():
-            tol = settings.tol if grid.is_single else max(settings.tol, SELECTION_TOL)
-            held_out = HeldOutJudge(problem, labels, plan, judge, replace(settings, tol=tol), self.n_jobs)
-            selection = select_penalties(self._told(held_out), grid, criterion=criterion)
-            self.candidates_ = selection.candidates
-            penalties, threshold = selection.best.penalties, selection.best.threshold
-            self.held_out_metric_ = selection.best.metric_value
+            held_out = HeldOutJudge(problem, labels, plan, judge, settings, self.n_jobs)
+            best = self._select(held_out, labels, plan, grid, criterion, last_judge)
+            penalties, threshold = best.penalties, best.threshold
+            self.held_out_metric_ = best.metric_value
+            start = held_out.fit_of_fold(0)
         elif how != "train":
             without = ["the threshold comes from training scores"] if criterion == "metric" else []
             without += [] if grid.is_single else ["the penalties are a guess"]
@@ -151,7 +171,7 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
                 )
         self._say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
         objective = problem.objective(labels, free_intercept=penalties.intercept == 0)
-        fit = settings.fit(problem, objective, penalties, callback=self._reporter(callback))
+        fit = settings.fit(problem, objective, penalties, warm_start=start, callback=self._reporter(callback))
         self._warn_unless_converged(fit, settings.max_iter)
         self._keep_fit(fit, penalties)
         return Chosen(fit, penalties, threshold)
@@ -164,17 +184,38 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         self.relative_gap_ = fit.relative_gap
         self.n_iter_, self.history_ = fit.n_iter, fit.history
 
-    def _told(self, judge: HeldOutJudge) -> Callable[[Penalties], Candidate]:
-        def judge_and_tell(penalties: Penalties) -> Candidate:
-            candidate = judge(penalties)
-            self._say(
-                f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept "
-                f"{penalties.intercept:.3g}: held-out metric {candidate.metric_value:.4f}, "
-                f"loss {candidate.loss:.5g}, rank {candidate.rank:.1f}"
-            )
-            return candidate
+    def _select(
+        self,
+        held_out: HeldOutJudge,
+        labels: ObservedLabels,
+        plan: NDArray[np.int64],
+        grid: PenaltyGrid,
+        criterion: str,
+        last_judge: Judge | None,
+    ) -> Candidate:
+        """The best penalties with what they are worth over all held-out entries."""
+        if grid.is_single:
+            return self._tell(held_out(grid.at((0, 0, 0)), judge=last_judge))
+        few = _folds_to_begin_with(labels, plan)
+        coarse = few < held_out.n_folds
+        tol = max(self.tol, COARSE_TOL if coarse else SELECTION_TOL)
 
-        return judge_and_tell
+        def judge(penalties: Penalties) -> Candidate:
+            return self._tell(held_out(penalties, tol=tol, n_folds=few))
+
+        best = select_penalties(judge, grid, criterion=criterion, coarse=coarse)
+        return self._tell(held_out(best.penalties, tol=max(self.tol, THRESHOLD_TOL), judge=last_judge))
+
+    def _tell(self, candidate: Candidate) -> Candidate:
+        """Keep a candidate, and report it."""
+        self.candidates_ = (*self.candidates_, candidate)
+        penalties = candidate.penalties
+        self._say(
+            f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept {penalties.intercept:.3g}: "
+            f"held-out metric {candidate.metric_value:.4f}, loss {candidate.loss:.5g}, rank "
+            f"{candidate.rank:.1f}, folds {candidate.n_folds}"
+        )
+        return candidate
 
     def _warn_unless_converged(self, fit: Fit, max_iter: int) -> None:
         if not fit.converged:
@@ -211,3 +252,15 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
     def coef_(self) -> Floats:
         """W (d x L), multiplied out."""
         return self.coef_left_ @ self.coef_right_.T
+
+
+def _folds_to_begin_with(labels: ObservedLabels, plan: NDArray[np.int64]) -> int:
+    """How many folds have enough held-out entries between them to tell good penalties from bad ones."""
+    n_folds = int(plan.max()) + 1
+    values = labels.values
+    rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
+    for few in range(1, n_folds):
+        share = few / n_folds
+        if share * labels.n_observed >= _ENOUGH_ENTRIES and share * rarer >= _ENOUGH_RARE:
+            return few
+    return n_folds

@@ -9,7 +9,9 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional
+from labelgap.metrics.jackknife import leave_out_values
 from labelgap.solvers.path import Judge, Verdict
+from labelgap.thresholds.steady import steady_threshold
 from labelgap.thresholds.sweep import best_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled
 
@@ -19,7 +21,19 @@ def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
         best = best_threshold(scores, labels, metric)
-        return Verdict(best.value, best.threshold, _mean_loss(loss, scores, labels))
+        sureness = leave_out_values(metric, scores >= best.threshold, labels)
+        return Verdict(best.value, best.threshold, _mean_loss(loss, scores, labels), sureness)
+
+    return judge
+
+
+def steady_judge(metric: LinearFractional, loss: Loss) -> Judge:
+    """The metric over observed entries at the threshold that is to be used."""
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        threshold = steady_threshold(scores, labels, metric)
+        value = metric(scores >= threshold, labels)
+        return Verdict(value, threshold, _mean_loss(loss, scores, labels))
 
     return judge
 

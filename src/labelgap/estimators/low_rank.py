@@ -35,7 +35,8 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         What the decisions are judged by; see :func:`labelgap.get_metric`.
     loss : {"logistic", "squared", "squared_hinge", "exponential"} or Loss, default "logistic"
     trace_penalty : float or "auto", default "auto"
-        λ. "auto" chooses it on held-out entries by the metric.
+        λ. "auto" chooses it on held-out entries by the metric, and by the loss among choices that the metric
+        cannot tell apart.
     ridge_penalty : float or "auto", default "auto"
         λ₂. "auto" chooses it together with λ.
     rank : int or None, default None
@@ -49,7 +50,9 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         be yes or no (positive-unlabelled learning); see ``flip_rate``.
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Where θ comes from: out-of-fold scores over all of Ω, a fifth of Ω held out once, or the training
-        scores (the paper's choice, optimistic on real data). The model itself is always fitted to all of Ω.
+        scores (the paper's choice, optimistic on real data). On held-out scores it is the mean of the exact
+        best thresholds over parts of the rows, which is steadier than that of the whole; on training scores
+        it is the exact best one. The model itself is always fitted to all of Ω.
     solver : {"factored", "proximal", "alternating"}, default "factored"
         "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
     fit_intercept : bool, default True
@@ -77,6 +80,11 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         ρ, the share of true positives that were not recorded, under ``unobserved="unlabelled"`` only.
     memory_limit_mb : float, default 256
         About what the work over all n·L cells may take under ``unobserved="unlabelled"``, in megabytes.
+    feature_scaling : {"auto", "none", "root", "standard"}, default "auto"
+        What is done to the columns of X before W is penalised. "standard" makes their spreads equal, "root"
+        goes half the way, on a logarithmic scale. "auto" is "standard" for a dense X and "root" for a sparse
+        one, but "none" if λ or λ₂ is given as a number other than 0, which is then about X as it was given.
+        ``coef_`` always belongs to X as it was given.
 
     Attributes
     ----------
@@ -91,6 +99,9 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
     singular_values_ : array of shape (k,)
     trace_penalty_, ridge_penalty_, intercept_penalty_ : float
         The penalties used.
+    feature_scales_ : array of shape (d,) or None
+        What the columns of X were multiplied with; None where they were left alone. The penalties,
+        ``singular_values_`` and ``objective_`` are about ``diag(1 / feature_scales_) W``.
     objective_ : float
         The penalised objective reached.
     duality_gap_ : float
@@ -146,6 +157,7 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         weights: str | None = None,
         flip_rate: Any = "estimate",
         memory_limit_mb: float = 256.0,
+        feature_scaling: str = "auto",
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -167,6 +179,7 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         self.weights = weights
         self.flip_rate = flip_rate
         self.memory_limit_mb = memory_limit_mb
+        self.feature_scaling = feature_scaling
 
     # -- fitting ---------------------------------------------------------------------------------------
 

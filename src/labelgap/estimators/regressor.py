@@ -31,7 +31,8 @@ from labelgap.objective.features import IdentityFeatures
 from labelgap.objective.kernels.entries import sampled_product
 from labelgap.objective.problem import ObservedProblem
 from labelgap.solvers import Callback, Fit, Penalties
-from labelgap.solvers.path import Judge, PenaltyGrid, Verdict, largest_trace_penalty
+from labelgap.solvers.path import Judge, Verdict, largest_trace_penalty
+from labelgap.solvers.selection import PenaltyGrid
 
 # Digits of the held-out deviance, as a share of the null model's, that decide between penalties.
 _SHARE_DIGITS = 4
@@ -80,6 +81,11 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         κ, a pull of the intercepts towards c, the one score that fits all answers best; 0 leaves them free.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
         standardising) or there is no X, and is 0 elsewhere, since b is the score at the origin.
+    feature_scaling : {"auto", "none", "root", "standard"}, default "auto"
+        What is done to the columns of X before W is penalised. "standard" makes their spreads equal, "root"
+        goes half the way, on a logarithmic scale. "auto" is "standard" for a dense X and "root" for a sparse
+        one, but "none" if λ or λ₂ is given as a number other than 0, which is then about X as it was given.
+        ``coef_`` always belongs to X as it was given.
 
     Attributes
     ----------
@@ -92,6 +98,9 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
     singular_values_ : array of shape (k,)
     trace_penalty_, ridge_penalty_, intercept_penalty_ : float
         The penalties used.
+    feature_scales_ : array of shape (d,) or None
+        What the columns of X were multiplied with; None where they were left alone. The penalties,
+        ``singular_values_`` and ``objective_`` are about ``diag(1 / feature_scales_) W``.
     objective_ : float
         The penalised objective reached.
     duality_gap_ : float
@@ -142,6 +151,7 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int = 0,
         intercept_penalty: float | str = "auto",
+        feature_scaling: str = "auto",
     ) -> None:
         self.family = family
         self.trace_penalty = trace_penalty
@@ -157,6 +167,7 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.intercept_penalty = intercept_penalty
+        self.feature_scaling = feature_scaling
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

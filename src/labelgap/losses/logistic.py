@@ -53,7 +53,8 @@ class Logistic(MarginLoss):
     def _phi_and_slope(self, margin: FloatArray) -> tuple[FloatArray, FloatArray]:
         decay = np.exp(-np.abs(margin))
         value = np.maximum(-margin, 0) + np.log1p(decay)
-        slope = -np.where(margin > 0, decay, margin.dtype.type(1)) / (1 + decay)
+        # e^min(−m, 0) is the decay for m > 0 and 1 elsewhere; a second exponential is faster than a choice.
+        slope = -np.exp(np.minimum(-margin, 0)) / (1 + decay)
         return value, slope
 
     def _second_slope(self, margin: FloatArray) -> FloatArray:

@@ -58,7 +58,7 @@ class CellTerm:
     def starting_intercept(self) -> Floats:
         return np.zeros(self.n_labels)
 
-    def at(self, factors: Factors) -> CellPoint:
+    def at(self, factors: Factors, product: Floats | None = None) -> CellPoint:
         design = self.design
         return CellPoint(self, factors, design.left(factors.left), design.right(factors.right))
 

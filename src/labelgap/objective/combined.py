@@ -31,8 +31,8 @@ class SumObjective:
     def starting_intercept(self) -> Floats:
         return self._terms[0].starting_intercept()
 
-    def at(self, factors: Factors) -> Point:
-        return SumPoint([term.at(factors) for term in self._terms])
+    def at(self, factors: Factors, product: Floats | None = None) -> Point:
+        return SumPoint([term.at(factors, product) for term in self._terms])
 
 
 class SumPoint:

@@ -21,6 +21,8 @@ from labelgap.objective.kernels.entries import (
     sampled_product,
     sparse_sampled_product,
     sparse_sparse_product,
+    streamed_sampled_product,
+    streamed_transposed_product,
 )
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors
@@ -29,7 +31,7 @@ from labelgap.objective.protocol import Factors
 _ROTATION_WORK = 2e10
 _BLOCK = 64
 # A multiply-add that gathers its operand takes about as long as this many that stream theirs.
-_GATHER = 4
+_GATHER = 8
 
 
 class Features(Protocol):
@@ -51,8 +53,13 @@ class Features(Protocol):
         """``(X∘X)ᵀ M``."""
         ...
 
-    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
-        """``X left rightᵀ`` at the entries of the pattern, and ``X left`` if that was made on the way."""
+    def scores_at(
+        self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
+    ) -> tuple[Floats, Floats | None]:
+        """``X left rightᵀ`` at the entries of the pattern, and ``X left`` if that was made on the way.
+
+        ``product`` is ``left rightᵀ``, for a caller who has made it.
+        """
         ...
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
@@ -84,7 +91,9 @@ class IdentityFeatures:
     def squared_transposed_product(self, M: Floats) -> Floats:
         return M
 
-    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
+    def scores_at(
+        self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
+    ) -> tuple[Floats, Floats | None]:
         return _through_factors(self, pattern, left, right)
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
@@ -98,10 +107,16 @@ class IdentityFeatures:
 
 
 class SparseFeatures:
-    """CSR features, with the transpose stored beside them so that both products run over rows."""
+    """CSR features, with the transpose stored beside them so that both products run over rows.
 
-    def __init__(self, X: Any) -> None:
+    ``scales`` multiply the columns; :meth:`to_original` leads back to the X that was handed in.
+    """
+
+    def __init__(self, X: Any, scales: Floats | None = None) -> None:
         rows = sp.csr_array(X, dtype=np.float64)
+        self._scales = scales
+        if scales is not None:
+            rows = sp.csr_array(rows @ sp.diags_array(scales))
         if not rows.has_canonical_format:
             # The caller's matrix stays as it is.
             rows = rows.copy()
@@ -122,18 +137,27 @@ class SparseFeatures:
         indptr, indices, data = self._columns
         return csr_product(indptr, indices, data * data, M)
 
-    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
+    def scores_at(
+        self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
+    ) -> tuple[Floats, Floats | None]:
         # Through the factors an entry costs k, and so does a stored feature; through W an entry costs a row
         # of X, whatever the rank. W is made only where it is no larger than the data.
         stored, entries, rank = len(self._rows[2]), len(pattern), left.shape[1]
-        through_W = _GATHER * entries * (1 + stored // max(self.n_rows, 1))
+        gathered = _GATHER * entries * (1 + stored // max(self.n_rows, 1))
+        streamed = stored * pattern.n_labels
         small = self.n_features * pattern.n_labels <= entries + stored
-        if small and through_W < rank * (stored + entries):
-            W_by_label = np.ascontiguousarray(right @ left.T)
-            return sparse_sampled_product(pattern.indptr, pattern.indices, self._rows, W_by_label), None
-        return _through_factors(self, pattern, left, right)
+        if not small or min(gathered, streamed) >= rank * (stored + entries):
+            return _through_factors(self, pattern, left, right)
+        if streamed <= gathered:
+            W = left @ right.T if product is None else product
+            return streamed_sampled_product(pattern.indptr, pattern.indices, self._rows, W), None
+        W_by_label = np.ascontiguousarray(right @ left.T)
+        return sparse_sampled_product(pattern.indptr, pattern.indices, self._rows, W_by_label), None
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
+        if self.n_rows * pattern.n_labels <= _GATHER * len(pattern):
+            shape = self.n_features, pattern.n_labels
+            return streamed_transposed_product(pattern.indptr, pattern.indices, data, self._rows, shape)
         # By label: a label's row of SᵀX stays in the cache while the rows of X stream by.
         by_label = (pattern.label_indptr, pattern.label_rows, data[pattern.by_label])
         return sparse_sparse_product(by_label, self._rows, self.n_features).T
@@ -143,14 +167,17 @@ class SparseFeatures:
         return float(np.dot(data, data) / self.n_rows)
 
     def to_original(self, factors: Factors) -> Factors:
-        return factors
+        return _unscaled(factors, self._scales)
 
 
 class DenseFeatures:
-    """Dense features in coordinates where ``XᵀX`` is diagonal."""
+    """Dense features in coordinates where ``XᵀX`` is diagonal, their columns multiplied by ``scales``."""
 
-    def __init__(self, X: Floats, *, centre: bool) -> None:
+    def __init__(self, X: Floats, *, centre: bool, scales: Floats | None = None) -> None:
         X = np.asarray(X, dtype=np.float64)
+        self._scales = scales
+        if scales is not None:
+            X = X * scales
         n, d = X.shape
         self._mean = X.mean(axis=0) if centre else np.zeros(d)
         centred = X - self._mean
@@ -172,7 +199,9 @@ class DenseFeatures:
         product: Floats = (self._X * self._X).T @ M
         return product
 
-    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
+    def scores_at(
+        self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
+    ) -> tuple[Floats, Floats | None]:
         return _through_factors(self, pattern, left, right)
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
@@ -183,7 +212,8 @@ class DenseFeatures:
 
     def to_original(self, factors: Factors) -> Factors:
         left = factors.left if self._basis is None else self._basis @ factors.left
-        return Factors(left, factors.right, factors.intercept - factors.right @ (left.T @ self._mean))
+        centred = Factors(left, factors.right, factors.intercept - factors.right @ (left.T @ self._mean))
+        return _unscaled(centred, self._scales)
 
 
 class StackedFeatures:
@@ -210,7 +240,9 @@ class StackedFeatures:
     def squared_transposed_product(self, M: Floats) -> Floats:
         return np.vstack([part.squared_transposed_product(M) for part in self._parts])
 
-    def scores_at(self, pattern: EntryPattern, left: Floats, right: Floats) -> tuple[Floats, Floats | None]:
+    def scores_at(
+        self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
+    ) -> tuple[Floats, Floats | None]:
         return _through_factors(self, pattern, left, right)
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
@@ -250,8 +282,7 @@ def _in_blocks(features: Features, pattern: EntryPattern, data: Floats) -> Float
     matrix = np.empty((features.n_features, pattern.n_labels))
     for start in range(0, pattern.n_labels, _BLOCK):
         stop = min(start + _BLOCK, pattern.n_labels)
-        columns = np.eye(pattern.n_labels, stop - start, -start)
-        matrix[:, start:stop] = features.transposed_product(pattern.times(data, columns))
+        matrix[:, start:stop] = features.transposed_product(pattern.columns(data, start, stop))
     return matrix
 
 
@@ -266,8 +297,16 @@ def _principal_axes(X: Floats) -> Floats:
     return np.ascontiguousarray(Q @ scipy.linalg.eigh(reduced.T @ reduced)[1][:, ::-1])
 
 
-def make_features(X: Any, *, centre: bool) -> Features:
-    """Wrap a dense array or sparse matrix; ``centre`` says whether a free intercept may absorb the mean."""
+def _unscaled(factors: Factors, scales: Floats | None) -> Factors:
+    """The weights of the features as they were before they were multiplied by ``scales``."""
+    return factors if scales is None else factors._replace(left=scales[:, None] * factors.left)
+
+
+def make_features(X: Any, *, centre: bool, scales: Floats | None = None) -> Features:
+    """Wrap a dense array or sparse matrix.
+
+    ``centre`` says whether a free intercept may absorb the mean; ``scales`` multiply the columns.
+    """
     if sp.issparse(X):
-        return SparseFeatures(X)
-    return DenseFeatures(np.asarray(X), centre=centre)
+        return SparseFeatures(X, scales)
+    return DenseFeatures(np.asarray(X), centre=centre, scales=scales)

@@ -29,7 +29,7 @@ class GramTerm:
     def starting_intercept(self) -> Floats:
         return np.zeros(self.n_labels)
 
-    def at(self, factors: Factors) -> GramPoint:
+    def at(self, factors: Factors, product: Floats | None = None) -> GramPoint:
         design = self.design
         return GramPoint(self, factors, design.left(factors.left), design.right(factors.right))
 

@@ -13,9 +13,14 @@ from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.design import Design, DesignGradient, DesignPoint, extrapolated
+from labelgap.objective.features import IdentityFeatures
 from labelgap.objective.kernels.entries import curvature_rows
+from labelgap.objective.kernels.threads import map_in_order
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
+
+# Entries whose losses are computed at a time.
+_BLOCK = 1 << 14
 
 
 class EntryLoss(Protocol):
@@ -66,11 +71,12 @@ class EntryTerm:
     def starting_intercept(self) -> Floats:
         return self._start.copy()
 
-    def at(self, factors: Factors) -> Point:
+    def at(self, factors: Factors, product: Floats | None = None) -> Point:
         left = np.ascontiguousarray(factors.left)
         right = np.ascontiguousarray(factors.right)
         Q = self.design.right(right)
-        low_rank, P = self.design.rows.scores_at(self.pattern, left, Q)
+        known = product if isinstance(self.design.columns, IdentityFeatures) else None
+        low_rank, P = self.design.rows.scores_at(self.pattern, left, Q, known)
         return EntryPoint(self, Factors(left, right, factors.intercept), low_rank, P, Q)
 
 
@@ -193,20 +199,42 @@ class WeightedLoss:
         self._loss, self._y, self._offsets = loss, values, offsets
         self._share: Floats | float = (1.0 if weights is None else weights) / total
 
-    def _shifted(self, z: Floats) -> Floats:
-        return z if self._offsets is None else z + self._offsets
+    def _shifted(self, z: Floats, block: slice) -> Floats:
+        return z[block] if self._offsets is None else z[block] + self._offsets[block]
+
+    def _share_of(self, block: slice) -> Floats | float:
+        return self._share if isinstance(self._share, float) else self._share[block]
 
     def value_and_gradient(self, z: Floats) -> tuple[float, Floats]:
-        value, gradient = self._loss.value_and_gradient(self._shifted(z), self._y)
-        return float(np.sum(value * self._share)), np.asarray(gradient * self._share, dtype=np.float64)
+        gradient = np.empty(len(z))
+
+        def work(block: slice) -> float:
+            value, slope = self._loss.value_and_gradient(self._shifted(z, block), self._y[block])
+            share = self._share_of(block)
+            np.multiply(slope, share, out=gradient[block])
+            return float(np.sum(value * share))
+
+        return float(sum(map_in_order(work, _blocks(len(z))))), gradient
 
     def curvature(self, z: Floats) -> Floats:
-        return np.asarray(self._loss.curvature(self._shifted(z), self._y) * self._share, dtype=np.float64)
+        bend = np.empty(len(z))
+
+        def work(block: slice) -> None:
+            bent = self._loss.curvature(self._shifted(z, block), self._y[block])
+            np.multiply(bent, self._share_of(block), out=bend[block])
+
+        map_in_order(work, _blocks(len(z)))
+        return bend
 
     def conjugate(self, gradient: Floats) -> float:
         value = float(np.sum(self._loss.conjugate(gradient / self._share, self._y) * self._share))
         # The conjugate of z ↦ ℓ(z + o) is ℓ*(a) − a o.
         return value if self._offsets is None else value - float(gradient @ self._offsets)
+
+
+def _blocks(length: int) -> list[slice]:
+    """Entries some at a time: of one size whatever the threads, so that sums are too."""
+    return [slice(start, start + _BLOCK) for start in range(0, length, _BLOCK)]
 
 
 def observed_objective(

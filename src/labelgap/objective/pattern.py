@@ -32,6 +32,14 @@ class EntryPattern:
         """``S M`` with S the sparse matrix that has ``data`` on this pattern."""
         return csr_product(self.indptr, self.indices, data, M)
 
+    def columns(self, data: Floats, start: int, stop: int) -> Floats:
+        """The columns of S from ``start`` to ``stop``, dense."""
+        part = slice(self.label_indptr[start], self.label_indptr[stop])
+        entries = self.by_label[part]
+        dense = np.zeros((self.n_rows, stop - start))
+        dense[self.label_rows[part], self.indices[entries] - start] = data[entries]
+        return dense
+
     def transposed_times(self, data: Floats, M: Floats) -> Floats:
         """``Sᵀ M``."""
         return csr_product(self.label_indptr, self.label_rows, data[self.by_label], M)

@@ -89,8 +89,8 @@ class UnlabelledObjective(SumObjective):
     def starting_intercept(self) -> Floats:
         return self._start.copy()
 
-    def at(self, factors: Factors) -> Point:
-        return UnlabelledPoint(self, super().at(factors))
+    def at(self, factors: Factors, product: Floats | None = None) -> Point:
+        return UnlabelledPoint(self, super().at(factors, product))
 
     def recorded_keys(self) -> NDArray[np.int64]:
         """Row times the number of labels plus label of the recorded positives in the term."""

@@ -59,6 +59,7 @@ class WhitenedFeatures(DenseFeatures):
         self._X: Floats = np.ascontiguousarray(U[:, :rank] * (values[:rank] > 0))
         self._basis: Floats | None = np.ascontiguousarray(Vt[:rank].T * inverse)
         self._mean: Floats = np.zeros(X.shape[1])
+        self._scales = None
         self.n_rows, self.n_features = self._X.shape
         self.n_stored = self._X.size
 

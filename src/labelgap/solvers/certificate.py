@@ -22,7 +22,7 @@ import numpy as np
 from labelgap._types import Floats
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.spectral import LowRankShift, SingularTriplets, balanced, leading_triplets
+from labelgap.solvers.spectral import LowRankShift, SingularTriplets, balanced, leading_triplets, may_form
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,20 @@ def certify(
     penalties: Penalties,
     *,
     directions: int = 1,
+    singular_values: Floats | None = None,
     primal: float | None = None,
     conjugate: Callable[[ScoreGradient, float], float] | None = None,
 ) -> Certificate:
     """Bound the distance of ``point`` from the optimum.
 
-    ``directions`` leading singular triplets are kept. ``primal`` replaces the objective value at the point
+    ``directions`` leading singular triplets are kept. ``singular_values`` are those of W, for a caller who
+    knows them. ``primal`` replaces the objective value at the point
     and ``conjugate`` the conjugate of the data term, for a caller whose constraint lies outside the two.
     """
     factors = point.factors
-    values, _, _ = balanced(factors.left, factors.right, cutoff=0.0)
+    values = singular_values
+    if values is None:
+        values, _, _ = balanced(factors.left, factors.right, cutoff=0.0)
     if primal is None:
         primal = point.value + penalties.of(values, factors.intercept)
     sums, balance = np.zeros(1), None
@@ -97,7 +101,7 @@ def certify(
         lower = max(lower, data_dual(c) - c * c * ridge)
     if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
         # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
-        square = _squared_norm(gradient, objective.shape[1])
+        square = _squared_norm(shift, objective)
         lower = max(lower, data_dual(1.0) - square / (2 * penalties.ridge))
     return Certificate(float(primal), float(lower), residual, point.size)
 
@@ -116,10 +120,13 @@ def _zero_sum_factors(up: Floats, down: Floats) -> tuple[Floats, Floats]:
         )
 
 
-def _squared_norm(gradient: ScoreGradient, n_columns: int) -> float:
-    """``‖XᵀG‖_F²`` in blocks of columns."""
+def _squared_norm(shift: LowRankShift, objective: Objective) -> float:
+    """``‖XᵀG‖_F²``, in blocks of columns where the matrix may not be formed."""
+    if may_form(objective.shape, objective.n_stored):
+        return float(np.vdot(shift.gradient_matrix, shift.gradient_matrix))
+    n_columns = objective.shape[1]
     block, total = 64, 0.0
     for start in range(0, n_columns, block):
-        columns = gradient.left_product(np.eye(n_columns, min(block, n_columns - start), -start))
+        columns = shift.gradient.left_product(np.eye(n_columns, min(block, n_columns - start), -start))
         total += float(np.sum(columns * columns))
     return total

@@ -36,7 +36,7 @@ _MAX_NEW_DIRECTIONS = 64
 # A Newton round ends when a step gains less than this share of the gap that is still to be closed.
 _ROUND_SHARE = 0.02
 # Proximal steps between two looks at the gap.
-_PROXIMAL_ROUND = 6
+_PROXIMAL_ROUND = 4
 # Newton's method costs about as much as this many proximal steps, and as many more for each direction of W.
 _NEWTON_WORTH, _NEWTON_WORTH_PER_RANK = 25.0, 3.0
 # A round that lowers the objective by more than this share of it is worth another.
@@ -196,13 +196,17 @@ def _proximal_start(
     method takes over where the features are badly conditioned, or for the last digits. Under a rank cap they
     could settle on the wrong directions, so there Newton's method grows W from the start.
     """
-    point = objective.at(_balanced_factors(start, cap))
-    certificate = certify(objective, point, penalties, directions=_count(penalties, point.factors.rank, cap))
-    recorder.report(0, certificate, point.factors.rank)
     steps = 0
     if cap < full or not may_form(objective.shape, objective.n_stored):
+        point = objective.at(_balanced_factors(start, cap))
+        rank = point.factors.rank
+        certificate = certify(objective, point, penalties, directions=_count(penalties, rank, cap))
+        recorder.report(0, certificate, rank)
         return point, certificate, steps
-    path = ProximalPath(objective, penalties, point.factors, cap, tol)
+    path = ProximalPath(objective, penalties, start, cap, tol)
+    point = path.point
+    certificate = path.certificate(_count(penalties, point.factors.rank, cap))
+    recorder.report(0, certificate, point.factors.rank)
     gaps = [certificate.gap]
     while certificate.relative_gap > tol and steps < max_iter:
         round_steps = min(_PROXIMAL_ROUND, max_iter - steps)
@@ -210,7 +214,7 @@ def _proximal_start(
         steps += round_steps
         point = path.point
         rank = point.factors.rank
-        certificate = certify(objective, point, penalties, directions=_count(penalties, rank, cap))
+        certificate = path.certificate(_count(penalties, rank, cap))
         recorder.report(steps, certificate, rank)
         gaps.append(certificate.gap)
         # Far from the optimum the gap tells nothing yet. Without a trace norm nothing balances the factors,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from labelgap._types import Floats
 from labelgap.objective.protocol import Objective, Point
 from labelgap.solvers.penalties import Penalties
 
@@ -20,15 +21,16 @@ def with_best_intercept(
     if not objective.has_intercept:
         return point
     b = point.factors.intercept.copy()
-    up, down = point.signed_label_sums()
-    mass = up - down
+    mass: Floats | None = None
     low, high = np.full_like(b, -np.inf), np.full_like(b, np.inf)
     for _ in range(_MAX_STEPS):
-        slope, bend = point.label_derivatives()
-        slope, bend = slope + penalties.intercept_slope(b), bend + penalties.intercept
+        up, down = point.signed_label_sums()
+        mass = up - down if mass is None else mass
+        slope = up + down + penalties.intercept_slope(b)
         active = np.abs(slope) > tol * (mass + np.abs(penalties.intercept_slope(b)))
         if not active.any():
             break
+        bend = point.label_derivatives()[1] + penalties.intercept
         high = np.where(slope > 0, np.minimum(high, b), high)
         low = np.where(slope < 0, np.maximum(low, b), low)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,21 +1,20 @@
-"""The path of fits from λ_max down, and the choice of the penalties from out-of-fold scores.
+"""Fits along a path of penalties, and the judgement of penalties by out-of-fold scores.
 
 At ``λ ≥ λ_max = σ₁(XᵀG(0))`` the model is W = 0. From there λ falls geometrically, each fit starting from the
-one before. Every fold walks the same path; at each step the held-out scores of all folds together are judged
-by the metric at its best threshold (or by the proper loss). So one sample of the size of Ω chooses λ, λ₂
-and θ.
+one before. Every fold walks the same path, and the held-out scores of all folds together are judged by the
+metric at its best threshold. So one sample of the size of Ω chooses λ, λ₂ and θ; how they are searched for is
+in :mod:`labelgap.solvers.selection`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.objective.protocol import Factors, Objective
@@ -24,15 +23,9 @@ from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit
+from labelgap.solvers.selection import Candidate
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
-from labelgap.thresholds.cross_fit import gather, map_folds
-
-Place: TypeAlias = tuple[int, int, int]
-
-# A gain on held-out entries below this does not keep λ falling on its first way down.
-_WORTHWHILE = 1e-3
-# A step of λ is not tried at a ridge or an intercept penalty that is this far behind.
-_HOPELESS = 0.01
+from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 
 
 class Problem(Protocol):
@@ -59,6 +52,8 @@ class Verdict(NamedTuple):
     threshold: float
     loss: float
     """Mean loss."""
+    leave_out: Floats | None = None
+    """The value with one part of the rows left out at a time, which says how sure it is; None: not known."""
 
 
 Judge: TypeAlias = Callable[[Floats, ObservedLabels], Verdict]
@@ -118,53 +113,6 @@ def fit_path(
         yield fit
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One choice of penalties as judged on held-out entries."""
-
-    penalties: Penalties
-    metric_value: float
-    """The metric at its best threshold over held-out entries."""
-    threshold: float
-    loss: float
-    """Mean held-out loss."""
-    rank: float
-    """Mean rank over the folds."""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The candidates in the order they were tried, and the winner."""
-
-    best: Candidate
-    candidates: tuple[Candidate, ...]
-
-
-@dataclass(frozen=True)
-class PenaltyGrid:
-    """The penalties that may be chosen, each in order of falling λ or rising λ₂ and κ."""
-
-    traces: Sequence[float]
-    ridges: Sequence[float] = (0.0,)
-    intercepts: Sequence[float] = (0.0,)
-    centre: float = 0.0
-    first_ridge: int = 0
-    """Where the search begins among the ridges."""
-
-    @property
-    def is_single(self) -> bool:
-        return len(self.traces) * len(self.ridges) * len(self.intercepts) == 1
-
-    def at(self, place: Place) -> Penalties:
-        trace, ridge, intercept = place
-        return Penalties(
-            float(self.traces[trace]),
-            float(self.ridges[ridge]),
-            float(self.intercepts[intercept]),
-            self.centre,
-        )
-
-
 class HeldOutJudge:
     """Fits a choice of penalties in every fold and judges the held-out scores of all folds together."""
 
@@ -181,90 +129,58 @@ class HeldOutJudge:
         self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
         self._held = labels.select(fold_of_entry >= 0)
         self._objectives: dict[tuple[int, bool], Objective] = {}
-        self._last: dict[int, Factors] = {}
+        self._last: dict[int, tuple[Factors, float]] = {}
 
-    def __call__(self, penalties: Penalties) -> Candidate:
-        scores, rank = self.scores_with(penalties)
-        verdict = self._judge(scores, self._held)
-        return Candidate(penalties, verdict.value, verdict.threshold, verdict.loss, rank)
+    @property
+    def n_folds(self) -> int:
+        return int(self._plan.max(initial=NEVER)) + 1
 
-    def scores_with(self, penalties: Penalties) -> tuple[Floats, float]:
-        """The held-out scores of all folds in the order of the entries, and the mean rank."""
+    def __call__(
+        self,
+        penalties: Penalties,
+        *,
+        tol: float | None = None,
+        n_folds: int | None = None,
+        judge: Judge | None = None,
+    ) -> Candidate:
+        """Judge fits to a relative gap of ``tol`` (that of the settings), by the first ``n_folds`` (all).
+
+        ``judge`` takes the place of the one that the others were judged by.
+        """
+        n_folds = self.n_folds if n_folds is None else n_folds
+        scores, rank = self.scores_with(penalties, tol=tol, n_folds=n_folds)
+        held = self._held
+        if n_folds < self.n_folds:
+            held = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
+        verdict = (judge or self._judge)(scores, held)
+        return Candidate(
+            penalties, verdict.value, verdict.threshold, verdict.loss, rank, n_folds, verdict.leave_out
+        )
+
+    def scores_with(
+        self, penalties: Penalties, *, tol: float | None = None, n_folds: int | None = None
+    ) -> tuple[Floats, float]:
+        """The held-out scores of the folds in the order of the entries, and the mean rank."""
+        plan = self._plan if n_folds is None else np.where(self._plan < n_folds, self._plan, NEVER)
+        settings = self._settings if tol is None else replace(self._settings, tol=tol)
 
         def fit_fold(fold: int, train: ObservedLabels, held: ObservedLabels) -> tuple[Floats, int]:
             key = (fold, penalties.intercept == 0)
             if key not in self._objectives:
                 self._objectives[key] = self._problem.objective(train, free_intercept=key[1])
             objective = self._objectives[key]
-            start = self._last.get(fold)
-            if start is not None:
+            start, pull = self._last.get(fold, (None, 0.0))
+            if start is not None and pull != penalties.intercept:
                 # A free intercept that no entry speaks to must not keep what a penalty once made of it.
                 start = start._replace(intercept=objective.starting_intercept())
-            fit = self._settings.fit(self._problem, objective, penalties, warm_start=start)
-            self._last[fold] = fit.factors
+            fit = settings.fit(self._problem, objective, penalties, warm_start=start)
+            self._last[fold] = fit.factors, penalties.intercept
             return self._problem.scores(fit.factors, held), fit.rank
 
-        by_fold = map_folds(self._labels, self._plan, fit_fold, self._n_jobs)
-        _, scores = gather(self._plan, [part for part, _ in by_fold])
+        by_fold = map_folds(self._labels, plan, fit_fold, self._n_jobs)
+        _, scores = gather(plan, [part for part, _ in by_fold])
         return scores, float(np.mean([rank for _, rank in by_fold]))
 
-
-def select_penalties(
-    judge: Callable[[Penalties], Candidate],
-    grid: PenaltyGrid,
-    *,
-    criterion: str = "metric",
-    patience: int = 2,
-) -> Selection:
-    """Search the grid one penalty at a time, on held-out entries, by the metric (or the proper "loss").
-
-    First λ falls from its largest value until ``patience`` steps in a row brought nothing worth the while.
-    From the best place the ridge, then the pull on the intercepts, move to their neighbours for as long as
-    that helps, λ adjusting by a step each time. Ties stay with what came first, the larger λ.
-    """
-    check_choice("criterion", criterion, ("metric", "loss"))
-    tried: dict[Place, Candidate] = {}
-
-    def quality(place: Place) -> float:
-        if place not in tried:
-            tried[place] = judge(grid.at(place))
-        return tried[place].metric_value if criterion == "metric" else -tried[place].loss
-
-    best: Place = (0, grid.first_ridge, 0)
-    since = 0
-    for step in range(len(grid.traces)):
-        place = (step, grid.first_ridge, 0)
-        gain = quality(place) - quality(best)
-        since = 0 if step == 0 or gain > _WORTHWHILE else since + 1
-        best = place if gain > 0 else best
-        if since >= patience:
-            break
-
-    def improve(axis: int, length: int, direction: int) -> bool:
-        """Walk along one axis while it helps; on the ridge and intercept axes λ follows."""
-        nonlocal best
-        moved = False
-        while 0 <= best[axis] + direction < length:
-            moved_to = list(best)
-            moved_to[axis] += direction
-            place = (moved_to[0], moved_to[1], moved_to[2])
-            value_before = quality(best)
-            if quality(place) > quality(best):
-                best = place
-            if axis > 0 and quality(place) > value_before - _HOPELESS:
-                for step in (place[0] + 1, place[0] - 1):
-                    near = (step, *place[1:])
-                    if 0 <= step < len(grid.traces) and quality(near) > quality(best):
-                        best = near
-                        break
-            if quality(best) <= value_before:
-                break
-            moved = True
-        return moved
-
-    for axis, length in ((1, len(grid.ridges)), (2, len(grid.intercepts))):
-        if not improve(axis, length, 1):
-            improve(axis, length, -1)
-    if not improve(0, len(grid.traces), 1):
-        improve(0, len(grid.traces), -1)
-    return Selection(tried[best], tuple(tried.values()))
+    def fit_of_fold(self, fold: int) -> Factors | None:
+        """The last fit without this fold: a start for one to all entries."""
+        return self._last[fold][0] if fold in self._last else None

@@ -11,10 +11,13 @@ It needs no second derivatives and no factorisation. Where features are well con
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from labelgap._types import Floats
 from labelgap.objective.protocol import Factors, Objective, Point
-from labelgap.solvers.certificate import certify
+from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
@@ -25,7 +28,34 @@ _CERTIFY_EVERY = 10
 _QUIET = 30
 # Slope that may be left in an intercept, as a share of the label's gradient mass, for each unit of the gap
 # that is asked for.
-_INTERCEPT_SHARE = 0.03
+_INTERCEPT_SHARE = 0.1
+
+
+# Directions whose curvature says how long the first step may be.
+_PROBES = 8
+
+
+class Iterate(NamedTuple):
+    """A point on the path, with W multiplied out where that is allowed.
+
+    What needs W then costs additions instead of matrix products.
+    """
+
+    point: Point
+    W: Floats | None
+
+    def inner(self, other: Iterate) -> float:
+        """``⟨W, W_other⟩``."""
+        if self.W is not None and other.W is not None:
+            return float(np.vdot(self.W, other.W))
+        return _inner(self.point.factors, other.point.factors)
+
+    def beyond(self, previous: Iterate, share: float) -> Iterate:
+        """At ``W + share (W − W_previous)``."""
+        W = None
+        if self.W is not None and previous.W is not None:
+            W = (1 + share) * self.W - share * previous.W
+        return Iterate(self.point.beyond(previous.point, share), W)
 
 
 class ProximalPath:
@@ -36,86 +66,113 @@ class ProximalPath:
     ) -> None:
         self._objective, self._penalties, self._cap = objective, penalties, cap
         self._intercept_tol = _INTERCEPT_SHARE * tol
+        self._formed = may_form(objective.shape, objective.n_stored)
         _, left, right = balanced(start.left, start.right)
         start = Factors(left[:, :cap], right[:, :cap], start.intercept)
-        self.point = self._at_best_intercept(objective.at(start))
-        self._previous = self.point
+        W = start.left @ start.right.T if self._formed else None
+        self._here = Iterate(self._at_best_intercept(objective.at(start, W)), W)
+        self._previous = self._here
         # ⟨W_t, W_{t−1}⟩ of the last two points, and of the last candidate with the last point.
-        self._last_overlap = self._overlap = _inner(self.point.factors, self.point.factors)
+        self._last_overlap = self._overlap = self._here.inner(self._here)
         self.value = self._penalised(self.point)
         self._momentum = 1.0
-        self._stiffness = self._last_stiffness = _first_stiffness(objective, self.point)
+        self._stiffness = self._last_stiffness = 0.0
+
+    @property
+    def point(self) -> Point:
+        """Where the path has come to."""
+        return self._here.point
+
+    def certificate(self, directions: int = 1) -> Certificate:
+        """How good that is. To be asked for before the first step, which goes by it."""
+        values = _singular_values(self.point)
+        certificate = certify(
+            self._objective, self.point, self._penalties, directions=directions, singular_values=values
+        )
+        if self._stiffness == 0:
+            # Curvature of f along the leading directions of its gradient.
+            leading = certificate.residual
+            bends = self.point.curvature_along(leading.left[:, :_PROBES], leading.right[:, :_PROBES])
+            self._stiffness = self._last_stiffness = max(float(bends.max()), 1e-12)
+        return certificate
 
     def advance(self) -> float:
         """One accelerated step; returns what the objective gained (0 when the momentum was dropped)."""
         while True:
             ratio = self._stiffness / self._last_stiffness
             momentum = 0.5 * (1 + np.sqrt(1 + 4 * self._momentum**2 * ratio))
-            share = (self._momentum - 1) / momentum
-            ahead = self.point if share <= 0 else self.point.beyond(self._previous, share)
+            # The ridge makes the problem strongly convex, and that sets a limit to useful momentum.
+            root = np.sqrt(self._penalties.ridge / (self._stiffness + self._penalties.ridge))
+            share = min((self._momentum - 1) / momentum, (1 - root) / (1 + root))
+            ahead = self._here if share <= 0 else self._here.beyond(self._previous, share)
             candidate = self._step_from(ahead)
-            if self._majorised(ahead, candidate, share):
+            needed = self._needed_stiffness(ahead, candidate, share)
+            if needed <= self._stiffness:
                 break
-            self._stiffness *= 1.6
+            # A little more than this step needed, and enough to get somewhere.
+            self._stiffness = max(1.2 * needed, 1.5 * self._stiffness)
         self._last_stiffness = self._stiffness
-        value = self._penalised(candidate)
+        value = self._penalised(candidate.point)
         if value > self.value and share > 0:
             # The momentum overshot: forget it and step from the last good point.
-            self._previous, self._momentum = self.point, 1.0
-            self._last_overlap = _inner(self.point.factors, self.point.factors)
+            self._previous, self._momentum = self._here, 1.0
+            self._last_overlap = self._here.inner(self._here)
             return 0.0
         gained = self.value - value
-        self._previous, self.point, self.value = self.point, candidate, value
+        self._previous, self._here, self.value = self._here, candidate, value
         self._last_overlap = self._overlap
         self._momentum = momentum
-        self._stiffness *= 0.9
+        self._stiffness *= 0.95
         return gained
 
     def _penalised(self, point: Point) -> float:
-        # Steps leave balanced factors, U√Σ and V√Σ.
-        values = np.einsum("jc,jc->c", point.factors.right, point.factors.right)
-        return point.value + self._penalties.of(values, point.factors.intercept)
+        return point.value + self._penalties.of(_singular_values(point), point.factors.intercept)
 
     def _at_best_intercept(self, point: Point) -> Point:
         return with_best_intercept(self._objective, point, self._penalties, tol=self._intercept_tol)
 
-    def _step_from(self, ahead: Point) -> Point:
+    def _step_from(self, ahead: Iterate) -> Iterate:
         """``prox_{R/M}(Y − XᵀG/M)`` with R the penalties: shrink the singular values of ``M·Y − XᵀG``."""
         objective, penalties = self._objective, self._penalties
         shape = objective.shape
-        factors = ahead.factors
-        shift = LowRankShift(ahead.score_gradient(), -self._stiffness * factors.left, factors.right)
+        factors = ahead.point.factors
+        product = None if ahead.W is None else -self._stiffness * ahead.W
+        shift = LowRankShift(
+            ahead.point.score_gradient(), -self._stiffness * factors.left, factors.right, product
+        )
         # A matrix that may be formed gives all its triplets for the price of a few.
-        formed = may_form(shape, objective.n_stored)
-        count = min(shape) if formed else min(self.point.factors.rank + 4, *shape)
+        count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
         while True:
             triplets = leading_triplets(shift, shape, count, objective.n_stored)
             if triplets.values[-1] <= penalties.trace or len(triplets.values) >= min(shape):
                 break
             count = min(2 * count, *shape)
         shrunk = (triplets.values - penalties.trace) / (self._stiffness + penalties.ridge)
-        keep = np.flatnonzero(shrunk > 0)[: self._cap]
-        roots = np.sqrt(shrunk[keep])
-        moved = Factors(-triplets.left[:, keep] * roots, triplets.right[:, keep] * roots, factors.intercept)
-        return self._at_best_intercept(objective.at(moved))
+        kept = min(int(np.sum(shrunk > 0)), self._cap)
+        roots = np.sqrt(shrunk[:kept])
+        moved = Factors(-triplets.left[:, :kept] * roots, triplets.right[:, :kept] * roots, factors.intercept)
+        W = moved.left @ moved.right.T if self._formed else None
+        return Iterate(self._at_best_intercept(objective.at(moved, W)), W)
 
-    def _majorised(self, ahead: Point, candidate: Point, share: float) -> bool:
-        """Whether ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept."""
-        now, before, there = self.point.factors, self._previous.factors, candidate.factors
+    def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, share: float) -> float:
+        """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept."""
+        now, before = self._here, self._previous
         # Y = (1 + s) W_t − s W_{t−1}: its products come from those of the three, at half the columns.
-        self._overlap = _inner(there, now)
-        across = (1 + share) * self._overlap - (share * _inner(there, before) if share > 0 else 0.0)
+        self._overlap = candidate.inner(now)
+        across = (1 + share) * self._overlap - (share * candidate.inner(before) if share > 0 else 0.0)
         square_Y = (
-            (1 + share) ** 2 * _inner(now, now)
+            (1 + share) ** 2 * now.inner(now)
             - 2 * share * (1 + share) * self._last_overlap
-            + share**2 * _inner(before, before)
+            + share**2 * before.inner(before)
         )
-        square = max(_inner(there, there) - 2 * across + square_Y, 0.0)
-        base = ahead.value + self._penalties.of_intercept(ahead.factors.intercept)
-        model = base + ahead.slope_towards(candidate) + 0.5 * self._stiffness * square
+        square = max(candidate.inner(candidate) - 2 * across + square_Y, 0.0)
+        there = candidate.point
+        base = ahead.point.value + self._penalties.of_intercept(ahead.point.factors.intercept)
+        line = base + ahead.point.slope_towards(there)
         # Rounding must not send the stiffness to infinity near the optimum.
-        slack = 1e-13 * ahead.size
-        return candidate.value + self._penalties.of_intercept(there.intercept) <= model + slack
+        slack = 1e-13 * ahead.point.size
+        above = there.value + self._penalties.of_intercept(there.factors.intercept) - line - slack
+        return 2 * above / square if above > 0 and square > 0 else 0.0
 
 
 def solve_proximal(
@@ -143,7 +200,7 @@ def solve_proximal(
     while True:
         last = iteration >= max_iter or quiet >= _QUIET
         if last or iteration % _CERTIFY_EVERY == 0:
-            certificate = certify(objective, path.point, penalties)
+            certificate = path.certificate(_PROBES)
             recorder.report(iteration, certificate, path.point.factors.rank)
             if last or certificate.relative_gap <= tol:
                 break
@@ -169,9 +226,7 @@ def _inner(a: Factors, b: Factors) -> float:
     return float(np.sum((a.left.T @ b.left) * (a.right.T @ b.right)))
 
 
-def _first_stiffness(objective: Objective, point: Point) -> float:
-    """Curvature of f along the leading direction of its gradient."""
-    shape = objective.shape
-    none = np.zeros((shape[0], 0)), np.zeros((shape[1], 0))
-    top = leading_triplets(LowRankShift(point.score_gradient(), *none), shape, 1, objective.n_stored)
-    return max(float(point.curvature_along(top.left[:, :1], top.right[:, :1])[0]), 1e-12)
+def _singular_values(point: Point) -> Floats:
+    """Steps leave balanced factors, U√Σ and V√Σ."""
+    values: Floats = np.einsum("jc,jc->c", point.factors.right, point.factors.right)
+    return values

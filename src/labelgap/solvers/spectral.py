@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -25,9 +26,17 @@ class LowRankShift:
     gradient: ScoreGradient
     left: Floats
     right: Floats
+    product: Floats | None = None
+    """``left @ right.T``, if that has been made."""
+
+    @cached_property
+    def gradient_matrix(self) -> Floats:
+        """``Xᵀ G``, formed."""
+        return self.gradient.matrix()
 
     def matrix(self) -> Floats:
-        return self.gradient.matrix() + self.left @ self.right.T
+        product = self.left @ self.right.T if self.product is None else self.product
+        return self.gradient_matrix + product
 
     def times(self, V: Floats) -> Floats:
         return self.gradient.left_product(V) + self.left @ (self.right.T @ V)
@@ -78,7 +87,10 @@ def _dense(operator: LowRankShift, shape: tuple[int, int], count: int) -> Singul
     # The Gram matrix of the smaller side: one GEMM instead of a bidiagonalisation.
     tall = d >= n_labels
     gram = H.T @ H if tall else H @ H.T
-    squares, vectors = scipy.linalg.eigh(gram, subset_by_index=[len(gram) - count, len(gram) - 1])
+    if count == len(gram):
+        squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    else:
+        squares, vectors = scipy.linalg.eigh(gram, subset_by_index=[len(gram) - count, len(gram) - 1])
     values = np.sqrt(np.maximum(squares[::-1], 0))
     known = np.ascontiguousarray(vectors[:, ::-1])
     # A singular value that is nothing but rounding has no vector on the other side.

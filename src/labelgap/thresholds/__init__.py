@@ -1,6 +1,7 @@
 """From scores to yes/no: the one threshold θ shared by all labels."""
 
 from labelgap.thresholds.bayes import bayes_alpha, bayes_threshold
+from labelgap.thresholds.steady import steady_threshold
 from labelgap.thresholds.sweep import ThresholdCurve, ThresholdResult, best_threshold, sweep_entries
 from labelgap.thresholds.unlabelled import (
     UnlabelledThreshold,
@@ -17,6 +18,7 @@ __all__ = [
     "bayes_threshold",
     "best_threshold",
     "best_unlabelled_threshold",
+    "steady_threshold",
     "sweep_entries",
     "sweep_unlabelled",
     "warn_if_everything_wins",

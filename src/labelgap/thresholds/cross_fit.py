@@ -42,9 +42,13 @@ def map_folds(
     work: Callable[[int, ObservedLabels, ObservedLabels], Any],
     n_jobs: int | None = None,
 ) -> list[Any]:
-    """``work(fold, training labels, held-out labels)`` for each fold, in threads where ``n_jobs`` allows."""
+    """``work(fold, training labels, held-out labels)`` for each fold, in threads.
+
+    ``n_jobs`` folds are worked on at a time; None is as many as there are threads, since a fold in each makes
+    more of them than all of them in one.
+    """
     n_folds = int(fold_of_entry.max(initial=NEVER)) + 1
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
+    parallel = Parallel(n_jobs=thread_count() if n_jobs is None else n_jobs, prefer="threads")
     jobs = min(parallel.n_jobs if parallel.n_jobs > 0 else thread_count(), max(n_folds, 1))
     # Folds side by side share the caller's threads between them (a limit does not reach into other threads).
     share = max(1, thread_count() // jobs)

@@ -1,0 +1,184 @@
+"""The search for penalties, given a judge of what each choice is worth on held-out entries.
+
+The metric at its best threshold is what counts, but it is a noisy number: among choices that it cannot tell
+apart, the proper loss, which every entry contributes to, decides. "Cannot tell apart" is measured: by the
+jackknife standard error of the difference of the two metric values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from labelgap._names import check_choice
+from labelgap._types import Floats
+from labelgap.metrics.jackknife import standard_error
+from labelgap.solvers.penalties import Penalties
+
+Place: TypeAlias = tuple[int, int, int]
+
+# Metric values within this many standard errors of the best are left to the loss.
+_ALIKE = 0.5
+# A choice is not followed up if it is behind by this many standard errors, or by this much where there are
+# none.
+_HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
+# Steps of λ on its first way down before one that brings nothing may end it.
+_FIRST_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One choice of penalties as judged on held-out entries."""
+
+    penalties: Penalties
+    metric_value: float
+    """The metric at its best threshold over held-out entries."""
+    threshold: float
+    loss: float
+    """Mean held-out loss."""
+    rank: float
+    """Mean rank over the folds."""
+    n_folds: int = 1
+    """The number of folds it was judged on."""
+    leave_out: Floats | None = field(default=None, repr=False, compare=False)
+    """The metric with one part of the rows left out at a time; None where that is not known."""
+
+
+@dataclass(frozen=True)
+class PenaltyGrid:
+    """The penalties that may be chosen, each in order of falling λ or rising λ₂ and κ."""
+
+    traces: Sequence[float]
+    ridges: Sequence[float] = (0.0,)
+    intercepts: Sequence[float] = (0.0,)
+    centre: float = 0.0
+    first_ridge: int = 0
+    """Where the search begins among the ridges."""
+    strides: Sequence[tuple[int, int]] = ((1, 1),)
+    """Steps of λ and of λ₂ that the search takes, coarse ones first; λ falls by the first at the start."""
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.traces) * len(self.ridges) * len(self.intercepts) == 1
+
+    def at(self, place: Place) -> Penalties:
+        trace, ridge, intercept = place
+        return Penalties(
+            float(self.traces[trace]),
+            float(self.ridges[ridge]),
+            float(self.intercepts[intercept]),
+            self.centre,
+        )
+
+    def holds(self, place: Place) -> bool:
+        lengths = (len(self.traces), len(self.ridges), len(self.intercepts))
+        return all(0 <= step < length for step, length in zip(place, lengths, strict=True))
+
+
+class Contest:
+    """The candidates so far, by place, and which of them leads."""
+
+    def __init__(self, judge: Callable[[Penalties], Candidate], grid: PenaltyGrid, criterion: str) -> None:
+        self._judge, self._grid, self._criterion = judge, grid, criterion
+        self.tried: dict[Place, Candidate] = {}
+
+    def look_at(self, place: Place) -> None:
+        if place not in self.tried:
+            self.tried[place] = self._judge(self._grid.at(place))
+
+    def leader(self) -> Place:
+        """The best by the metric, or among those that it cannot tell from the best, the one of least loss.
+
+        Ties stay with what came first.
+        """
+        places = list(self.tried)
+        if self._criterion == "loss":
+            return min(places, key=lambda place: self.tried[place].loss)
+        top = max(places, key=lambda place: self.tried[place].metric_value)
+        alike = [place for place in places if self._behind(place, top) <= _ALIKE * self._error(place, top)]
+        return min(alike, key=lambda place: self.tried[place].loss)
+
+    def is_hopeless(self, place: Place, leader: Place) -> bool:
+        """Clearly worse than the leader: by the metric and the loss, or by the loss where that decides."""
+        if self._criterion == "loss":
+            lost = self.tried[place].loss - self.tried[leader].loss
+            return lost > _HOPELESS * abs(self.tried[leader].loss)
+        error = self._error(place, leader)
+        behind = self._behind(place, leader) > (_HOPELESS_ERRORS * error if error > 0 else _HOPELESS)
+        return behind and self.tried[place].loss >= self.tried[leader].loss
+
+    def _behind(self, place: Place, other: Place) -> float:
+        return self.tried[other].metric_value - self.tried[place].metric_value
+
+    def _error(self, place: Place, other: Place) -> float:
+        one, two = self.tried[place].leave_out, self.tried[other].leave_out
+        return 0.0 if one is None or two is None else standard_error(one, two)
+
+
+def select_penalties(
+    judge: Callable[[Penalties], Candidate],
+    grid: PenaltyGrid,
+    *,
+    criterion: str = "metric",
+    coarse: bool = False,
+) -> Candidate:
+    """Search the grid on held-out entries, by the metric (with the loss among equals) or by the "loss" alone.
+
+    First λ falls from its largest value for as long as that helps. Then, with smaller and smaller steps, the
+    neighbours of the leader are tried: more or less of each penalty, and where more ridge is nearly as good,
+    more ridge with less trace. A ``coarse`` search is content with the first but one of the steps, and with
+    changing one penalty at a time.
+    """
+    check_choice("criterion", criterion, ("metric", "loss"))
+    contest = Contest(judge, grid, criterion)
+    _first_way_down(contest, grid)
+    for stride in grid.strides[1:2] if coarse else grid.strides:
+        _climb(contest, grid, stride, diagonally=not coarse)
+    return contest.tried[contest.leader()]
+
+
+def _first_way_down(contest: Contest, grid: PenaltyGrid) -> None:
+    for number, step in enumerate(range(0, len(grid.traces), grid.strides[0][0])):
+        place = (step, grid.first_ridge, 0)
+        contest.look_at(place)
+        if number >= _FIRST_STEPS and contest.leader() != place:
+            break
+
+
+def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int], *, diagonally: bool) -> None:
+    """Move to a neighbour for as long as one takes the lead."""
+    moved = True
+    while moved:
+        start = contest.leader()
+        moved = False
+        for place in _neighbours(contest, grid, start, stride, diagonally):
+            contest.look_at(place)
+            if contest.leader() != start:
+                moved = True
+                break
+
+
+def _neighbours(
+    contest: Contest, grid: PenaltyGrid, start: Place, stride: tuple[int, int], diagonally: bool
+) -> Iterator[Place]:
+    trace, ridge, intercept = start
+    down, up = stride
+    for change in (up, -up):
+        # A step that would leave the grid ends at its edge.
+        place = (trace, min(max(ridge + change, 0), len(grid.ridges) - 1), intercept)
+        if place == start:
+            continue
+        yield place
+        # What the one penalty takes the other may give.
+        beside = (trace + (down if change > 0 else -down), place[1], intercept)
+        if diagonally and grid.holds(beside) and not contest.is_hopeless(place, start):
+            yield beside
+    for place in (
+        (trace, ridge, intercept + 1),
+        (trace, ridge, intercept - 1),
+        (trace + down, ridge, intercept),
+        (trace - down, ridge, intercept),
+    ):
+        if grid.holds(place):
+            yield place

@@ -1,0 +1,165 @@
+"""Leave-out values against dropping the rows and calling the metric, and the jackknife by its identities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional, get_metric
+from labelgap.metrics.jackknife import N_PARTS, leave_out_values, standard_error
+from oracles_metrics import FORMULAS, random_labels, slow_metric
+
+AVERAGES = ("micro", "instance", "macro")
+CASES = [
+    *[(average, base, False) for average in AVERAGES for base in FORMULAS],
+    *[(average, base, True) for average in AVERAGES for base in ("accuracy", "f1")],
+]
+ACCURACY = get_metric("micro-accuracy")
+
+
+def problem(n: int, seed: int = 0, n_labels: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    """Labels with NaN and decisions; rows and a label without entries, and a label that only one row has."""
+    rng = np.random.default_rng(seed)
+    Y = random_labels(rng, n, n_labels)
+    Y[[0, n // 2]], Y[:, 1] = np.nan, np.nan
+    Y[:, 3] = np.nan
+    Y[1, 3] = 1.0
+    return Y, rng.random((n, n_labels)) < 0.4
+
+
+def at_entries(dense: np.ndarray, labels: ObservedLabels) -> np.ndarray:
+    return dense[labels.rows, labels.cols]
+
+
+def part_of_rows(labels: ObservedLabels, n_parts: int) -> dict[int, int]:
+    """The part of each observed row: with mistakes in that row only, all is right where it is left out."""
+    parts = {}
+    right = labels.values == 1
+    for row in np.unique(labels.rows):
+        values = leave_out_values(ACCURACY, np.where(labels.rows == row, ~right, right), labels, n_parts)
+        assert values is not None
+        assert len(values) <= n_parts
+        (part,) = np.flatnonzero(values == 1.0)
+        parts[int(row)] = int(part)
+    return parts
+
+
+@pytest.mark.parametrize(("n", "n_parts"), [(9, 20), (9, 2), (24, 7), (60, N_PARTS), (3, 2)])
+def test_rows_are_dealt_to_parts_of_one_size(n: int, n_parts: int) -> None:
+    labels = ObservedLabels.from_dense(problem(n)[0])
+    parts = part_of_rows(labels, n_parts)
+    counts = np.bincount(list(parts.values()))
+    assert len(counts) == min(n_parts, len(parts))
+    assert np.ptp(counts) <= 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_parts", [4, 20])
+@pytest.mark.parametrize(("average", "base", "balanced"), CASES)
+def test_leave_out_values_are_those_of_the_metric_without_the_rows(
+    average: str, base: str, balanced: bool, n_parts: int, weighted: bool
+) -> None:
+    Y, decisions = problem(11)
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, Y.shape) if weighted else None
+    labels = ObservedLabels.from_dense(Y)
+    if weights is not None:
+        labels = labels.with_weights(weights)
+    named = get_metric(f"{average}-{base}")
+    metric = LinearFractional(
+        named.numerator, named.denominator, average=average, balanced=balanced, zero_division=0.25
+    )
+    values = leave_out_values(metric, at_entries(decisions, labels), labels, n_parts)
+    assert values is not None
+    parts = part_of_rows(labels, n_parts)
+    assert len(values) == max(parts.values()) + 1
+    for part, value in enumerate(values):
+        rest = Y.copy()
+        rest[[row for row, its in parts.items() if its == part]] = np.nan
+        expected = slow_metric(FORMULAS[base], average, decisions, rest, weights, balanced, 0.25)
+        assert value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_labels_and_rows_may_come_in_any_numbers(average: str) -> None:
+    # Far more labels than rows, and a metric with a constant: only shares of a group's weight count.
+    rng = np.random.default_rng(3)
+    Y = random_labels(rng, 4, 50, observed=0.1)
+    Y[:, 7] = [1.0, 0.0, np.nan, 1.0]
+    labels = ObservedLabels.from_dense(Y)
+    decisions = rng.random(Y.shape) < 0.5
+    metric = LinearFractional({"const": 1, "fn": -1, "fp": -0.25}, {"const": 1}, average=average)
+    values = leave_out_values(metric, at_entries(decisions, labels), labels)
+    assert values is not None
+    expected = []
+    for row in np.unique(labels.rows):
+        rest = labels.select(labels.rows != row)
+        expected.append(metric(at_entries(decisions, rest), rest))
+    # One row is a part here, in whatever order.
+    np.testing.assert_allclose(np.sort(values), np.sort(expected), atol=1e-12)
+
+
+def test_with_a_single_row_nothing_can_be_left_out() -> None:
+    Y = np.full((4, 3), np.nan)
+    Y[2] = [1, 0, 1]
+    labels = ObservedLabels.from_dense(Y)
+    assert leave_out_values(ACCURACY, labels.values == 1, labels) is None
+    assert leave_out_values(ACCURACY, np.array([True, False] * 6), ObservedLabels.from_dense(Y), 1) is None
+
+
+def test_the_parts_are_the_same_for_all_decisions_and_in_all_runs() -> None:
+    Y, decisions = problem(30)
+    labels = ObservedLabels.from_dense(Y)
+    right = labels.values == 1
+    first, again = (leave_out_values(ACCURACY, at_entries(decisions, labels), labels) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    # Accuracy and the share of mistakes add up to 1 part by part.
+    wrong = leave_out_values(
+        ACCURACY, np.where(at_entries(decisions, labels) == right, ~right, right), labels
+    )
+    np.testing.assert_allclose(np.asarray(first) + np.asarray(wrong), 1.0)
+
+
+# -- the standard error -------------------------------------------------------------------------------------
+
+
+def test_the_standard_error_of_a_mean_is_the_textbook_one() -> None:
+    # One entry a row and a part for each: the metric is the mean of the rows' hits.
+    rng = np.random.default_rng(0)
+    right = rng.random((40, 1)) < 0.5
+    labels = ObservedLabels.from_dense(right.astype(float))
+    hits = rng.random((2, 40)) < [[0.7], [0.6]]
+    first, second = (
+        leave_out_values(ACCURACY, np.where(hit, right[:, 0], ~right[:, 0]), labels, 40) for hit in hits
+    )
+    difference = hits[0].astype(float) - hits[1]
+    expected = difference.std(ddof=1) / math.sqrt(40)
+    assert standard_error(first, second) == pytest.approx(expected, rel=1e-9)
+    assert standard_error(second, first) == pytest.approx(expected, rel=1e-9)
+    assert standard_error(first + 3.0, second) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_standard_error_by_its_formula() -> None:
+    first, second = np.array([0.5, 0.4, 0.7]), np.array([0.5, 0.5, 0.5])
+    # Differences 0, −0.1, 0.2 about their mean 1/30.
+    expected = math.sqrt(2 / 3 * (1 / 900 + 16 / 900 + 25 / 900))
+    assert standard_error(first, second) == pytest.approx(expected)
+    assert standard_error(first, first) == 0.0
+
+
+def test_the_standard_error_is_about_what_other_samples_differ_by() -> None:
+    # F1 of the same careless judge on 200 samples of rows.
+    rng = np.random.default_rng(5)
+    metric = get_metric("micro-f1")
+    values, errors = [], []
+    for _ in range(200):
+        Y = (rng.random((100, 4)) < 0.4).astype(float)
+        labels = ObservedLabels.from_dense(Y)
+        decisions = at_entries(np.where(rng.random(Y.shape) < 0.2, 1 - Y, Y) == 1, labels)
+        values.append(metric(decisions, labels))
+        left_out = leave_out_values(metric, decisions, labels)
+        assert left_out is not None
+        errors.append(standard_error(left_out, np.zeros_like(left_out)))
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.2)

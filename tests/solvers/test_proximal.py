@@ -1,0 +1,135 @@
+"""The path of proximal steps, against dense formulas; where it leads is the business of other files."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from labelgap.solvers import Penalties
+from labelgap.solvers.certificate import certify
+from labelgap.solvers.proximal import Iterate, ProximalPath, starting_factors
+from solver_problems import Case, random_factors
+
+PENALTIES = {
+    "trace": Penalties(0.01),
+    "trace and ridge": Penalties(0.01, 0.02),
+    "ridge": Penalties(0.0, 0.02),
+    "pull": Penalties(0.01, 0.02, intercept=0.05, centre=-0.3),
+}
+every_penalty = pytest.mark.parametrize("penalties", PENALTIES.values(), ids=PENALTIES)
+formed_or_not = pytest.mark.parametrize("formed", [True, False], ids=["W formed", "W in factors"])
+
+
+def weights(point):
+    return point.factors.left @ point.factors.right.T
+
+
+@pytest.fixture
+def path_of(monkeypatch):
+    def make(penalties, formed=True, cap=5, start=None, kind="dense", **case):
+        monkeypatch.setattr("labelgap.solvers.proximal.may_form", lambda shape, n_stored: formed)
+        objective = Case(kind, **case).objective(free_intercept=penalties.intercept == 0)
+        start = starting_factors(objective, start)
+        return objective, ProximalPath(objective, penalties, start, min(cap, *objective.shape), 1e-6)
+
+    return make
+
+
+@every_penalty
+@formed_or_not
+def test_the_objective_never_rises_and_is_that_of_the_point(penalties, formed, path_of):
+    objective, path = path_of(penalties, formed)
+    path.certificate()
+    before = path.value
+    for _ in range(30):
+        gained = path.advance()
+        assert gained == pytest.approx(before - path.value, abs=1e-15)
+        assert path.value <= before * (1 + 1e-12)
+        before = path.value
+        values = np.linalg.svd(weights(path.point), compute_uv=False)
+        fresh = objective.at(path.point.factors)
+        assert path.value == pytest.approx(
+            fresh.value + penalties.of(values, path.point.factors.intercept), rel=1e-10
+        )
+    assert path.value < 0.99 * objective.at(starting_factors(objective, None)).value
+
+
+@every_penalty
+@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
+def test_forming_W_changes_nothing_but_the_work(penalties, kind, path_of):
+    ends = []
+    for formed in (True, False):
+        _, path = path_of(penalties, formed, kind=kind)
+        path.certificate(3)
+        for _ in range(8):
+            path.advance()
+        ends.append(path)
+    assert ends[0].value == pytest.approx(ends[1].value, rel=1e-8)
+    assert_allclose(weights(ends[0].point), weights(ends[1].point), atol=1e-5)
+
+
+@every_penalty
+@formed_or_not
+def test_the_certificate_of_the_path_is_that_of_its_point(penalties, formed, path_of):
+    objective, path = path_of(penalties, formed)
+    for _ in range(4):
+        mine, expected = path.certificate(2), certify(objective, path.point, penalties, directions=2)
+        assert mine.objective == pytest.approx(expected.objective, rel=1e-12)
+        assert mine.dual == pytest.approx(expected.dual, rel=1e-10)
+        assert_allclose(mine.residual.values, expected.residual.values, rtol=1e-8, atol=1e-12)
+        path.advance()
+
+
+@every_penalty
+@formed_or_not
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_needed_stiffness_is_the_curvature_of_the_step(penalties, formed, share, path_of):
+    _, path = path_of(penalties, formed)
+    path.certificate()
+    for _ in range(3):
+        path.advance()
+    ahead = path._here if share == 0 else path._here.beyond(path._previous, share)
+    candidate = path._step_from(ahead)
+    here, there = ahead.point, candidate.point
+    move = weights(there) - weights(here)
+    rise = there.value + penalties.of_intercept(there.factors.intercept)
+    rise -= here.value + penalties.of_intercept(here.factors.intercept)
+    slope = np.sum(here.score_gradient().matrix() * move)
+    expected = 2 * (rise - slope) / np.sum(move**2)
+    needed = path._needed_stiffness(ahead, candidate, share)
+    assert needed == pytest.approx(max(expected, 0.0), rel=1e-4)
+
+
+@formed_or_not
+def test_points_ahead_lie_on_the_line(formed):
+    case = Case()
+    objective = case.objective()
+    rng = np.random.default_rng(2)
+    here, before = (objective.at(random_factors(rng, 4, 5, rank)) for rank in (2, 3))
+    one, two = (Iterate(point, weights(point) if formed else None) for point in (here, before))
+    ahead = one.beyond(two, 0.7)
+    assert_allclose(weights(ahead.point), 1.7 * weights(here) - 0.7 * weights(before), atol=1e-12)
+    assert one.inner(two) == pytest.approx(np.sum(weights(here) * weights(before)))
+    assert (ahead.W is None) == (not formed)
+    if formed:
+        assert_allclose(ahead.W, weights(ahead.point), atol=1e-12)
+
+
+@formed_or_not
+def test_a_path_under_a_cap_and_from_a_start_of_higher_rank(formed, path_of):
+    start = random_factors(np.random.default_rng(3), 4, 5, 4)
+    _, path = path_of(Penalties(0.001), formed, cap=2, start=start)
+    path.certificate()
+    for _ in range(5):
+        assert path.point.factors.rank <= 2
+        path.advance()
+    assert path.point.factors.rank == 2
+
+
+def test_much_ridge_needs_few_steps(path_of):
+    # Strong convexity is known to the path: the distance to the optimum falls by a factor each step.
+    penalties = Penalties(1e-3, 0.5)
+    objective, path = path_of(penalties)
+    path.certificate()
+    for _ in range(25):
+        path.advance()
+    assert certify(objective, path.point, penalties).relative_gap < 1e-8
