@@ -67,6 +67,8 @@ PAPER = {
         "corel5k": ("0.9906 ± 0.0000", "0.9906 ± 0.0000"),
     },
 }
+# With all labels observed, draws of these differ in nothing but the folds: one will do.
+PUBLISHED_SPLIT = ("corel5k", "bibtex", "scene", "yeast", "emotions")
 _NONE = "–"
 
 Source = Callable[[str, int, float], Problem]
@@ -383,7 +385,7 @@ def make_tasks(data: Sequence[str], methods: Sequence[str], draws: int) -> list[
         for name in data
         for seed in range(draws)
         for method in METHODS
-        if method in methods
+        if method in methods and (method != ALL_LABELS or seed == 0 or name not in PUBLISHED_SPLIT)
         for metric in METRICS
     ]
 

@@ -222,6 +222,22 @@ def test_make_features_picks_by_type():
     assert isinstance(make_features(sp.csc_matrix(X), centre=True), SparseFeatures)
 
 
+@pytest.mark.parametrize("centre", [False, True])
+@pytest.mark.parametrize("scales", [None, np.linspace(0.5, 3.0, 40)])
+def test_sparse_features_of_few_rows_are_taken_to_the_span_of_the_rows(centre, scales):
+    X = sp.random_array((4, 40), density=0.3, format="csr", rng=np.random.default_rng(1))
+    features = make_features(X, centre=centre, scales=scales)
+    assert features.n_features <= 4
+    mine = random_factors(np.random.default_rng(2), features.n_features, 3, 2)
+    theirs = features.to_original(mine)
+    scores = features.product(mine.left) @ mine.right.T + mine.intercept
+    assert_allclose(X @ theirs.left @ theirs.right.T + theirs.intercept, scores, atol=1e-12)
+    # As many columns as would not fit stay sparse.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(features_module, "_LARGEST_DENSE", 100)
+        assert isinstance(make_features(X, centre=centre, scales=scales), SparseFeatures)
+
+
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_means_within_five_standard_errors_look_centred(form):
     # 100 values ±1 have standard deviation 1 about their mean and standard error 0.1.

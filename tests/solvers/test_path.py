@@ -12,6 +12,7 @@ from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.path import (
     HeldOutJudge,
     SolverSettings,
+    Verdict,
     fit_path,
     largest_trace_penalty,
     trace_penalty_grid,
@@ -166,20 +167,17 @@ def test_all_folds_are_judged_unless_fewer_are_asked_for():
     every, five = judge(penalties), judge_of(case, plan, tol=1e-8)(penalties, n_folds=5)
     assert every == five
     assert every.n_folds == 5
-    scores, rank = judge.scores_with(penalties, n_folds=2)
-    assert len(scores) == np.sum(plan < 2)
-    assert rank == judge(penalties, n_folds=2).rank
+    assert len(judge.scores_with(penalties)) == len(plan)
 
 
 def test_a_candidate_knows_how_sure_its_metric_is():
     case = Case(n=30, n_labels=5, weighted=True)
     plan = hold_out_plan(case.labels, "cross-fit", 0)
     judge, penalties, metric = judge_of(case, plan, tol=1e-8), Penalties(0.03, 1e-3), get_metric("macro-f1")
-    for few in (2, 5):
-        candidate = judge(penalties, n_folds=few)
-        scores, held = judge.scores_with(penalties, n_folds=few)[0], case.labels.select(plan < few)
-        expected = leave_out_values(metric, scores >= candidate.threshold, held)
-        assert_allclose(candidate.leave_out, expected, atol=1e-6)
+    candidate, scores = judge(penalties), judge.scores_with(penalties)
+    expected = leave_out_values(metric, scores >= candidate.threshold, case.labels)
+    assert_allclose(candidate.leave_out, expected, atol=1e-6)
+    assert len(judge(penalties, n_folds=1).leave_out) == len(np.unique(case.labels.rows[plan == 0]))
 
 
 def test_folds_are_fitted_to_the_gap_asked_for():
@@ -193,7 +191,7 @@ def test_folds_are_fitted_to_the_gap_asked_for():
     judge = judge_of(case, plan, solver=solver, tol=1e-4)
     judge(Penalties(0.05), n_folds=2)
     judge(Penalties(0.03), tol=1e-2, n_folds=1)
-    judge.scores_with(Penalties(0.03), tol=1e-3, n_folds=1)
+    judge.compare([Penalties(0.03)], tol=1e-3, n_folds=1)
     # What was asked for once is not remembered.
     judge(Penalties(0.02), n_folds=1)
     assert asked == [1e-4, 1e-4, 1e-2, 1e-3, 1e-4]
@@ -225,6 +223,42 @@ def test_each_fold_begins_with_its_last_fit():
             case.labels.select(hold_out_plan(case.labels, "cross-fit", 0) != 0), free_intercept=False
         ).starting_intercept(),
     )
+
+
+def test_choices_side_by_side_all_begin_with_the_fits_before_them():
+    case = Case(n=30, n_labels=5)
+    plan = hold_out_plan(case.labels, "cross-fit", 0)
+    first, choices = Penalties(0.05), [Penalties(0.03), Penalties(0.02, 1e-3), Penalties(0.02, 1e-3, 0.01)]
+    expected = []
+    for penalties in choices:
+        alone = judge_of(case, plan)
+        alone(first)
+        expected.append(alone(penalties, n_folds=3))
+    for n_jobs in (1, 2, None):
+        judge = judge_of(case, plan, n_jobs)
+        judge(first)
+        assert judge.compare(choices, n_folds=3) == expected
+        assert judge.compare([]) == []
+    # The last of them is what the folds go on from.
+    for part, same in zip(judge.fit_of_fold(0), alone.fit_of_fold(0), strict=True):
+        assert_array_equal(part, same)
+
+
+def test_another_judge_may_be_asked_about_the_same_fits():
+    case = Case(n=30, n_labels=5)
+    judge = judge_of(case, hold_out_plan(case.labels, "cross-fit", 0), tol=1e-8)
+    asked = []
+
+    def other(scores, labels):
+        asked.append((scores, labels))
+        return Verdict(0.25, -1.0, 7.0)
+
+    candidate = judge(Penalties(0.03), judge=other)
+    assert (candidate.metric_value, candidate.threshold, candidate.loss) == (0.25, -1.0, 7.0)
+    assert candidate.leave_out is None
+    assert asked[0][1] == case.labels
+    assert_allclose(asked[0][0], judge.scores_with(Penalties(0.03)), atol=1e-4)
+    assert judge(Penalties(0.03)).loss != 7.0
 
 
 def test_the_number_of_jobs_changes_no_bit():

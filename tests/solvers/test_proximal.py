@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from labelgap.solvers import Penalties
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Poisson
+from labelgap.objective.design import Design
+from labelgap.objective.features import make_features
+from labelgap.objective.observed import observed_objective
+from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.proximal import Iterate, ProximalPath, starting_factors
 from solver_problems import Case, random_factors
@@ -133,3 +138,19 @@ def test_much_ridge_needs_few_steps(path_of):
     for _ in range(25):
         path.advance()
     assert certify(objective, path.point, penalties).relative_gap < 1e-8
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_step_far_too_long_does_not_stop_the_path(solver):
+    # exp(z) of an overshot score is astronomic, and so is the curvature of the way there.
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((60, 2))
+    W = np.array([[2.5, 2.0], [-2.0, 2.5]])
+    Y = rng.poisson(np.exp(X @ W)).astype(float)
+    design = Design.of(make_features(X, centre=False), 2)
+    labels = ObservedLabels.from_dense(Y, binary=False)
+    objective = observed_objective(design, labels, Poisson(), fit_intercept=False)
+    fit = SOLVERS[solver](objective, Penalties(0.01), tol=1e-3)
+    assert fit.converged
+    left, right, _ = design.rows.to_original(fit.factors)
+    assert_allclose(left @ right.T, W, atol=0.2)

@@ -109,6 +109,34 @@ def test_folds_side_by_side_share_the_threads_of_the_caller(limit, n_jobs, expec
     assert counts == [expected, expected]
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2, None])
+@pytest.mark.parametrize("how", ["cross-fit", "holdout"])
+def test_choices_and_folds_are_worked_on_together(how, n_jobs):
+    labels = random_observed()
+    plan = hold_out_plan(labels, how, 0)
+
+    def work(fold, train, held, choice):
+        return choice, *sums(fold, train, held)
+
+    answers = map_folds(labels, plan, work, n_jobs, choices=["a", "b", "c"])
+    plain = map_folds(labels, plan, sums, 1)
+    assert answers == [[(choice, *answer) for answer in plain] for choice in "abc"]
+    assert map_folds(labels, plan, work, n_jobs, choices=[]) == []
+
+
+def test_without_a_number_of_jobs_there_are_as_many_as_threads(monkeypatch):
+    monkeypatch.setenv("LABELGAP_NUM_THREADS", "3")
+    labels = random_observed()
+    # Each waits for two others.
+    barrier = threading.Barrier(3)
+    counts = map_folds(
+        labels, np.arange(labels.n_observed) % 3, lambda *_: (barrier.wait(20), thread_count())[1]
+    )
+    assert counts == [1, 1, 1]
+    with limit_threads(1):
+        assert map_folds(labels, np.arange(labels.n_observed) % 2, lambda *_: thread_count()) == [1, 1]
+
+
 def test_an_error_in_a_fold_reaches_the_caller():
     labels = random_observed()
 

@@ -10,8 +10,8 @@ from labelgap.solvers.selection import PenaltyGrid
 # λ falls from λ_max, where W = 0, by factors of √2.
 _TRACE_COUNT, _TRACE_END = 27, 2.0**-13
 # λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
-_RIDGE_STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-_FIRST_RIDGE = 1
+_RIDGE_STRENGTHS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_FIRST_RIDGE = 5
 # Steps of λ and λ₂: first factors of 4 and 10, then 2 and about 3, then √2.
 _STRIDES = ((4, 2), (2, 1), (1, 1))
 # κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.

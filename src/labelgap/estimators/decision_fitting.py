@@ -15,7 +15,7 @@ from labelgap._warn import warn
 from labelgap.estimators.automatic import penalty_grid
 from labelgap.estimators.base import THRESHOLDS
 from labelgap.estimators.checks import check_number
-from labelgap.estimators.fitting import THRESHOLD_TOL, Chosen, LowRankEstimator
+from labelgap.estimators.fitting import SELECTION_TOL, Chosen, LowRankEstimator
 from labelgap.estimators.judges import metric_judge, steady_judge, unlabelled_judge
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.flip_rates import FlipRateEstimate, check_flip_rate, flip_rate_from_scores
@@ -286,10 +286,10 @@ class DecisionFitting(LowRankEstimator):
         grid = replace(grid, ridges=[grid.ridges[grid.first_ridge]], first_ridge=0, intercepts=[0.0])
         plan = hold_out_plan(cells, "cross-fit", setting.rng)
         judge = unlabelled_judge(_ACCURACY, setting.loss, none)
-        tol = max(self.tol, THRESHOLD_TOL)
+        tol = max(self.tol, SELECTION_TOL)
         held_out = HeldOutJudge(problem, cells, plan, judge, replace(self._settings(), tol=tol), self.n_jobs)
-        best = select_penalties(held_out, grid, criterion="loss").penalties
-        scores = held_out.scores_with(best)[0]
+        best = select_penalties(held_out.compare, grid, criterion="loss").penalties
+        scores = held_out.scores_with(best)
         return flip_rate_from_scores(
             scores, cells.values == 1, groups=cells.rows, weights=cells.weights, random_state=setting.rng
         )

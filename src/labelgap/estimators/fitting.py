@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +27,10 @@ from labelgap.solvers.selection import Candidate, PenaltyGrid, select_penalties
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 PENALTIES = ("weights", "scores")
-# Candidates are compared on held-out entries; their fits need not be as exact as the last one, and the less
-# the coarser the search. Those that the threshold comes from should be closer to it.
-COARSE_TOL, SELECTION_TOL, THRESHOLD_TOL = 5e-2, 2e-2, 1e-2
+# Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
+# they need not be as exact as the last fit, and the less the more entries there are.
+_FINE, _COARSE = (2e-2, 1e-2), (5e-2, 2e-2)
+SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer answer among them, with which a search can begin. Where one fold
 # has that many, the other folds wait for the best candidates.
 _ENOUGH_ENTRIES, _ENOUGH_RARE = 20_000, 300
@@ -59,6 +61,9 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
     intercept_penalty: float | str
     penalty: str = "weights"
     feature_scaling: str = "none"
+
+    _holds_out_rows = False
+    """Whether entries of a row are held out together."""
 
     candidates_: tuple[Candidate, ...]
     coef_left_: Floats
@@ -112,7 +117,9 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
             # A penalty that was given is about the features that were given.
             if any(penalty not in ("auto", 0) for penalty in (self.trace_penalty, self.ridge_penalty)):
                 return None
-            scaling = "root" if sp.issparse(X) else "standard"
+            # With fewer rows than features a rare feature is mostly noise.
+            rare_counts = X.shape[0] >= X.shape[1]
+            scaling = ("root" if rare_counts else "none") if sp.issparse(X) else "standard"
         return feature_scales(X, scaling)
 
     def _intercept_choice(self, X: Any) -> float | str:
@@ -149,7 +156,8 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         """
         settings = self._settings()
         how = how if grid.is_single or how != "train" else "cross-fit"
-        plan = hold_out_plan(labels, how, check_random_state(self.random_state))
+        rng = check_random_state(self.random_state)
+        plan = hold_out_plan(labels, how, rng, by_row=self._holds_out_rows)
         self.candidates_ = ()
         self.held_out_metric_: float | None = None
         start: Factors | None = None
@@ -198,13 +206,14 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
             return self._tell(held_out(grid.at((0, 0, 0)), judge=last_judge))
         few = _folds_to_begin_with(labels, plan)
         coarse = few < held_out.n_folds
-        tol = max(self.tol, COARSE_TOL if coarse else SELECTION_TOL)
+        search_tol, last_tol = (max(self.tol, tol) for tol in (_COARSE if coarse else _FINE))
 
-        def judge(penalties: Penalties) -> Candidate:
-            return self._tell(held_out(penalties, tol=tol, n_folds=few))
+        def compare(choices: Sequence[Penalties]) -> list[Candidate]:
+            found = held_out.compare(choices, tol=search_tol, n_folds=few)
+            return [self._tell(candidate) for candidate in found]
 
-        best = select_penalties(judge, grid, criterion=criterion, coarse=coarse)
-        return self._tell(held_out(best.penalties, tol=max(self.tol, THRESHOLD_TOL), judge=last_judge))
+        best = select_penalties(compare, grid, criterion=criterion, coarse=coarse)
+        return self._tell(held_out(best.penalties, tol=last_tol, judge=last_judge))
 
     def _tell(self, candidate: Candidate) -> Candidate:
         """Keep a candidate, and report it."""

@@ -52,7 +52,8 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         Where θ comes from: out-of-fold scores over all of Ω, a fifth of Ω held out once, or the training
         scores (the paper's choice, optimistic on real data). On held-out scores it is the mean of the exact
         best thresholds over parts of the rows, which is steadier than that of the whole; on training scores
-        it is the exact best one. The model itself is always fitted to all of Ω.
+        it is the exact best one. Folds are over entries, with more features than rows over rows. The model
+        itself is always fitted to all of Ω.
     solver : {"factored", "proximal", "alternating"}, default "factored"
         "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
     fit_intercept : bool, default True
@@ -82,8 +83,9 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         About what the work over all n·L cells may take under ``unobserved="unlabelled"``, in megabytes.
     feature_scaling : {"auto", "none", "root", "standard"}, default "auto"
         What is done to the columns of X before W is penalised. "standard" makes their spreads equal, "root"
-        goes half the way, on a logarithmic scale. "auto" is "standard" for a dense X and "root" for a sparse
-        one, but "none" if λ or λ₂ is given as a number other than 0, which is then about X as it was given.
+        goes half the way, on a logarithmic scale. "auto" is "standard" for a dense X, and "root" for a sparse
+        one with no more features than rows. It is "none" for other sparse ones, and if λ or λ₂ is given as a
+        number other than 0, which is then about X as it was given.
         ``coef_`` always belongs to X as it was given.
 
     Attributes
@@ -209,6 +211,9 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
         # must not depend on how many threads there are.
         with threadpool_limits(limits=1, user_api="blas"):
+            # With more features than rows a model can tell the rows apart: other labels of a row that it was
+            # fitted to give this one away, as they will not for a new row.
+            self._holds_out_rows = X.shape[1] > X.shape[0]
             intercept_penalty = self._intercept_choice(X)
             design = self._design(X, labels, intercept_penalty)
             chosen = self._fit_decisions(design, labels, loss, metric, intercept_penalty, callback)

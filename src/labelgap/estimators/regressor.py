@@ -83,8 +83,9 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         standardising) or there is no X, and is 0 elsewhere, since b is the score at the origin.
     feature_scaling : {"auto", "none", "root", "standard"}, default "auto"
         What is done to the columns of X before W is penalised. "standard" makes their spreads equal, "root"
-        goes half the way, on a logarithmic scale. "auto" is "standard" for a dense X and "root" for a sparse
-        one, but "none" if λ or λ₂ is given as a number other than 0, which is then about X as it was given.
+        goes half the way, on a logarithmic scale. "auto" is "standard" for a dense X, and "root" for a sparse
+        one with no more features than rows. It is "none" for other sparse ones, and if λ or λ₂ is given as a
+        number other than 0, which is then about X as it was given.
         ``coef_`` always belongs to X as it was given.
 
     Attributes

@@ -29,6 +29,8 @@ from labelgap.objective.protocol import Factors
 
 # Multiply-adds beyond which a rotation is not worth its time.
 _ROTATION_WORK = 2e10
+# A sparse X with this many features for each row is taken to the span of its rows, if it is no larger dense.
+_FEW_ROWS, _LARGEST_DENSE = 4, 1 << 24
 _BLOCK = 64
 # A multiply-add that gathers its operand takes about as long as this many that stream theirs.
 _GATHER = 8
@@ -305,8 +307,12 @@ def _unscaled(factors: Factors, scales: Floats | None) -> Factors:
 def make_features(X: Any, *, centre: bool, scales: Floats | None = None) -> Features:
     """Wrap a dense array or sparse matrix.
 
-    ``centre`` says whether a free intercept may absorb the mean; ``scales`` multiply the columns.
+    ``centre`` says whether a free intercept may absorb the mean; ``scales`` multiply the columns. A sparse X
+    with far fewer rows than features is taken to the space that its rows span, where it is dense but small.
     """
     if sp.issparse(X):
-        return SparseFeatures(X, scales)
+        n, d = X.shape
+        if _FEW_ROWS * n > d or n * d > _LARGEST_DENSE:
+            return SparseFeatures(X, scales)
+        X = X.toarray()
     return DenseFeatures(np.asarray(X), centre=centre, scales=scales)

@@ -143,43 +143,69 @@ class HeldOutJudge:
         n_folds: int | None = None,
         judge: Judge | None = None,
     ) -> Candidate:
+        """Judge one choice; see :meth:`compare`. ``judge`` takes the place of the one given at first."""
+        return self.compare([penalties], tol=tol, n_folds=n_folds, judge=judge)[0]
+
+    def compare(
+        self,
+        choices: Sequence[Penalties],
+        *,
+        tol: float | None = None,
+        n_folds: int | None = None,
+        judge: Judge | None = None,
+    ) -> list[Candidate]:
         """Judge fits to a relative gap of ``tol`` (that of the settings), by the first ``n_folds`` (all).
 
-        ``judge`` takes the place of the one that the others were judged by.
+        Choices and folds are worked on side by side. All of them start from the last fits of their folds
+        before this comparison, so that the order in which they end does not matter.
         """
         n_folds = self.n_folds if n_folds is None else n_folds
-        scores, rank = self.scores_with(penalties, tol=tol, n_folds=n_folds)
         held = self._held
         if n_folds < self.n_folds:
             held = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
-        verdict = (judge or self._judge)(scores, held)
-        return Candidate(
-            penalties, verdict.value, verdict.threshold, verdict.loss, rank, n_folds, verdict.leave_out
-        )
+        candidates = []
+        for penalties, (scores, rank) in zip(choices, self._scores(choices, tol, n_folds), strict=True):
+            value, threshold, loss, leave_out = (judge or self._judge)(scores, held)
+            candidates.append(Candidate(penalties, value, threshold, loss, rank, n_folds, leave_out))
+        return candidates
 
-    def scores_with(
-        self, penalties: Penalties, *, tol: float | None = None, n_folds: int | None = None
-    ) -> tuple[Floats, float]:
-        """The held-out scores of the folds in the order of the entries, and the mean rank."""
-        plan = self._plan if n_folds is None else np.where(self._plan < n_folds, self._plan, NEVER)
+    def scores_with(self, penalties: Penalties) -> Floats:
+        """The held-out scores of all folds in the order of the entries."""
+        return self._scores([penalties], None, self.n_folds)[0][0]
+
+    def _scores(
+        self, choices: Sequence[Penalties], tol: float | None, n_folds: int
+    ) -> list[tuple[Floats, float]]:
+        """For each choice, the held-out scores in the order of the entries, and the mean rank."""
+        plan = np.where(self._plan < n_folds, self._plan, NEVER)
         settings = self._settings if tol is None else replace(self._settings, tol=tol)
+        starts = dict(self._last)
 
-        def fit_fold(fold: int, train: ObservedLabels, held: ObservedLabels) -> tuple[Floats, int]:
-            key = (fold, penalties.intercept == 0)
-            if key not in self._objectives:
-                self._objectives[key] = self._problem.objective(train, free_intercept=key[1])
-            objective = self._objectives[key]
-            start, pull = self._last.get(fold, (None, 0.0))
+        def fit_fold(
+            fold: int, train: ObservedLabels, held: ObservedLabels, penalties: Penalties
+        ) -> tuple[Floats, Fit]:
+            objective = self._objective(fold, train, free_intercept=penalties.intercept == 0)
+            start, pull = starts.get(fold, (None, 0.0))
             if start is not None and pull != penalties.intercept:
                 # A free intercept that no entry speaks to must not keep what a penalty once made of it.
                 start = start._replace(intercept=objective.starting_intercept())
             fit = settings.fit(self._problem, objective, penalties, warm_start=start)
-            self._last[fold] = fit.factors, penalties.intercept
-            return self._problem.scores(fit.factors, held), fit.rank
+            return self._problem.scores(fit.factors, held), fit
 
-        by_fold = map_folds(self._labels, plan, fit_fold, self._n_jobs)
-        _, scores = gather(plan, [part for part, _ in by_fold])
-        return scores, float(np.mean([rank for _, rank in by_fold]))
+        by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, choices)
+        answers = []
+        for penalties, by_fold in zip(choices, by_choice, strict=True):
+            self._last |= {fold: (fit.factors, penalties.intercept) for fold, (_, fit) in enumerate(by_fold)}
+            _, scores = gather(plan, [part for part, _ in by_fold])
+            answers.append((scores, float(np.mean([fit.rank for _, fit in by_fold]))))
+        return answers
+
+    def _objective(self, fold: int, train: ObservedLabels, *, free_intercept: bool) -> Objective:
+        key = (fold, free_intercept)
+        if key not in self._objectives:
+            # Two choices may make the same one at a time; either will do.
+            self._objectives[key] = self._problem.objective(train, free_intercept=free_intercept)
+        return self._objectives[key]
 
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold: a start for one to all entries."""

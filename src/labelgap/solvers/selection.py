@@ -17,6 +17,7 @@ from labelgap.metrics.jackknife import standard_error
 from labelgap.solvers.penalties import Penalties
 
 Place: TypeAlias = tuple[int, int, int]
+Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence["Candidate"]]
 
 # Metric values within this many standard errors of the best are left to the loss.
 _ALIKE = 0.5
@@ -79,13 +80,16 @@ class PenaltyGrid:
 class Contest:
     """The candidates so far, by place, and which of them leads."""
 
-    def __init__(self, judge: Callable[[Penalties], Candidate], grid: PenaltyGrid, criterion: str) -> None:
+    def __init__(self, judge: Compare, grid: PenaltyGrid, criterion: str) -> None:
         self._judge, self._grid, self._criterion = judge, grid, criterion
         self.tried: dict[Place, Candidate] = {}
 
-    def look_at(self, place: Place) -> None:
-        if place not in self.tried:
-            self.tried[place] = self._judge(self._grid.at(place))
+    def look_at(self, *places: Place) -> None:
+        """Judge those of the places that are new, together."""
+        fresh = [place for place in dict.fromkeys(places) if place not in self.tried]
+        if fresh:
+            found = self._judge([self._grid.at(place) for place in fresh])
+            self.tried |= dict(zip(fresh, found, strict=True))
 
     def leader(self) -> Place:
         """The best by the metric, or among those that it cannot tell from the best, the one of least loss.
@@ -117,7 +121,7 @@ class Contest:
 
 
 def select_penalties(
-    judge: Callable[[Penalties], Candidate],
+    judge: Compare,
     grid: PenaltyGrid,
     *,
     criterion: str = "metric",
@@ -147,33 +151,22 @@ def _first_way_down(contest: Contest, grid: PenaltyGrid) -> None:
 
 
 def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int], *, diagonally: bool) -> None:
-    """Move to a neighbour for as long as one takes the lead."""
-    moved = True
-    while moved:
+    """Look at all neighbours of the leader, for as long as that makes another one the leader."""
+    while True:
         start = contest.leader()
-        moved = False
-        for place in _neighbours(contest, grid, start, stride, diagonally):
-            contest.look_at(place)
-            if contest.leader() != start:
-                moved = True
-                break
+        contest.look_at(*_neighbours(grid, start, stride))
+        if diagonally:
+            contest.look_at(*_diagonal(contest, grid, start, stride))
+        if contest.leader() == start:
+            break
 
 
-def _neighbours(
-    contest: Contest, grid: PenaltyGrid, start: Place, stride: tuple[int, int], diagonally: bool
-) -> Iterator[Place]:
+def _neighbours(grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:
     trace, ridge, intercept = start
     down, up = stride
     for change in (up, -up):
         # A step that would leave the grid ends at its edge.
-        place = (trace, min(max(ridge + change, 0), len(grid.ridges) - 1), intercept)
-        if place == start:
-            continue
-        yield place
-        # What the one penalty takes the other may give.
-        beside = (trace + (down if change > 0 else -down), place[1], intercept)
-        if diagonally and grid.holds(beside) and not contest.is_hopeless(place, start):
-            yield beside
+        yield trace, min(max(ridge + change, 0), len(grid.ridges) - 1), intercept
     for place in (
         (trace, ridge, intercept + 1),
         (trace, ridge, intercept - 1),
@@ -182,3 +175,14 @@ def _neighbours(
     ):
         if grid.holds(place):
             yield place
+
+
+def _diagonal(contest: Contest, grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:
+    """What the one penalty takes the other may give: more ridge with less trace, and the other way round."""
+    trace, ridge, intercept = start
+    down, up = stride
+    for sign in (1, -1):
+        beside = (trace + sign * down, ridge + sign * up, intercept)
+        plain = (trace, ridge + sign * up, intercept)
+        if grid.holds(beside) and not contest.is_hopeless(plain, start):
+            yield beside

@@ -6,12 +6,13 @@ fitted to. Out-of-fold scores over the entries of Ω are as large a sample witho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
@@ -23,45 +24,61 @@ NEVER = -1
 """The fold number of an entry that is never held out."""
 
 
-def hold_out_plan(labels: ObservedLabels, how: str, random_state: Any) -> NDArray[np.int64]:
+def hold_out_plan(
+    labels: ObservedLabels, how: str, random_state: Any, *, by_row: bool = False
+) -> NDArray[np.int64]:
     """For each entry the fold in which it is held out.
 
     ``how`` is "cross-fit" (five folds), "holdout" (a fifth of the entries, once) or "train" (none). With
-    fewer than four entries nothing can be held out.
+    fewer than four entries nothing can be held out. ``by_row`` holds out all entries of a row together.
     """
     n_folds = min(N_FOLDS, labels.n_observed // 2)
     if how == "train" or n_folds < 2:
         return np.full(labels.n_observed, NEVER, dtype=np.int64)
-    folds = labels.fold_numbers(n_folds, random_state=random_state)
+    used, row = np.unique(labels.rows, return_inverse=True)
+    if by_row and len(used) >= 2 * n_folds:
+        folds = check_random_state(random_state).permutation(len(used))[row] % n_folds
+    else:
+        folds = labels.fold_numbers(n_folds, random_state=random_state)
     return np.where(folds == 0, 0, NEVER) if how == "holdout" else folds
 
 
 def map_folds(
     labels: ObservedLabels,
     fold_of_entry: NDArray[np.int64],
-    work: Callable[[int, ObservedLabels, ObservedLabels], Any],
+    work: Callable[..., Any],
     n_jobs: int | None = None,
+    choices: Sequence[Any] | None = None,
 ) -> list[Any]:
     """``work(fold, training labels, held-out labels)`` for each fold, in threads.
 
-    ``n_jobs`` folds are worked on at a time; None is as many as there are threads, since a fold in each makes
-    more of them than all of them in one.
+    With ``choices`` it is ``work(fold, training labels, held-out labels, choice)``, and the answer a list for
+    each choice. ``n_jobs`` pieces of work are done at a time; None is as many as there are threads, since
+    a fold in each makes more of them than all of them in one.
     """
     n_folds = int(fold_of_entry.max(initial=NEVER)) + 1
+    tasks = [
+        (fold, *extra)
+        for extra in ([()] if choices is None else [(c,) for c in choices])
+        for fold in range(n_folds)
+    ]
     parallel = Parallel(n_jobs=thread_count() if n_jobs is None else n_jobs, prefer="threads")
-    jobs = min(parallel.n_jobs if parallel.n_jobs > 0 else thread_count(), max(n_folds, 1))
-    # Folds side by side share the caller's threads between them (a limit does not reach into other threads).
+    jobs = min(parallel.n_jobs if parallel.n_jobs > 0 else thread_count(), max(len(tasks), 1))
+    # Work side by side shares the caller's threads (a limit does not reach into other threads).
     share = max(1, thread_count() // jobs)
 
-    def run(fold: int) -> Any:
+    def run(fold: int, *extra: Any) -> Any:
         held = fold_of_entry == fold
         with limit_threads(share):
-            return work(fold, labels.select(~held), labels.select(held))
+            return work(fold, labels.select(~held), labels.select(held), *extra)
 
     if jobs <= 1:
-        return [run(fold) for fold in range(n_folds)]
-    answers: list[Any] = parallel(delayed(run)(fold) for fold in range(n_folds))
-    return answers
+        answers = [run(*task) for task in tasks]
+    else:
+        answers = list(parallel(delayed(run)(*task) for task in tasks))
+    if choices is None:
+        return answers
+    return [answers[start : start + n_folds] for start in range(0, len(tasks), n_folds)]
 
 
 def gather(fold_of_entry: NDArray[np.int64], by_fold: list[Floats]) -> tuple[NDArray[np.bool_], Floats]:

@@ -20,7 +20,7 @@ N_PARTS = 25
 # The share of distinct rows in a bootstrap sample, 1 − 1/e.
 _SHARE = 0.632
 # Entries to be swept in all. A sample with more than a few parts of it needs no steadying.
-_MOST_ENTRIES, _FEWEST_PARTS = 4_000_000, 5
+_MOST_ENTRIES, _FEWEST_PARTS = 1_000_000, 5
 
 
 def steady_threshold(

@@ -203,7 +203,8 @@ def streamed_transposed_product(
     # Threads share the labels: each sees all rows, and no two of them write to the same place.
     parts = max(1, min(thread_count(), shape[1]))
     cuts = [shape[1] * t // parts for t in range(parts + 1)]
-    return np.hstack(map_in_order(part, list(itertools.pairwise(cuts))))
+    found = map_in_order(part, list(itertools.pairwise(cuts)))
+    return found[0] if parts == 1 else np.hstack(found)
 
 
 def csr_product(indptr: Ints, indices: Ints, data: Floats, M: Floats) -> Floats:

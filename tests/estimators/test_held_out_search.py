@@ -1,0 +1,152 @@
+"""How a fit comes to its penalties and threshold: on which folds, in which order, with what in the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from labelgap import LowRankClassifier, LowRankRegressor, ObservedLabels
+from labelgap.data import make_low_rank_labels
+from labelgap.estimators import fitting
+from labelgap.exceptions import UninformativeLabelsWarning
+from labelgap.thresholds.cross_fit import hold_out_plan
+
+PROBLEM = make_low_rank_labels(n=120, n_labels=8, n_features=5, rank=2, observed=0.5, random_state=1)
+X, Y = PROBLEM.X, PROBLEM.Y_observed
+FIXED: dict[str, Any] = {"trace_penalty": 0.01, "ridge_penalty": 1e-3, "intercept_penalty": 0.0}
+
+
+def begin_with(monkeypatch: pytest.MonkeyPatch, entries: float, rare: float = 0.0) -> None:
+    """Let a search begin with folds that have this many entries, and this many of the rarer answer."""
+    monkeypatch.setattr(fitting, "_ENOUGH_ENTRIES", entries)
+    monkeypatch.setattr(fitting, "_ENOUGH_RARE", rare)
+
+
+def n_folds_of(model: Any) -> list[int]:
+    return [candidate.n_folds for candidate in model.candidates_]
+
+
+def test_a_small_sample_is_judged_on_all_folds() -> None:
+    model = LowRankClassifier(random_state=0).fit(X, Y)
+    assert len(model.candidates_) > 3
+    assert set(n_folds_of(model)) == {5}
+
+
+@pytest.mark.parametrize("few", [1, 2, 4])
+def test_a_search_in_a_large_sample_is_judged_on_the_first_folds(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_observed = int(np.sum(~np.isnan(Y)))
+    begin_with(monkeypatch, (few - 0.5) / 5 * n_observed)
+    model = LowRankClassifier(random_state=0).fit(X, Y)
+    *search, last = model.candidates_
+    assert len(search) > 3
+    assert {candidate.n_folds for candidate in search} == {few}
+    # The best is judged once more on all of Ω, and that is what the answer comes from.
+    assert last.n_folds == 5
+    assert (last.penalties.trace, last.penalties.ridge) == (model.trace_penalty_, model.ridge_penalty_)
+    assert (last.threshold, last.metric_value) == (model.threshold_, model.held_out_metric_)
+    assert last.penalties in [candidate.penalties for candidate in search]
+    assert model.score(PROBLEM.X_test, PROBLEM.Y_test) > 0.8
+    assert model.duality_gap_ <= model.tol * model.objective_
+
+
+def test_rare_answers_need_more_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Y[~np.isnan(Y)]
+    rarer = min(np.sum(seen == 1), np.sum(seen == 0))
+    begin_with(monkeypatch, 1, rare=0.5 * rarer)
+    # Half of them are in three folds of five, but not in two.
+    assert n_folds_of(LowRankClassifier(random_state=0).fit(X, Y))[0] == 3
+    begin_with(monkeypatch, 1, rare=10 * rarer)
+    assert set(n_folds_of(LowRankClassifier(random_state=0).fit(X, Y))) == {5}
+
+
+def test_a_single_holdout_is_one_fold_whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_with(monkeypatch, 1)
+    model = LowRankClassifier(random_state=0, threshold="holdout").fit(X, Y)
+    assert set(n_folds_of(model)) == {1}
+
+
+def test_a_regressor_begins_with_few_folds_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_with(monkeypatch, 1)
+    model = LowRankRegressor("bernoulli", random_state=0).fit(X, Y)
+    assert set(n_folds_of(model)[:-1]) == {1}
+    assert n_folds_of(model)[-1] == 5
+    assert model.candidates_[-1].penalties.trace == model.trace_penalty_
+
+
+def test_given_penalties_are_judged_once_on_all_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_with(monkeypatch, 1)
+    model = LowRankClassifier(**FIXED, random_state=0).fit(X, Y)
+    assert n_folds_of(model) == [5]
+    assert model.candidates_[0].threshold == model.threshold_
+
+
+def test_the_search_does_not_judge_twice_and_ends_with_its_choice() -> None:
+    model = LowRankClassifier(random_state=0).fit(X, Y)
+    *search, last = [candidate.penalties for candidate in model.candidates_]
+    assert len(set(search)) == len(search)
+    assert last in search
+    assert (model.threshold_, model.held_out_metric_) == (
+        model.candidates_[-1].threshold,
+        model.candidates_[-1].metric_value,
+    )
+
+
+def test_what_is_said_names_the_folds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_with(monkeypatch, 1)
+    LowRankClassifier(random_state=0, verbose=1).fit(X, Y)
+    printed = capsys.readouterr().out.splitlines()
+    judged = [line for line in printed if "held-out metric" in line]
+    assert judged[0].endswith("folds 1")
+    assert judged[-1].endswith("folds 5")
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["all folds", "first fold first"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_jobs_and_threads_change_no_bit(large: bool, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if large:
+        begin_with(monkeypatch, 1)
+    features, some = form(np.where(np.abs(X) > 0.3, X, 0.0)[:50]), Y[:50]
+    first = LowRankClassifier(random_state=0, n_jobs=1).fit(features, some)
+    for n_jobs, threads in ((None, "1"), (None, "3"), (2, "2")):
+        monkeypatch.setenv("LABELGAP_NUM_THREADS", threads)
+        other = LowRankClassifier(random_state=0, n_jobs=n_jobs).fit(features, some)
+        assert other.candidates_ == first.candidates_
+        assert other.threshold_ == first.threshold_
+        assert_array_equal(other.coef_, first.coef_)
+        assert_array_equal(other.intercept_, first.intercept_)
+
+
+# -- the last fit -------------------------------------------------------------------------------------------
+
+
+def test_the_last_fit_is_to_all_entries_at_the_gap_asked_for() -> None:
+    model = LowRankClassifier(**FIXED, random_state=0, tol=1e-7).fit(X, Y)
+    alone = LowRankClassifier(**FIXED, threshold="train", tol=1e-7).fit(X, Y)
+    assert model.relative_gap_ <= 1e-7
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-6)
+    assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-2)
+
+
+def test_labels_that_cannot_tell_get_the_rate_of_all_their_entries() -> None:
+    # The fit begins with that of a fold, which has seen fewer of them.
+    gaps = Y.copy()
+    gaps[:, 2] = np.where(np.isnan(Y[:, 2]), np.nan, 0.0)
+    gaps[:, 5] = np.nan
+    labels = ObservedLabels.from_dense(gaps)
+    plan = hold_out_plan(labels, "cross-fit", np.random.RandomState(0))
+    assert np.any((plan == 0) & (labels.cols == 2))
+    with pytest.warns(UninformativeLabelsWarning):
+        model = LowRankClassifier(**FIXED, random_state=0).fit(X, gaps)
+    with pytest.warns(UninformativeLabelsWarning):
+        alone = LowRankClassifier(**FIXED, threshold="train").fit(X, gaps)
+    n_seen = np.sum(~np.isnan(gaps[:, 2]))
+    assert model.intercept_[2] == pytest.approx(np.log(0.5 / (n_seen + 0.5)))
+    assert model.intercept_[5] == pytest.approx(alone.intercept_[5])
