@@ -179,6 +179,9 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
                 )
         self._say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
         objective = problem.objective(labels, free_intercept=penalties.intercept == 0)
+        if start is not None:
+            # A label that its entries cannot tell has the rate of all of them, not of those of a fold.
+            start = start._replace(intercept=objective.starting_intercept())
         fit = settings.fit(problem, objective, penalties, warm_start=start, callback=self._reporter(callback))
         self._warn_unless_converged(fit, settings.max_iter)
         self._keep_fit(fit, penalties)

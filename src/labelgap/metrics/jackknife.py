@@ -27,7 +27,7 @@ def leave_out_values(
     >>> from labelgap.metrics import get_metric
     >>> labels = ObservedLabels.from_dense([[1, 0], [1, 1]])
     >>> leave_out_values(get_metric("micro-accuracy"), np.array([True, True, True, True]), labels).tolist()
-    [1.0, 0.5]
+    [0.5, 1.0]
     """
     used, row_of_entry = np.unique(labels.rows, return_inverse=True)
     n_parts = min(n_parts, len(used))

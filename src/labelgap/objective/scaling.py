@@ -42,18 +42,25 @@ def feature_scales(X: Any, scaling: str) -> Floats | None:
         return None
     known = spreads[informative]
     scales = np.ones(len(spreads))
-    ratios = np.sqrt(np.mean(known**2)) / known
+    largest = known.max()
+    ratios = largest * np.sqrt(np.mean((known / largest) ** 2)) / known
     scales[informative] = ratios if scaling == "standard" else np.sqrt(ratios)
     used = scales[informative]
     return None if used.max() <= _ALIKE * used.min() else scales
 
 
 def _dense_spreads(X: Floats) -> tuple[Floats, Floats]:
-    return X.std(axis=0), np.abs(X).max(axis=0)
+    sizes = np.abs(X).max(axis=0)
+    # In units of the largest value, whose square might be too large for a number.
+    units = np.where(sizes > 0, sizes, 1.0)
+    return (X / units).std(axis=0) * units, sizes
 
 
 def _sparse_spreads(X: Any) -> tuple[Floats, Floats]:
     columns = sp.csc_array(X)
+    if not columns.has_canonical_format:
+        columns = columns.copy()
+        columns.sum_duplicates()
     counts = np.diff(columns.indptr)
     column_of = np.repeat(np.arange(columns.shape[1]), counts)
     squares = np.bincount(column_of, weights=np.square(columns.data), minlength=columns.shape[1])

@@ -101,16 +101,14 @@ class ProximalPath:
         while True:
             ratio = self._stiffness / self._last_stiffness
             momentum = 0.5 * (1 + np.sqrt(1 + 4 * self._momentum**2 * ratio))
-            # The ridge makes the problem strongly convex, and that sets a limit to useful momentum.
-            root = np.sqrt(self._penalties.ridge / (self._stiffness + self._penalties.ridge))
-            share = min((self._momentum - 1) / momentum, (1 - root) / (1 + root))
+            share = (self._momentum - 1) / momentum
             ahead = self._here if share <= 0 else self._here.beyond(self._previous, share)
             candidate = self._step_from(ahead)
             needed = self._needed_stiffness(ahead, candidate, share)
             if needed <= self._stiffness:
                 break
-            # A little more than this step needed, and enough to get somewhere.
-            self._stiffness = max(1.2 * needed, 1.5 * self._stiffness)
+            # What this step needed, but a step far too long knows nothing of the curvature nearby.
+            self._stiffness = min(max(1.1 * needed, 1.6 * self._stiffness), 4.0 * self._stiffness)
         self._last_stiffness = self._stiffness
         value = self._penalised(candidate.point)
         if value > self.value and share > 0:
@@ -122,7 +120,7 @@ class ProximalPath:
         self._previous, self._here, self.value = self._here, candidate, value
         self._last_overlap = self._overlap
         self._momentum = momentum
-        self._stiffness *= 0.95
+        self._stiffness *= 0.9
         return gained
 
     def _penalised(self, point: Point) -> float:

@@ -137,7 +137,7 @@ def select_penalties(
     check_choice("criterion", criterion, ("metric", "loss"))
     contest = Contest(judge, grid, criterion)
     _first_way_down(contest, grid)
-    for stride in grid.strides[1:2] if coarse else grid.strides:
+    for stride in (grid.strides[1:2] or grid.strides) if coarse else grid.strides:
         _climb(contest, grid, stride, diagonally=not coarse)
     return contest.tried[contest.leader()]
 

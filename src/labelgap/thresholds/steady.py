@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
@@ -50,7 +51,7 @@ def steady_threshold(
     psi = get_metric(metric)
     whole = best_threshold(scores, labels, psi).threshold
     n_parts = min(N_PARTS, _MOST_ENTRIES // max(labels.n_observed, 1))
-    rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
+    rng = check_random_state(random_state)
     if n_parts < _FEWEST_PARTS or not np.isfinite(whole):
         return whole
     found = []
