@@ -1,7 +1,8 @@
 """What each part of the default is worth: micro-F1 on test rows without it, on the same labels.
 
-Run ``python -m experiments.ablation [--data emotions scene yeast] [--draws 5] [--out FOLDER]``. Of the training
-labels 20 % are observed, as in ``experiments.table1``; every variant differs from the default in one thing.
+Run ``python -m experiments.ablation [--data emotions scene yeast] [--draws 5] [--out FOLDER]``. Of the
+training labels 20 % are observed, as in ``experiments.table1``; every variant differs from the default in one
+thing.
 """
 
 from __future__ import annotations
