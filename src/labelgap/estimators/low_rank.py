@@ -65,7 +65,7 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
     random_state : int, RandomState or None, default None
         Assigns entries to folds.
     n_jobs : int or None, default None
-        Folds fitted side by side, in threads.
+        Folds fitted side by side, in threads; None is as many as there are cores.
     verbose : int, default 0
         1 reports the stages, 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"

@@ -74,7 +74,7 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
     random_state : int, RandomState or None, default None
         Assigns entries to folds, where equal answers leave a choice.
     n_jobs : int or None, default None
-        Folds fitted side by side, in threads.
+        Folds fitted side by side, in threads; None is as many as there are cores.
     verbose : int, default 0
         1 reports the stages, 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"

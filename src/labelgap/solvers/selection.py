@@ -131,14 +131,16 @@ def select_penalties(
 
     First λ falls from its largest value for as long as that helps. Then, with smaller and smaller steps, the
     neighbours of the leader are tried: more or less of each penalty, and where more ridge is nearly as good,
-    more ridge with less trace. A ``coarse`` search is content with the first but one of the steps, and with
-    changing one penalty at a time.
+    more ridge with less trace. A ``coarse`` search looks at the neighbours once, at the second size of step.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
     contest = Contest(judge, grid, criterion)
     _first_way_down(contest, grid)
-    for stride in (grid.strides[1:2] or grid.strides) if coarse else grid.strides:
-        _climb(contest, grid, stride, diagonally=not coarse)
+    if coarse:
+        contest.look_at(*_neighbours(grid, contest.leader(), grid.strides[min(1, len(grid.strides) - 1)]))
+    else:
+        for stride in grid.strides:
+            _climb(contest, grid, stride)
     return contest.tried[contest.leader()]
 
 
@@ -150,13 +152,12 @@ def _first_way_down(contest: Contest, grid: PenaltyGrid) -> None:
             break
 
 
-def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int], *, diagonally: bool) -> None:
+def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
     """Look at all neighbours of the leader, for as long as that makes another one the leader."""
     while True:
         start = contest.leader()
         contest.look_at(*_neighbours(grid, start, stride))
-        if diagonally:
-            contest.look_at(*_diagonal(contest, grid, start, stride))
+        contest.look_at(*_diagonal(contest, grid, start, stride))
         if contest.leader() == start:
             break
 
