@@ -205,7 +205,8 @@ class OutOfFold:
         self.labels = labels
         self.rows = Rows(X)
         self._X = self.rows.of(X)
-        self._plan = hold_out_plan(labels, "cross-fit", check_random_state(random_state))
+        rng, wide = check_random_state(random_state), X.shape[1] > X.shape[0]
+        self._plan = hold_out_plan(labels, "cross-fit", rng, by_row=wide)
         if not (self._plan >= 0).all():
             raise InvalidLabelsError(
                 f"{labels.n_observed} observed labels are too few to choose a strength by; give at least 4."

@@ -162,8 +162,10 @@ def report(results: Results, sizes: Sizes) -> str:
     for task in all_tasks(1, sizes):
         where = {name: value for name, value in task.items() if name != "draw"}
         values = select(results, "value", **where)
-        plain = select(results, "value", **(where | {"method": PLUG_IN}))
-        above = sum(a > b for a, b in zip(values, plain, strict=True))
+        rival = where | {"method": PLUG_IN}
+        plain = dict(zip(select(results, "draw", **rival), select(results, "value", **rival), strict=True))
+        ours = zip(select(results, "draw", **where), values, strict=True)
+        above = sum(value > plain[draw] for draw, value in ours)
         error, unit, digits = _W_error(str(task["problem"]))
         rows.append(
             [

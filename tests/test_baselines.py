@@ -124,14 +124,17 @@ def test_reduced_rows_keep_lengths_and_angles() -> None:
     np.testing.assert_array_equal(Rows(np.zeros((2, 3))).of(np.zeros((2, 3))), np.zeros((2, 3)))
 
 
-def test_the_folds_are_those_of_the_low_rank_classifier(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_folds_are_those_of_the_low_rank_classifier(wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     plans = []
 
-    def spied(labels: ObservedLabels, how: str, random_state: Any) -> NDArray[np.int64]:
-        plans.append(hold_out_plan(labels, how, random_state))
+    def spied(labels: ObservedLabels, how: str, random_state: Any, **options: Any) -> NDArray[np.int64]:
+        plans.append(hold_out_plan(labels, how, random_state, **options))
         return plans[-1]
 
     X, Y, _, _ = toy()
+    if wide:
+        X = np.hstack([X, np.random.RandomState(0).standard_normal((len(X), len(X)))])
     monkeypatch.setattr("labelgap.estimators.fitting.hold_out_plan", spied)
     monkeypatch.setattr(baselines, "hold_out_plan", spied)
     LowRankClassifier(trace_penalty=0.1, ridge_penalty=0.1, intercept_penalty=0, random_state=5).fit(X, Y)

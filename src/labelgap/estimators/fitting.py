@@ -94,6 +94,11 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
             check_number("score_bound", self.score_bound, above=0.0, or_none="no bound on the scores")
         check_number("tol", self.tol, above=0.0, below=1.0)
         check_whole("rank", self.rank, or_none="no cap")
+        jobs: Any = self.n_jobs
+        if jobs is not None and (not isinstance(jobs, (int, np.integer)) or jobs == 0):
+            raise InvalidParameterError(
+                f"n_jobs must be a whole number other than 0, or None for one job per thread; got {jobs!r}."
+            )
         check_whole("max_iter", self.max_iter, or_none="the solver's own limit")
         if self.solver in RIVALS and self.rank is None:
             raise InvalidParameterError(

@@ -43,6 +43,7 @@ def estimate_flip_rate(
         Of the model that orders the cells; "squared" is many times faster.
     random_state : int, RandomState or None, default None
     n_jobs : int or None, default None
+        As in :class:`labelgap.LowRankClassifier`.
     memory_limit_mb : float, default 256
 
     Returns

@@ -26,8 +26,8 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
 
         ``min_{W,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + b_j, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F² + κ/2 Σ_j (b_j − c)²``
 
-    (``|XW| ≤ γ`` on request) to a proven duality gap, and decides ``x·w_j + b_j ≥ θ`` with the one θ that
-    maximises the metric over observed entries.
+    (``|XW| ≤ γ`` on request) to a proven duality gap, and decides ``x·w_j + b_j ≥ θ`` with one θ for all
+    labels, chosen for the metric over observed entries.
 
     Parameters
     ----------
@@ -51,9 +51,10 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Where θ comes from: out-of-fold scores over all of Ω, a fifth of Ω held out once, or the training
         scores (the paper's choice, optimistic on real data). On held-out scores it is the mean of the exact
-        best thresholds over parts of the rows, which is steadier than that of the whole; on training scores
-        it is the exact best one. Folds are over entries, with more features than rows over rows. The model
-        itself is always fitted to all of Ω.
+        best thresholds over parts of the rows (:func:`labelgap.thresholds.steady_threshold`), which is
+        steadier than that of the whole; on training scores, and under ``unobserved="unlabelled"``, it is the
+        exact best one. Folds are over entries; over rows where there are more features than rows, and at
+        least ten of them. The model itself is always fitted to all of Ω.
     solver : {"factored", "proximal", "alternating"}, default "factored"
         "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
     fit_intercept : bool, default True
@@ -65,7 +66,8 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
     random_state : int, RandomState or None, default None
         Assigns entries to folds.
     n_jobs : int or None, default None
-        Folds fitted side by side, in threads; None is as many as there are cores.
+        Fits of folds and candidates side by side, in threads; None is one for each thread that there is
+        (``LABELGAP_NUM_THREADS``, or the cores).
     verbose : int, default 0
         1 reports the stages, 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
@@ -115,10 +117,10 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
     history_ : tuple of Progress
         Objective, relative gap, rank and time during the last fit.
     candidates_ : tuple of Candidate
-        What was compared on held-out entries (empty when nothing was held out).
+        What was compared on held-out entries (empty when nothing was held out). The last one is the winner,
+        judged again at ``threshold_`` by closer fits, and on all folds where the others were on fewer.
     held_out_metric_ : float or None
-        The metric of the chosen one there, at ``threshold_``. It was chosen for being the largest, so it is a
-        little too good.
+        Its metric. It was chosen for being good, so this is a little too good.
     flip_rate_, flip_rate_interval_ : float or array, and pair of floats or None
         Under ``unobserved="unlabelled"``: ρ as used, and its 95 % interval if it was estimated.
     loss_ : Loss

@@ -84,6 +84,7 @@ class Recommender(DecisionFitting, Recommending):
         About what the work over all pairs may take under ``unobserved="unlabelled"``, in megabytes.
     random_state : int, RandomState or None, default None
     n_jobs : int or None, default None
+        As in :class:`LowRankClassifier`.
     verbose : int, default 0
 
     Attributes

@@ -74,7 +74,8 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
     random_state : int, RandomState or None, default None
         Assigns entries to folds, where equal answers leave a choice.
     n_jobs : int or None, default None
-        Folds fitted side by side, in threads; None is as many as there are cores.
+        Fits of folds and candidates side by side, in threads; None is one for each thread that there is
+        (``LABELGAP_NUM_THREADS``, or the cores).
     verbose : int, default 0
         1 reports the stages, 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
@@ -110,8 +111,9 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
     history_ : tuple of Progress
         Objective, relative gap, rank and time during the last fit.
     candidates_ : tuple of Candidate
-        What was compared on held-out entries (empty when all penalties were given). Their ``loss`` is the
-        held-out deviance as a share of the null model's, to four digits, ``metric_value`` one minus that.
+        What was compared on held-out entries; the last one is the winner, fitted more closely. Their ``loss``
+        is the held-out deviance as a share of the null model's, to four digits, ``metric_value`` one minus
+        that.
     family_ : Family
     n_labels_, label_names_, n_features_in_, feature_names_in_
 
@@ -234,6 +236,8 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         if self._units.scale != 1:
             self._say(f"answers, and trace penalties below, are in units of {self._units.scale:.3g}")
         intercept_penalty = self._intercept_choice(X)
+        # As in LowRankClassifier: other answers of a row would give away the one that is held out.
+        self._holds_out_rows = X is not None and X.shape[1] > X.shape[0]
         features = (
             IdentityFeatures(labels.shape[0])
             if X is None

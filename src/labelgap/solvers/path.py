@@ -1,9 +1,9 @@
 """Fits along a path of penalties, and the judgement of penalties by out-of-fold scores.
 
-At ``λ ≥ λ_max = σ₁(XᵀG(0))`` the model is W = 0. From there λ falls geometrically, each fit starting from the
-one before. Every fold walks the same path, and the held-out scores of all folds together are judged by the
-metric at its best threshold. So one sample of the size of Ω chooses λ, λ₂ and θ; how they are searched for is
-in :mod:`labelgap.solvers.selection`.
+At ``λ ≥ λ_max = σ₁(XᵀG(0))`` the model is W = 0. Every fold is fitted with the same penalties, starting from
+its last fit, and the held-out scores of the folds together are judged by the metric at its best threshold. So
+one sample of the size of Ω chooses λ, λ₂ and θ; how they are searched for is in
+:mod:`labelgap.solvers.selection`.
 """
 
 from __future__ import annotations

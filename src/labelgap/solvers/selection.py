@@ -100,7 +100,8 @@ class Contest:
         if self._criterion == "loss":
             return min(places, key=lambda place: self.tried[place].loss)
         top = max(places, key=lambda place: self.tried[place].metric_value)
-        alike = [place for place in places if self._behind(place, top) <= _ALIKE * self._error(place, top)]
+        # Equal values are alike whatever the error.
+        alike = [p for p in places if self._behind(p, top) <= max(_ALIKE * self._error(p, top), 0.0)]
         return min(alike, key=lambda place: self.tried[place].loss)
 
     def is_hopeless(self, place: Place, leader: Place) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from labelgap.exceptions import InvalidParameterError
 from labelgap.losses import Family
 from labelgap.theory.assumptions import Assumption, at_least, check_number, warn_of_failures
 from labelgap.theory.constants import curvature_range
@@ -87,6 +88,11 @@ def noise_factor(family: str | Family, score_bound: float, noise_scale: float | 
         if noise_scale is None
         else check_number("noise_scale", noise_scale, above=0)
     )
+    if curvature.lower == 0:
+        raise InvalidParameterError(
+            f"Over scores up to {score_bound:g} the loss is flat to machine precision somewhere, so no bound "
+            "follows. Give a smaller score_bound."
+        )
     return (tau / curvature.lower) ** 2 + score_bound**2
 
 
@@ -94,6 +100,8 @@ def lafond_observations(
     n: int, n_labels: int, n_observed: int, log_scale: float, log_argument: float
 ) -> Assumption:
     """``|Ω| ≥ log(n + L) min(n, L) max(c' log²(c'' √min(n, L)), 1/9)``."""
+    check_number("log_scale", log_scale, above=0)
+    check_number("log_argument", log_argument, above=0)
     least = min(n, n_labels)
     log_square = math.log(log_argument * math.sqrt(least)) ** 2
     needed = math.log(n + n_labels) * least * max(log_scale * log_square, 1 / 9)

@@ -127,7 +127,7 @@ def metric_regret_bound(
     """
     regret = check_number("loss_regret", loss_regret, least=0)
     K = check_number("estimation_constant", estimation_constant, least=0)
-    if K > 0 and n_observed is None:
+    if (K > 0) != (n_observed is not None):
         raise InvalidParameterError(
             "estimation_constant is divided by the root of n_observed; give both, or neither."
         )

@@ -120,7 +120,8 @@ def model_regret(
     Parameters
     ----------
     model : fitted estimator
-        With ``predict``, for a matrix of labels. Without ``decision_function`` there is no ℓ-regret.
+        With ``predict``. There is an ℓ-regret only of scores that belong to a loss: where the model has a
+        ``loss_``, as labelgap's low-rank ones do, or ``loss`` says which.
     X : array or sparse matrix of shape (n, d)
         Or whatever the model predicts for.
     probabilities : array of shape (n, L)
@@ -128,7 +129,7 @@ def model_regret(
     metric : str, LinearFractional or None, default None
         None takes the model's own, ``model.metric``.
     loss : str, Loss or None, default None
-        None takes the model's own, ``model.loss``, or else the logistic loss.
+        What ``model.decision_function`` is the score of. None takes the model's own, ``model.loss_``.
     weights, against
         As in :func:`regret`.
 
@@ -148,16 +149,22 @@ def model_regret(
     chosen = getattr(model, "metric", None) if metric is None else metric
     if chosen is None:
         raise InvalidParameterError(f"{type(model).__name__} has no metric of its own; give metric=...")
-    scores = model.decision_function(X) if hasattr(model, "decision_function") else None
+    own_loss = getattr(model, "loss_", None) if loss is None else loss
+    scores = None if own_loss is None else _as_columns(model.decision_function(X))
     return regret(
-        model.predict(X),
+        _as_columns(model.predict(X)),
         probabilities,
         chosen,
         scores=scores,
-        loss=getattr(model, "loss", "logistic") if loss is None else loss,
+        loss="logistic" if own_loss is None else own_loss,
         weights=weights,
         against=against,
     )
+
+
+def _as_columns(answers: Any) -> Any:
+    """Answers about a single label as a column."""
+    return answers.reshape(-1, 1) if np.ndim(answers) == 1 else answers
 
 
 def best_probability_threshold(

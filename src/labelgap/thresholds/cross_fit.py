@@ -30,7 +30,8 @@ def hold_out_plan(
     """For each entry the fold in which it is held out.
 
     ``how`` is "cross-fit" (five folds), "holdout" (a fifth of the entries, once) or "train" (none). With
-    fewer than four entries nothing can be held out. ``by_row`` holds out all entries of a row together.
+    fewer than four entries nothing can be held out. ``by_row`` holds out all entries of a row together, if
+    there are two observed rows for each fold.
     """
     n_folds = min(N_FOLDS, labels.n_observed // 2)
     if how == "train" or n_folds < 2:
