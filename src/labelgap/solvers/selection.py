@@ -132,13 +132,14 @@ def select_penalties(
 
     First λ falls from its largest value for as long as that helps. Then, with smaller and smaller steps, the
     neighbours of the leader are tried: more or less of each penalty, and where more ridge is nearly as good,
-    more ridge with less trace. A ``coarse`` search looks at the neighbours once, at the second size of step.
+    more ridge with less trace. A ``coarse`` search goes on with the second size of step only, and only while
+    the ridge is what changes: λ has been all the way down already.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
     contest = Contest(judge, grid, criterion)
     _first_way_down(contest, grid)
     if coarse:
-        contest.look_at(*_neighbours(grid, contest.leader(), grid.strides[min(1, len(grid.strides) - 1)]))
+        _climb_by_ridge(contest, grid, grid.strides[min(1, len(grid.strides) - 1)])
     else:
         for stride in grid.strides:
             _climb(contest, grid, stride)
@@ -149,8 +150,15 @@ def _first_way_down(contest: Contest, grid: PenaltyGrid) -> None:
     for number, step in enumerate(range(0, len(grid.traces), grid.strides[0][0])):
         place = (step, grid.first_ridge, 0)
         contest.look_at(place)
-        if number >= _FIRST_STEPS and contest.leader() != place:
+        leader = contest.leader()
+        # A metric may stand still for a step while the loss goes on falling.
+        stands = leader != place and contest.tried[place].loss >= contest.tried[leader].loss
+        if number >= _FIRST_STEPS and stands:
             break
+    # Where the loss fell on beyond the leader, too much may be left of both penalties.
+    least = min(contest.tried, key=lambda place: contest.tried[place].loss)
+    if least[0] > contest.leader()[0]:
+        contest.look_at(*((least[0], ridge, 0) for ridge in (grid.first_ridge // 2, 0)))
 
 
 def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
@@ -160,6 +168,15 @@ def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None
         contest.look_at(*_neighbours(grid, start, stride))
         contest.look_at(*_diagonal(contest, grid, start, stride))
         if contest.leader() == start:
+            break
+
+
+def _climb_by_ridge(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
+    """Look at the neighbours of the leader, and again if one with another ridge takes the lead."""
+    while True:
+        start = contest.leader()
+        contest.look_at(*_neighbours(grid, start, stride))
+        if contest.leader()[1] == start[1]:
             break
 
 
