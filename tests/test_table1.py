@@ -103,7 +103,7 @@ def test_the_tuned_plug_ins_share_their_fits_and_both_have_their_time(
 
     monkeypatch.setattr(table1, "OutOfFold", Kept)
     work = table1.Work(toy)
-    tasks = table1.make_tasks(["scene"], [table1.BY_METRIC, table1.BY_LOSS, table1.ALL_LABELS], draws=2)
+    tasks = table1.make_tasks(["cal500"], [table1.BY_METRIC, table1.BY_LOSS, table1.ALL_LABELS], draws=2)
     seconds = [work(task)["seconds"] for task in tasks]
     # One for the observed labels (two methods, two metrics) and one for all of them, in each draw.
     assert [one.labels.is_complete for one in made] == [False, True, False, True]

@@ -213,8 +213,6 @@ def test_a_coarse_search_is_the_best_of_fewer_looks(top):
     best = select_penalties(judge, grid, coarse=True).penalties
     assert select_penalties(thorough, grid).penalties == Penalties(*top)
     assert (best.trace, best.ridge, best.intercept) == max(judge.asked, key=lambda asked: hill(*top)(*asked))
-    # The way down, and at most two neighbours along each of three axes.
-    assert sum(asked[1:] != (RIDGES[4], 0.0) for asked in judge.asked) <= 4
     assert len(judge.asked) < len(thorough.asked)
 
 

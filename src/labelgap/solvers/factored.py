@@ -35,8 +35,8 @@ _DEAD = 1e-6
 _MAX_NEW_DIRECTIONS = 64
 # A Newton round ends when a step gains less than this share of the gap that is still to be closed.
 _ROUND_SHARE = 0.02
-# Proximal steps between two looks at the gap.
-_PROXIMAL_ROUND = 4
+# Proximal steps between two looks at the gap; fewer where a few steps may be enough.
+_PROXIMAL_ROUND, _LOOSE_ROUND, _LOOSE = 6, 4, 1e-2
 # Newton's method costs about as much as this many proximal steps, and as many more for each direction of W.
 _NEWTON_WORTH, _NEWTON_WORTH_PER_RANK = 25.0, 3.0
 # A round that lowers the objective by more than this share of it is worth another.
@@ -208,8 +208,9 @@ def _proximal_start(
     certificate = path.certificate(_count(penalties, point.factors.rank, cap))
     recorder.report(0, certificate, point.factors.rank)
     gaps = [certificate.gap]
+    usual = _LOOSE_ROUND if tol >= _LOOSE else _PROXIMAL_ROUND
     while certificate.relative_gap > tol and steps < max_iter:
-        round_steps = min(_PROXIMAL_ROUND, max_iter - steps)
+        round_steps = min(usual, max_iter - steps)
         gained = sum(path.advance() for _ in range(round_steps))
         steps += round_steps
         point = path.point
@@ -221,16 +222,16 @@ def _proximal_start(
         # and Newton's method in them is the slower one for good.
         falling = gained > _STILL_FALLING * certificate.scale or penalties.trace == 0
         worth = _NEWTON_WORTH + _NEWTON_WORTH_PER_RANK * rank
-        if not falling and len(gaps) > 2 and _steps_to_go(gaps, tol * certificate.scale) > worth:
+        if not falling and len(gaps) > 2 and _steps_to_go(gaps, tol * certificate.scale, usual) > worth:
             break
     return point, certificate, steps
 
 
-def _steps_to_go(gaps: list[float], target: float) -> float:
-    """Proximal steps until the gap is ``target``, at the pace of the last two rounds."""
+def _steps_to_go(gaps: list[float], target: float, round_steps: int) -> float:
+    """Proximal steps until the gap is ``target``, at the pace of the last two rounds of so many steps."""
     if gaps[-1] <= target:
         return 0.0
-    pace = np.log(gaps[-3] / gaps[-1]) / (2 * _PROXIMAL_ROUND)
+    pace = np.log(gaps[-3] / gaps[-1]) / (2 * round_steps)
     return float(np.log(gaps[-1] / target) / pace) if pace > 0 else np.inf
 
 

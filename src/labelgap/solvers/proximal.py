@@ -28,7 +28,7 @@ _CERTIFY_EVERY = 10
 _QUIET = 30
 # Slope that may be left in an intercept, as a share of the label's gradient mass, for each unit of the gap
 # that is asked for.
-_INTERCEPT_SHARE = 0.1
+_INTERCEPT_SHARE = 0.03
 
 
 # Directions whose curvature says how long the first step may be.
@@ -46,8 +46,6 @@ class Iterate(NamedTuple):
 
     def inner(self, other: Iterate) -> float:
         """``⟨W, W_other⟩``."""
-        if self.W is not None and other.W is not None:
-            return float(np.vdot(self.W, other.W))
         return _inner(self.point.factors, other.point.factors)
 
     def beyond(self, previous: Iterate, share: float) -> Iterate:
@@ -154,6 +152,20 @@ class ProximalPath:
 
     def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, share: float) -> float:
         """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept."""
+        square = self._squared_distance(ahead, candidate, share)
+        there = candidate.point
+        base = ahead.point.value + self._penalties.of_intercept(ahead.point.factors.intercept)
+        line = base + ahead.point.slope_towards(there)
+        # Rounding must not send the stiffness to infinity near the optimum.
+        slack = 1e-13 * ahead.point.size
+        above = there.value + self._penalties.of_intercept(there.factors.intercept) - line - slack
+        return 2 * above / square if above > 0 and square > 0 else 0.0
+
+    def _squared_distance(self, ahead: Iterate, candidate: Iterate, share: float) -> float:
+        """``‖W − Y‖²``."""
+        if ahead.W is not None and candidate.W is not None:
+            difference = candidate.W - ahead.W
+            return float(np.vdot(difference, difference))
         now, before = self._here, self._previous
         # Y = (1 + s) W_t − s W_{t−1}: its products come from those of the three, at half the columns.
         self._overlap = candidate.inner(now)
@@ -163,14 +175,7 @@ class ProximalPath:
             - 2 * share * (1 + share) * self._last_overlap
             + share**2 * before.inner(before)
         )
-        square = max(candidate.inner(candidate) - 2 * across + square_Y, 0.0)
-        there = candidate.point
-        base = ahead.point.value + self._penalties.of_intercept(ahead.point.factors.intercept)
-        line = base + ahead.point.slope_towards(there)
-        # Rounding must not send the stiffness to infinity near the optimum.
-        slack = 1e-13 * ahead.point.size
-        above = there.value + self._penalties.of_intercept(there.factors.intercept) - line - slack
-        return 2 * above / square if above > 0 and square > 0 else 0.0
+        return max(candidate.inner(candidate) - 2 * across + square_Y, 0.0)
 
 
 def solve_proximal(
