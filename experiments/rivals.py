@@ -49,6 +49,7 @@ def leml(problem: Problem, seed: int) -> Any:
         rank=leml_rank(problem),
         ridge_penalty=0.0,
         intercept_penalty=0.0,
+        feature_scaling="none",
         random_state=seed,
     )
 

@@ -165,3 +165,9 @@ def test_only_positives_are_fitted_to_scaled_features_too() -> None:
     by_hand = LowRankClassifier(**common, feature_scaling="none").fit(X * scales, positives)
     assert_allclose(model.decision_function(X), by_hand.decision_function(X * scales), atol=1e-2)
     assert model.objective_ == pytest.approx(by_hand.objective_, rel=1e-5)
+
+
+def test_without_features_nothing_is_scaled() -> None:
+    model = LowRankRegressor(random_state=0).fit(X, Y)
+    assert model.feature_scales_ is not None
+    assert model.fit(None, Y).feature_scales_ is None

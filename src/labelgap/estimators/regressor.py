@@ -236,6 +236,8 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         if self._units.scale != 1:
             self._say(f"answers, and trace penalties below, are in units of {self._units.scale:.3g}")
         intercept_penalty = self._intercept_choice(X)
+        # Without features there is nothing to scale.
+        self.feature_scales_ = None
         # As in LowRankClassifier: other answers of a row would give away the one that is held out.
         self._holds_out_rows = X is not None and X.shape[1] > X.shape[0]
         features = (

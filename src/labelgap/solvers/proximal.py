@@ -29,8 +29,6 @@ _QUIET = 30
 # Slope that may be left in an intercept, as a share of the label's gradient mass, for each unit of the gap
 # that is asked for.
 _INTERCEPT_SHARE = 0.03
-
-
 # Directions whose curvature says how long the first step may be.
 _PROBES = 8
 

@@ -36,8 +36,8 @@ def hold_out_plan(
     n_folds = min(N_FOLDS, labels.n_observed // 2)
     if how == "train" or n_folds < 2:
         return np.full(labels.n_observed, NEVER, dtype=np.int64)
-    used, row = np.unique(labels.rows, return_inverse=True)
-    if by_row and len(used) >= 2 * n_folds:
+    used, row = np.unique(labels.rows, return_inverse=True) if by_row else ((), ())
+    if len(used) >= 2 * n_folds:
         folds = check_random_state(random_state).permutation(len(used))[row] % n_folds
     else:
         folds = labels.fold_numbers(n_folds, random_state=random_state)
