@@ -3,15 +3,21 @@
 ::
 
     LabelgapError
+    ├── MissingExtraError           a package of an extra is not installed (also an ImportError)
     └── InvalidInputError (also a ValueError)
         ├── InvalidLabelsError      labels: values, shape, duplicates, nothing observed
         ├── InvalidFeaturesError    features: NaN, infinity, shape
         ├── InvalidScoresError      scores: NaN, shape
-        ├── InvalidMetricError      a metric that is no number for some decisions
+        ├── InvalidMetricError      a metric that is no number for some decisions, or a formula of none
         ├── InvalidParameterError   a parameter outside its range
-        └── UnknownNameError        a name that is in no registry (names the nearest one)
+        ├── UnknownNameError        a name that is in no registry (names the nearest one)
+        ├── UnknownIdError          a user or an item that a recommender does not know (also a KeyError)
+        ├── DataFileError           a data file: its format, a line, a column
+        ├── ModelFileError          a saved model: truncated, changed, foreign, from a newer labelgap
+        └── CheckpointError         a checkpoint of another fit, or damaged
     LabelgapWarning (a UserWarning)
     ├── ConvergenceWarning          also scikit-learn's; says which gap was reached
+    ├── InterruptedFitWarning       a fit that was stopped on request; says what the model is worth
     └── UninformativeLabelsWarning  labels without a single observed entry
 """
 
@@ -20,6 +26,10 @@ from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 class LabelgapError(Exception):
     """Base of every error that labelgap raises on purpose."""
+
+
+class MissingExtraError(LabelgapError, ImportError):
+    """A package that an extra brings is not installed; the message says how to install it."""
 
 
 class InvalidInputError(LabelgapError, ValueError):
@@ -58,12 +68,28 @@ class UnknownIdError(InvalidInputError, KeyError):
         return str(self.args[0])
 
 
+class DataFileError(InvalidInputError):
+    """A data file cannot be read; the message says where."""
+
+
+class ModelFileError(InvalidInputError):
+    """A file is not a saved model, or not a whole one."""
+
+
+class CheckpointError(InvalidInputError):
+    """A checkpoint cannot be gone on from."""
+
+
 class LabelgapWarning(UserWarning):
     """Base of every warning of labelgap."""
 
 
 class ConvergenceWarning(LabelgapWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
     """A solver stopped before it reached its target: the duality gap, or a small gradient in a fold-in."""
+
+
+class InterruptedFitWarning(LabelgapWarning):
+    """A fit was stopped before its end; the model can be used, and the message says what it is worth."""
 
 
 class UninformativeLabelsWarning(LabelgapWarning):
