@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types unit bench clean
+.PHONY: demo test lint types unit bench docs clean
 
 # A stamp per set of extras: reinstalled when pyproject.toml changes.
 $(VENV)/.demo: pyproject.toml
@@ -17,6 +17,10 @@ $(VENV)/.demo: pyproject.toml
 
 $(VENV)/.test: $(VENV)/.demo
 	$(PIP) -e '.[test]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.demo
+	$(PIP) -e '.[docs]'
 	touch $@
 
 demo: $(VENV)/.demo
@@ -37,5 +41,8 @@ unit: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist docs/_build

@@ -19,6 +19,7 @@ EXPECTED = [
     "best_threshold",
     "estimate_flip_rate",
     "get_metric",
+    "load",
     "sensitivity",
 ]
 

@@ -1,5 +1,6 @@
 """Yes/no decisions from incomplete labels."""
 
+from labelgap._version import __version__ as __version__
 from labelgap.estimators.flip_rate import estimate_flip_rate, sensitivity
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.estimators.metric_threshold import MetricThreshold
@@ -8,9 +9,8 @@ from labelgap.estimators.recommender import Recommender
 from labelgap.estimators.regressor import LowRankRegressor
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
+from labelgap.persistence import load
 from labelgap.thresholds import best_threshold
-
-__version__ = "0.1.0"
 
 __all__ = [
     "LinearFractional",
@@ -23,5 +23,6 @@ __all__ = [
     "best_threshold",
     "estimate_flip_rate",
     "get_metric",
+    "load",
     "sensitivity",
 ]

@@ -1,4 +1,4 @@
-"""The main job on synthetic data: ``python -m labelgap.demo`` (or ``make demo``).
+"""The main job on synthetic data: ``labelgap demo``, ``python -m labelgap.demo`` or ``make demo``.
 
 The paper's problem: 1000 rows, 10 features, 100 labels from a parameter matrix of rank 5, one label in ten
 observed. The low-rank fit stands beside the per-label plug-in baseline; both are judged on fresh rows.
@@ -14,10 +14,15 @@ from typing import Any
 
 from labelgap import LowRankClassifier, PlugInClassifier, best_threshold, get_metric
 from labelgap.data import LowRankProblem, make_low_rank_labels
-from labelgap.exceptions import LabelgapError
+from labelgap.exceptions import MissingExtraError
 from labelgap.report import save_threshold_curves
 
 METRIC = "micro-f1"
+
+
+def show(seed: int, picture: Path) -> None:
+    """The demo on the draw of that seed."""
+    run(make_low_rank_labels(random_state=seed), picture, seed)
 
 
 def run(problem: LowRankProblem, picture: Path, seed: int) -> None:
@@ -74,7 +79,7 @@ def _rich() -> tuple[Any, Any]:
         from rich.console import Console
         from rich.table import Table
     except ImportError as error:
-        raise LabelgapError("The demo needs rich: pip install 'labelgap[demo]'.") from error
+        raise MissingExtraError("The demo needs rich: pip install 'labelgap[demo]'.") from error
     return Console(), Table
 
 
@@ -87,7 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
     with warnings.catch_warnings():
         # A progress line in the middle of a table helps nobody; the table says what was reached.
         warnings.simplefilter("default")
-        run(make_low_rank_labels(random_state=options.seed), options.picture, options.seed)
+        show(options.seed, options.picture)
 
 
 if __name__ == "__main__":

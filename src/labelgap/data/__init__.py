@@ -1,16 +1,38 @@
-"""Data: synthetic problems, and the real data sets in a folder of the user's."""
+"""Data: synthetic problems, files of many formats, and the real data sets in a folder of the user's."""
 
 from labelgap.data.answers_folder import AnswerData, Answers, load_answers
+from labelgap.data.files import (
+    FORMATS,
+    AnswerTable,
+    LabelTable,
+    NumberTable,
+    check_writable,
+    detect_format,
+    read_answer_file,
+    read_label_table,
+    read_numbers,
+    write_columns,
+)
 from labelgap.data.folder import MultiLabelData, data_folder, load_multilabel
 from labelgap.data.synthetic import LowRankProblem, make_low_rank_labels
 
 __all__ = [
+    "FORMATS",
     "AnswerData",
+    "AnswerTable",
     "Answers",
+    "LabelTable",
     "LowRankProblem",
     "MultiLabelData",
+    "NumberTable",
+    "check_writable",
     "data_folder",
+    "detect_format",
     "load_answers",
     "load_multilabel",
     "make_low_rank_labels",
+    "read_answer_file",
+    "read_label_table",
+    "read_numbers",
+    "write_columns",
 ]

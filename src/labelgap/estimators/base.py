@@ -18,6 +18,7 @@ from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.checks import check_between
 from labelgap.estimators.feature_input import read_features
+from labelgap.estimators.saving import Saved
 from labelgap.estimators.targets import Targets, read_labels_like, read_targets
 from labelgap.exceptions import (
     InvalidLabelsError,
@@ -35,7 +36,7 @@ OUTPUTS = ("auto", "dense", "sparse")
 THRESHOLDS = ("cross-fit", "holdout", "train")
 
 
-class DecisionEstimator(BaseEstimator):  # type: ignore[misc]
+class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
     """Scores, decisions, and the metric over observed entries.
 
     A subclass fits, sets ``threshold_``, and says how rows are scored. scikit-learn's ``is_classifier`` is

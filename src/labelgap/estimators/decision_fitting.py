@@ -15,6 +15,7 @@ from labelgap._warn import warn
 from labelgap.estimators.automatic import penalty_grid
 from labelgap.estimators.base import THRESHOLDS
 from labelgap.estimators.checks import check_number
+from labelgap.estimators.fit_run import FitRun
 from labelgap.estimators.fitting import SELECTION_TOL, Chosen, LowRankEstimator
 from labelgap.estimators.judges import metric_judge, steady_judge, unlabelled_judge
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
@@ -29,7 +30,7 @@ from labelgap.objective.design import Design
 from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
 from labelgap.objective.unlabelled import possible_flip_rates
 from labelgap.sampling import inverse_propensity_weights
-from labelgap.solvers import Callback, Penalties
+from labelgap.solvers import Penalties
 from labelgap.solvers.path import HeldOutJudge, Judge, Problem, largest_trace_penalty
 from labelgap.solvers.selection import PenaltyGrid, select_penalties
 from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
@@ -87,10 +88,10 @@ class DecisionFitting(LowRankEstimator):
         loss: Loss,
         metric: LinearFractional,
         intercept_penalty: float | str,
-        callback: Callback | None,
+        run: FitRun,
     ) -> Chosen:
         if labels.unobserved == "unlabelled":
-            return self._fit_unlabelled(design, labels, loss, metric, intercept_penalty, callback)
+            return self._fit_unlabelled(design, labels, loss, metric, intercept_penalty, run)
         if not (isinstance(self.flip_rate, str) and self.flip_rate == "estimate"):
             raise InvalidParameterError(
                 "flip_rate is the share of unrecorded positives and has a meaning only under "
@@ -105,7 +106,7 @@ class DecisionFitting(LowRankEstimator):
         rate = float(np.average(labels.values, weights=labels.weights))
         grid = self._grid(problem, labels, labels.n_observed, rate, intercept_penalty)
         judge = metric_judge(metric, loss)
-        return self._with_threshold(problem, labels, grid, judge, callback, steady_judge(metric, loss))
+        return self._with_threshold(problem, labels, grid, judge, run, steady_judge(metric, loss))
 
     def _grid(
         self,
@@ -136,11 +137,11 @@ class DecisionFitting(LowRankEstimator):
         labels: ObservedLabels,
         grid: PenaltyGrid,
         judge: Judge,
-        callback: Callback | None,
+        run: FitRun,
         last_judge: Judge | None = None,
     ) -> Chosen:
         chosen = self._choose_and_fit(
-            problem, labels, grid, judge, self.threshold, callback, last_judge=last_judge
+            problem, labels, grid, judge, self.threshold, run, last_judge=last_judge
         )
         threshold = chosen.threshold
         if threshold is None or self.threshold == "train":
@@ -157,7 +158,7 @@ class DecisionFitting(LowRankEstimator):
         loss: Loss,
         metric: LinearFractional,
         intercept_penalty: float | str,
-        callback: Callback | None,
+        run: FitRun,
     ) -> Chosen:
         if loss.name not in UNLABELLED_LOSSES:
             raise InvalidParameterError(
@@ -181,16 +182,16 @@ class DecisionFitting(LowRankEstimator):
                 f"'{metric.average}-f1' or '{metric.average}-jaccard'.",
                 LabelgapWarning,
             )
-        setting = self._unlabelled_setting(design, labels, loss)
-        flip_rate = self._flip_rates(setting, intercept_penalty)
+        setting = self._unlabelled_setting(design, labels, loss, run)
+        flip_rate = self._flip_rates(setting, intercept_penalty, run)
         problem = setting.problem(flip_rate)
         n_cells = labels.shape[0] * labels.shape[1]
         rate = float(np.sum(labels.positive_counts() / (1.0 - flip_rate)) / n_cells)
         grid = self._grid(problem, setting.cells, n_cells, rate, intercept_penalty)
         judge = unlabelled_judge(metric, loss, flip_rate)
-        chosen = self._with_threshold(problem, setting.cells, grid, judge, callback)
+        chosen = self._with_threshold(problem, setting.cells, grid, judge, run)
         if self._decides_fitted_cells and self.threshold != "train":
-            self._set_threshold_for_fitted_cells(setting, problem, chosen.penalties, metric, flip_rate)
+            self._set_threshold_for_fitted_cells(setting, problem, chosen.penalties, metric, flip_rate, run)
         return chosen
 
     def _set_threshold_for_fitted_cells(
@@ -200,6 +201,7 @@ class DecisionFitting(LowRankEstimator):
         penalties: Penalties,
         metric: LinearFractional,
         flip_rate: Floats,
+        run: FitRun,
     ) -> None:
         """θ for decisions about the very cells of the fit, where a recorded positive is a yes anyway.
 
@@ -211,17 +213,27 @@ class DecisionFitting(LowRankEstimator):
         if not (plan >= 0).any():
             return
 
+        if not run.trail.stopping():
+            run.stage("choosing the threshold")
+
         def fit_fold(fold: int, train: ObservedLabels, held: ObservedLabels) -> Floats:
             objective = problem.thinned(train, free_intercept=penalties.intercept == 0)
-            return problem.scores(self._settings().fit(problem, objective, penalties).factors, held)
+            trail = run.trail.part(f"threshold fold {fold}")
+            fit = self._settings().fit(problem, objective, penalties, trail=trail)
+            return problem.scores(fit.factors, held)
 
         _, scores = gather(plan, map_folds(cells, plan, fit_fold, self.n_jobs))
+        if run.trail.stopping():
+            # Half-fitted scores are no measure; the threshold that the search found stays.
+            return
         judge = unlabelled_judge(metric, setting.loss, flip_rate, recorded_are_known=True)
         verdict = judge(scores, cells.select(plan >= 0))
         self.threshold_, self.held_out_metric_ = verdict.threshold, verdict.value
 
-    def _unlabelled_setting(self, design: Design, labels: ObservedLabels, loss: Loss) -> UnlabelledSetting:
-        rng = check_random_state(self.random_state)
+    def _unlabelled_setting(
+        self, design: Design, labels: ObservedLabels, loss: Loss, run: FitRun
+    ) -> UnlabelledSetting:
+        rng = check_random_state(run.random_state)
         most = max(1, int(self.memory_limit_mb * 1e6 / _BYTES_PER_JUDGED_CELL))
         bound, cells = self._unlabelled_bound(loss), judged_cells(labels, most, rng)
 
@@ -238,14 +250,15 @@ class DecisionFitting(LowRankEstimator):
 
         return UnlabelledSetting(labels, cells, loss, problem, rng)
 
-    def _flip_rates(self, setting: UnlabelledSetting, intercept_penalty: float | str) -> Floats:
+    def _flip_rates(self, setting: UnlabelledSetting, intercept_penalty: float | str, run: FitRun) -> Floats:
         """One flip rate per label, as given or estimated, and possible for the positives recorded."""
         labels = setting.positives
         n, n_labels = labels.shape
         self.flip_rate_interval_: tuple[float, float] | None = None
         if isinstance(self.flip_rate, str):
             check_choice("flip_rate", self.flip_rate, ("estimate",))
-            estimate = self._estimated_flip_rate(setting, intercept_penalty)
+            run.stage("estimating the flip rate")
+            estimate = self._estimated_flip_rate(setting, intercept_penalty, run)
             self._say(f"flip rate {estimate.value:.3f}, between {estimate.low:.3f} and {estimate.high:.3f}")
             self.flip_rate_: float | Floats = estimate.value
             self.flip_rate_interval_ = (estimate.low, estimate.high)
@@ -274,7 +287,7 @@ class DecisionFitting(LowRankEstimator):
         return self.flip_rate
 
     def _estimated_flip_rate(
-        self, setting: UnlabelledSetting, intercept_penalty: float | str
+        self, setting: UnlabelledSetting, intercept_penalty: float | str, run: FitRun
     ) -> FlipRateEstimate:
         """From out-of-fold scores of a model of what is recorded, its λ chosen by the held-out loss."""
         cells, n_labels = setting.cells, setting.cells.shape[1]
@@ -287,7 +300,8 @@ class DecisionFitting(LowRankEstimator):
         plan = hold_out_plan(cells, "cross-fit", setting.rng)
         judge = unlabelled_judge(_ACCURACY, setting.loss, none)
         tol = max(self.tol, SELECTION_TOL)
-        held_out = HeldOutJudge(problem, cells, plan, judge, replace(self._settings(), tol=tol), self.n_jobs)
+        settings, trail = replace(self._settings(), tol=tol), run.trail.part("flip rate")
+        held_out = HeldOutJudge(problem, cells, plan, judge, settings, self.n_jobs, trail)
         best = select_penalties(held_out.compare, grid, criterion="loss").penalties
         scores = held_out.scores_with(best)
         return flip_rate_from_scores(

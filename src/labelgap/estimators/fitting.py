@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.checks import check_number, check_penalty, check_whole
+from labelgap.estimators.fit_run import FitRun
 from labelgap.exceptions import ConvergenceWarning, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.objective.features import Features, looks_centred, make_features
@@ -24,6 +27,7 @@ from labelgap.objective.whitened import WhitenedFeatures
 from labelgap.solvers import RIVALS, SOLVERS, Callback, Fit, Penalties, Progress, default_max_iter
 from labelgap.solvers.path import HeldOutJudge, Judge, Problem, SolverSettings
 from labelgap.solvers.selection import Candidate, PenaltyGrid, select_penalties
+from labelgap.solvers.trail import Stopped, Trail
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 PENALTIES = ("weights", "scores")
@@ -34,6 +38,8 @@ SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer answer among them, with which a search can begin. Where one fold
 # has that many, the other folds wait for the best candidates.
 _ENOUGH_ENTRIES, _ENOUGH_RARE = 20_000, 300
+# Steps of a fit that is stopped before there is anything to show for it.
+_HURRIED_STEPS = 12
 
 
 class Chosen(NamedTuple):
@@ -149,7 +155,7 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         grid: PenaltyGrid,
         judge: Judge,
         how: str,
-        callback: Callback | None,
+        run: FitRun,
         *,
         criterion: str = "metric",
         last_judge: Judge | None = None,
@@ -161,17 +167,21 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         """
         settings = self._settings()
         how = how if grid.is_single or how != "train" else "cross-fit"
-        rng = check_random_state(self.random_state)
+        rng = check_random_state(run.random_state)
         plan = hold_out_plan(labels, how, rng, by_row=self._holds_out_rows)
         self.candidates_ = ()
         self.held_out_metric_: float | None = None
         start: Factors | None = None
-        penalties, threshold = grid.at((len(grid.traces) // 3, grid.first_ridge, 0)), None
+        guess = grid.at((len(grid.traces) // 3, grid.first_ridge, 0))
+        penalties, threshold = guess, None
         if (plan >= 0).any():
-            held_out = HeldOutJudge(problem, labels, plan, judge, settings, self.n_jobs)
-            best = self._select(held_out, labels, plan, grid, criterion, last_judge)
-            penalties, threshold = best.penalties, best.threshold
-            self.held_out_metric_ = best.metric_value
+            search = run.trail.part("search")
+            held_out = HeldOutJudge(problem, labels, plan, judge, settings, self.n_jobs, search)
+            with contextlib.suppress(Stopped):
+                # Without a single choice judged, the guess above has to do.
+                best = self._select(held_out, labels, plan, grid, criterion, last_judge, run)
+                penalties, threshold = best.penalties, best.threshold
+                self.held_out_metric_ = best.metric_value
             start = held_out.fit_of_fold(0)
         elif how != "train":
             without = ["the threshold comes from training scores"] if criterion == "metric" else []
@@ -182,15 +192,39 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
                     f"{' and '.join(without)}.",
                     LabelgapWarning,
                 )
+        stopped = run.trail.stopping
+        if stopped() and (start is None or start.rank == 0):
+            # Nothing that tells rows apart has been fitted yet: a few steps make a model of it.
+            penalties, threshold, start = guess, None, None
+            self.held_out_metric_ = None
+            run = replace(run, trail=Trail())
+            settings = replace(settings, max_iter=_HURRIED_STEPS)
+        elif not stopped():
+            run.stage("fitting")
+        fit = self._last_fit(problem, labels, penalties, settings, start, run)
+        if not stopped():
+            self._warn_unless_converged(fit, settings.max_iter)
+        self._keep_fit(fit, penalties)
+        return Chosen(fit, penalties, threshold)
+
+    def _last_fit(
+        self,
+        problem: Problem,
+        labels: ObservedLabels,
+        penalties: Penalties,
+        settings: SolverSettings,
+        start: Factors | None,
+        run: FitRun,
+    ) -> Fit:
+        """The fit to all entries."""
         self._say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
         objective = problem.objective(labels, free_intercept=penalties.intercept == 0)
         if start is not None:
             # A label that its entries cannot tell has the rate of all of them, not of those of a fold.
             start = start._replace(intercept=objective.starting_intercept())
-        fit = settings.fit(problem, objective, penalties, warm_start=start, callback=self._reporter(callback))
-        self._warn_unless_converged(fit, settings.max_iter)
-        self._keep_fit(fit, penalties)
-        return Chosen(fit, penalties, threshold)
+        report = self._reporter(run.callback)
+        trail = run.trail.part("fit")
+        return settings.fit(problem, objective, penalties, warm_start=start, callback=report, trail=trail)
 
     def _keep_fit(self, fit: Fit, penalties: Penalties) -> None:
         self.trace_penalty_, self.ridge_penalty_ = penalties.trace, penalties.ridge
@@ -208,24 +242,30 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         grid: PenaltyGrid,
         criterion: str,
         last_judge: Judge | None,
+        run: FitRun,
     ) -> Candidate:
         """The best penalties with what they are worth over all held-out entries."""
         if grid.is_single:
-            return self._tell(held_out(grid.at((0, 0, 0)), judge=last_judge))
+            run.stage("scoring held-out entries")
+            return self._tell(held_out(grid.at((0, 0, 0)), judge=last_judge), run)
+        run.stage("choosing penalties")
         few = _folds_to_begin_with(labels, plan)
         coarse = few < held_out.n_folds
         search_tol, last_tol = (max(self.tol, tol) for tol in (_COARSE if coarse else _FINE))
 
         def compare(choices: Sequence[Penalties]) -> list[Candidate]:
             found = held_out.compare(choices, tol=search_tol, n_folds=few)
-            return [self._tell(candidate) for candidate in found]
+            return [self._tell(candidate, run) for candidate in found]
 
         best = select_penalties(compare, grid, criterion=criterion, coarse=coarse)
-        return self._tell(held_out(best.penalties, tol=last_tol, judge=last_judge))
+        with contextlib.suppress(Stopped):
+            best = self._tell(held_out(best.penalties, tol=last_tol, judge=last_judge), run)
+        return best
 
-    def _tell(self, candidate: Candidate) -> Candidate:
+    def _tell(self, candidate: Candidate, run: FitRun) -> Candidate:
         """Keep a candidate, and report it."""
         self.candidates_ = (*self.candidates_, candidate)
+        run.candidate(candidate)
         penalties = candidate.penalties
         self._say(
             f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept {penalties.intercept:.3g}: "

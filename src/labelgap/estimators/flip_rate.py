@@ -12,6 +12,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
+from labelgap.estimators.fit_run import FitRun
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.estimators.recommender import Recommender
 from labelgap.exceptions import InvalidParameterError
@@ -74,7 +75,9 @@ def estimate_flip_rate(
     labels = targets.labels
     with threadpool_limits(limits=1, user_api="blas"):
         design = model._design(X, labels, 0.0)
-        return model._estimated_flip_rate(model._unlabelled_setting(design, labels, get_loss(loss)), 0.0)
+        run = FitRun(random_state=random_state)
+        setting = model._unlabelled_setting(design, labels, get_loss(loss), run)
+        return model._estimated_flip_rate(setting, 0.0, run)
 
 
 @dataclass(frozen=True)

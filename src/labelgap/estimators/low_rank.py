@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
 from labelgap.estimators.checks import refuse_huge
 from labelgap.estimators.decision_fitting import DecisionFitting
+from labelgap.estimators.fit_run import digest, fit_run
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
@@ -188,9 +190,17 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
     # -- fitting ---------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any, callback: Callback | None = None, propensities: Any = None
+        self,
+        X: Any,
+        y: Any,
+        callback: Callback | None = None,
+        propensities: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> LowRankClassifier:
         """Fit W, b and θ.
+
+        Ctrl-C ends the fit early with what there is by then: a model that can be used, and a warning that
+        says what it is worth.
 
         Parameters
         ----------
@@ -198,10 +208,15 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         y : label matrix of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not
             observed; or a 1-d array with two classes
         callback : callable, optional
-            Called with a :class:`labelgap.solvers.Progress` after each round of the last fit.
+            Called with a :class:`labelgap.solvers.Progress` after each round of the last fit. A
+            :class:`labelgap.solvers.FitListener` hears of the search before it too.
         propensities : array of shape (n, L), sparse matrix, vector over Ω, or None
             For ``weights="inverse-propensity"``: how likely each entry was to be observed. None estimates it
             from how often rows and labels are.
+        checkpoint : path of a folder, or None
+            Where the fit keeps how far it has come. The same fit, started again after it was killed or
+            stopped, goes on from there and ends with the same model. Delete the folder once the model is
+            saved.
         """
         self._check_decision_parameters()
         loss, metric = get_loss(self.loss), self._metric()
@@ -212,14 +227,22 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         warn_of_unseen_labels(labels)
         # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
         # must not depend on how many threads there are.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with (
+            fit_run(
+                self,
+                callback,
+                checkpoint,
+                lambda: {"the features": digest(X), "the labels": digest(labels)},
+            ) as run,
+            threadpool_limits(limits=1, user_api="blas"),
+        ):
             # With more features than rows a model can tell the rows apart: other labels of a row that it was
             # fitted to give this one away, as they will not for a new row.
             self._holds_out_rows = X.shape[1] > X.shape[0]
             intercept_penalty = self._intercept_choice(X)
             design = self._design(X, labels, intercept_penalty)
-            chosen = self._fit_decisions(design, labels, loss, metric, intercept_penalty, callback)
-        self.coef_left_, self.coef_right_, self.intercept_ = design.to_original(chosen.fit.factors)
+            chosen = self._fit_decisions(design, labels, loss, metric, intercept_penalty, run)
+            self.coef_left_, self.coef_right_, self.intercept_ = design.to_original(chosen.fit.factors)
         return self
 
     def _design(self, X: Any, labels: ObservedLabels, intercept_penalty: float | str) -> Design:

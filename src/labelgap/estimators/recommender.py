@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,7 +14,9 @@ from labelgap._warn import warn
 from labelgap.estimators.answers import Rule
 from labelgap.estimators.by_id import propensities_of, rates_of
 from labelgap.estimators.decision_fitting import DecisionFitting
+from labelgap.estimators.fit_run import digest, fit_run
 from labelgap.estimators.recommending import Recommending
+from labelgap.estimators.saving import Saved
 from labelgap.estimators.side_features import SideFeatures
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.labels import ObservedLabels
@@ -31,7 +34,7 @@ from labelgap.solvers.path import largest_trace_penalty
 _INTERCEPT_LENGTH = 3.0
 
 
-class Recommender(DecisionFitting, Recommending):
+class Recommender(Saved, DecisionFitting, Recommending):
     """Decides which items a user likes, from answers of many users about few items each.
 
     Fits, over the answers Ω,
@@ -178,8 +181,11 @@ class Recommender(DecisionFitting, Recommending):
         item_features: Any = None,
         propensities: Any = None,
         callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Fit factors, intercepts and θ.
+
+        Ctrl-C ends the fit early with what there is by then; see :meth:`labelgap.LowRankClassifier.fit`.
 
         Parameters
         ----------
@@ -196,7 +202,11 @@ class Recommender(DecisionFitting, Recommending):
             of an array are the ids, which then must be whole numbers from 0. None estimates them from how
             many answers users and items have.
         callback : callable, optional
-            Called with a :class:`labelgap.solvers.Progress` after each round of the last fit.
+            As in :meth:`labelgap.LowRankClassifier.fit`.
+        checkpoint : path of a folder, or None
+            Where the fit keeps how far it has come. The same fit, started again after it was killed or
+            stopped, goes on from there and ends with the same model. Delete the folder once the model is
+            saved.
         """
         self._check_decision_parameters()
         labels = self._read_answers(answers, self.unobserved)
@@ -209,10 +219,18 @@ class Recommender(DecisionFitting, Recommending):
         labels.require_both_classes()
         labels = self._weighted(labels, propensities_of(labels, propensities))
         _warn_of_items_without_answers(labels)
-        with threadpool_limits(limits=1, user_api="blas"):
+
+        def data() -> dict[str, str]:
+            features = digest(self._users.matrix, self._items.matrix)
+            return {"the answers": digest(labels), "the features": features}
+
+        with (
+            fit_run(self, callback, checkpoint, data) as run,
+            threadpool_limits(limits=1, user_api="blas"),
+        ):
             design = self._design(labels.shape, self.user_intercept)
             chosen = self._fit_decisions(
-                design, labels, self.loss_, self.metric_, self.intercept_penalty, callback
+                design, labels, self.loss_, self.metric_, self.intercept_penalty, run
             )
             self._keep_factors(design, chosen.fit.factors.left, chosen.fit.factors.right)
         self.item_intercept_ = chosen.fit.factors.intercept

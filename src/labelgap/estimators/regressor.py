@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from labelgap.estimators.automatic import penalty_grid
 from labelgap.estimators.base import warn_of_unseen_labels
 from labelgap.estimators.checks import refuse_huge
 from labelgap.estimators.feature_input import read_features
+from labelgap.estimators.fit_run import FitRun, digest, fit_run
 from labelgap.estimators.fitting import LowRankEstimator
 from labelgap.estimators.regression_answers import (
     cell_offsets,
@@ -23,6 +25,7 @@ from labelgap.estimators.regression_answers import (
     require_something_to_learn,
     with_known_parts,
 )
+from labelgap.estimators.saving import Saved
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Poisson, get_family
@@ -38,7 +41,7 @@ from labelgap.solvers.selection import PenaltyGrid
 _SHARE_DIGITS = 4
 
 
-class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
+class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore[misc]
     """Real, count or share answers of many labels, from features and incomplete answers.
 
     Fits, over the observed answers Ω,
@@ -191,8 +194,11 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         exposure: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Fit W and b.
+
+        Ctrl-C ends the fit early with what there is by then; see :meth:`labelgap.LowRankClassifier.fit`.
 
         Parameters
         ----------
@@ -208,7 +214,11 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         sample_weight : array of shape (n,), or None
             Weights of the rows, on top of those that ``y`` may hold; 0 leaves a row out.
         callback : callable, optional
-            Called with a :class:`labelgap.solvers.Progress` after each round of the last fit.
+            As in :meth:`labelgap.LowRankClassifier.fit`.
+        checkpoint : path of a folder, or None
+            Where the fit keeps how far it has come. The same fit, started again after it was killed or
+            stopped, goes on from there and ends with the same model. Delete the folder once the model is
+            saved.
         """
         self._check_fit_parameters()
         self.family_ = get_family(self.family)
@@ -226,11 +236,19 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         warn_of_unseen_labels(labels)
         # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
         # must not depend on how many threads there are.
-        with threadpool_limits(limits=1, user_api="blas"):
-            self._fit(X, labels, callback)
+        with (
+            fit_run(
+                self,
+                callback,
+                checkpoint,
+                lambda: {"the features": digest(X), "the answers": digest(labels)},
+            ) as run,
+            threadpool_limits(limits=1, user_api="blas"),
+        ):
+            self._fit(X, labels, run)
         return self
 
-    def _fit(self, X: Any, labels: ObservedLabels, callback: Callback | None) -> None:
+    def _fit(self, X: Any, labels: ObservedLabels, run: FitRun) -> None:
         family = self.family_
         self._units, labels = Units.of(labels, family, shifted=self.fit_intercept)
         if self._units.scale != 1:
@@ -251,7 +269,7 @@ class LowRankRegressor(RegressorMixin, LowRankEstimator):  # type: ignore[misc]
         )
         grid = self._grid(problem, labels, intercept_penalty)
         judge = _share_judge(family, null_loss(labels, family))
-        chosen = self._choose_and_fit(problem, labels, grid, judge, "train", callback, criterion="loss")
+        chosen = self._choose_and_fit(problem, labels, grid, judge, "train", run, criterion="loss")
         factors = self._units.factors(design.to_original(chosen.fit.factors))
         self.coef_left_, self.coef_right_, self.intercept_ = factors
         self.candidates_ = tuple(self._units.candidate(candidate) for candidate in self.candidates_)

@@ -1,6 +1,7 @@
 """Ψ: what decisions are judged by, over observed and weighted entries."""
 
 from labelgap.metrics.confusion import Counts, confusion_counts
+from labelgap.metrics.formula import parse_formula
 from labelgap.metrics.linear_fractional import LinearFractional
 from labelgap.metrics.named import get_metric, metric_names
 from labelgap.metrics.ranking import ndcg_at_k, precision_at_k, recall_at_k
@@ -13,6 +14,7 @@ __all__ = [
     "get_metric",
     "metric_names",
     "ndcg_at_k",
+    "parse_formula",
     "precision_at_k",
     "recall_at_k",
     "trivial_values",

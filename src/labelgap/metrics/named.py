@@ -1,4 +1,4 @@
-"""Metrics by name: ``{average}-{base}`` and ``{average}-balanced-{base}``."""
+"""Metrics by name: ``{average}-{base}`` and ``{average}-balanced-{base}``; and by formula."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from labelgap._names import unknown_name
 from labelgap.exceptions import InvalidParameterError, UnknownNameError
 from labelgap.metrics.confusion import AVERAGES
+from labelgap.metrics.formula import looks_like_formula, parse_formula
 from labelgap.metrics.linear_fractional import LinearFractional
 
 Coefficients = tuple[dict[str, float], dict[str, float]]
@@ -66,7 +67,7 @@ def metric_names() -> tuple[str, ...]:
 def get_metric(
     name: str | LinearFractional, *, zero_division: float | None = None, **params: float
 ) -> LinearFractional:
-    """The metric of that name; a LinearFractional comes back unchanged.
+    """The metric of that name or formula; a LinearFractional comes back unchanged.
 
     With counts as shares of the observed weight of a group, and the mean over groups as Ψ:
     accuracy = hamming = tp + tn; precision = tp / (tp + fp); recall = tp / (tp + fn);
@@ -79,7 +80,8 @@ def get_metric(
     name : str or LinearFractional
         ``{average}-{base}`` with average "micro", "instance" (or "samples") or "macro", or
         ``{average}-balanced-{base}``, where each class holds half of a group's weight. "f2" or "f0.5" is
-        fbeta with that beta.
+        fbeta with that beta. A text with an operator is a formula, as in "macro: tp/(tp + fp)"; see
+        ``labelgap.metrics.parse_formula``.
     zero_division : float, default 0.0
         The value of a group at 0/0.
     beta : float above 0
@@ -93,6 +95,8 @@ def get_metric(
     0.75
     >>> get_metric("micro-fbeta", beta=2) == get_metric("micro-f2")
     True
+    >>> get_metric("macro: tp / (tp + fp)") == get_metric("macro-precision")
+    True
     """
     if isinstance(name, LinearFractional):
         if params or zero_division is not None:
@@ -100,6 +104,9 @@ def get_metric(
                 "Parameters go with a metric's name; this metric is complete already."
             )
         return name
+    if isinstance(name, str) and looks_like_formula(name):
+        _check_params(name, params, ())
+        return parse_formula(name, zero_division=0.0 if zero_division is None else zero_division)
     average, balanced, base = _parse(name)
     form = "balanced-" if balanced else ""
     if base in _BUILDERS:

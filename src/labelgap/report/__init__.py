@@ -1,5 +1,27 @@
 """Pictures of what was fitted."""
 
+from labelgap.report.displays import (
+    ConvergenceDisplay,
+    ObservedDisplay,
+    ReliabilityDisplay,
+    ThresholdCurveDisplay,
+    plot_convergence,
+    plot_observed,
+    plot_reliability,
+    plot_threshold_curve,
+)
+from labelgap.report.html import write_report
 from labelgap.report.threshold_curve import save_threshold_curves
 
-__all__ = ["save_threshold_curves"]
+__all__ = [
+    "ConvergenceDisplay",
+    "ObservedDisplay",
+    "ReliabilityDisplay",
+    "ThresholdCurveDisplay",
+    "plot_convergence",
+    "plot_observed",
+    "plot_reliability",
+    "plot_threshold_curve",
+    "save_threshold_curves",
+    "write_report",
+]

@@ -5,9 +5,11 @@ import inspect
 from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.factored import solve_factored
+from labelgap.solvers.listener import FitListener
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import solve_proximal
-from labelgap.solvers.result import Callback, Fit, Progress
+from labelgap.solvers.result import Callback, Fit
+from labelgap.solvers.states import Progress
 
 SOLVERS: dict[str, Solver] = {
     "factored": solve_factored,
@@ -31,6 +33,7 @@ __all__ = [
     "SOLVERS",
     "Callback",
     "Fit",
+    "FitListener",
     "Penalties",
     "Progress",
     "Solver",

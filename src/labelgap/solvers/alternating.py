@@ -29,6 +29,8 @@ from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import starting_factors
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.spectral import balanced
+from labelgap.solvers.states import factors_from, factors_state, scalars
+from labelgap.solvers.trail import Trail
 
 # Share of a block's gradient that the conjugate gradients leave, and that a turn may leave.
 _FORCING, _TURN = 0.1, 0.2
@@ -122,6 +124,7 @@ def solve_alternating(
     max_iter: int = 1000,
     warm_start: Factors | None = None,
     callback: Callback | None = None,
+    trail: Trail | None = None,
     random_state: int | np.random.RandomState | None = 0,
 ) -> Fit:
     """Alternate between (B, b) and A until a round gains less than a hundredth of ``tol``.
@@ -137,13 +140,19 @@ def solve_alternating(
         )
     full = min(objective.shape)
     cap = min(full, rank)
-    recorder = Recorder(callback)
-    point = objective.at(_balanced_factors(starting_factors(objective, warm_start), cap))
-    certificate = certify(objective, point, penalties)
-    recorder.report(0, certificate, point.factors.rank)
-    point = _with_random_columns(objective, penalties, point, certificate, cap, random_state)
+    trail = trail or Trail()
+    kept = trail.last()
+    recorder = Recorder(callback, kept)
     rounds, died_out = 0, False
-    while not (certificate.relative_gap <= tol or died_out or rounds >= max_iter):
+    if kept is None:
+        point = objective.at(_balanced_factors(starting_factors(objective, warm_start), cap))
+    else:
+        point, rounds = objective.at(factors_from(kept)), int(kept["rounds"])
+    certificate = certify(objective, point, penalties)
+    if kept is None:
+        recorder.report(0, certificate, point.factors.rank)
+        point = _with_random_columns(objective, penalties, point, certificate, cap, random_state)
+    while not (certificate.relative_gap <= tol or died_out or rounds >= max_iter or trail.stopping()):
         state = FactoredState(objective, penalties, point)
         after = _round(state)
         point = objective.at(_balanced_factors(after.point.factors, cap))
@@ -152,6 +161,9 @@ def solve_alternating(
         if died_out or rounds % _CERTIFY_EVERY == 0 or rounds == max_iter:
             certificate = certify(objective, point, penalties)
             recorder.report(rounds, certificate, point.factors.rank)
+            if not died_out:
+                history = {"history": recorder.as_state(), **scalars(rounds=rounds)}
+                trail.mark({**factors_state(point.factors), **history})
     reached = certificate.relative_gap <= tol
     values = balanced(point.factors.left, point.factors.right, cutoff=_DEAD)[0]
     capped = not reached and len(values) == cap < full

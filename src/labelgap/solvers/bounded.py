@@ -9,6 +9,7 @@ gap is that of the constrained problem:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.spectral import balanced
+from labelgap.solvers.trail import Trail
 
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
 _STIFFEST = 1e4
@@ -39,6 +41,7 @@ class Solver(Protocol):
         max_iter: int = ...,
         warm_start: Factors | None = ...,
         callback: Callback | None = ...,
+        trail: Trail | None = ...,
     ) -> Fit: ...
 
 
@@ -53,6 +56,7 @@ def solve_bounded(
     max_iter: int = 5000,
     warm_start: Factors | None = None,
     callback: Callback | None = None,
+    trail: Trail | None = None,
     max_rounds: int = 60,
 ) -> Fit:
     """Minimise subject to the bound, to a relative duality gap of ``tol``.
@@ -60,6 +64,7 @@ def solve_bounded(
     ``max_iter`` bounds the inner iterations in all. A model that never reaches the bound costs one inner fit
     and one look at the scores.
     """
+    trail = trail or Trail()
     recorder = Recorder(callback)
     entries = bounds.start()
     stiffness = 1.0 / max(objective.n_stored, 1)
@@ -68,13 +73,21 @@ def solve_bounded(
     start = warm_start
     best: tuple[Certificate, Point] | None = None
     reached = done = False
-    for _ in range(max_rounds):
+    for number in range(max_rounds):
         term = bounds.term(entries, stiffness)
         total = SumObjective([objective, term])
         inner_tol = max(0.1 * tol, min(1e-2, 0.1 * gap))
-        fit = solver(
-            total, penalties, rank=rank, tol=inner_tol, max_iter=max(max_iter - used, 1), warm_start=start
+        solve = partial(
+            solver,
+            total,
+            penalties,
+            rank=rank,
+            tol=inner_tol,
+            max_iter=max(max_iter - used, 1),
+            warm_start=start,
         )
+        # A run that goes on from an interrupted one gets its finished rounds back and need not mark any.
+        fit = trail.part(f"round {number}").fit(solve)
         used += fit.n_iter
         start = fit.factors
         point = total.at(fit.factors)
@@ -94,7 +107,7 @@ def solve_bounded(
         reached = gap <= tol
         # Under a rank cap the gap stays open; such a fit is done once it keeps the bound.
         done = fit.capped and fit.converged and largest <= bounds.bound * (1 + tol)
-        if reached or done or used >= max_iter:
+        if reached or done or used >= max_iter or trail.stopping():
             break
         excess = largest - bounds.bound
         if excess > 0.25 * last_excess:

@@ -29,6 +29,8 @@ from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import ProximalPath, starting_factors
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.spectral import balanced, may_form
+from labelgap.solvers.states import factors_from, factors_state, scalars
+from labelgap.solvers.trail import Trail
 
 # Directions of W below this share of the largest are dead.
 _DEAD = 1e-6
@@ -37,6 +39,8 @@ _MAX_NEW_DIRECTIONS = 64
 _ROUND_SHARE = 0.02
 # Proximal steps between two looks at the gap; fewer where a few steps may be enough.
 _PROXIMAL_ROUND, _LOOSE_ROUND, _LOOSE = 6, 4, 1e-2
+# Rounds of proximal steps between two places from which a run can be gone on with.
+_MARK_EVERY = 8
 # Newton's method costs about as much as this many proximal steps, and as many more for each direction of W.
 _NEWTON_WORTH, _NEWTON_WORTH_PER_RANK = 25.0, 3.0
 # A round that lowers the objective by more than this share of it is worth another.
@@ -128,6 +132,7 @@ def solve_factored(
     max_iter: int = 500,
     warm_start: Factors | None = None,
     callback: Callback | None = None,
+    trail: Trail | None = None,
 ) -> Fit:
     """Minimise to a relative duality gap of ``tol``.
 
@@ -137,22 +142,41 @@ def solve_factored(
     """
     full = min(objective.shape)
     cap = full if rank is None else min(full, rank)
-    recorder = Recorder(callback)
-    start = starting_factors(objective, warm_start)
-    point, certificate, steps = _proximal_start(
-        objective, penalties, start, cap, full, tol, max_iter, recorder
-    )
+    trail = trail or Trail()
+    kept = trail.last()
+    recorder = Recorder(callback, kept)
     capped, died_out = False, False
     radius: float | None = None
     best_gap, rounds_without_gain = np.inf, 0
-    while not (certificate.relative_gap <= tol or died_out or steps >= max_iter):
+
+    def look(factors: Factors) -> tuple[Point, Certificate]:
+        point = objective.at(factors)
+        certificate = certify(objective, point, penalties, directions=_count(penalties, factors.rank, cap))
+        recorder.report(steps, certificate, factors.rank)
+        return point, certificate
+
+    if kept is not None and "radius" in kept:
+        steps, radius = int(kept["steps"]), float(kept["radius"])
+        best_gap, rounds_without_gain = float(kept["best_gap"]), int(kept["rounds_without_gain"])
+        capped, died_out = bool(kept["capped"]), bool(kept["died_out"])
+        point, certificate = look(factors_from(kept))
+    else:
+        start = starting_factors(objective, warm_start)
+        point, certificate, steps = _proximal_start(
+            objective, penalties, start, cap, full, tol, max_iter, recorder, trail
+        )
+    while not (certificate.relative_gap <= tol or died_out or steps >= max_iter or trail.stopping()):
         factors = point.factors
         grown = _grow(objective, penalties, point, certificate, cap, 0.1 * tol)
         state = FactoredState(objective, penalties, grown or point)
         if grown is not None:
             # What the new directions bring is worth taking up to a share of the gap they leave open.
             report = newton.minimise(
-                state, state.moved_to, enough=_ROUND_SHARE * certificate.gap, max_steps=max_iter - steps
+                state,
+                state.moved_to,
+                enough=_ROUND_SHARE * certificate.gap,
+                max_steps=max_iter - steps,
+                stopping=trail.stopping,
             )
         else:
             # Nothing to add: the gap is unfinished work at this rank, one accurate step at a time.
@@ -163,6 +187,7 @@ def solve_factored(
                 max_steps=max_iter - steps,
                 radius=radius,
                 forcing=0.1,
+                stopping=trail.stopping,
             )
             capped = factors.rank == cap < full
             smallest = 0.01 * tol if capped else 1e-14
@@ -173,9 +198,17 @@ def solve_factored(
         died_out |= rounds_without_gain > _PATIENCE
         steps, radius = steps + report.steps, report.radius
         factors = _balanced_factors(report.state.point.factors, cap)
-        point = objective.at(factors)
-        certificate = certify(objective, point, penalties, directions=_count(penalties, factors.rank, cap))
-        recorder.report(steps, certificate, factors.rank)
+        if not trail.stopping():
+            numbers = scalars(
+                steps=steps,
+                radius=radius,
+                best_gap=best_gap,
+                rounds_without_gain=rounds_without_gain,
+                capped=capped,
+                died_out=died_out,
+            )
+            trail.mark({**factors_state(factors), **numbers, "history": recorder.as_state()})
+        point, certificate = look(factors)
     reached = certificate.relative_gap <= tol
     return finished(point.factors, certificate, steps, recorder, reached, capped and not reached, died_out)
 
@@ -189,6 +222,7 @@ def _proximal_start(
     tol: float,
     max_iter: int,
     recorder: Recorder,
+    trail: Trail,
 ) -> tuple[Point, Certificate, int]:
     """Proximal steps for as long as they close the gap fast.
 
@@ -204,26 +238,34 @@ def _proximal_start(
         recorder.report(0, certificate, rank)
         return point, certificate, steps
     path = ProximalPath(objective, penalties, start, cap, tol)
-    point = path.point
-    certificate = path.certificate(_count(penalties, point.factors.rank, cap))
-    recorder.report(0, certificate, point.factors.rank)
-    gaps = [certificate.gap]
     usual = _LOOSE_ROUND if tol >= _LOOSE else _PROXIMAL_ROUND
-    while certificate.relative_gap > tol and steps < max_iter:
-        round_steps = min(usual, max_iter - steps)
-        gained = sum(path.advance() for _ in range(round_steps))
-        steps += round_steps
+    gaps: list[float] = []
+    gained = np.inf
+    kept = trail.last()
+    if kept is not None:
+        path.restart(kept)
+        steps, gained, gaps = int(kept["steps"]), float(kept["gained"]), kept["gaps"].tolist()
+    while True:
+        if len(gaps) % _MARK_EVERY == 0 and gaps:
+            path.restart()
+            numbers = scalars(steps=steps, gained=gained)
+            trail.mark({**path.state(), **numbers, "gaps": np.array(gaps), "history": recorder.as_state()})
         point = path.point
         rank = point.factors.rank
         certificate = path.certificate(_count(penalties, rank, cap))
         recorder.report(steps, certificate, rank)
         gaps.append(certificate.gap)
+        if certificate.relative_gap <= tol or steps >= max_iter or trail.stopping():
+            break
         # Far from the optimum the gap tells nothing yet. Without a trace norm nothing balances the factors,
         # and Newton's method in them is the slower one for good.
         falling = gained > _STILL_FALLING * certificate.scale or penalties.trace == 0
         worth = _NEWTON_WORTH + _NEWTON_WORTH_PER_RANK * rank
         if not falling and len(gaps) > 2 and _steps_to_go(gaps, tol * certificate.scale, usual) > worth:
             break
+        round_steps = min(usual, max_iter - steps)
+        gained = sum(path.advance() for _ in range(round_steps))
+        steps += round_steps
     return point, certificate, steps
 
 

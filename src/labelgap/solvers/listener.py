@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from labelgap.solvers.result import Progress
 from labelgap.solvers.selection import Candidate
+from labelgap.solvers.states import Progress
 
 
 class FitListener:

@@ -51,8 +51,9 @@ def minimise(
     radius: float | None = None,
     forcing: float = 0.25,
     max_products: int = 100,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> NewtonReport:
-    """Step until a step gains less than ``enough``, or for ``max_steps``.
+    """Step until a step gains less than ``enough``, or for ``max_steps``, or until ``stopping`` is true.
 
     ``radius`` is the trust region's in the preconditioned norm, to go on from an earlier run. ``forcing`` is
     the share of the gradient that the inner iterations may leave, ``max_products`` bounds their number in one
@@ -65,7 +66,7 @@ def minimise(
     if radius is None:
         # As long as the preconditioned gradient step.
         radius = _dual_norm(gradient, diagonal)
-    while steps < max_steps:
+    while steps < max_steps and not stopping():
         norm = _dual_norm(gradient, diagonal)
         if norm == 0:
             break

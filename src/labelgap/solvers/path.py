@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -20,11 +21,13 @@ from labelgap.labels import ObservedLabels
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.objective.score_bound import ScoreBounds
 from labelgap.solvers.bounded import Solver, solve_bounded
+from labelgap.solvers.comparison_log import ComparisonLog
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit
 from labelgap.solvers.selection import Candidate
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
+from labelgap.solvers.trail import Stopped, Trail
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 
 
@@ -75,6 +78,7 @@ class SolverSettings:
         penalties: Penalties,
         warm_start: Factors | None = None,
         callback: Callback | None = None,
+        trail: Trail | None = None,
     ) -> Fit:
         bounds = problem.bounds(objective)
         options: dict[str, Any] = {
@@ -85,8 +89,10 @@ class SolverSettings:
             "callback": callback,
         }
         if bounds is None:
-            return self.solver(objective, penalties, **options)
-        return solve_bounded(self.solver, objective, penalties, bounds, **options)
+            solve = partial(self.solver, objective, penalties, **options)
+        else:
+            solve = partial(solve_bounded, self.solver, objective, penalties, bounds, **options)
+        return (trail or Trail()).fit(solve)
 
 
 def largest_trace_penalty(objective: Objective) -> float:
@@ -124,12 +130,16 @@ class HeldOutJudge:
         judge: Judge,
         settings: SolverSettings,
         n_jobs: int | None = None,
+        trail: Trail | None = None,
     ) -> None:
         self._problem, self._labels, self._plan = problem, labels, fold_of_entry
         self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
         self._held = labels.select(fold_of_entry >= 0)
         self._objectives: dict[tuple[int, bool], Objective] = {}
         self._last: dict[int, tuple[Factors, float]] = {}
+        self._trail = trail or Trail()
+        self._log = ComparisonLog.of(self._trail.last())
+        self._comparisons = self._scorings = 0
 
     @property
     def n_folds(self) -> int:
@@ -160,21 +170,35 @@ class HeldOutJudge:
         before this comparison, so that the order in which they end does not matter.
         """
         n_folds = self.n_folds if n_folds is None else n_folds
+        self._comparisons += 1
+        if self._comparisons <= self._log.n_comparisons:
+            # An earlier run did this one; what comes after all of its comparisons starts from its last fits.
+            self._last = dict(self._log.last_fits)
+            self._trail.part(f"comparison {self._comparisons}").forget()
+            return self._log.candidates(self._comparisons)
         held = self._held
         if n_folds < self.n_folds:
             held = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
+        trail = self._trail.part(f"comparison {self._comparisons}")
         candidates = []
-        for penalties, (scores, rank) in zip(choices, self._scores(choices, tol, n_folds), strict=True):
+        for penalties, (scores, rank) in zip(
+            choices, self._scores(choices, tol, n_folds, trail), strict=True
+        ):
             value, threshold, loss, leave_out = (judge or self._judge)(scores, held)
             candidates.append(Candidate(penalties, value, threshold, loss, rank, n_folds, leave_out))
+        self._log = self._log.with_comparison(candidates, self._last)
+        self._trail.mark(self._log.state(), at_once=True)
+        trail.forget()
         return candidates
 
     def scores_with(self, penalties: Penalties) -> Floats:
         """The held-out scores of all folds in the order of the entries."""
-        return self._scores([penalties], None, self.n_folds)[0][0]
+        self._scorings += 1
+        trail = self._trail.part(f"scoring {self._scorings}")
+        return self._scores([penalties], None, self.n_folds, trail)[0][0]
 
     def _scores(
-        self, choices: Sequence[Penalties], tol: float | None, n_folds: int
+        self, choices: Sequence[Penalties], tol: float | None, n_folds: int, trail: Trail
     ) -> list[tuple[Floats, float]]:
         """For each choice, the held-out scores in the order of the entries, and the mean rank."""
         plan = np.where(self._plan < n_folds, self._plan, NEVER)
@@ -182,22 +206,27 @@ class HeldOutJudge:
         starts = dict(self._last)
 
         def fit_fold(
-            fold: int, train: ObservedLabels, held: ObservedLabels, penalties: Penalties
+            fold: int, train: ObservedLabels, held: ObservedLabels, choice: tuple[int, Penalties]
         ) -> tuple[Floats, Fit]:
+            number, penalties = choice
             objective = self._objective(fold, train, free_intercept=penalties.intercept == 0)
             start, pull = starts.get(fold, (None, 0.0))
             if start is not None and pull != penalties.intercept:
                 # A free intercept that no entry speaks to must not keep what a penalty once made of it.
                 start = start._replace(intercept=objective.starting_intercept())
-            fit = settings.fit(self._problem, objective, penalties, warm_start=start)
+            part = trail.part(f"choice {number} fold {fold}")
+            fit = settings.fit(self._problem, objective, penalties, warm_start=start, trail=part)
             return self._problem.scores(fit.factors, held), fit
 
-        by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, choices)
+        by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, list(enumerate(choices)))
         answers = []
         for penalties, by_fold in zip(choices, by_choice, strict=True):
             self._last |= {fold: (fit.factors, penalties.intercept) for fold, (_, fit) in enumerate(by_fold)}
             _, scores = gather(plan, [part for part, _ in by_fold])
             answers.append((scores, float(np.mean([fit.rank for _, fit in by_fold]))))
+        if trail.stopping():
+            # Unfinished fits cannot be compared. They are kept, to start the last one from.
+            raise Stopped
         return answers
 
     def _objective(self, fold: int, train: ObservedLabels, *, free_intercept: bool) -> Objective:

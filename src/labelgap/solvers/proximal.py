@@ -11,9 +11,10 @@ It needs no second derivatives and no factorisation. Where features are well con
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import Factors, Objective, Point
@@ -22,8 +23,12 @@ from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.spectral import LowRankShift, balanced, leading_triplets, may_form
+from labelgap.solvers.states import State, contiguous, factors_from, factors_state, scalars
+from labelgap.solvers.trail import Trail
 
 _CERTIFY_EVERY = 10
+# Steps between two places from which a run can be gone on with; a multiple of those between two looks.
+_MARK_EVERY = 50
 # Steps that gain nothing measurable before the method stops; the gap goes on closing in the meantime.
 _QUIET = 30
 # Slope that may be left in an intercept, as a share of the label's gradient mass, for each unit of the gap
@@ -64,9 +69,8 @@ class ProximalPath:
         self._intercept_tol = _INTERCEPT_SHARE * tol
         self._formed = may_form(objective.shape, objective.n_stored)
         _, left, right = balanced(start.left, start.right)
-        start = Factors(left[:, :cap], right[:, :cap], start.intercept)
-        W = start.left @ start.right.T if self._formed else None
-        self._here = Iterate(self._at_best_intercept(objective.at(start, W)), W)
+        first = self._iterate(Factors(left[:, :cap], right[:, :cap], start.intercept))
+        self._here = first._replace(point=self._at_best_intercept(first.point))
         self._previous = self._here
         # ⟨W_t, W_{t−1}⟩ of the last two points, and of the last candidate with the last point.
         self._last_overlap = self._overlap = self._here.inner(self._here)
@@ -78,6 +82,37 @@ class ProximalPath:
     def point(self) -> Point:
         """Where the path has come to."""
         return self._here.point
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that the next steps depend on."""
+        return {
+            **factors_state(contiguous(self._here.point.factors), "here_"),
+            **factors_state(contiguous(self._previous.point.factors), "previous_"),
+            **scalars(
+                resting=self._previous is self._here,
+                value=self.value,
+                momentum=self._momentum,
+                stiffness=self._stiffness,
+                last_stiffness=self._last_stiffness,
+                overlap=self._overlap,
+                last_overlap=self._last_overlap,
+            ),
+        }
+
+    def restart(self, state: State | None = None) -> None:
+        """Go on from a state, or from its own: what it knows beside that is computed anew."""
+        state = self.state() if state is None else state
+        self._here = self._iterate(factors_from(state, "here_"))
+        self._previous = (
+            self._here if bool(state["resting"]) else self._iterate(factors_from(state, "previous_"))
+        )
+        self.value, self._momentum = float(state["value"]), float(state["momentum"])
+        self._stiffness, self._last_stiffness = float(state["stiffness"]), float(state["last_stiffness"])
+        self._overlap, self._last_overlap = float(state["overlap"]), float(state["last_overlap"])
+
+    def _iterate(self, factors: Factors) -> Iterate:
+        W = factors.left @ factors.right.T if self._formed else None
+        return Iterate(self._objective.at(factors, W), W)
 
     def certificate(self, directions: int = 1) -> Certificate:
         """How good that is. To be asked for before the first step, which goes by it."""
@@ -145,8 +180,8 @@ class ProximalPath:
         kept = min(int(np.sum(shrunk > 0)), self._cap)
         roots = np.sqrt(shrunk[:kept])
         moved = Factors(-triplets.left[:, :kept] * roots, triplets.right[:, :kept] * roots, factors.intercept)
-        W = moved.left @ moved.right.T if self._formed else None
-        return Iterate(self._at_best_intercept(objective.at(moved, W)), W)
+        iterate = self._iterate(moved)
+        return iterate._replace(point=self._at_best_intercept(iterate.point))
 
     def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, share: float) -> float:
         """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept."""
@@ -185,6 +220,7 @@ def solve_proximal(
     max_iter: int = 5000,
     warm_start: Factors | None = None,
     callback: Callback | None = None,
+    trail: Trail | None = None,
 ) -> Fit:
     """Minimise to a relative duality gap of ``tol``.
 
@@ -195,12 +231,21 @@ def solve_proximal(
     cap = full if rank is None else min(full, rank)
     # A capped fit is done when its steps die out; else only rounding stops it before the gap does.
     nothing = 1e-4 * tol if cap < full else 1e-15
-    recorder = Recorder(callback)
+    trail = trail or Trail()
+    kept = trail.last()
     path = ProximalPath(objective, penalties, starting_factors(objective, warm_start), cap, tol)
+    recorder = Recorder(callback, kept)
     iteration = quiet = 0
+    if kept is not None:
+        path.restart(kept)
+        iteration, quiet = int(kept["iteration"]), int(kept["quiet"])
     while True:
-        last = iteration >= max_iter or quiet >= _QUIET
+        last = iteration >= max_iter or quiet >= _QUIET or trail.stopping()
         if last or iteration % _CERTIFY_EVERY == 0:
+            if iteration % _MARK_EVERY == 0 and iteration > 0:
+                path.restart()
+                numbers = scalars(iteration=iteration, quiet=quiet)
+                trail.mark({**path.state(), **numbers, "history": recorder.as_state()})
             certificate = path.certificate(_PROBES)
             recorder.report(iteration, certificate, path.point.factors.rank)
             if last or certificate.relative_gap <= tol:

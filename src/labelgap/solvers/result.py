@@ -5,24 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.certificate import Certificate
 from labelgap.solvers.spectral import balanced
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One report to a callback."""
-
-    iteration: int
-    objective: float
-    gap: float
-    """Relative duality gap."""
-    rank: int
-    seconds: float
-
+from labelgap.solvers.states import (
+    Progress,
+    State,
+    contiguous,
+    factors_from,
+    factors_state,
+    history_from,
+    history_state,
+    scalars,
+)
 
 Callback = Callable[[Progress], None]
 
@@ -50,12 +51,19 @@ class Fit:
 
 
 class Recorder:
-    """Keeps the history of a run and passes it on to a callback."""
+    """Keeps the history of a run and passes it on to a callback.
 
-    def __init__(self, callback: Callback | None) -> None:
+    ``state`` is that of an interrupted run, with its "history", which is gone on with.
+    """
+
+    def __init__(self, callback: Callback | None, state: State | None = None) -> None:
         self._callback = callback
-        self._began = time.perf_counter()
-        self.history: list[Progress] = []
+        self.history = [] if state is None else history_from(state["history"])
+        self._began = time.perf_counter() - (self.history[-1].seconds if self.history else 0.0)
+
+    def as_state(self) -> Floats:
+        """The history so far, for a state."""
+        return history_state(self.history)
 
     def report(self, iteration: int, certificate: Certificate, rank: int) -> None:
         progress = Progress(
@@ -82,7 +90,7 @@ def finished(
     """The fit at ``factors``, balanced. A capped fit has converged when its steps died out."""
     values, left, right = balanced(factors.left, factors.right)
     return Fit(
-        factors=Factors(left, right, factors.intercept),
+        factors=contiguous(Factors(left, right, factors.intercept)),
         singular_values=values,
         objective=certificate.objective,
         gap=certificate.gap,
@@ -91,4 +99,36 @@ def finished(
         converged=reached or (capped and died_out),
         capped=capped,
         history=tuple(recorder.history),
+    )
+
+
+def fit_state(fit: Fit) -> dict[str, NDArray[Any]]:
+    """A fit as arrays."""
+    return {
+        **factors_state(fit.factors),
+        "singular_values": fit.singular_values,
+        "history": history_state(fit.history),
+        **scalars(
+            objective=fit.objective,
+            gap=fit.gap,
+            relative_gap=fit.relative_gap,
+            n_iter=fit.n_iter,
+            converged=fit.converged,
+            capped=fit.capped,
+        ),
+    }
+
+
+def fit_from(state: State) -> Fit:
+    """The fit that :func:`fit_state` wrote down."""
+    return Fit(
+        factors=factors_from(state),
+        singular_values=np.asarray(state["singular_values"]),
+        objective=float(state["objective"]),
+        gap=float(state["gap"]),
+        relative_gap=float(state["relative_gap"]),
+        n_iter=int(state["n_iter"]),
+        converged=bool(state["converged"]),
+        capped=bool(state["capped"]),
+        history=tuple(history_from(state["history"])),
     )

@@ -15,6 +15,7 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.metrics.jackknife import standard_error
 from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.trail import Stopped
 
 Place: TypeAlias = tuple[int, int, int]
 Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence["Candidate"]]
@@ -133,17 +134,26 @@ def select_penalties(
     First λ falls from its largest value for as long as that helps. Then, with smaller and smaller steps, the
     neighbours of the leader are tried: more or less of each penalty, and where more ridge is nearly as good,
     more ridge with less trace. A ``coarse`` search goes on with the second size of step only, and only while
-    the ridge is what changes: λ has been all the way down already.
+    the ridge is what changes: λ has been all the way down already. A search that is stopped answers with the
+    best so far; before there is any, ``Stopped`` passes through.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
     contest = Contest(judge, grid, criterion)
+    try:
+        _search(contest, grid, coarse)
+    except Stopped:
+        if not contest.tried:
+            raise
+    return contest.tried[contest.leader()]
+
+
+def _search(contest: Contest, grid: PenaltyGrid, coarse: bool) -> None:
     _first_way_down(contest, grid)
     if coarse:
         _climb_by_ridge(contest, grid, grid.strides[min(1, len(grid.strides) - 1)])
     else:
         for stride in grid.strides:
             _climb(contest, grid, stride)
-    return contest.tried[contest.leader()]
 
 
 def _first_way_down(contest: Contest, grid: PenaltyGrid) -> None:

@@ -1,35 +1,59 @@
-"""One file of named arrays and a JSON document, whole or not there at all.
+"""One file of named arrays and a JSON document, every byte of it checked on reading.
 
-It is an ``.npz`` archive (``numpy.load`` opens it) with one more member: the document, in UTF-8, beside the
-format's version, what kind of file it is, and a digest of everything. Nothing in it is ever executed: arrays
-of objects are refused, so no pickle is read or written.
+It is a zip archive that ``numpy.load`` and ``unzip`` open, nothing in it compressed:
 
-A file is written under another name and renamed when it is complete and on the disk. So whoever reads sees
-the old file or the new one, whenever the writer is killed.
+- ``labelgap``: the version of this layout and what kind of file it is, in JSON;
+- ``document.json``: the document, in UTF-8;
+- ``arrays/NAME.npy``: the arrays, in numpy's own format.
+
+The comment at its end is the SHA-256 digest of everything before it, and every later layout keeps that, so a
+file is only looked into when it is as it was written. Nothing in it is ever executed: arrays of objects are
+refused, so no pickle is read or written. The same contents give the same bytes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import math
 import os
-import tempfile
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.exceptions import InvalidInputError
+from labelgap.storage.atomic import atomic_write
+
+__all__ = ["FORMAT", "Contents", "atomic_write", "read_file", "write_file"]
 
 FORMAT = 1
 """The version of the layout. Higher ones are refused with the advice to upgrade."""
-_HEADER = "labelgap"
-_NOT_OURS = "It is not a file that labelgap wrote."
+
+_HEADER, _DOCUMENT, _ARRAYS = "labelgap", "document.json", "arrays/"
+_MARK = b"labelgap sha256 "
+_DIGEST_LENGTH = 64
+# The name of the first member, where a zip archive has it.
+_NAME_PLACE = slice(30, 30 + len(_HEADER))
+_BLOCK = 1 << 20
+# Made up on purpose, it could go wrong in any of these ways.
+_MALFORMED = (
+    zipfile.BadZipFile,
+    EOFError,
+    KeyError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    RecursionError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 
 
 class Contents(NamedTuple):
@@ -54,49 +78,27 @@ def write_file(
     kind : str
         What the file is, such as "model"; :func:`read_file` asks for it.
     document : mapping
-        What JSON can say. Numbers must be finite, except for infinities and NaN inside arrays.
+        What JSON can say. Numbers must be finite; infinities and NaN go into arrays.
     arrays : mapping from name to array
-        Of numbers, booleans or fixed-length text; not of objects.
+        Of numbers, booleans, times or fixed-length text; not of objects. The order of an array in memory (by
+        rows or by columns) is kept.
     """
-    path = Path(path)
-    ready = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    for name, array in ready.items():
-        if array.dtype.hasobject:
-            raise TypeError(f"the array {name!r} holds Python objects, which are not written")
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True)
-    header = {"format": FORMAT, "kind": kind, "digest": _digest(kind, text, ready), "document": text}
-    members = {f"array/{name}": array for name, array in ready.items()}
-    members[_HEADER] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    ready = {name: _packed(name, array) for name, array in arrays.items()}
+    header = json.dumps({"format": FORMAT, "kind": kind}).encode()
+    # Text that is not valid Unicode can still be somebody's id.
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8", "surrogatepass")
     with atomic_write(path) as file:
-        np.savez(file, **members)
-
-
-@contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Any:
-    """A binary file that takes the place of ``path`` at the end of the block, or never if that fails.
-
-    Examples
-    --------
-    >>> with atomic_write("a.txt") as file:
-    ...     _ = file.write(b"all of it")
-    >>> open("a.txt").read()
-    'all of it'
-    """
-    path = Path(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files for the owner alone; this one is like any other file.
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(zipfile.ZipInfo(_HEADER), header)
+            archive.writestr(zipfile.ZipInfo(_DOCUMENT), text)
+            for name, array in ready.items():
+                with archive.open(zipfile.ZipInfo(f"{_ARRAYS}{name}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+            archive.comment = _MARK + b"0" * _DIGEST_LENGTH
+        end = file.seek(-_DIGEST_LENGTH, os.SEEK_END)
+        digest = _digest(file, end)
+        file.seek(end)
+        file.write(digest)
 
 
 def read_file(
@@ -109,28 +111,50 @@ def read_file(
     """
     path = Path(path)
     with open(path, "rb") as file:
-        start = file.read(4)
-    if not start.startswith(b"PK"):
-        what = "is empty" if not start else "cannot be read"
-        raise error(f"{path} {what}. {_NOT_OURS}")
-    try:
-        return _read(path, kind, error)
-    except (zipfile.BadZipFile, EOFError, KeyError, ValueError, UnicodeDecodeError, OSError) as problem:
-        if isinstance(problem, error):
-            raise
-        raise error(
-            f"{path} is damaged: {problem}. It was cut short or changed after it was written; use a copy, or "
-            "make it again."
-        ) from problem
+        if not _is_as_written(file):
+            raise error(f"{path} {_why_not(file)}")
+        try:
+            return _read(path, file, kind, error)
+        except _MALFORMED as problem:
+            if isinstance(problem, error):
+                raise
+            raise error(
+                f"{path} is labelgap's by its looks, but what is in it is not ({problem}). Make it again."
+            ) from problem
 
 
-def _read(path: Path, kind: str, error: type[InvalidInputError]) -> Contents:
-    with np.load(path, allow_pickle=False) as archive:
-        if _HEADER not in archive.files:
-            raise error(f"{path} cannot be read. {_NOT_OURS}")
-        header = json.loads(bytes(archive[_HEADER]).decode())
-        if not isinstance(header, dict) or not isinstance(header.get("format"), int):
-            raise ValueError("its header is not one of labelgap's")
+def _is_as_written(file: IO[bytes]) -> bool:
+    tail = len(_MARK) + _DIGEST_LENGTH
+    if file.seek(0, os.SEEK_END) < tail:
+        return False
+    end = file.seek(-_DIGEST_LENGTH, os.SEEK_END)
+    file.seek(end - len(_MARK))
+    marked = file.read(len(_MARK)) == _MARK
+    return marked and file.read() == _digest(file, end)
+
+
+def _why_not(file: IO[bytes]) -> str:
+    length = file.seek(0, os.SEEK_END)
+    if length == 0:
+        return "is empty, not a file that labelgap wrote."
+    file.seek(0)
+    begins = file.read(_NAME_PLACE.stop)[_NAME_PLACE] == _HEADER.encode()
+    file.seek(max(0, length - len(_MARK) - _DIGEST_LENGTH))
+    if begins or file.read(len(_MARK)) == _MARK:
+        return (
+            "is damaged: its contents do not match the digest at its end. It was cut short or changed after "
+            "it was written; use a copy, or make it again."
+        )
+    return "is not a file that labelgap wrote, or its beginning and its end are lost."
+
+
+def _read(path: Path, file: IO[bytes], kind: str, error: type[InvalidInputError]) -> Contents:
+    with zipfile.ZipFile(file) as archive:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+            raise ValueError("something in it is compressed")
+        header = json.loads(archive.read(_HEADER))
+        if not isinstance(header, dict) or type(header.get("format")) is not int:
+            raise ValueError("its header names no format")
         if header["format"] > FORMAT:
             raise error(
                 f"{path} has the format {header['format']}, and this labelgap reads formats up to {FORMAT}. "
@@ -138,37 +162,34 @@ def _read(path: Path, kind: str, error: type[InvalidInputError]) -> Contents:
             )
         if header["kind"] != kind:
             raise error(f"{path} holds a {header['kind']}, not a {kind}.")
-        arrays = {name.removeprefix("array/"): archive[name] for name in archive.files if name != _HEADER}
-    text = header["document"]
-    if header["digest"] != _digest(kind, text, arrays):
-        raise ValueError("its contents do not match their digest")
-    return Contents(json.loads(text), arrays)
+        document = json.loads(archive.read(_DOCUMENT).decode("utf-8", "surrogatepass"))
+        if not isinstance(document, dict):
+            raise ValueError("its document is not an object")
+        arrays = {}
+        for name in archive.namelist():
+            if name.startswith(_ARRAYS):
+                with archive.open(name) as member:
+                    arrays[name.removeprefix(_ARRAYS).removesuffix(".npy")] = np.lib.format.read_array(
+                        member, allow_pickle=False
+                    )
+    return Contents(document, arrays)
 
 
-def _digest(kind: str, text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+def _packed(name: str, array: Any) -> NDArray[Any]:
+    """The array without gaps, by rows or by columns as before: products differ in the last bit by that."""
+    given: NDArray[Any] = np.asarray(array)
+    if given.dtype.hasobject:
+        raise TypeError(f"the array {name!r} holds Python objects, which are not written")
+    return given if given.flags.c_contiguous or given.flags.f_contiguous else given.copy(order="K")
+
+
+def _digest(file: IO[bytes], end: int) -> bytes:
+    """The digest of everything before ``end``."""
     digest = hashlib.sha256()
-    for part in (kind, text):
-        digest.update(f"{len(part)}:{part}".encode())
-    for name in sorted(arrays):
-        array = np.asarray(arrays[name], order="C")
-        digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-        # As bytes: not every type of number can be read as a buffer. Nothing to read where nothing is.
-        if math.prod(array.shape):
-            digest.update(array.reshape(-1).view(np.uint8))
-    return digest.hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the new name survives a power failure too, where folders can be synced."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    file.seek(0)
+    while (left := end - file.tell()) > 0:
+        block = file.read(min(left, _BLOCK))
+        if not block:
+            break
+        digest.update(block)
+    return digest.hexdigest().encode()

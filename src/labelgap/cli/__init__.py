@@ -1,0 +1,22 @@
+"""The command line: ``labelgap``, or ``python -m labelgap``."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say in one line what is not installed."""
+    missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(
+            f"The command line needs {' and '.join(missing)}: pip install 'labelgap[cli]'.", file=sys.stderr
+        )
+        raise SystemExit(2)
+    try:
+        from labelgap.cli.app import app
+
+        app(prog_name="labelgap")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

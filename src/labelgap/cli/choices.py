@@ -1,0 +1,141 @@
+"""From the options of ``labelgap fit`` to an estimator; an option that would not be used is wrong usage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+from labelgap import LowRankClassifier, LowRankRegressor, Recommender
+from labelgap.cli.options import Setting
+
+# The options of `fit`, by the parameter of the estimator that they set.
+_COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs")
+_DECISIONS = ("metric", "loss", "unobserved", "flip_rate", "threshold")
+PARAMETERS = {
+    Setting.features: (*_COMMON, *_DECISIONS),
+    Setting.recommender: (*_COMMON, *_DECISIONS, "positive"),
+    Setting.regression: (*_COMMON, "family"),
+}
+# Options about the file that have a meaning in some settings only.
+_COLUMNS = ("labels", "features", "id", "drop", "label_file")
+FILE_OPTIONS = {
+    Setting.features: _COLUMNS,
+    Setting.recommender: ("user", "item", "value"),
+    Setting.regression: _COLUMNS,
+}
+_ESTIMATORS: dict[Setting, Any] = {
+    Setting.features: LowRankClassifier,
+    Setting.recommender: Recommender,
+    Setting.regression: LowRankRegressor,
+}
+_OPTION_NAMES = {"n_jobs": "--jobs"}
+
+
+def choose_setting(asked: Setting, given: Mapping[str, Any], *, answers_file: bool) -> Setting:
+    """The setting that was asked for, or what the options and the file speak for.
+
+    Parameters
+    ----------
+    asked : Setting
+    given : mapping from the names of options to their values, None for those not given
+    answers_file : bool
+        Whether the format of the file holds answers of users about items.
+
+    Examples
+    --------
+    >>> choose_setting(Setting.auto, {"family": "poisson"}, answers_file=False).value
+    'regression'
+    """
+    if asked is not Setting.auto:
+        return asked
+    if answers_file or any(given.get(name) is not None for name in ("user", "item", "value", "positive")):
+        return Setting.recommender
+    return Setting.regression if given.get("family") is not None else Setting.features
+
+
+def refuse_unused(setting: Setting, given: Mapping[str, Any]) -> None:
+    """Wrong usage if an option was given that this setting has no use for."""
+    used = (*PARAMETERS[setting], *FILE_OPTIONS[setting])
+    for name, value in given.items():
+        if value is not None and name not in used:
+            takers = [
+                other.value for other in PARAMETERS if name in (*PARAMETERS[other], *FILE_OPTIONS[other])
+            ]
+            raise typer.BadParameter(
+                f"it has no use in the setting {setting.value!r}; it is for {' and '.join(takers)}. Leave it "
+                "out, or choose another --setting.",
+                param_hint=f"'{option_name(name)}'",
+            )
+
+
+def refuse(given: bool, option: str, why: str) -> None:
+    """Wrong usage if an option was given that is of no use here."""
+    if given:
+        raise typer.BadParameter(f"{why}; leave it out.", param_hint=f"'{option}'")
+
+
+def refuse_answer_columns(
+    user: str | None, item: str | None, value: str | None = None, skip_unknown: bool = False
+) -> None:
+    """Wrong usage if an option of recommenders was given for another model."""
+    columns = {"--user": user, "--item": item, "--value": value}
+    for option, given in columns.items():
+        refuse(given is not None, option, "it is for a recommender")
+    refuse(skip_unknown, "--skip-unknown", "it is for a recommender")
+
+
+def refuse_table_columns(labels: object = None, label_file: object = None, id_column: object = None) -> None:
+    """Wrong usage if an option about label columns was given for a recommender."""
+    for option, given in {"--labels": labels, "--label-file": label_file, "--id": id_column}.items():
+        refuse(bool(given), option, "a recommender has users and items")
+
+
+def option_name(name: str) -> str:
+    """The option that sets a parameter.
+
+    >>> option_name("trace_penalty"), option_name("n_jobs")
+    ('--trace-penalty', '--jobs')
+    """
+    return _OPTION_NAMES.get(name, "--" + name.replace("_", "-"))
+
+
+def make_model(setting: Setting, given: Mapping[str, Any], seed: int) -> Any:
+    """The estimator with what was given, and its own defaults for the rest."""
+    chosen = {name: given[name] for name in PARAMETERS[setting] if given.get(name) is not None}
+    return _ESTIMATORS[setting](random_state=seed, **chosen)
+
+
+def number_or(word: str, text: str | None, option: str, *, below: float = math.inf) -> float | str | None:
+    """A number from 0 on, or the one word that may stand for it.
+
+    Examples
+    --------
+    >>> number_or("auto", "0.5", "--trace-penalty"), number_or("auto", "auto", "--trace-penalty")
+    (0.5, 'auto')
+    """
+    if text is None or text == word:
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < below:
+        limit = "a number from 0 on" if math.isinf(below) else f"a number from 0 to below {below:g}"
+        raise typer.BadParameter(f"{text!r} is neither {limit} nor {word!r}.", param_hint=f"'{option}'")
+    return number
+
+
+def patterns(given: Sequence[str] | None) -> str | list[str] | None:
+    """Names and patterns of columns as the readers take them: one text may hold several with commas.
+
+    Examples
+    --------
+    >>> patterns(["a,b"]), patterns(["tag_*", "a"]), patterns([])
+    ('a,b', ['tag_*', 'a'], None)
+    """
+    if not given:
+        return None
+    return given[0] if len(given) == 1 else list(given)

@@ -1,0 +1,277 @@
+"""``labelgap evaluate``: how good decisions are where the labels are known."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from labelgap import LowRankRegressor, Recommender, get_metric
+from labelgap.cli.choices import patterns, refuse, refuse_answer_columns, refuse_table_columns
+from labelgap.cli.console import KeyValues, plain_table
+from labelgap.cli.inputs import (
+    LoadedModel,
+    known_answers,
+    load_model,
+    read_answers_file,
+    read_judged_table,
+)
+from labelgap.cli.metrics import read_metric
+from labelgap.cli.options import (
+    AverageOf,
+    DataFile,
+    Format,
+    ItemColumn,
+    Json,
+    LabelFile,
+    Labels,
+    ModelFile,
+    SkipUnknown,
+    Unobserved,
+    UserColumn,
+    ValueColumn,
+)
+from labelgap.cli.session import Session, command
+from labelgap.cli.summary import metric_name
+from labelgap.estimators.answers import read_answers
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional, confusion_counts, unlabelled_metric
+
+_ALSO = ("micro-f1", "macro-f1", "micro-precision", "micro-recall", "micro-accuracy")
+
+
+def evaluate(
+    model: ModelFile,
+    data: DataFile,
+    labels: Labels = None,
+    label_file: LabelFile = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    value: ValueColumn = None,
+    skip_unknown: SkipUnknown = False,
+    format: Format = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME|FORMULA",
+            show_default=False,
+            help="More metrics, names or formulas, besides the model's own. May be repeated.",
+        ),
+    ] = None,
+    average: AverageOf = None,
+    unobserved: Annotated[
+        Unobserved | None,
+        typer.Option(show_default="as in the fit", help="What a blank means in this file."),
+    ] = None,
+    per_label: Annotated[bool, typer.Option("--per-label", help="Add a table of the labels.")] = False,
+    json: Json = False,
+) -> None:
+    """Judge a model by the labels that are known in a file, and by no others.
+
+    The columns are those of the fit, by name. Give rows that the model was not fitted to: on its own rows it
+    looks better than it is.
+
+    [bold]Examples[/bold]
+
+      labelgap evaluate articles.labelgap new_articles.csv
+      labelgap evaluate articles.labelgap new_articles.csv --metric macro-jaccard --per-label
+      labelgap evaluate films.labelgap later_ratings.csv --json
+    """
+    with command(as_json=json) as session:
+        loaded = load_model(model)
+        metrics = _metrics(loaded.estimator, metric, average)
+        refuse(average is not None and not metric, "--average", "it goes with a formula as --metric")
+        if isinstance(loaded.estimator, Recommender):
+            refuse_table_columns(labels, label_file)
+            answers = read_answers_file(data, user, item, value, format)
+            if skip_unknown:
+                answers = known_answers(session, loaded.estimator, answers)
+            _tell_recommender(
+                session, loaded.estimator, answers.answers, metrics, unobserved, per_label, bool(metric)
+            )
+            return
+        refuse_answer_columns(user, item, value, skip_unknown)
+        if isinstance(loaded.estimator, LowRankRegressor):
+            refuse(unobserved is not None, "--unobserved", "a blank is no answer to a regression")
+            _tell_regressor(session, loaded, data, patterns(labels), label_file, format, per_label)
+        else:
+            X, known = read_judged_table(loaded, data, patterns(labels), label_file, format)
+            _tell_classifier(session, loaded.estimator, X, known, metrics, unobserved, per_label)
+
+
+def _metrics(model: Any, names: list[str] | None, average: Any) -> dict[str, LinearFractional]:
+    if isinstance(model, LowRankRegressor):
+        refuse(bool(names), "--metric", "a regression is judged by its deviance")
+        return {}
+    asked = [read_metric(name, average) for name in names or ()]
+    all_of_them = [model.metric_, *(get_metric(name) for name in (*(asked or _ALSO),) if name is not None)]
+    return {metric_name(metric): metric for metric in all_of_them}
+
+
+def _tell_classifier(
+    session: Session,
+    model: Any,
+    X: Any,
+    labels: ObservedLabels,
+    metrics: dict[str, LinearFractional],
+    unobserved: Unobserved | None,
+    per_label: bool,
+) -> None:
+    how = model.unobserved if unobserved is None and hasattr(model, "unobserved") else unobserved or "missing"
+    judged = ObservedLabels.from_any(labels, unobserved=str(how))
+    decisions = model.predict(X, output="sparse")
+    flip_rate = getattr(model, "flip_rate_", 0.0)
+    _tell(session, metrics, decisions, judged, flip_rate, per_label)
+
+
+def _tell_recommender(
+    session: Session,
+    model: Recommender,
+    answers: Any,
+    metrics: dict[str, LinearFractional],
+    unobserved: Unobserved | None,
+    per_label: bool,
+    asked: bool,
+) -> None:
+    how = str(unobserved or model.answers_.unobserved)
+    if how != "missing":
+        why = f"with pairs without an answer taken as {how} there is the model's own metric only"
+        refuse(per_label, "--per-label", why)
+        refuse(asked, "--metric", why)
+        value = model.score(answers, unobserved=how)
+        own = metric_name(model.metric_)
+        session.result = {"unobserved": how, "metrics": {own: value}}
+        session.say(KeyValues([(own, f"{value:.4f}, with pairs without an answer taken as {how}")]))
+        return
+    labels = read_answers(answers, positive=model.positive)
+    users = [labels.row_names[row] for row in labels.rows.tolist()]  # type: ignore[index]
+    items = [labels.label_names[column] for column in labels.cols.tolist()]  # type: ignore[index]
+    _tell(session, metrics, model.predict(users, items), labels, 0.0, per_label)
+
+
+def _tell(
+    session: Session,
+    metrics: dict[str, LinearFractional],
+    decisions: Any,
+    labels: ObservedLabels,
+    flip_rate: Any,
+    per_label: bool,
+) -> None:
+    if labels.unobserved == "unlabelled":
+        refuse(per_label, "--per-label", "recorded yes alone do not say how good single labels are")
+        values = {
+            name: unlabelled_metric(metric, decisions, labels, flip_rate) for name, metric in metrics.items()
+        }
+        counts: dict[str, Any] = {}
+    else:
+        values = {name: metric(decisions, labels) for name, metric in metrics.items()}
+        counts = {
+            name: float(total[0]) for name, total in confusion_counts(decisions, labels)._asdict().items()
+        }
+    session.result = {
+        "rows": labels.shape[0],
+        "labels": labels.shape[1],
+        "observed": labels.n_observed,
+        "unobserved": labels.unobserved,
+        "metrics": values,
+        "counts": counts or None,
+    }
+    session.say_line(_judged_by(labels))
+    session.say()
+    session.say(KeyValues([(name, f"{value:.4f}") for name, value in values.items()]))
+    if counts:
+        session.say()
+        session.say(_confusion(counts))
+    if per_label:
+        _tell_labels(session, decisions, labels)
+
+
+def _judged_by(labels: ObservedLabels) -> str:
+    n, L = labels.shape
+    if labels.unobserved == "unlabelled":
+        return (
+            f"Judged by {labels.n_observed} recorded yes in {n} x {L} cells, corrected for those that "
+            "are not recorded."
+        )
+    share = labels.n_observed / max(n * L, 1)
+    return f"Judged by the {labels.n_observed} known cells of {n} x {L} ({100 * share:.1f} %)."
+
+
+def _confusion(counts: dict[str, float]) -> Any:
+    return plain_table(
+        {
+            "": ["decided yes", "decided no"],
+            "truly yes": [f"{counts['tp']:g}", f"{counts['fn']:g}"],
+            "truly no": [f"{counts['fp']:g}", f"{counts['tn']:g}"],
+        },
+        left=("",),
+    )
+
+
+def _tell_labels(session: Session, decisions: Any, labels: ObservedLabels) -> None:
+    counts = confusion_counts(decisions, labels, "macro")
+    names = [str(name) for name in labels.label_names or range(labels.shape[1])]
+    shares = {
+        "precision": _share(counts.tp, counts.tp + counts.fp),
+        "recall": _share(counts.tp, counts.tp + counts.fn),
+        "f1": _share(2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn),
+    }
+    session.result["per_label"] = [
+        {"label": name, "observed": observed, "yes": yes, "decided_yes": decided}
+        | {what: values[at] for what, values in shares.items()}
+        for at, (name, observed, yes, decided) in enumerate(
+            zip(names, counts.total, counts.tp + counts.fn, counts.tp + counts.fp, strict=True)
+        )
+    ]
+    session.say()
+    session.say(
+        plain_table(
+            {
+                "label": names,
+                "known": [f"{count:g}" for count in counts.total],
+                "yes": [f"{count:g}" for count in counts.tp + counts.fn],
+                "decided yes": [f"{count:g}" for count in counts.tp + counts.fp],
+            }
+            | {what: ["-" if np.isnan(v) else f"{v:.3f}" for v in values] for what, values in shares.items()},
+            left=("label",),
+        )
+    )
+
+
+def _share(above: Any, below: Any) -> Any:
+    """A ratio for each label; NaN where it is 0/0."""
+    return np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0)
+
+
+def _tell_regressor(
+    session: Session,
+    loaded: LoadedModel,
+    data: Any,
+    labels: str | list[str] | None,
+    label_file: Any,
+    format: str | None,
+    per_label: bool,
+) -> None:
+    refuse(per_label, "--per-label", "it is for yes/no labels")
+    model = loaded.estimator
+    X, known = read_judged_table(loaded, data, labels, label_file, format, binary=False)
+    explained, deviance = model.score(X, known), model.deviance(X, known)
+    session.result = {
+        "rows": known.shape[0],
+        "labels": known.shape[1],
+        "observed": known.n_observed,
+        "d2": explained,
+        "deviance": deviance,
+    }
+    session.say_line(_judged_by(known))
+    session.say()
+    session.say(
+        KeyValues(
+            [
+                ("explained", f"{100 * explained:.1f} % of the deviance (D²)"),
+                ("mean deviance", f"{deviance:.6g}"),
+            ]
+        )
+    )

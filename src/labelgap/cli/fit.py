@@ -1,0 +1,319 @@
+"""``labelgap fit``: a model from a table with blanks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from labelgap.cli.choices import choose_setting, make_model, number_or, patterns, refuse_unused
+from labelgap.cli.console import KeyValues
+from labelgap.cli.inputs import Columns, holds_answers, read_answers_file, read_training_table
+from labelgap.cli.metrics import read_metric
+from labelgap.cli.options import (
+    Average,
+    DataFile,
+    Drop,
+    Family,
+    Features,
+    Force,
+    Format,
+    IdColumn,
+    ItemColumn,
+    Json,
+    LabelFile,
+    Labels,
+    Loss,
+    Quiet,
+    Setting,
+    ThresholdFrom,
+    Unobserved,
+    UserColumn,
+    ValueColumn,
+)
+from labelgap.cli.outputs import check_output
+from labelgap.cli.progress import FitDisplay, duration, shown
+from labelgap.cli.session import INTERRUPTED, Session, command
+from labelgap.cli.summary import describe, in_lines
+from labelgap.labels import ObservedLabels
+
+_FIT = "Fit"
+
+
+@dataclass(frozen=True)
+class _Training:
+    """What a fit is given, and what there is to say about it."""
+
+    arguments: tuple[Any, ...]
+    facts: dict[str, Any]
+    feature_names: tuple[str, ...] | None = None
+
+
+def fit(
+    data: DataFile,
+    labels: Labels = None,
+    features: Features = None,
+    id_column: IdColumn = None,
+    drop: Drop = None,
+    label_file: LabelFile = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    value: ValueColumn = None,
+    format: Format = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", rich_help_panel="Output", help="Where to save the model.")
+    ] = Path("model.labelgap"),
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME|FORMULA",
+            rich_help_panel=_FIT,
+            show_default="micro-f1",
+            help="What decisions are judged by: a name such as [bold]macro-jaccard[/bold], or a formula such "
+            "as [bold]'2*tp/(2*tp+fp+fn)'[/bold].",
+        ),
+    ] = None,
+    average: Annotated[
+        Average | None,
+        typer.Option(
+            "--average",
+            rich_help_panel=_FIT,
+            show_default=False,
+            help="For a formula: over all cells (micro), rows (instance) or labels (macro).",
+        ),
+    ] = None,
+    setting: Annotated[
+        Setting,
+        typer.Option(
+            rich_help_panel=_FIT,
+            help="features: rows with features, yes/no labels. recommender: users and items. regression: "
+            "numbers instead of yes/no. auto: what the file and the options speak for.",
+        ),
+    ] = Setting.auto,
+    unobserved: Annotated[
+        Unobserved | None,
+        typer.Option(
+            rich_help_panel=_FIT,
+            show_default="missing",
+            help="What a blank means: nobody looked (missing), no (negative), or yes or no, since only yes "
+            "is ever recorded (unlabelled).",
+        ),
+    ] = None,
+    flip_rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE|estimate",
+            rich_help_panel=_FIT,
+            show_default="estimate",
+            help="With --unobserved unlabelled: the share of yes that was not recorded.",
+        ),
+    ] = None,
+    positive: Annotated[
+        float | None,
+        typer.Option(
+            metavar="VALUE",
+            rich_help_panel=_FIT,
+            show_default=False,
+            help="For a recommender: an answer of that much or more is a like.",
+        ),
+    ] = None,
+    loss: Annotated[
+        Loss | None,
+        typer.Option(rich_help_panel=_FIT, show_default="logistic", help="The loss of yes/no labels."),
+    ] = None,
+    family: Annotated[
+        Family | None,
+        typer.Option(
+            rich_help_panel=_FIT, show_default="gaussian", help="For regression: what the answers are."
+        ),
+    ] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(min=1, rich_help_panel=_FIT, show_default="none", help="A cap on the rank."),
+    ] = None,
+    trace_penalty: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|auto",
+            rich_help_panel=_FIT,
+            show_default="auto",
+            help="λ; auto chooses on held-out labels.",
+        ),
+    ] = None,
+    ridge_penalty: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|auto",
+            rich_help_panel=_FIT,
+            show_default="auto; 0 for a recommender",
+            help="λ₂; auto chooses on held-out labels.",
+        ),
+    ] = None,
+    tol: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            rich_help_panel=_FIT,
+            show_default="0.001",
+            help="The relative duality gap at which the fit stops.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        ThresholdFrom | None,
+        typer.Option(
+            rich_help_panel=_FIT,
+            show_default="cross-fit",
+            help="Which scores the threshold is chosen on: out-of-fold, of a fifth held out, or training.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, rich_help_panel=_FIT, help="Deals the labels to folds.")] = 0,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            rich_help_panel=_FIT,
+            show_default="one per core",
+            help="Fits that run side by side.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            file_okay=False,
+            rich_help_panel=_FIT,
+            show_default=False,
+            help="Keep what is done here; the same command goes on from there after a stop.",
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    force: Force = False,
+) -> None:
+    """Fit a model to a table in which many labels are blank, and save it.
+
+    A blank cell of a label column means that nobody looked; 1 is yes, 0 is no. The penalties and the one
+    threshold for all labels are chosen on held-out labels. Ctrl-C once stops early and saves what there is;
+    twice stops at once.
+
+    [bold]Examples[/bold]
+
+      labelgap fit articles.csv --labels 'tag_*' --id id --out articles.labelgap
+      labelgap fit articles.csv --labels 'tag_*' --drop id --metric 'tp/(tp+fp)'
+      labelgap fit ratings.csv --user who --item film --value stars --positive 4
+      labelgap fit counts.csv --labels 'n_*' --family poisson
+    """
+    given: dict[str, Any] = {
+        "labels": patterns(labels),
+        "features": patterns(features),
+        "id": id_column,
+        "drop": patterns(drop),
+        "label_file": label_file,
+        "user": user,
+        "item": item,
+        "value": value,
+        "metric": metric,
+        "loss": _word(loss),
+        "unobserved": _word(unobserved),
+        "flip_rate": number_or("estimate", flip_rate, "--flip-rate", below=1.0),
+        "positive": positive,
+        "family": _word(family),
+        "rank": rank,
+        "trace_penalty": number_or("auto", trace_penalty, "--trace-penalty"),
+        "ridge_penalty": number_or("auto", ridge_penalty, "--ridge-penalty"),
+        "tol": tol,
+        "threshold": _word(threshold),
+        "n_jobs": jobs,
+    }
+    with command(as_json=json, quiet=quiet) as session:
+        chosen = choose_setting(setting, given, answers_file=holds_answers(data, format))
+        refuse_unused(chosen, given)
+        given["metric"] = read_metric(metric, average)
+        check_output(out, force)
+        model = make_model(chosen, given, seed)
+        training = _read(data, chosen, given, format)
+        session.kept = checkpoint
+        seconds = _fit(session, model, training, checkpoint)
+        model.save(out)
+        _tell(session, data, model, training, seconds, out)
+        if getattr(model, "interrupted_", False):
+            session.finish()
+            raise typer.Exit(INTERRUPTED)
+
+
+def _word(choice: Any) -> str | None:
+    return None if choice is None else str(choice.value)
+
+
+def _read(data: Path, setting: Setting, given: dict[str, Any], format: str | None) -> _Training:
+    if setting is Setting.recommender:
+        answers = read_answers_file(data, given["user"], given["item"], given["value"], format)
+        return _Training((answers.answers,), {"answers": len(answers)})
+    columns = Columns(given["labels"], given["features"], given["id"], given["drop"], given["label_file"])
+    table = read_training_table(
+        data, columns, format, unobserved=given["unobserved"], binary=setting is Setting.features
+    )
+    return _Training(
+        (table.X, table.labels),
+        {"rows": table.labels.shape[0]} | _observed(table.labels),
+        table.feature_names,
+    )
+
+
+def _observed(labels: ObservedLabels) -> dict[str, Any]:
+    cells = labels.shape[0] * labels.shape[1]
+    return {
+        "cells": cells,
+        "observed": labels.n_observed,
+        # Of numbers there is no yes.
+        "positive": int(labels.values.sum()) if labels.values.dtype == np.int8 else None,
+    }
+
+
+def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | None) -> float:
+    display = FitDisplay(str(getattr(model, "metric", "D²")), model.tol)
+    more: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+    began = time.perf_counter()
+    with shown(display, session.err, session.shows_progress):
+        model.fit(*training.arguments, callback=display, **more)
+    if training.feature_names is not None:
+        model.feature_names_in_ = np.array(training.feature_names, dtype=object)
+    return time.perf_counter() - began
+
+
+def _tell(session: Session, data: Path, model: Any, training: _Training, seconds: float, out: Path) -> None:
+    facts = describe(model)
+    session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
+    took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
+    session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")
+    session.say()
+    session.say(KeyValues([*_data_lines(training.facts), *in_lines(facts), ("saved in", str(out))]))
+    session.say()
+    if facts.get("interrupted"):
+        session.say_line(f"Stopped early on request; the model as it stood is saved in {out}.")
+    if facts.get("interrupted") and session.kept is not None:
+        session.say_line(f"Next: the same command with --force goes on from {session.kept}.")
+    else:
+        session.say_line(f"Next: {_next_command(facts['kind'], out)}")
+
+
+def _data_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    if "answers" in facts:
+        return [("answers", str(facts["answers"]))]
+    share = facts["observed"] / max(facts["cells"], 1)
+    yes = None if facts["positive"] is None else facts["positive"] / max(facts["observed"], 1)
+    observed = f"{100 * share:.1f} % of {facts['cells']} cells"
+    if yes is not None:
+        observed += f", {100 * yes:.1f} % of them yes"
+    return [("rows", str(facts["rows"])), ("observed", observed)]
+
+
+def _next_command(kind: str, out: Path) -> str:
+    if kind == "Recommender":
+        return f"labelgap recommend {out} --user ID"
+    return f"labelgap predict {out} NEW_DATA --out predictions.csv"

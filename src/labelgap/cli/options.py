@@ -1,0 +1,221 @@
+"""The options that several commands share, each in one place and in the user's words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+# -- choices -----------------------------------------------------------------------------------------------
+
+
+class Setting(StrEnum):
+    """What a fit is about."""
+
+    auto = "auto"
+    features = "features"
+    recommender = "recommender"
+    regression = "regression"
+
+
+class Unobserved(StrEnum):
+    """What a blank cell means."""
+
+    missing = "missing"
+    negative = "negative"
+    unlabelled = "unlabelled"
+
+
+class Average(StrEnum):
+    """What a metric is a mean over."""
+
+    micro = "micro"
+    instance = "instance"
+    macro = "macro"
+
+
+class Loss(StrEnum):
+    """Losses for yes/no labels."""
+
+    logistic = "logistic"
+    squared = "squared"
+    squared_hinge = "squared_hinge"
+    exponential = "exponential"
+
+
+class Family(StrEnum):
+    """Families of answers that are not yes/no."""
+
+    gaussian = "gaussian"
+    poisson = "poisson"
+    bernoulli = "bernoulli"
+
+
+class ThresholdFrom(StrEnum):
+    """Where the threshold comes from."""
+
+    cross_fit = "cross-fit"
+    holdout = "holdout"
+    train = "train"
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+_DATA_PANEL, _OUTPUT_PANEL = "Data", "Output"
+
+DataFile: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        exists=True,
+        readable=True,
+        show_default=False,
+        help="The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name.",
+    ),
+]
+ModelFile: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        show_default=False,
+        help="A model that [bold]labelgap fit[/bold] saved.",
+    ),
+]
+Format: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The format of the file, where its name does not say it: csv, tsv, parquet, npz, arff, xmc, "
+        "movielens.",
+    ),
+]
+LabelFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--label-file",
+        exists=True,
+        readable=True,
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="A second file that holds the labels, row by row (or, for Mulan, names them in XML).",
+    ),
+]
+
+# -- columns -----------------------------------------------------------------------------------------------
+
+Labels: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--labels",
+        metavar="NAME|PATTERN",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The columns that hold labels: a name, a pattern such as 'tag_*', numbers such as 10:15, or "
+        "several with commas.",
+    ),
+]
+Features: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--features",
+        metavar="NAME|PATTERN",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The columns that hold features; all others, if not given.",
+    ),
+]
+IdColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        "--ids",
+        metavar="COLUMN",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The column that names the rows.",
+    ),
+]
+Drop: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drop",
+        metavar="NAME|PATTERN",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="Columns to leave out. May be repeated.",
+    ),
+]
+UserColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="COLUMN",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The column of users, for a recommender.",
+    ),
+]
+ItemColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--item",
+        metavar="COLUMN",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The column of items, for a recommender.",
+    ),
+]
+ValueColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--value",
+        metavar="COLUMN",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The column of answers, for a recommender. Without such a column every line is a like.",
+    ),
+]
+
+SkipUnknown: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--skip-unknown",
+        rich_help_panel=_DATA_PANEL,
+        help="For a recommender: leave out users and items that the model does not know.",
+    ),
+]
+
+# -- metrics -----------------------------------------------------------------------------------------------
+
+AverageOf: TypeAlias = Annotated[
+    Average | None,
+    typer.Option(
+        "--average",
+        show_default=False,
+        help="For a formula: over all cells (micro), rows (instance) or labels (macro).",
+    ),
+]
+
+# -- output ------------------------------------------------------------------------------------------------
+
+Json: TypeAlias = Annotated[
+    bool,
+    typer.Option("--json", rich_help_panel=_OUTPUT_PANEL, help="Print one JSON object and nothing else."),
+]
+Quiet: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", rich_help_panel=_OUTPUT_PANEL, help="Print nothing but warnings and errors."
+    ),
+]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", rich_help_panel=_OUTPUT_PANEL, help="Replace a file that exists.")
+]

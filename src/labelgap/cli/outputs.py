@@ -1,0 +1,95 @@
+"""Tables that commands write: to a file, whole or not at all, or to standard output, block by block."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from labelgap.data.files import check_writable, detect_format, write_columns
+from labelgap.exceptions import DataFileError
+from labelgap.storage import atomic_write
+
+Block: TypeAlias = dict[str, Any]
+"""Columns of some rows, by name; all blocks of a table have the same ones."""
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+
+def check_output(path: Path | None, force: bool, option: str = "--out") -> None:
+    """Raise before the work begins if the file could not be written at its end."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise DataFileError(f"{path} is a folder; {option} takes the name of a file.")
+    if path.exists() and not force:
+        raise DataFileError(f"{path} exists already. Say --force to replace it, or choose another {option}.")
+    folder = path.parent
+    if not folder.is_dir():
+        raise DataFileError(f"{path}: there is no folder {folder}; make it first.")
+    if not os.access(folder, os.W_OK):
+        raise DataFileError(f"{path}: this user may not write in the folder {folder}.")
+
+
+def check_table_output(path: Path | None, force: bool, option: str = "--out") -> None:
+    """As :func:`check_output`, for a table, whose name must say a format that can be written."""
+    check_output(path, force, option)
+    if path is not None:
+        check_writable(path)
+
+
+def write_blocks(path: Path | None, names: Sequence[str], blocks: Iterable[Block]) -> None:
+    """Write a table under these names; None is CSV to standard output.
+
+    Text goes out block by block. Other formats are written from all of it at once.
+    """
+    separator = "," if path is None else _SEPARATORS.get(detect_format(path))
+    if path is not None and (separator is None or path.suffix.lower() == ".gz"):
+        write_columns(path, _joined(names, blocks))
+        return
+    # The first block before anything is written, so that what fails at once leaves no half a table.
+    blocks = iter(blocks)
+    first = next(blocks, None)
+    with _text(path) as file:
+        writer = csv.writer(file, delimiter=separator or ",", lineterminator="\n")
+        writer.writerow(names)
+        for block in chain([] if first is None else [first], blocks):
+            writer.writerows(zip(*(_cells(block[name]) for name in names), strict=True))
+
+
+@contextmanager
+def _text(path: Path | None) -> Iterator[Any]:
+    if path is None:
+        # In UTF-8 like all files, whatever the terminal speaks.
+        sys.stdout.flush()
+        wrapper = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="", write_through=False)
+        try:
+            yield wrapper
+            wrapper.flush()
+        finally:
+            wrapper.detach()
+        return
+    with atomic_write(path) as binary:
+        wrapper = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+        yield wrapper
+        wrapper.flush()
+        wrapper.detach()
+
+
+def _cells(column: Any) -> list[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+
+
+def _joined(names: Sequence[str], blocks: Iterable[Block]) -> dict[str, Any]:
+    parts: dict[str, list[Any]] = {name: [] for name in names}
+    for block in blocks:
+        for name in names:
+            parts[name].append(np.asarray(block[name]))
+    return {name: np.concatenate(part) if part else np.zeros(0) for name, part in parts.items()}

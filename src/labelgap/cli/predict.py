@@ -1,0 +1,298 @@
+"""``labelgap predict``: decisions for new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from sklearn.utils import _safe_indexing
+
+from labelgap import LowRankRegressor, Recommender
+from labelgap.cli.choices import refuse, refuse_answer_columns, refuse_table_columns
+from labelgap.cli.console import plain_table
+from labelgap.cli.inputs import known_pairs, load_model, read_pairs, read_rows
+from labelgap.cli.options import (
+    DataFile,
+    Force,
+    Format,
+    IdColumn,
+    ItemColumn,
+    Json,
+    ModelFile,
+    Quiet,
+    SkipUnknown,
+    UserColumn,
+)
+from labelgap.cli.outputs import Block, check_table_output, write_blocks
+from labelgap.cli.session import Session, command
+
+# Cells that are worked on at one time.
+_BLOCK_CELLS = 1 << 20
+_PREVIEW_ROWS = 10
+
+
+class What(StrEnum):
+    """What is written of each row and label."""
+
+    decisions = "decisions"
+    probabilities = "probabilities"
+    scores = "scores"
+    all = "all"
+
+
+class _Table(NamedTuple):
+    """What is to be written."""
+
+    names: list[str]
+    blocks: Iterator[Block]
+    decisions: list[str]
+    """The columns that hold decisions."""
+
+
+def predict(
+    model: ModelFile,
+    data: DataFile,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            rich_help_panel="Output",
+            show_default=False,
+            help="The file to write: CSV, TSV or Parquet, by its name. Without one, a preview on a terminal, "
+            "or CSV into a pipe.",
+        ),
+    ] = None,
+    what: Annotated[
+        What | None,
+        typer.Option(
+            rich_help_panel="Output",
+            show_default="decisions",
+            help="What to write of each row and label. A regression has predictions (its default) or scores.",
+        ),
+    ] = None,
+    long: Annotated[
+        bool,
+        typer.Option(
+            "--long",
+            rich_help_panel="Output",
+            help="One line for each yes: id, label, decision, probability.",
+        ),
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", rich_help_panel="Output", help="With --long: a line for each no, too.")
+    ] = False,
+    id_column: IdColumn = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    skip_unknown: SkipUnknown = False,
+    format: Format = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    force: Force = False,
+) -> None:
+    """Decide every label of new rows: 1 is yes, 0 is no.
+
+    Columns are matched by name with those of the fit, in any order; others, such as labels, are ignored. Rows
+    are named by the column --id, or else by one called id. A recommender takes pairs of users and items.
+
+    [bold]Examples[/bold]
+
+      labelgap predict articles.labelgap new_articles.csv --out decisions.csv
+      labelgap predict articles.labelgap new_articles.csv --what scores | head
+      labelgap predict articles.labelgap new_articles.csv --long --out tags.csv
+      labelgap predict films.labelgap pairs.csv --user user --item film
+    """
+    with command(as_json=json, quiet=quiet) as session:
+        refuse(every and not long, "--all", "it goes with --long")
+        refuse(long and what is not None, "--what", "--long has its own columns")
+        check_table_output(out, force)
+        loaded = load_model(model)
+        if isinstance(loaded.estimator, Recommender):
+            refuse(long, "--long", "a recommender writes one line for each pair anyway")
+            refuse_table_columns(id_column=id_column)
+            users, items = read_pairs(data, user, item, format)
+            if skip_unknown:
+                users, items = known_pairs(session, loaded.estimator, users, items)
+            table, n_rows = _pair_table(loaded.estimator, users, items, what), len(users)
+        else:
+            refuse_answer_columns(user, item, skip_unknown=skip_unknown)
+            X, ids, id_name = read_rows(loaded, data, id_column, format)
+            table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
+            n_rows = len(ids)
+        _write(session, out, table, n_rows)
+
+
+# -- rows and labels ---------------------------------------------------------------------------------------
+
+
+def _row_table(
+    model: Any, X: Any, ids: Sequence[Any], id_name: str, what: What | None, long: bool, every: bool
+) -> _Table:
+    labels = label_names(model)
+    slices = list(_slices(len(ids), len(labels)))
+    if isinstance(model, LowRankRegressor):
+        refuse(long, "--long", "a regression has no yes and no")
+        refuse(what not in (None, What.scores), "--what", "a regression has predictions, or scores")
+        predicted = model.predict if what is None else model.decision_function
+        blocks = (
+            {id_name: ids[rows]} | _by_label(labels, predicted(_safe_indexing(X, rows))) for rows in slices
+        )
+        return _Table([id_name, *labels], blocks, [])
+    if long:
+        blocks = (
+            _long_block(model, _safe_indexing(X, rows), ids[rows], id_name, labels, every) for rows in slices
+        )
+        return _Table([id_name, "label", "decision", "probability"], blocks, ["decision"])
+    wanted = what or What.decisions
+    parts = [part for part in (What.decisions, What.probabilities, What.scores) if wanted in (part, What.all)]
+    titles = {part: [_title(label, part, wanted) for label in labels] for part in parts}
+
+    def wide_block(rows: slice) -> Block:
+        here, block = _safe_indexing(X, rows), {id_name: ids[rows]}
+        for part in parts:
+            block |= _by_label(titles[part], _values(model, here, part))
+        return block
+
+    names = [titles[part][at] for at in range(len(labels)) for part in parts]
+    return _Table([id_name, *names], map(wide_block, slices), titles.get(What.decisions, []))
+
+
+def _by_label(names: list[str], values: Any) -> dict[str, Any]:
+    return {name: values[:, at] for at, name in enumerate(names)}
+
+
+def _long_block(
+    model: Any, X: Any, ids: Sequence[Any], id_name: str, labels: list[str], every: bool
+) -> Block:
+    decisions, probabilities = _values(model, X, What.decisions), _values(model, X, What.probabilities)
+    rows, columns = np.nonzero(np.ones_like(decisions) if every else decisions)
+    return {
+        id_name: [ids[row] for row in rows.tolist()],
+        "label": [labels[column] for column in columns.tolist()],
+        "decision": decisions[rows, columns],
+        "probability": probabilities[rows, columns],
+    }
+
+
+def _values(model: Any, X: Any, part: What) -> Any:
+    if part is What.decisions:
+        return model.predict(X, output="dense")
+    return model.predict_proba(X) if part is What.probabilities else model.decision_function(X)
+
+
+def _title(label: str, part: What, wanted: What) -> str:
+    endings = {What.decisions: "", What.probabilities: "_probability", What.scores: "_score"}
+    return label + endings[part] if wanted is What.all else label
+
+
+def _slices(n_rows: int, n_labels: int) -> Iterator[slice]:
+    step = max(1, _BLOCK_CELLS // max(n_labels, 1))
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+
+
+def label_names(model: Any) -> list[str]:
+    """Names of the labels, or their numbers."""
+    names = model.label_names_
+    return (
+        [f"label_{at}" for at in range(model.n_labels_)] if names is None else [str(name) for name in names]
+    )
+
+
+# -- pairs -------------------------------------------------------------------------------------------------
+
+
+def _pair_table(model: Recommender, users: Sequence[Any], items: Sequence[Any], what: What | None) -> _Table:
+    wanted = {
+        None: ["decision", "probability"],
+        What.decisions: ["decision"],
+        What.probabilities: ["probability"],
+        What.scores: ["score"],
+        What.all: ["decision", "probability", "score"],
+    }[what]
+    methods = {
+        "decision": model.predict,
+        "probability": model.predict_proba,
+        "score": model.decision_function,
+    }
+
+    def blocks() -> Iterator[Block]:
+        for rows in _slices(len(users), 1):
+            pair = (users[rows], items[rows])
+            columns = {name: methods[name](*pair) for name in wanted}
+            yield {"user": pair[0], "item": pair[1]} | columns
+
+    return _Table(["user", "item", *wanted], blocks(), ["decision"] if "decision" in wanted else [])
+
+
+# -- writing -----------------------------------------------------------------------------------------------
+
+
+def _write(session: Session, out: Path | None, table: _Table, n_rows: int) -> None:
+    if out is not None:
+        yes = cells = 0
+
+        def counted() -> Iterator[Block]:
+            nonlocal yes, cells
+            for block in table.blocks:
+                yes += sum(int(np.sum(block[name])) for name in table.decisions)
+                cells += sum(len(block[name]) for name in table.decisions)
+                yield block
+
+        write_blocks(out, table.names, counted())
+        said = f": {yes} yes among {cells} decisions" if table.decisions else ""
+        session.result = {"out": str(out), "rows": n_rows}
+        session.result |= {"decisions": cells, "yes": yes} if table.decisions else {}
+        session.say_line(f"Wrote {n_rows} rows to {out}{said}.")
+    elif session.as_json:
+        session.result = {"rows": n_rows, "predictions": list(_records(table))}
+    elif session.is_read_by_people:
+        if session.talks:
+            _preview(session, table, n_rows)
+    else:
+        write_blocks(None, table.names, table.blocks)
+
+
+def _records(table: _Table) -> Iterator[dict[str, Any]]:
+    for block in table.blocks:
+        for row in zip(*(block[name] for name in table.names), strict=True):
+            yield dict(zip(table.names, row, strict=True))
+
+
+def _preview(session: Session, table: _Table, n_rows: int) -> None:
+    nothing: Block = {name: [] for name in table.names}
+    block = next(table.blocks, nothing)
+    first = {name: list(block[name])[:_PREVIEW_ROWS] for name in table.names}
+    id_name = table.names[0]
+    if table.names == [id_name, *table.decisions]:
+        # As many columns as there are labels do not fit; the names of those with a yes do.
+        rows = zip(*(first[name] for name in table.decisions), strict=True)
+        yes = [", ".join(name for name, one in zip(table.decisions, row, strict=True) if one) for row in rows]
+        columns = {id_name: first[id_name], "yes": [names or "none" for names in yes]}
+        session.say(plain_table(columns, left=("yes",)))
+    else:
+        shown = _fitting({name: list(map(_short, cells)) for name, cells in first.items()}, session.out.width)
+        session.say(plain_table(shown))
+        if len(shown) < len(table.names):
+            session.say_line(f"{len(table.names)} columns in all.")
+    session.say_line(f"{n_rows} rows in all; --out FILE writes them.")
+
+
+def _fitting(columns: dict[str, list[str]], width: int) -> dict[str, list[str]]:
+    """As many of the first columns as there is room for, two at least."""
+    room = width
+    kept: dict[str, list[str]] = {}
+    for name, cells in columns.items():
+        room -= 2 + max(map(len, (name, *cells)))
+        if room < 0 and len(kept) >= 2:
+            break
+        kept[name] = cells
+    return kept
+
+
+def _short(cell: Any) -> str:
+    return f"{cell:.3f}" if isinstance(cell, float | np.floating) else str(cell)

@@ -1,0 +1,99 @@
+"""``labelgap report``: one HTML page about a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labelgap import LowRankRegressor, Recommender
+from labelgap.cli.choices import patterns, refuse_answer_columns, refuse_table_columns
+from labelgap.cli.inputs import load_model, read_answers_file, read_judged_table
+from labelgap.cli.options import (
+    DataFile,
+    Force,
+    Format,
+    ItemColumn,
+    Json,
+    LabelFile,
+    Labels,
+    ModelFile,
+    Quiet,
+    UserColumn,
+    ValueColumn,
+)
+from labelgap.cli.outputs import check_output
+from labelgap.cli.session import command
+from labelgap.exceptions import InvalidParameterError
+
+
+def report(
+    model: ModelFile,
+    data: DataFile,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", rich_help_panel="Output", help="The page to write.")
+    ] = Path("report.html"),
+    labels: Labels = None,
+    label_file: LabelFile = None,
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    value: ValueColumn = None,
+    format: Format = None,
+    compare: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--compare",
+            metavar="MODEL",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            show_default=False,
+            help="Another model of the same labels, to stand beside it. May be repeated.",
+        ),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(show_default="the name of the model", help="The title of the page.")
+    ] = None,
+    open_page: Annotated[
+        bool, typer.Option("--open", rich_help_panel="Output", help="Open the page in the browser.")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    force: Force = False,
+) -> None:
+    """Write one HTML page about a model: its threshold, its labels, its fit. It needs no network.
+
+    It is about the labels that are known in the file, best of rows that the model was not fitted to.
+
+    [bold]Examples[/bold]
+
+      labelgap report articles.labelgap new_articles.csv --out report.html --open
+      labelgap report articles.labelgap new_articles.csv --compare older.labelgap
+    """
+    from labelgap.report import write_report
+
+    with command(as_json=json, quiet=quiet) as session:
+        check_output(out, force)
+        loaded = load_model(model)
+        X: Any = None
+        if isinstance(loaded.estimator, Recommender):
+            refuse_table_columns(labels, label_file)
+            known: Any = read_answers_file(data, user, item, value, format).answers
+        else:
+            refuse_answer_columns(user, item, value)
+            binary = not isinstance(loaded.estimator, LowRankRegressor)
+            X, known = read_judged_table(loaded, data, patterns(labels), label_file, format, binary=binary)
+        others = {}
+        for path in compare or ():
+            other = load_model(path)
+            if other.feature_names != loaded.feature_names:
+                raise InvalidParameterError(
+                    f"{path} was fitted to other features than {model}, so one file cannot judge both."
+                )
+            others[path.stem] = other.estimator
+        write_report(out, loaded.estimator, X, known, compare=others, title=title or model.stem)
+        session.result = {"out": str(out), "bytes": out.stat().st_size}
+        session.say_line(f"Wrote {out}; open it in a browser.")
+        if open_page:
+            typer.launch(out.resolve().as_uri())

@@ -1,0 +1,193 @@
+"""ARFF, as Mulan and MEKA have it: dense or sparse rows, labels named beside the file or in its relation.
+
+scipy reads no sparse rows, so this is a small reader of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelgap._types import Floats
+from labelgap.data.files.arff_header import Attribute, Header, read_header
+from labelgap.data.files.arff_rows import Rows, read_rows
+from labelgap.data.files.choosing import Patterns, choose_columns, require_column
+from labelgap.data.files.formats import PathLike, read_text_bytes
+from labelgap.data.files.mulan_xml import read_label_names
+from labelgap.data.files.tables import LabelTable
+from labelgap.data.files.words import number_of
+from labelgap.exceptions import DataFileError
+from labelgap.labels import ObservedLabels
+
+
+def read_arff(
+    path: PathLike,
+    labels: Patterns | None,
+    features: Patterns | None,
+    drop: Patterns,
+    xml: PathLike | None,
+    unobserved: str | None,
+    binary: bool,
+) -> LabelTable:
+    """Features and labels. What is a label is said by ``labels``, the XML file or the relation."""
+    lines = read_text_bytes(path).decode("utf-8").split("\n")
+    header = read_header(path, lines)
+    names = tuple(attribute.name for attribute in header.attributes)
+    taken = dict.fromkeys(choose_columns(path, names, drop, "drop", {}), "dropped")
+    label_names = _label_names(path, header, labels, xml, taken)
+    taken |= dict.fromkeys(label_names, "a label")
+    if features is None:
+        feature_names = tuple(name for name in names if name not in taken)
+    else:
+        feature_names = choose_columns(path, names, features, "features", taken)
+    at = {name: place for place, name in enumerate(names)}
+    for name in feature_names + label_names:
+        _check_type(path, header.attributes[at[name]])
+    chosen = [at[name] for name in feature_names], [at[name] for name in label_names]
+    rows = read_rows(path, header, lines, [*chosen[0], *chosen[1]])
+    X, expanded = _features(path, header, rows, chosen[0])
+    known = _labels(path, header, rows, chosen[1], binary) if label_names else None
+    if known is not None:
+        known = ObservedLabels.from_any(known, unobserved or "missing", binary)
+    return LabelTable(X, known, expanded)
+
+
+def _label_names(
+    path: PathLike, header: Header, labels: Patterns | None, xml: PathLike | None, taken: dict[str, str]
+) -> tuple[str, ...]:
+    names = tuple(attribute.name for attribute in header.attributes)
+    if labels is not None:
+        return choose_columns(path, names, labels, "labels", taken)
+    beside = xml or _beside(path)
+    if beside is not None:
+        listed = read_label_names(beside)
+        for name in listed:
+            require_column(path, names, name, f"the label in {beside}")
+        return tuple(name for name in names if name in set(listed) and name not in taken)
+    return tuple(name for name in header.meka_labels() or () if name not in taken)
+
+
+def _beside(path: PathLike) -> Path | None:
+    """``songs.xml`` for songs.arff, and for songs-train.arff and songs-test.arff if they have none."""
+    whole = Path(path)
+    stem = Path(whole.name.removesuffix(".gz")).stem
+    for name in (stem, stem.removesuffix("-train").removesuffix("-test")):
+        if (whole.parent / f"{name}.xml").is_file():
+            return whole.parent / f"{name}.xml"
+    return None
+
+
+def _check_type(path: PathLike, attribute: Attribute) -> None:
+    if not attribute.values and not attribute.is_number:
+        raise DataFileError(
+            f"{path}, attribute {attribute.name!r}: its type is {attribute.kind}, which is no number; leave "
+            f"it out with drop (--drop {attribute.name})."
+        )
+
+
+def _features(
+    path: PathLike, header: Header, rows: Rows, places: Sequence[int]
+) -> tuple[Any, tuple[str, ...] | None]:
+    """The features and their names; a nominal attribute that is no number becomes a column for each value."""
+    if not places:
+        return None, None
+    attributes = [header.attributes[place] for place in places]
+    names: list[str] = []
+    blocks: list[Any] = []
+    run: list[int] = []
+
+    def end_run() -> None:
+        if run:
+            blocks.append(rows.cells[:, list(run)])
+            run.clear()
+
+    for place, attribute in zip(places, attributes, strict=True):
+        _check_complete(path, rows, place, attribute)
+        if attribute.is_number and not (rows.is_sparse and attribute.default):
+            run.append(place)
+            names.append(attribute.name)
+            continue
+        end_run()
+        column = rows.column(place, attribute)
+        if attribute.is_number:
+            block = column[:, None]
+            names.append(attribute.name)
+        else:
+            block = (column[:, None] == np.arange(len(attribute.values))).astype(np.float64)
+            names.extend(f"{attribute.name}={value}" for value in attribute.values)
+        blocks.append(sp.csc_array(block) if rows.is_sparse else block)
+    end_run()
+    if not rows.is_sparse:
+        return np.ascontiguousarray(np.hstack(blocks)), tuple(names)
+    X = sp.csr_array(sp.hstack(blocks, format="csr"))
+    X.eliminate_zeros()
+    return X, tuple(names)
+
+
+def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute) -> None:
+    if rows.is_sparse:
+        stored = slice(*rows.cells.indptr[place : place + 2])
+        missing, at = np.isnan(rows.cells.data[stored]), rows.cells.indices[stored]
+    else:
+        missing, at = np.isnan(rows.cells[:, place]), np.arange(len(rows.lines))
+    if missing.any():
+        line = rows.lines[at[missing].min()]
+        raise DataFileError(
+            f"{path}, line {line}, attribute {attribute.name!r}: '?' is a missing value. Fill it in "
+            f"(impute), or leave the attribute out with drop (--drop {attribute.name})."
+        )
+
+
+def _labels(
+    path: PathLike, header: Header, rows: Rows, places: Sequence[int], binary: bool
+) -> ObservedLabels:
+    """Every cell is known, an absent one too, but for those that are ``?``."""
+    n, L = len(rows.lines), len(places)
+    ones: list[Any] = []
+    unknown: list[Any] = []
+    for number, place in enumerate(places):
+        attribute = header.attributes[place]
+        column = _label_column(path, rows, attribute, rows.column(place, attribute), binary)
+        missing = np.isnan(column)
+        unknown.append(np.flatnonzero(missing) * L + number)
+        column[missing] = 0.0
+        ones.append(sp.csc_array(column[:, None]))
+    labels = ObservedLabels.from_sparse(
+        sp.hstack(ones, format="csr"),
+        "negative",
+        label_names=[header.attributes[place].name for place in places],
+        binary=binary,
+    )
+    known = np.ones(n * L, dtype=np.bool_)
+    known[np.concatenate(unknown)] = False
+    return replace(labels if known.all() else labels.select(known), unobserved="missing")
+
+
+def _label_column(path: PathLike, rows: Rows, attribute: Attribute, codes: Floats, binary: bool) -> Floats:
+    """The labels of one attribute, NaN where missing."""
+    advice = "A label is 1 or 0, true or false, yes or no; what is not known is ?."
+    if attribute.is_number:
+        values = codes.copy()
+    else:
+        words = [number_of(value) for value in attribute.values]
+        if any(word is None or np.isnan(word) for word in words):
+            raise DataFileError(
+                f"{path}, attribute {attribute.name!r}: its values are {', '.join(attribute.values[:10])}. "
+                f"{advice}"
+            )
+        missing = np.isnan(codes)
+        values = np.array(words, dtype=np.float64)[np.where(missing, 0, codes).astype(np.int64)]
+        values[missing] = np.nan
+    wrong = ~(np.isnan(values) | (values == 0) | (values == 1))
+    if binary and wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataFileError(
+            f"{path}, line {rows.lines[row]}, attribute {attribute.name!r}: {values[row]:g} is no label. "
+            f"{advice}"
+        )
+    return values

@@ -1,0 +1,179 @@
+"""The header of an ARFF file: its attributes, and how to read their values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from labelgap.data.files.formats import PathLike
+from labelgap.data.files.words import number_of
+from labelgap.exceptions import DataFileError
+
+_QUOTED = r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\""""
+_ATTRIBUTE = re.compile(rf"@attribute\s+(?:{_QUOTED}|([^\s{{]+))\s*(.*)", re.IGNORECASE | re.DOTALL)
+_VALUE = re.compile(rf"\s*(?:{_QUOTED}|([^,'\"]*?))\s*(,|$)", re.DOTALL)
+_COMMENT = re.compile(rf"(?:{_QUOTED}|[^%'\"])*(%)")
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+_MEKA = re.compile(r"-C\s+(-?\d+)", re.IGNORECASE)
+_NUMERIC = ("numeric", "real", "integer")
+_TEXT = ("string", "date", "relational")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute; ``values`` are those of a nominal one, ``kind`` else its type."""
+
+    name: str
+    kind: str
+    values: tuple[str, ...] = ()
+
+    @cached_property
+    def is_number(self) -> bool:
+        """Numeric, or nominal with numbers as values."""
+        if self.kind in _NUMERIC:
+            return True
+        numbers = [
+            number_of(value) for value in self.values if value.lower() not in ("true", "false", "yes", "no")
+        ]
+        return (
+            bool(self.values)
+            and len(numbers) == len(self.values)
+            and all(number is not None and not math.isnan(number) for number in numbers)
+        )
+
+    @cached_property
+    def codes(self) -> dict[str, float]:
+        """The number that stands for each nominal value: itself, or its place."""
+        if self.is_number:
+            return {value: float(value) for value in self.values}
+        return {value: float(place) for place, value in enumerate(self.values)}
+
+    @property
+    def default(self) -> float:
+        """What an absent entry of a sparse row means: 0, or the first nominal value."""
+        return next(iter(self.codes.values()), 0.0)
+
+    def reader(self) -> Callable[[str], float]:
+        """From a text to its number or code, NaN for ``?``; ValueError if it is no value of the attribute."""
+        codes = self.codes
+        plain = {number: number for number in codes.values()} if self.is_number else {}
+
+        def read(text: str) -> float:
+            if text == "?":
+                return math.nan
+            if text in codes:
+                return codes[text]
+            number = number_of(text)
+            if number is None or math.isnan(number) or not self.is_number:
+                raise ValueError(text)
+            if codes and number not in plain:
+                raise ValueError(text)
+            return number
+
+        return read
+
+
+@dataclass(frozen=True)
+class Header:
+    """Relation, attributes and the number of lines of the header."""
+
+    relation: str
+    attributes: tuple[Attribute, ...]
+    lines: int
+
+    def meka_labels(self) -> tuple[str, ...] | None:
+        """The labels of a MEKA file: the first ``-C n`` attributes, the last for a negative number."""
+        found = _MEKA.search(self.relation)
+        count = int(found[1]) if found else 0
+        if count == 0:
+            return None
+        names = tuple(attribute.name for attribute in self.attributes)
+        return names[:count] if count > 0 else names[count:]
+
+
+def read_header(path: PathLike, lines: list[str]) -> Header:
+    """The header of an ARFF file, up to ``@data``."""
+    relation, attributes = "", []
+    for number, line in enumerate(lines, start=1):
+        text = strip_comment(line).strip()
+        if not text:
+            continue
+        keyword = text.split(None, 1)[0].lower()
+        if keyword == "@relation":
+            relation = text[len(keyword) :].strip()
+        elif keyword == "@attribute":
+            attributes.append(_read_attribute(path, number, text))
+        elif keyword == "@data":
+            _check_names(path, attributes)
+            return Header(relation, tuple(attributes), number)
+        else:
+            raise DataFileError(
+                f"{path}, line {number}: {text[:40]!r} is none of @relation, @attribute and @data."
+            )
+    raise DataFileError(f"{path} has no @data, so it is no ARFF file, or it was cut short.")
+
+
+def _check_names(path: PathLike, attributes: list[Attribute]) -> None:
+    if not attributes:
+        raise DataFileError(f"{path} has no @attribute before @data.")
+    seen: set[str] = set()
+    for attribute in attributes:
+        if attribute.name in seen:
+            raise DataFileError(f"{path}: two attributes are both named {attribute.name!r}; rename one.")
+        seen.add(attribute.name)
+
+
+def _read_attribute(path: PathLike, number: int, text: str) -> Attribute:
+    found = _ATTRIBUTE.fullmatch(text)
+    if found is None or not found[4]:
+        raise DataFileError(f"{path}, line {number}: {text[:60]!r} is not '@attribute name type'.")
+    name = found[3] if found[3] is not None else _unescape(found[1] if found[1] is not None else found[2])
+    kind = found[4]
+    if kind.startswith("{"):
+        if not kind.endswith("}"):
+            raise DataFileError(
+                f"{path}, line {number}: the values of the attribute {name!r} do not end in a brace."
+            )
+        values = split_values(kind[1:-1])
+        if values is None or "" in values:
+            raise DataFileError(
+                f"{path}, line {number}: the values of the attribute {name!r} cannot be read."
+            )
+        return Attribute(name, "nominal", tuple(values))
+    word = kind.split(None, 1)[0].lower()
+    if word not in _NUMERIC + _TEXT:
+        raise DataFileError(
+            f"{path}, line {number}: the attribute {name!r} has the type {word!r}; known are "
+            f"{', '.join(_NUMERIC + _TEXT)} and {{values}}."
+        )
+    return Attribute(name, word)
+
+
+def strip_comment(line: str) -> str:
+    """The line without what follows a % outside quotes."""
+    if "%" not in line:
+        return line
+    found = _COMMENT.match(line)
+    return line[: found.start(3)] if found else line
+
+
+def split_values(text: str) -> list[str] | None:
+    """Values between commas, quotes and escapes taken off; None where the quotes do not match."""
+    values, at = [], 0
+    while True:
+        found = _VALUE.match(text, at)
+        if found is None:
+            return None
+        quoted = found[1] if found[1] is not None else found[2]
+        values.append(found[3] if quoted is None else _unescape(quoted))
+        at = found.end()
+        if not found[4]:
+            return values
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)

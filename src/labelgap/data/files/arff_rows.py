@@ -1,0 +1,209 @@
+"""The rows of an ARFF file, dense or sparse, as numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labelgap._types import Floats
+from labelgap.data.files.arff_header import Attribute, Header, split_values, strip_comment
+from labelgap.data.files.formats import PathLike
+from labelgap.exceptions import DataFileError
+
+_PAIR = re.compile(r"(\d+)\s+(.*)", re.DOTALL)
+_PAIRS = re.compile(r"""(?:[^,'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")+""")
+# Anything but plain numbers: quotes, comments, words, and what Python alone reads as a number.
+_CAREFUL = re.compile(r"[^0-9\s,.eE+\-{}?]")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The cells of the attributes that were asked for: a matrix, or CSC with the stored cells alone."""
+
+    cells: Any
+    lines: NDArray[np.int64]
+
+    @property
+    def is_sparse(self) -> bool:
+        return bool(sp.issparse(self.cells))
+
+    def column(self, place: int, attribute: Attribute) -> Floats:
+        """All cells of one attribute, absent ones as the format has it."""
+        if not self.is_sparse:
+            return np.asarray(self.cells[:, place])
+        stored = slice(*self.cells.indptr[place : place + 2])
+        values = np.full(len(self.lines), attribute.default)
+        values[self.cells.indices[stored]] = self.cells.data[stored]
+        return values
+
+
+def read_rows(path: PathLike, header: Header, lines: list[str], wanted: Sequence[int]) -> Rows:
+    """The rows after the header; attributes that are not wanted are passed over unread."""
+    reader = _RowReader(path, header, wanted)
+    for number, line in enumerate(lines[header.lines :], start=header.lines + 1):
+        text = line.strip()
+        if text and not text.startswith("%"):
+            reader.add(number, text)
+    return reader.rows()
+
+
+class _RowReader:
+    def __init__(self, path: PathLike, header: Header, wanted: Sequence[int]) -> None:
+        self.path = path
+        self.attributes = header.attributes
+        self.width = len(header.attributes)
+        keep = set(wanted)
+        self.readers: list[Callable[[str], float]] = [
+            attribute.reader() if place in keep else _pass_over
+            for place, attribute in enumerate(header.attributes)
+        ]
+        # All numbers, as in nearly every file: a row is read in one go, and nominal values are checked later.
+        self.plain = all(attribute.is_number for attribute in header.attributes)
+        self.nominal = [place for place in sorted(keep) if header.attributes[place].values]
+        self.sparse: bool | None = None
+        self.lines = array("q")
+        self.values = array("d")
+        self.places = array("q")
+        self.counts = array("q")
+
+    def add(self, number: int, text: str) -> None:
+        sparse = text.startswith("{")
+        if self.sparse is None:
+            self.sparse = sparse
+        if sparse != self.sparse:
+            raise DataFileError(f"{self.path}, line {number}: dense and sparse rows in one file.")
+        self.lines.append(number)
+        careful = _CAREFUL.search(text) is not None
+        if careful:
+            text = strip_comment(text).rstrip()
+        if sparse:
+            self._add_sparse(number, text, careful)
+        else:
+            self._add_dense(number, text, careful)
+
+    def _add_dense(self, number: int, text: str, careful: bool) -> None:
+        cells = self._split(number, text, careful)
+        if len(cells) != self.width:
+            raise DataFileError(
+                f"{self.path}, line {number}: {len(cells)} values for {self.width} attributes."
+            )
+        if self.plain and not careful:
+            try:
+                self.values.extend([float(cell) for cell in cells])
+                return
+            except ValueError:
+                del self.values[(len(self.lines) - 1) * len(cells) :]
+        for place, cell in enumerate(cells):
+            self.values.append(self._value(number, place, cell.strip()))
+
+    def _add_sparse(self, number: int, text: str, careful: bool) -> None:
+        if not text.endswith("}"):
+            raise DataFileError(f"{self.path}, line {number}: a sparse row does not end in a brace.")
+        inside = text[1:-1].strip()
+        if careful or not self._add_plain(inside):
+            self._add_pairs(number, inside)
+
+    def _add_plain(self, inside: str) -> bool:
+        """Add pairs that are numbers and in order, as nearly all are; False, with nothing added, if not."""
+        words = inside.replace(",", " ").split()
+        if not self.plain or len(words) != 2 * inside.count(",") + 2:
+            return False
+        try:
+            places = [int(word) for word in words[::2]]
+            values = [float(word) for word in words[1::2]]
+        except ValueError:
+            return False
+        if min(places) < 0 or max(places) >= self.width or len(set(places)) < len(places):
+            return False
+        self.places.extend(places)
+        self.values.extend(values)
+        self.counts.append(len(places))
+        return True
+
+    def _add_pairs(self, number: int, inside: str) -> None:
+        seen: set[int] = set()
+        for pair in _split_pairs(inside):
+            found = _PAIR.fullmatch(pair.strip())
+            place = int(found[1]) if found else self.width
+            if found is None or place >= self.width:
+                raise DataFileError(
+                    f"{self.path}, line {number}: {pair.strip()!r} is no 'number value' with a number from 0 "
+                    f"to {self.width - 1}."
+                )
+            if place in seen:
+                raise DataFileError(f"{self.path}, line {number}: the attribute {place} comes twice.")
+            seen.add(place)
+            cell = self._split(number, found[2], careful=True)[0]
+            self.places.append(place)
+            self.values.append(self._value(number, place, cell.strip()))
+        self.counts.append(len(seen))
+
+    def _split(self, number: int, text: str, careful: bool) -> list[str]:
+        cells = split_values(text) if careful else text.split(",")
+        if cells is None:
+            raise DataFileError(f"{self.path}, line {number}: the quotes do not match.")
+        return cells
+
+    def _value(self, number: int, place: int, cell: str) -> float:
+        try:
+            return self.readers[place](cell)
+        except ValueError:
+            self._refuse(number, self.attributes[place], cell)
+
+    def _refuse(self, number: int, attribute: Attribute, cell: str) -> NoReturn:
+        expected = f"one of {', '.join(attribute.values[:10])}" if attribute.values else "a number"
+        raise DataFileError(
+            f"{self.path}, line {number}, attribute {attribute.name!r}: {cell!r} is not {expected}."
+        )
+
+    def rows(self) -> Rows:
+        lines = np.array(self.lines, dtype=np.int64)
+        if not len(lines):
+            raise DataFileError(f"{self.path} has no rows after @data.")
+        shape = (len(lines), self.width)
+        values = np.array(self.values, dtype=np.float64)
+        if self.sparse:
+            indptr = np.concatenate(([0], np.cumsum(np.array(self.counts, dtype=np.int64))))
+            stored = (values, np.array(self.places, dtype=np.int64), indptr)
+            rows = Rows(sp.csr_array(stored, shape=shape).tocsc(), lines)
+        else:
+            rows = Rows(values.reshape(shape), lines)
+        if self.plain:
+            self._check_finite(values)
+            self._check_nominal(rows)
+        return rows
+
+    def _check_finite(self, values: Floats) -> None:
+        infinite = np.isinf(values)
+        if infinite.any():
+            first = int(np.argmax(infinite))
+            ends = np.cumsum(self.counts) if self.sparse else np.arange(1, len(self.lines) + 1) * self.width
+            place = self.places[first] if self.sparse else first % self.width
+            row = int(np.searchsorted(ends, first, side="right"))
+            self._refuse(self.lines[row], self.attributes[place], f"{values[first]}")
+
+    def _check_nominal(self, rows: Rows) -> None:
+        for place in self.nominal:
+            attribute = self.attributes[place]
+            column = rows.column(place, attribute)
+            wrong = ~(np.isnan(column) | np.isin(column, list(attribute.codes.values())))
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                self._refuse(self.lines[row], attribute, f"{column[row]:g}")
+
+
+def _pass_over(text: str) -> float:
+    return math.nan
+
+
+def _split_pairs(inside: str) -> list[str]:
+    """``0 'a, b', 3 1`` at the commas outside quotes."""
+    return _PAIRS.findall(inside)

@@ -1,0 +1,123 @@
+"""Which format a file has, and its bytes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from labelgap._names import unknown_name
+from labelgap.exceptions import DataFileError, MissingExtraError
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+FORMATS: dict[str, tuple[str, ...]] = {
+    "csv": (".csv",),
+    "tsv": (".tsv",),
+    "parquet": (".parquet", ".pq"),
+    "npz": (".npz",),
+    "arff": (".arff",),
+    "xmc": (".txt", ".svm", ".xmc"),
+    "movielens": (".data", ".dat"),
+}
+"""Every format, with the suffixes it is known by."""
+SHEETS = ("csv", "tsv", "parquet")
+"""Formats of rows and named columns."""
+TEXT = ("csv", "tsv", "arff", "xmc", "movielens")
+"""Formats that may be compressed by gzip."""
+
+
+def detect_format(path: PathLike, format: str | None = None) -> str:
+    """The format of a file: ``format`` where it is given, else by the suffix, with ``.gz`` set aside.
+
+    Examples
+    --------
+    >>> detect_format("songs.csv.gz"), detect_format("u.data"), detect_format("scores", format="npz")
+    ('csv', 'movielens', 'npz')
+    """
+    if format is not None:
+        if format not in FORMATS:
+            raise unknown_name("format", format, FORMATS)
+        return format
+    name = Path(path).name.lower()
+    packed = name.endswith(".gz")
+    suffix = Path(name.removesuffix(".gz")).suffix
+    for known, suffixes in FORMATS.items():
+        if suffix in suffixes and (not packed or known in TEXT):
+            return known
+    listed = ", ".join(f"{known} ({' '.join(suffixes)})" for known, suffixes in FORMATS.items())
+    raise DataFileError(
+        f"{path}: the suffix {''.join(Path(name).suffixes[-1:])!r} does not say what format it has. Known: "
+        f"{listed}, those of text also with .gz. Name the format with format= (--format)."
+    )
+
+
+def import_pyarrow(what: str) -> Any:
+    """The package pyarrow, or an error that says which extra brings it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{what} needs the package pyarrow: run pip install 'labelgap[cli]'."
+        ) from error
+    return pyarrow
+
+
+@contextmanager
+def open_errors(path: PathLike) -> Iterator[None]:
+    """Turns what the system says about a file that cannot be opened into a DataFileError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataFileError(f"{path}: there is no such file.") from error
+    except IsADirectoryError as error:
+        raise DataFileError(f"{path} is a folder, not a file.") from error
+    except PermissionError as error:
+        raise DataFileError(f"{path} may not be read by this user.") from error
+
+
+def read_text_bytes(path: PathLike) -> bytes:
+    """The UTF-8 text of a file, unpacked if it is gzip, no byte-order mark, lines ending in newlines."""
+    with open_errors(path):
+        data = Path(path).read_bytes()
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataFileError(f"{path}: the gzip file is damaged ({error}); fetch it again.") from error
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if not data.strip():
+        raise DataFileError(f"{path} is empty.")
+    _check_encoding(path, data)
+    if b"\r" in data and b"\n" not in data:
+        data = data.replace(b"\r", b"\n")
+    return data
+
+
+def _check_encoding(path: PathLike, data: bytes) -> None:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataFileError(f"{path} is in UTF-16; save it as UTF-8.")
+    zero = data.find(b"\0")
+    if zero >= 0:
+        raise DataFileError(
+            f"{path}, line {line_of(data, zero)}: a zero byte, so this is no text; check the format "
+            "(--format)."
+        )
+    if data.isascii():
+        return
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataFileError(
+            f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not UTF-8; "
+            "save the file as UTF-8."
+        ) from error
+
+
+def line_of(data: bytes, position: int) -> int:
+    """The line, from 1, of a position in a text."""
+    return data.count(b"\n", 0, position) + 1

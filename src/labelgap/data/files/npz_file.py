@@ -1,0 +1,218 @@
+"""npz: arrays by name. ``docs/data.md`` lists them. Nothing in the file is ever executed."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labelgap.data.files.formats import PathLike, open_errors
+from labelgap.data.files.tables import AnswerTable, LabelTable, NumberTable
+from labelgap.exceptions import DataFileError, InvalidLabelsError
+from labelgap.labels import ObservedLabels
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, NotImplementedError, RuntimeError)
+
+
+class Archive:
+    """The arrays of an npz file, each read when asked for."""
+
+    def __init__(self, path: PathLike, file: Any) -> None:
+        self.path = path
+        self._file = file
+        self.names: tuple[str, ...] = tuple(file.files)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def array(self, name: str) -> NDArray[Any]:
+        """The array of that name, or an error that says what the file has."""
+        if name not in self.names:
+            raise DataFileError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}.")
+        try:
+            return np.asarray(self._file[name])
+        except ValueError as error:
+            raise DataFileError(
+                f"{self.path}: the array {name!r} cannot be read ({error}). Arrays of objects are not read; "
+                "save numbers, or text of a fixed length."
+            ) from error
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """The array of that name as float64."""
+        array = self.array(name)
+        if array.dtype.kind not in "biuf":
+            raise DataFileError(f"{self.path}: the array {name!r} is of type {array.dtype}, not of numbers.")
+        return array.astype(np.float64)
+
+    def ids(self, name: str) -> tuple[Any, ...] | None:
+        """The array of that name as a tuple of numbers or texts; None where there is none."""
+        if name not in self.names:
+            return None
+        array = self.array(name)
+        if array.ndim != 1:
+            raise DataFileError(f"{self.path}: the array {name!r} is {array.ndim}-d; it must be 1-d.")
+        return tuple(array.tolist())
+
+    def csr(self, key: str) -> Any:
+        """The CSR matrix with the parts ``KEY_data``, ``KEY_indices``, ``KEY_indptr`` and ``KEY_shape``."""
+        parts = [self.array(f"{key}_{part}") for part in ("data", "indices", "indptr", "shape")]
+        try:
+            matrix = sp.csr_array(tuple(parts[:3]), shape=tuple(int(size) for size in parts[3]))
+            matrix.check_format(full_check=True)
+        except (ValueError, TypeError, IndexError) as error:
+            raise DataFileError(
+                f"{self.path}: {key}_data, {key}_indices, {key}_indptr and {key}_shape are no CSR matrix: "
+                f"{error}."
+            ) from error
+        return matrix
+
+
+@contextmanager
+def open_archive(path: PathLike) -> Iterator[Archive]:
+    """The arrays of an npz file; whatever is wrong with it is a DataFileError."""
+    with open_errors(path):
+        file = open(path, "rb")  # noqa: SIM115
+    with file:
+        yield from _load(path, file)
+
+
+def _load(path: PathLike, file: Any) -> Iterator[Archive]:
+    start = file.read(2)
+    if start != b"PK":
+        raise DataFileError(f"{path} is {'no npz file' if start else 'empty'}; numpy.savez writes one.")
+    file.seek(0)
+    try:
+        with np.load(file, allow_pickle=False) as loaded:
+            yield Archive(path, loaded)
+    except _DAMAGED as error:
+        raise DataFileError(f"{path} is damaged: {error}. Make it again, or use a copy.") from error
+    except InvalidLabelsError as error:
+        raise DataFileError(f"{path}: {error}") from error
+
+
+def read_npz_table(path: PathLike, unobserved: str | None, binary: bool) -> LabelTable:
+    """Features and labels of an npz file."""
+    with open_archive(path) as archive:
+        row_ids = archive.ids("row_ids")
+        labels = _labels(archive, row_ids, unobserved, binary)
+        X = _features(archive)
+        if X is None and labels is None:
+            raise DataFileError(
+                f"{path} has neither features (X) nor labels (Y); it has {', '.join(archive.names)}."
+            )
+        for what, rows in (("Y", labels), ("row_ids", row_ids)):
+            if X is not None and rows is not None and len(rows) != X.shape[0]:
+                raise DataFileError(f"{path}: X has {X.shape[0]} rows, but {what} has {len(rows)}.")
+        names = archive.ids("feature_names")
+        if names is not None and (X is None or len(names) != X.shape[1]):
+            count = 0 if X is None else X.shape[1]
+            raise DataFileError(f"{path}: there are {len(names)} feature_names for {count} features.")
+        return LabelTable(X, labels, None if names is None else tuple(map(str, names)), row_ids)
+
+
+def _features(archive: Archive) -> Any:
+    if "X" in archive:
+        X: Any = archive.numbers("X")
+        if X.ndim != 2:
+            raise DataFileError(f"{archive.path}: the array 'X' is {X.ndim}-d; features are 2-d.")
+        finite = np.isfinite(X)
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            raise DataFileError(
+                f"{archive.path}: X is {X[row, column]} at row {row}, column {column}; fill it in (impute), "
+                "or leave the column out."
+            )
+        return X
+    if "X_data" in archive:
+        X = archive.csr("X").astype(np.float64)
+        if not np.isfinite(X.data).all():
+            raise DataFileError(f"{archive.path}: X_data has NaN or infinity; fill them in (impute).")
+        return X
+    return None
+
+
+def _labels(
+    archive: Archive, row_ids: tuple[Any, ...] | None, unobserved: str | None, binary: bool
+) -> ObservedLabels | None:
+    forms = [form for form in ("Y_data", "Y", "Y_rows") if form in archive]
+    if not forms:
+        return None
+    if len(forms) > 1:
+        raise DataFileError(f"{archive.path} has the labels twice: {' and '.join(forms)}. Keep one of them.")
+    names: dict[str, Any] = {"row_names": row_ids, "label_names": archive.ids("label_names")}
+    if forms == ["Y_data"]:
+        return ObservedLabels.from_sparse(archive.csr("Y"), unobserved or "missing", binary=binary, **names)
+    if forms == ["Y"]:
+        labels = ObservedLabels.from_dense(archive.array("Y"), binary=binary, **names)
+    else:
+        rows, cols, values = (archive.array(f"Y_{part}") for part in ("rows", "cols", "values"))
+        labels = ObservedLabels.from_triplets(rows, cols, values, _shape(archive), binary=binary, **names)
+    return ObservedLabels.from_any(labels, unobserved or "missing", binary)
+
+
+def _shape(archive: Archive) -> tuple[int, int] | None:
+    """The shape of triplets: Y_shape, or rows as in X and labels as named or numbered."""
+    if "Y_shape" in archive:
+        n, L = (int(size) for size in archive.array("Y_shape"))
+        return n, L
+    if "X" in archive or "X_shape" in archive:
+        n = len(archive.array("X")) if "X" in archive else int(archive.array("X_shape")[0])
+        names = archive.ids("label_names")
+        last = int(np.max(archive.array("Y_cols"), initial=-1))
+        return n, last + 1 if names is None else len(names)
+    return None
+
+
+def read_npz_answers(path: PathLike, user: str, item: str, value: str | None) -> AnswerTable:
+    """Answers of an npz file: vectors of users, items and values."""
+    with open_archive(path) as archive:
+        if value == "value" and value not in archive:
+            value = "rating" if "rating" in archive else None
+        users, items = archive.array(user), archive.array(item)
+        values = None if value is None else archive.numbers(value)
+        for name, vector in ((user, users), (item, items), (value, values)):
+            if vector is not None and (vector.ndim != 1 or len(vector) != len(users)):
+                raise DataFileError(
+                    f"{path}: the array {name!r} has shape {vector.shape}, but {user!r} has {users.shape}; "
+                    "answers are vectors of one length."
+                )
+        for name, ids in ((user, users), (item, items)):
+            if ids.dtype.kind not in "iuU":
+                raise DataFileError(
+                    f"{path}: the array {name!r} is of type {ids.dtype}; ids are integers or text."
+                )
+        return AnswerTable(_plain(users), _plain(items), values)
+
+
+def _plain(ids: NDArray[Any]) -> NDArray[Any]:
+    return ids.astype(object) if ids.dtype.kind == "U" else ids.astype(np.int64)
+
+
+def read_npz_numbers(path: PathLike) -> NumberTable:
+    """The matrix of an npz file: ``scores``, ``Y``, or the only one of two dimensions."""
+    with open_archive(path) as archive:
+        names = [name for name in ("scores", "Y") if name in archive]
+        if not names:
+            names = [name for name in archive.names if archive.array(name).ndim == 2]
+        if len(names) != 1:
+            raise DataFileError(
+                f"{path} has {len(names) or 'no'} matrices to choose from; it must have one of two "
+                f"dimensions, or one named scores or Y. It has {', '.join(archive.names)}."
+            )
+        values = archive.numbers(names[0])
+        if values.ndim != 2:
+            raise DataFileError(f"{path}: the array {names[0]!r} is {values.ndim}-d; it must be 2-d.")
+        columns = archive.ids("label_names")
+        if columns is None:
+            columns = tuple(str(number) for number in range(1, values.shape[1] + 1))
+        if len(columns) != values.shape[1]:
+            raise DataFileError(
+                f"{path}: there are {len(columns)} label_names for {values.shape[1]} columns."
+            )
+        return NumberTable(tuple(map(str, columns)), values)

@@ -1,0 +1,268 @@
+"""Files of features and labels, whatever their format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelgap.data.files.arff import read_arff
+from labelgap.data.files.cells import Sheet, feature_matrix, id_values, label_matrix, open_sheet, to_numbers
+from labelgap.data.files.choosing import Patterns, choose_columns, require_column, split_patterns
+from labelgap.data.files.formats import SHEETS, PathLike, detect_format
+from labelgap.data.files.npz_file import read_npz_numbers, read_npz_table
+from labelgap.data.files.tables import LabelTable, NumberTable
+from labelgap.data.files.xmc import read_xmc
+from labelgap.exceptions import DataFileError, InvalidParameterError
+from labelgap.labels import ObservedLabels
+
+
+def read_label_table(
+    path: PathLike,
+    *,
+    labels: Patterns | None = None,
+    features: Patterns | None = None,
+    ids: str | None = None,
+    drop: Patterns = (),
+    label_file: PathLike | None = None,
+    format: str | None = None,
+    unobserved: str | None = None,
+    binary: bool = True,
+) -> LabelTable:
+    """Features and labels from a file.
+
+    Parameters
+    ----------
+    path : str or path
+        csv, tsv, parquet, npz, arff or xmc; those of text also with ``.gz``.
+    labels : str or list of str, default None
+        Which columns are labels: names, globs ("tag_*") or ranges of column numbers from 1 ("12:", "12:20"),
+        with commas between. None: no labels, or those that an npz, arff or xmc file says it has.
+    features : str or list of str, default None
+        Which columns are features, in the same way; None takes all that are not used otherwise.
+    ids : str, default None
+        The column of the rows' ids.
+    drop : str or list of str, default ()
+        Columns to leave out.
+    label_file : str or path, default None
+        A second file with the labels: csv, tsv, parquet or npz, matched by the ids where there are any and
+        else by order. Rows that it lacks have no known labels. For arff also the XML of Mulan.
+    format : str, default None
+        One of ``FORMATS``; None goes by the suffix.
+    unobserved : "missing", "negative" or "unlabelled", default None
+        What an absent label means, as in ``ObservedLabels``. None is "missing", and "negative" for xmc.
+    binary : bool, default True
+        False allows any finite number as a label.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("songs.csv").write_text("id,pace,tag_calm,tag_sad\\n7,1.5,yes,?\\n9,2,0,1\\n")
+    >>> table = read_label_table("songs.csv", labels="tag_*", ids="id")
+    >>> table.X.tolist(), table.row_ids, table.labels
+    ([[1.5], [2.0]], (7, 9), ObservedLabels(2 x 2, 3 observed (75.0 %), 2 positive))
+    """
+    kind = detect_format(path, format)
+    second = label_file if label_file is not None and not _is_xml(label_file) else None
+    xml = None if second is not None else label_file
+    if xml is not None and kind != "arff":
+        raise InvalidParameterError(f"{xml}: an XML file names the labels of an arff file; {path} is {kind}.")
+    here = labels if second is None else None
+    if kind in SHEETS:
+        table = _read_sheet(open_sheet(path, kind), here, features, ids, drop, unobserved, binary)
+    elif kind == "arff":
+        _refuse_unused(path, kind, ids=ids)
+        table = read_arff(path, here, features, drop, xml, unobserved, binary)
+    else:
+        _refuse_unused(path, kind, labels=here, features=features, drop=tuple(split_patterns(drop)) or None)
+        table = _read_arrays(path, kind, ids if second is None else None, unobserved, binary)
+    return table if second is None else _join(path, table, second, labels, ids, unobserved, binary)
+
+
+def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = None) -> NumberTable:
+    """The columns of a file as numbers, such as scores or labels; NaN where a cell is missing.
+
+    Parameters
+    ----------
+    path : str or path
+        csv, tsv or parquet; or npz with a matrix (``scores``, ``Y``, or the only one of two dimensions) and
+        perhaps ``label_names``.
+    drop : str or list of str, default ()
+        Columns to leave out, such as ids; as in ``read_label_table``.
+    format : str, default None
+        One of ``FORMATS``; None goes by the suffix.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("scores.csv").write_text("calm,sad\\n0.9,0.2\\n0.4,NA\\n")
+    >>> names, values = read_numbers("scores.csv")
+    >>> names, values.tolist()
+    (('calm', 'sad'), [[0.9, 0.2], [0.4, nan]])
+    """
+    kind = detect_format(path, format)
+    if kind == "npz":
+        _refuse_unused(path, kind, drop=tuple(split_patterns(drop)) or None)
+        return read_npz_numbers(path)
+    if kind not in SHEETS:
+        raise DataFileError(f"{path}: a table of numbers is csv, tsv, parquet or npz, not {kind} (--format).")
+    sheet = open_sheet(path, kind)
+    dropped = choose_columns(path, sheet.names, drop, "drop", {})
+    names = tuple(name for name in sheet.names if name not in dropped)
+    if not names:
+        raise DataFileError(f"{path}: every column is dropped.")
+    columns = sheet.read(names, ())
+    advice = "Every cell is a number; leave other columns out with drop (--drop)."
+    return NumberTable(
+        names, np.column_stack([to_numbers(sheet, name, columns[name], advice) for name in names])
+    )
+
+
+def _is_xml(path: PathLike) -> bool:
+    return Path(path).suffix.lower() == ".xml"
+
+
+def _refuse_unused(path: PathLike, kind: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidParameterError(
+                f"{path}: {name} chooses among named columns, which a file of the format {kind} does not "
+                "have."
+            )
+
+
+def _read_sheet(
+    sheet: Sheet,
+    labels: Patterns | None,
+    features: Patterns | None,
+    ids: str | None,
+    drop: Patterns,
+    unobserved: str | None,
+    binary: bool,
+) -> LabelTable:
+    taken: dict[str, str] = {}
+    if ids is not None:
+        require_column(sheet.path, sheet.names, ids, "the ids (--ids)")
+        taken[ids] = "the id column"
+    taken |= dict.fromkeys(choose_columns(sheet.path, sheet.names, drop, "drop", taken), "dropped")
+    label_names = () if labels is None else choose_columns(sheet.path, sheet.names, labels, "labels", taken)
+    taken |= dict.fromkeys(label_names, "a label")
+    if features is None:
+        feature_names = tuple(name for name in sheet.names if name not in taken)
+    else:
+        feature_names = choose_columns(sheet.path, sheet.names, features, "features", taken)
+    columns = sheet.read([*feature_names, *label_names], [] if ids is None else [ids])
+    row_ids = None if ids is None else tuple(id_values(sheet, ids, columns[ids]).tolist())
+    known = None
+    if labels is not None:
+        Y = label_matrix(sheet, columns, label_names, binary)
+        known = ObservedLabels.from_any(
+            ObservedLabels.from_dense(Y, row_names=row_ids, label_names=label_names, binary=binary),
+            unobserved or "missing",
+            binary,
+        )
+    return LabelTable(feature_matrix(sheet, columns, feature_names), known, feature_names or None, row_ids)
+
+
+def _read_arrays(
+    path: PathLike, kind: str, ids: str | None, unobserved: str | None, binary: bool
+) -> LabelTable:
+    _refuse_unused(path, kind, ids=ids)
+    if kind == "npz":
+        return read_npz_table(path, unobserved, binary)
+    if kind == "xmc":
+        if not binary:
+            raise InvalidParameterError(
+                f"{path}: the format xmc lists labels, so binary=False has no meaning."
+            )
+        return read_xmc(path, unobserved)
+    raise DataFileError(
+        f"{path}: the format {kind} holds answers of users, not rows with labels; read it by "
+        "read_answer_file."
+    )
+
+
+# -- labels in a second file ---------------------------------------------------------------------------------
+
+
+def _join(
+    path: PathLike,
+    table: LabelTable,
+    label_file: PathLike,
+    patterns: Patterns | None,
+    ids: str | None,
+    unobserved: str | None,
+    binary: bool,
+) -> LabelTable:
+    """The features of one file with the labels of the other."""
+    if table.labels is not None:
+        raise InvalidParameterError(
+            f"{path} has labels of its own, and so has {label_file}; give one of them."
+        )
+    if table.X is None:
+        raise DataFileError(f"{path} has no feature columns to match the labels of {label_file} with.")
+    kind = detect_format(label_file)
+    if kind in SHEETS:
+        sheet = open_sheet(label_file, kind)
+        second = _read_sheet(sheet, patterns or "*", (), ids, (), None, binary)
+    elif kind == "npz":
+        _refuse_unused(label_file, kind, labels=patterns)
+        second = read_npz_table(label_file, None, binary)
+    else:
+        raise DataFileError(
+            f"{label_file}: a second file of labels is csv, tsv, parquet, npz or xml, not {kind}."
+        )
+    if second.labels is None:
+        raise DataFileError(f"{label_file} has no labels (Y).")
+    n = table.X.shape[0]
+    if table.row_ids is not None and second.row_ids is not None:
+        labels = _by_id(path, table.row_ids, label_file, second.row_ids, second.labels)
+    elif ids is not None:
+        lacking = path if table.row_ids is None else label_file
+        raise DataFileError(f"{lacking} has no ids (row_ids), so its rows cannot be matched by {ids!r}.")
+    elif len(second.labels) == n:
+        labels = second.labels
+    else:
+        raise DataFileError(
+            f"{path} has {n} rows, but {label_file} has {len(second.labels)}; rows are matched by their "
+            "order here. Name the column of ids in both files with ids (--ids) to match them by it."
+        )
+    labels = replace(labels, row_names=table.row_ids)
+    return replace(table, labels=ObservedLabels.from_any(labels, unobserved or "missing", binary))
+
+
+def _by_id(
+    path: PathLike,
+    row_ids: Sequence[Any],
+    label_file: PathLike,
+    label_ids: Sequence[Any],
+    labels: ObservedLabels,
+) -> ObservedLabels:
+    """The labels in the order of the rows; a row that they lack has none."""
+    if {type(one) for one in row_ids} != {type(one) for one in label_ids}:
+        row_ids, label_ids = [str(one) for one in row_ids], [str(one) for one in label_ids]
+    at: dict[Any, int] = {}
+    for place, one in enumerate(label_ids):
+        if one in at:
+            raise DataFileError(
+                f"{label_file}: the id {one!r} comes twice, in rows {at[one] + 1} and {place + 1}."
+            )
+        at[one] = place
+    unknown = set(at) - set(row_ids)
+    if unknown:
+        first = next(one for one in label_ids if one in unknown)
+        raise DataFileError(
+            f"{label_file}: {len(unknown)} of its {len(at)} ids are not in {path}; the first is {first!r}."
+        )
+    # One more row, which is empty, stands for all that the labels lack.
+    L = len(labels)
+    padded = replace(
+        labels,
+        indptr=np.append(labels.indptr, labels.indptr[-1]),
+        shape=(L + 1, labels.shape[1]),
+        row_names=None,
+    )
+    return padded.take_rows([at.get(one, L) for one in row_ids])

@@ -1,0 +1,136 @@
+"""The text format of extreme classification: ``label,label feature:value feature:value``, all from 0."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+
+from labelgap.data.files.formats import PathLike, read_text_bytes
+from labelgap.data.files.tables import LabelTable
+from labelgap.exceptions import DataFileError
+from labelgap.labels import ObservedLabels
+
+MAX_CELLS = 2**28
+"""Unless asked to, no more cells than this are made known negatives."""
+_HEADER = re.compile(rb"[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t\r]*")
+_LABELS = re.compile(rb"\d+(,\d+)*")
+_FEATURE = re.compile(rb"(\d+):[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+class _Sizes(NamedTuple):
+    rows: int
+    features: int
+    labels: int
+
+
+def read_xmc(path: PathLike, unobserved: str | None) -> LabelTable:
+    """Features as CSR, labels as ones; absent labels are known negatives unless ``unobserved`` says else."""
+    lines = read_text_bytes(path).removesuffix(b"\n").split(b"\n")
+    header = _HEADER.fullmatch(lines[0])
+    sizes = _Sizes(*(int(size) for size in header.groups())) if header else None
+    rows = lines[1:] if header else lines
+    # Lines at the end that hold nothing are rows only if the header counts them.
+    while rows and not rows[-1].strip() and (sizes is None or len(rows) > sizes.rows):
+        rows.pop()
+    first_line = 2 if header else 1
+    if sizes is not None and len(rows) != sizes.rows:
+        raise DataFileError(
+            f"{path}, line 1: the header says {sizes.rows} rows, but there are {len(rows)}; the file was cut "
+            "short, or the first line is no header."
+        )
+    if not rows:
+        raise DataFileError(f"{path} has a header and no rows.")
+    X, tags = _load(path, rows, sizes, first_line)
+    return LabelTable(X, _labels(path, tags, len(rows), sizes, unobserved, rows, first_line))
+
+
+def _load(path: PathLike, rows: list[bytes], sizes: _Sizes | None, first_line: int) -> tuple[Any, Any]:
+    # scikit-learn passes over a line that holds nothing, but it is a row.
+    text = b"\n".join(row if row.strip() else b"0:0" for row in rows)
+    if b"#" in text:
+        _find_fault(path, rows, sizes, first_line)
+    try:
+        X, tags = load_svmlight_file(
+            io.BytesIO(text),
+            n_features=None if sizes is None else sizes.features,
+            multilabel=True,
+            zero_based=True,
+        )
+    except (ValueError, OverflowError, IndexError) as error:
+        _find_fault(path, rows, sizes, first_line)
+        raise DataFileError(f"{path} cannot be read: {error}.") from error
+    X = sp.csr_array(X)
+    if not np.isfinite(X.data).all() or X.shape[0] != len(rows):
+        _find_fault(path, rows, sizes, first_line)
+    X.eliminate_zeros()
+    return X, tags
+
+
+def _labels(
+    path: PathLike,
+    tags: Any,
+    n: int,
+    sizes: _Sizes | None,
+    unobserved: str | None,
+    rows: list[bytes],
+    first_line: int,
+) -> ObservedLabels:
+    counts = np.fromiter((len(row) for row in tags), dtype=np.int64, count=n)
+    numbers = np.fromiter(itertools.chain.from_iterable(tags), dtype=np.float64, count=int(counts.sum()))
+    indices = numbers.astype(np.int64)
+    L = sizes.labels if sizes else int(indices.max(initial=-1)) + 1
+    indptr = np.concatenate(([0], np.cumsum(counts)))
+    # Labels come sorted within a row.
+    repeated = np.diff(numbers) == 0
+    repeated[indptr[1:-1][(indptr[1:-1] > 0) & (indptr[1:-1] < len(numbers))] - 1] = False
+    if (indices != numbers).any() or (indices < 0).any() or (indices >= L).any() or repeated.any():
+        _find_fault(path, rows, sizes, first_line)
+    if unobserved is None and n * L > MAX_CELLS:
+        raise DataFileError(
+            f"{path} has {n} rows and {L} labels. To hold every absent label as a no takes {n * L} entries; "
+            "if that is meant, say unobserved='negative' (--unobserved negative); 'unlabelled' keeps the "
+            "listed labels alone."
+        )
+    ones = sp.csr_array((np.ones(len(indices), dtype=np.int8), indices, indptr), shape=(n, L))
+    return ObservedLabels.from_sparse(ones, unobserved or "negative")
+
+
+def _find_fault(path: PathLike, rows: list[bytes], sizes: _Sizes | None, first_line: int) -> None:
+    """Raise for the first line that is not of the format; return if there is none."""
+    for line, row in enumerate(rows, start=first_line):
+        wrong = _fault(row.split(), sizes)
+        if wrong:
+            raise DataFileError(
+                f"{path}, line {line}: {wrong} A line is 'label,label feature:value feature:value', numbers "
+                "from 0, features ascending; a line without labels begins with a space."
+            )
+
+
+def _fault(parts: list[bytes], sizes: _Sizes | None) -> str | None:
+    if parts and b":" not in parts[0]:
+        labels = parts.pop(0)
+        if not _LABELS.fullmatch(labels):
+            return f"{labels.decode()!r} are no labels."
+        numbers = [int(label) for label in labels.split(b",")]
+        if len(set(numbers)) < len(numbers):
+            return f"{labels.decode()!r} has a label twice."
+        if sizes and max(numbers) >= sizes.labels:
+            return f"the label {max(numbers)} is beyond the {sizes.labels} labels of the header."
+    previous = -1
+    for part in parts:
+        feature = _FEATURE.fullmatch(part)
+        if not feature:
+            return f"{part.decode()!r} is no feature."
+        number = int(feature[1])
+        if number <= previous:
+            return f"the feature {number} comes after {previous}."
+        if sizes and number >= sizes.features:
+            return f"the feature {number} is beyond the {sizes.features} features of the header."
+        previous = number
+    return None

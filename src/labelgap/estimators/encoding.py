@@ -1,0 +1,214 @@
+"""Values as JSON and arrays, and back: a closed list of types, none of them looked up by a name in a file.
+
+None, True, False, text, whole and finite real numbers stand for themselves. Everything else is an object with
+one key, which says what it is: ``{"tuple": [1, 2]}``, ``{"array": "coef_left_"}``, ``{"loss": {"name":
+"logistic"}}``. What appears in several places and is long stands in a list beside the document, once:
+``{"shared": 0}``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_PLAIN: frozenset[type] = frozenset({type(None), bool, int, str})
+_SCALAR = _PLAIN | {float}
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+# Numbers, booleans, times and text of fixed length.
+_ARRAY_KINDS = "biufcmMSU"
+# Shorter tuples are written where they are, even twice.
+_LONG = 8
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the values of a type are taken apart, and put together again."""
+
+    name: str
+    parts: Callable[[Any], Mapping[str, Any]]
+    whole: Callable[[dict[str, Any]], Any]
+    shared: bool = False
+    """Whether two places may hold the very same value, and shall do so again."""
+
+
+class CannotSaveError(Exception):
+    """A value of a type that is not in the list."""
+
+    def __init__(self, where: str, value: Any) -> None:
+        super().__init__(f"{where} is of type {type(value).__name__}")
+        self.where, self.value = where, value
+
+
+class Encoder:
+    """From values to JSON; ``arrays`` and ``shared`` fill up on the way.
+
+    Parameters
+    ----------
+    kind_of : callable
+        The kind of a value that is not plain, or None.
+
+    Examples
+    --------
+    >>> encoder = Encoder(lambda value: None)
+    >>> encoder.encode({"a": (1.5, float("inf"))}, "x")
+    {'dict': [['a', {'tuple': [1.5, {'float': 'inf'}]}]]}
+    >>> encoder.encode(np.zeros(2), "y"), encoder.arrays
+    ({'array': 'y'}, {'y': array([0., 0.])})
+    """
+
+    def __init__(self, kind_of: Callable[[Any], Kind | None]) -> None:
+        self._kind_of = kind_of
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self.shared: list[Any] = []
+        # The value is kept beside its node: a number of its own is its own only as long as it lives.
+        self._seen: dict[int, tuple[Any, Any]] = {}
+
+    def encode(self, value: Any, where: str) -> Any:
+        """JSON for the value; ``where`` it stands names its arrays, and the place in an error."""
+        kind = type(value)
+        if kind in _PLAIN or (kind is float and math.isfinite(value)):
+            return value
+        if kind is float:
+            return {"float": str(value)}
+        if id(value) in self._seen:
+            return self._seen[id(value)][1]
+        if kind is np.ndarray:
+            return self._remember(value, self._array(value, where))
+        if kind is tuple:
+            node = {"tuple": self._items(value, where)}
+            return self._share(value, node) if len(value) >= _LONG else node
+        if kind is list:
+            return {"list": self._items(value, where)}
+        if kind is dict:
+            return {"dict": self._pairs(value, where)}
+        return self._object(value, where)
+
+    def _items(self, values: Any, where: str) -> list[Any]:
+        # Many thousand ids are mostly plain.
+        if _PLAIN.issuperset(map(type, values)):
+            return list(values)
+        return [self.encode(value, f"{where}.{place}") for place, value in enumerate(values)]
+
+    def _pairs(self, pairs: dict[Any, Any], where: str) -> list[Any]:
+        nodes = []
+        for number, (key, value) in enumerate(pairs.items()):
+            place = f"{where}.{key if type(key) is str and key.isidentifier() else number}"
+            nodes.append([self.encode(key, place), self.encode(value, place)])
+        return nodes
+
+    def _array(self, array: NDArray[Any], where: str) -> Any:
+        if array.dtype == object:
+            values = self._items(array.ravel().tolist(), where)
+            return {"objects": {"shape": list(array.shape), "values": values}}
+        if array.dtype.kind not in _ARRAY_KINDS:
+            raise CannotSaveError(where, array)
+        self.arrays[where] = array
+        return {"array": where}
+
+    def _object(self, value: Any, where: str) -> Any:
+        kind = self._kind_of(value)
+        if kind is None:
+            raise CannotSaveError(where, value)
+        prefix = f"{where}." if where else ""
+        try:
+            taken_apart = kind.parts(value)
+        except CannotSaveError as problem:
+            raise CannotSaveError(prefix + problem.where, problem.value) from None
+        parts = {name: self.encode(part, prefix + name) for name, part in taken_apart.items()}
+        node = {kind.name: parts}
+        return self._share(value, node) if kind.shared and where else node
+
+    def _share(self, value: Any, node: Any) -> Any:
+        self.shared.append(node)
+        return self._remember(value, {"shared": len(self.shared) - 1})
+
+    def _remember(self, value: Any, node: Any) -> Any:
+        self._seen[id(value)] = (value, node)
+        return node
+
+
+class Decoder:
+    """From JSON to values. Raises ValueError, TypeError or KeyError where the JSON makes no sense.
+
+    Parameters
+    ----------
+    kinds : mapping from name to Kind
+    arrays : mapping from name to array
+    shared : list of JSON
+        What stands in several places; each may refer to those before it.
+
+    Examples
+    --------
+    >>> decoder = Decoder({}, {"y": np.zeros(2)}, [{"tuple": ["ann"]}])
+    >>> decoder.decode({"list": [{"shared": 0}, {"array": "y"}]})
+    [('ann',), array([0., 0.])]
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, Kind], arrays: Mapping[str, NDArray[Any]], shared: list[Any]
+    ) -> None:
+        self._kinds, self._arrays = kinds, arrays
+        self._shared: list[Any] = []
+        for node in shared:
+            self._shared.append(self.decode(node))
+
+    def decode(self, node: Any) -> Any:
+        """The value that the JSON stands for."""
+        if type(node) in _SCALAR:
+            return node
+        if type(node) is not dict or len(node) != 1:
+            raise ValueError(f"{_shortened(node)} is no value")
+        ((name, content),) = node.items()
+        if name in self._kinds:
+            parts = {part: self.decode(inner) for part, inner in content.items()}
+            return self._kinds[name].whole(parts)
+        reader = self._READERS.get(name)
+        if reader is None:
+            raise ValueError(f"{name!r} is no type of value that is known")
+        return reader(self, content)
+
+    def _values(self, nodes: Any) -> list[Any]:
+        if type(nodes) is not list:
+            raise ValueError(f"{_shortened(nodes)} is no list")
+        return [node if type(node) in _SCALAR else self.decode(node) for node in nodes]
+
+    def _dict(self, pairs: Any) -> dict[Any, Any]:
+        return dict(self._values(pair) for pair in pairs)
+
+    def _array(self, name: Any) -> NDArray[Any]:
+        if name not in self._arrays:
+            raise ValueError(f"the array {name!r} is missing")
+        return self._arrays[name]
+
+    def _objects(self, content: Any) -> NDArray[Any]:
+        values = self._values(content["values"])
+        array = np.empty(len(values), dtype=object)
+        # One by one: numpy would make a matrix of tuples.
+        for place, value in enumerate(values):
+            array[place] = value
+        return array.reshape(content["shape"])
+
+    def _shared_value(self, place: Any) -> Any:
+        if type(place) is not int or not 0 <= place < len(self._shared):
+            raise ValueError(f"there is no shared value {place!r}")
+        return self._shared[place]
+
+    _READERS: Mapping[str, Callable[[Decoder, Any], Any]] = {
+        "float": lambda _, name: _FLOATS[name],
+        "tuple": lambda self, nodes: tuple(self._values(nodes)),
+        "list": lambda self, nodes: self._values(nodes),
+        "dict": lambda self, pairs: self._dict(pairs),
+        "array": lambda self, name: self._array(name),
+        "objects": lambda self, content: self._objects(content),
+        "shared": lambda self, place: self._shared_value(place),
+    }
+
+
+def _shortened(node: Any) -> str:
+    text = repr(node)
+    return text if len(text) <= 60 else f"{text[:57]}..."

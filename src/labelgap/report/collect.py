@@ -1,0 +1,175 @@
+"""Everything that a page shows, as one dictionary that JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from labelgap.estimators.regressor import LowRankRegressor
+from labelgap.exceptions import InvalidParameterError
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+from labelgap.report.binning import (
+    MOST_ENTRIES,
+    candidate_thresholds,
+    encode_cells,
+    encode_entries,
+    entry_bins,
+    threshold_limit,
+)
+from labelgap.report.calibration import reliability
+from labelgap.report.encoding import encode_array, encode_whole, number
+from labelgap.report.fit_figures import describe_fit
+from labelgap.report.judged import Judged, judge, unwrap
+from labelgap.report.label_details import similar_items, strongest_features
+from labelgap.report.metric_choices import describe_metric, metric_choices
+from labelgap.report.observed_pattern import describe_pattern
+from labelgap.report.regression_figures import describe_regression
+from labelgap.thresholds import best_threshold
+
+
+def collect(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    compare: Mapping[str, Any] | None = None,
+    title: str | None = None,
+    metrics: Iterable[str | LinearFractional] | None = None,
+) -> dict[str, Any]:
+    """The numbers behind a page; parameters as in :func:`labelgap.report.write_report`.
+
+    Examples
+    --------
+    >>> from labelgap import MetricThreshold
+    >>> scores, labels = [[0.9, 0.2], [0.6, 0.1]], [[1, 0], [0, float("nan")]]
+    >>> figures = collect(MetricThreshold(metric="micro-f1").fit(scores, labels), scores, labels)
+    >>> figures["models"][0]["value"], figures["data"]["n_observed"]
+    (1.0, 3)
+    """
+    others = _check_compared(compare)
+    estimator, X_seen = unwrap(model, X)
+    if isinstance(estimator, LowRankRegressor):
+        if others or metrics is not None:
+            raise InvalidParameterError(
+                "A regressor has no yes and no to take a metric of; leave out compare and metrics."
+            )
+        return _collect_regression(estimator, X_seen, y, title)
+    judged = judge(estimator, X_seen, y)
+    choices = metric_choices(judged.metric, () if metrics is None else metrics)
+    by_entry = judged.labels.n_observed <= MOST_ENTRIES
+    models = [describe_model(_kind(judged), judged, choices, judged.metric)]
+    for name, other in others.items():
+        compared = judge(other, X, y)
+        _require_same_entries(name, compared.labels, judged.labels)
+        models.append(describe_model(name, compared, choices, judged.metric))
+    details = (
+        similar_items(judged.model, judged.labels)
+        if judged.is_recommender
+        else strongest_features(judged.model, judged.X, judged.labels)
+    )
+    probabilities = judged.probabilities
+    return {
+        **_common(judged.model, judged.labels, title, _words(judged), details),
+        "kind": "decisions",
+        "n_positive": int(judged.labels.positive_counts().sum()),
+        "n_left_out": judged.n_left_out,
+        "entries": encode_entries(judged.labels) if by_entry else None,
+        "models": models,
+        "metrics": [describe_metric(metric) for metric in choices],
+        "calibration": None
+        if probabilities is None
+        else reliability(probabilities, judged.labels.values, judged.labels.weights),
+    }
+
+
+def describe_model(
+    name: str, judged: Judged, choices: list[LinearFractional], metric: LinearFractional
+) -> dict[str, Any]:
+    """A model's thresholds, the bin of each entry among them, and its metric at its own threshold."""
+    labels, scores = judged.labels, judged.scores
+    always = [best_threshold(scores, labels, choice).threshold for choice in choices]
+    thresholds = candidate_thresholds(
+        scores, labels.values == 1, [judged.threshold, *always], most=threshold_limit(labels)
+    )
+    bins = entry_bins(scores, thresholds)
+    by_entry = labels.n_observed <= MOST_ENTRIES
+    probabilities = judged.probabilities_at(thresholds)
+    return {
+        "name": name,
+        "threshold": number(judged.threshold),
+        "value": float(metric(scores >= judged.threshold, labels)),
+        "best_value": best_threshold(scores, labels, metric).value,
+        "thresholds": encode_array(thresholds, "f8"),
+        "probabilities": None if probabilities is None else encode_array(probabilities, "f8"),
+        "bins": encode_array(bins, "u2") if by_entry else None,
+        "cells": None if by_entry else encode_cells(labels, bins),
+    }
+
+
+def _collect_regression(model: LowRankRegressor, X: Any, y: Any, title: str | None) -> dict[str, Any]:
+    labels, figures = describe_regression(model, X, y)
+    has_features = X is not None
+    details = strongest_features(model, X, labels) if has_features else None
+    words = {"row": "row", "label": "label", "model": type(model).__name__}
+    return {**_common(model, labels, title, words, details), "kind": "regression", "regression": figures}
+
+
+def _common(
+    model: Any, labels: ObservedLabels, title: str | None, words: dict[str, str], details: Any
+) -> dict[str, Any]:
+    return {
+        "title": f"{words['model']} report" if title is None else str(title),
+        "words": words,
+        "data": describe_pattern(labels),
+        "labels": {
+            "names": _label_names(model, labels),
+            "observed": encode_whole(labels.label_counts()),
+            "positive": encode_whole(labels.positive_counts()),
+        },
+        "fit": describe_fit(model),
+        "details": details,
+    }
+
+
+def _label_names(model: Any, labels: ObservedLabels) -> list[str]:
+    names = labels.label_names
+    if names is None:
+        names = getattr(model, "label_names_", None)
+    if names is None:
+        return [f"label {label}" for label in range(labels.shape[1])]
+    return [str(name) for name in names]
+
+
+def _kind(judged: Judged) -> str:
+    return type(judged.model).__name__
+
+
+def _words(judged: Judged) -> dict[str, str]:
+    row, label = ("user", "item") if judged.is_recommender else ("row", "label")
+    return {"row": row, "label": label, "model": _kind(judged)}
+
+
+def _check_compared(compare: Mapping[str, Any] | None) -> dict[str, Any]:
+    if compare is None:
+        return {}
+    if not isinstance(compare, Mapping):
+        raise InvalidParameterError(
+            f"compare must be a mapping from a name to a fitted model, not {type(compare).__name__}: "
+            'compare={"plug-in": other}.'
+        )
+    return {str(name): model for name, model in compare.items()}
+
+
+def _require_same_entries(name: str, theirs: ObservedLabels, ours: ObservedLabels) -> None:
+    same = theirs.shape == ours.shape and all(
+        np.array_equal(getattr(theirs, part), getattr(ours, part)) for part in ("indptr", "indices", "values")
+    )
+    if not same:
+        raise InvalidParameterError(
+            f"The model {name!r} reads other observed entries from y than the model of the report "
+            f"({theirs.n_observed} against {ours.n_observed}), so their figures could not be compared. "
+            "Give y as ObservedLabels, which every model reads alike."
+        )

@@ -1,0 +1,175 @@
+"""The scores of a fitted model at the entries that it is judged on; nothing of size n x L is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from labelgap._names import check_choice
+from labelgap._types import Floats
+from labelgap.estimators.base import UNOBSERVED, DecisionEstimator
+from labelgap.estimators.decision_fitting import judged_cells
+from labelgap.estimators.recommending import Recommending
+from labelgap.estimators.targets import read_labels_like, read_targets
+from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+from labelgap.metrics.confusion import judged_labels
+
+RESPONSES = ("auto", "predict_proba", "decision_function")
+# Cells on which a model of recorded positives is judged; beyond that a sample of the others stands for all.
+_MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True)
+class ScoredEntries:
+    """Labels, the score of each observed entry, and what the model would do with them."""
+
+    labels: ObservedLabels
+    scores: Floats
+    threshold: float
+    """θ, on the scale of the scores."""
+    metric: LinearFractional
+    are_probabilities: bool
+    flip_rates: Floats | None = None
+    """Under "unlabelled" one ρ per entry; the labels are then recorded (1) and other cells (0)."""
+
+
+def is_model(thing: Any) -> bool:
+    """Whether it is an estimator, rather than numbers."""
+    return hasattr(thing, "fit") and hasattr(thing, "get_params")
+
+
+def scored_entries(
+    model: Any, X: Any, y: Any, *, unobserved: str | None = None, response: str = "auto"
+) -> ScoredEntries:
+    """Scores of a fitted labelgap estimator, alone, at the end of a pipeline or in a finished search.
+
+    Parameters
+    ----------
+    model : LowRankClassifier, PlugInClassifier, MetricThreshold or Recommender
+    X : features; answers for a Recommender
+    y : labels; None for a Recommender
+    unobserved : str or None, default None
+        What an absent entry means; None: as in the fit.
+    response : {"auto", "predict_proba", "decision_function"}, default "auto"
+        The scale of the scores; "auto" is probabilities where the model has them.
+    """
+    check_choice("response_method", response, RESPONSES)
+    if unobserved is not None:
+        check_choice("unobserved", unobserved, UNOBSERVED)
+    model, X = innermost(model, X)
+    if isinstance(model, Recommending):
+        found = _of_answers(model, X, y, unobserved)
+    elif isinstance(model, DecisionEstimator):
+        found = _of_rows(model, X, y, unobserved)
+    else:
+        raise InvalidInputError(
+            f"{type(model).__name__} is not an estimator of labelgap that decides yes or no. Give its scores "
+            "and the labels instead, or put it into a MetricThreshold."
+        )
+    has_probabilities = hasattr(model, "predict_proba")
+    if response == "predict_proba" and not has_probabilities:
+        raise InvalidParameterError(
+            f"This {type(model).__name__} has no probabilities; choose response_method='decision_function'."
+        )
+    if response == "decision_function" or not has_probabilities:
+        return found
+    to_probability = (
+        model._probabilities if isinstance(model, DecisionEstimator) else model.loss_.inverse_link
+    )
+    return ScoredEntries(
+        found.labels,
+        to_probability(found.scores),
+        model.threshold_probability_,
+        found.metric,
+        True,
+        found.flip_rates,
+    )
+
+
+def innermost(model: Any, X: Any = None) -> tuple[Any, Any]:
+    """The estimator in a finished search or at the end of a pipeline, and X as it gets there."""
+    # Imported where it is needed: it would take a tenth of a second from every start.
+    from sklearn.pipeline import Pipeline
+
+    while True:
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif isinstance(model, Pipeline):
+            if X is not None and len(model.steps) > 1:
+                X = model[:-1].transform(X)
+            model = model.steps[-1][1]
+        else:
+            return model, X
+
+
+def labels_and_scores(y: Any, scores: Any) -> tuple[ObservedLabels, Any]:
+    """Labels to judge by, and scores that go with them; a 1-d y is one label, with a score for each row."""
+    labels = judged_labels(read_targets(y, "missing").labels)
+    if not sp.issparse(scores) and np.ndim(scores) == 1 and labels.shape == (len(scores), 1):
+        scores = np.asarray(scores).reshape(-1, 1)
+    return labels, scores
+
+
+def require_both_answers(labels: ObservedLabels, what: str) -> None:
+    """Raise unless a yes and a no are observed."""
+    positive = int(np.count_nonzero(labels.values))
+    if 0 < positive < labels.n_observed:
+        return
+    answer = "yes" if positive else "no"
+    raise InvalidLabelsError(
+        f"Every one of the {labels.n_observed} observed labels is a {answer}, and {what} needs both a yes "
+        "and a no. Judge by labels with both."
+    )
+
+
+def _of_rows(model: DecisionEstimator, X: Any, y: Any, unobserved: str | None) -> ScoredEntries:
+    check_is_fitted(model)
+    if y is None:
+        raise InvalidLabelsError(
+            f"A {type(model).__name__} is judged on rows X and their labels y; y is None."
+        )
+    X = model._read_features(X, reset=False)
+    labels = read_labels_like(y, model._single, model.classes_, unobserved or model._unobserved)
+    if labels.shape != (_num_samples(X), model.n_labels_):
+        raise InvalidLabelsError(
+            f"The labels have shape {labels.shape}; {_num_samples(X)} rows of X and the {model.n_labels_} "
+            "labels of the fit were expected."
+        )
+    labels.require_observed()
+    rates = None
+    if labels.unobserved == "unlabelled":
+        if not hasattr(model, "flip_rate_"):
+            raise InvalidParameterError(
+                "Labels with unobserved='unlabelled' say nothing about no, and this estimator was not fitted "
+                "to such. Judge by labels with known negatives."
+            )
+        # A sample that is the same every time: a picture that is drawn again should not change.
+        labels = judged_cells(labels, _MOST_CELLS, check_random_state(0))
+        rates = np.broadcast_to(model.flip_rate_, (model.n_labels_,))[labels.indices]
+    scores = model._score_entries(X, labels)
+    return ScoredEntries(labels, scores, model.threshold_, model.metric_, False, rates)
+
+
+def _of_answers(model: Recommending, answers: Any, y: Any, unobserved: str | None) -> ScoredEntries:
+    model._require_fit()
+    if y is not None:
+        raise InvalidInputError("A Recommender is judged on answers alone; leave y out.")
+    how = unobserved or model.answers_.unobserved
+    if how != "missing":
+        raise InvalidParameterError(
+            f"With unobserved={how!r} a Recommender is judged on every pair of a user and an item, which is "
+            "not drawn. Give likes and dislikes, and unobserved='missing'."
+        )
+    labels = model._read_answers(answers, how)
+    users, items = labels.row_names or (), labels.label_names or ()
+    scores = model.decision_function(
+        [users[row] for row in labels.rows.tolist()], [items[column] for column in labels.cols.tolist()]
+    )
+    return ScoredEntries(labels, np.asarray(scores), model.threshold_, model.metric_, False)

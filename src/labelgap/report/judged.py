@@ -1,0 +1,158 @@
+"""What a page judges: the observed entries of a data set with a fitted model's scores for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from labelgap._types import Floats
+from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.best_items import score_rows
+from labelgap.estimators.factor_model import contains
+from labelgap.estimators.recommending import Recommending
+from labelgap.estimators.targets import read_labels_like
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+from labelgap.metrics.confusion import judged_labels
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Observed entries, their scores, and the model's threshold on the same scale."""
+
+    model: Any
+    """The estimator itself, without the steps of a pipeline before it."""
+    X: Any
+    """What it read of the features; None where it takes none."""
+    labels: ObservedLabels
+    scores: Floats
+    probabilities: Floats | None
+    """The probability of yes at each entry, where the model gives one."""
+    n_left_out: int = 0
+    """Entries that the model decides whatever their score, which are not judged."""
+
+    @property
+    def metric(self) -> LinearFractional:
+        metric: LinearFractional = self.model.metric_
+        return metric
+
+    @property
+    def threshold(self) -> float:
+        return float(self.model.threshold_)
+
+    @property
+    def is_recommender(self) -> bool:
+        return isinstance(self.model, Recommending)
+
+    def probabilities_at(self, thresholds: Floats) -> Floats | None:
+        """Thresholds on the scale of probabilities."""
+        if self.probabilities is None:
+            return None
+        with np.errstate(all="ignore"):
+            return _probabilities(self.model, thresholds)
+
+
+def judge(model: Any, X: Any, y: Any) -> Judged:
+    """Score the observed entries of y, which are all that is ever scored.
+
+    Parameters
+    ----------
+    model : fitted LowRankClassifier, PlugInClassifier, MetricThreshold or Recommender, or a pipeline with one
+    X : features of the rows; None for a recommender
+    y : labels, or a recommender's answers, in any form that the model's ``fit`` takes
+    """
+    estimator, X = unwrap(model, X)
+    if isinstance(estimator, Recommending):
+        return _judge_answers(estimator, X, y)
+    if not isinstance(estimator, DecisionEstimator):
+        raise InvalidParameterError(
+            "A report is about a fitted LowRankClassifier, PlugInClassifier, MetricThreshold, Recommender or "
+            f"LowRankRegressor (or a pipeline that ends in one), not {type(estimator).__name__}. Put another "
+            "classifier into MetricThreshold(classifier)."
+        )
+    check_is_fitted(estimator)
+    X = estimator._read_features(X, reset=False)
+    fitted_to = estimator._unobserved
+    labels = read_labels_like(y, estimator._single, estimator.classes_, _reading(fitted_to))
+    expected = (_num_samples(X), estimator.n_labels_)
+    if labels.shape != expected:
+        raise InvalidLabelsError(
+            f"The labels have shape {labels.shape}; {expected[0]} rows of X and the {expected[1]} labels of "
+            "the fit were expected."
+        )
+    _require_negatives(labels, fitted_to)
+    labels = judged_labels(labels)
+    scores = np.asarray(estimator._score_entries(X, labels), dtype=np.float64)
+    probabilities = _probabilities(estimator, scores) if hasattr(estimator, "predict_proba") else None
+    return Judged(estimator, X, labels, scores, probabilities)
+
+
+def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
+    """The last step of a pipeline and X as that step sees it; any other model as it is."""
+    # Imported where it is needed: it would take a tenth of a second from every start.
+    from sklearn.pipeline import Pipeline
+
+    while isinstance(model, Pipeline):
+        if len(model) > 1:
+            X = model[:-1].transform(X)
+        model = model.steps[-1][1]
+    return model, X
+
+
+def _judge_answers(model: Recommending, X: Any, answers: Any) -> Judged:
+    model._require_fit()
+    if X is not None:
+        raise InvalidParameterError("A recommender needs no X to be judged; pass None, and the answers as y.")
+    fitted_to = model.answers_.unobserved
+    labels = model._read_answers(answers, "missing")
+    _require_negatives(labels, fitted_to)
+    users = model._index("user").find_all(labels.row_names or ())
+    items = model._index("item").find_all(labels.label_names or ())
+    if fitted_to == "negative":
+        labels, items = _all_items(model, labels, items), np.arange(len(model.item_ids_))
+    n_left_out = 0
+    if fitted_to == "unlabelled":
+        known = contains(model.answers_, users[labels.rows], items[labels.indices])
+        labels, n_left_out = labels.select(~known), int(known.sum())
+    labels = judged_labels(labels)
+    scores = score_rows(model._factors(users), labels.indptr, items[labels.indices])
+    return Judged(model, None, labels, scores, _probabilities(model, scores), n_left_out)
+
+
+def _all_items(model: Recommending, labels: ObservedLabels, items: Any) -> ObservedLabels:
+    """The answers of these users about all items of the model, a no where there is none."""
+    shape = (labels.shape[0], len(model.item_ids_))
+    liked = labels.select(labels.values == 1)
+    recorded = ObservedLabels.from_triplets(
+        liked.rows,
+        items[liked.indices],
+        np.ones(liked.n_observed),
+        shape=shape,
+        row_names=labels.row_names,
+        label_names=model.item_ids_,
+    )
+    return ObservedLabels.from_any(recorded, unobserved="negative")
+
+
+def _reading(fitted_to: str) -> str:
+    """What an absent entry of the data means: as in the fit, except where that leaves no known negatives."""
+    return "missing" if fitted_to == "unlabelled" else fitted_to
+
+
+def _require_negatives(labels: ObservedLabels, fitted_to: str) -> None:
+    unlabelled = labels.unobserved == "unlabelled"
+    if unlabelled or (fitted_to == "unlabelled" and labels.n_observed and (labels.values == 1).all()):
+        raise InvalidLabelsError(
+            "A report counts true and false decisions, which takes known negatives, and these labels have "
+            "recorded positives only. Pass labels with both, such as a sample that was checked; the metric "
+            "corrected for unrecorded positives is model.score."
+        )
+
+
+def _probabilities(model: Any, scores: Floats) -> Floats:
+    inverse = model.loss_.inverse_link if isinstance(model, Recommending) else model._probabilities
+    return np.asarray(inverse(scores), dtype=np.float64)

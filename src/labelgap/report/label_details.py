@@ -1,0 +1,86 @@
+"""What stands behind a label: its strongest features, or the items most like it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labelgap._types import Floats
+from labelgap.labels import ObservedLabels
+from labelgap.report.encoding import Encoded, encode_array, encode_whole
+
+MOST_LABELS = 500
+_LISTED = 15
+# Coefficients held at one time.
+_BLOCK = 1 << 22
+
+
+def strongest_features(model: Any, X: Any, labels: ObservedLabels) -> dict[str, Any] | None:
+    """For the most observed labels, the features with the largest |coefficient · spread|, signs kept.
+
+    The spread of a feature is its standard deviation over the rows of X, so the product says how far a
+    typical change of the feature moves the score.
+    """
+    if X is None or not hasattr(model, "coef_left_"):
+        return None
+    names = getattr(model, "feature_names_in_", None)
+    d = model.coef_left_.shape[0]
+    n_listed = min(_LISTED, d)
+    chosen = most_observed(labels)
+    left = model.coef_left_ * column_spreads(X)[:, None]
+    features = np.empty((len(chosen), n_listed), dtype=np.int64)
+    effects = np.empty((len(chosen), n_listed))
+    step = max(1, _BLOCK // max(d, 1))
+    for start in range(0, len(chosen), step):
+        block = left @ model.coef_right_[chosen[start : start + step]].T
+        order = np.argsort(-np.abs(block), axis=0, kind="stable")[:n_listed]
+        features[start : start + step] = order.T
+        effects[start : start + step] = np.take_along_axis(block, order, axis=0).T
+    used, places = np.unique(features, return_inverse=True)
+    return {
+        "kind": "features",
+        "names": [f"feature {one}" if names is None else str(names[one]) for one in used.tolist()],
+        **_lists(chosen, places.reshape(features.shape), effects),
+    }
+
+
+def similar_items(model: Any, labels: ObservedLabels) -> dict[str, Any]:
+    """For the most answered items, those most like them, by the cosine of their factors."""
+    chosen = most_observed(labels)
+    n_listed = min(_LISTED, len(model.item_ids_) - 1)
+    ids: dict[Any, int] = {}
+    places = np.empty((len(chosen), n_listed), dtype=np.int64)
+    cosines = np.empty((len(chosen), n_listed))
+    if n_listed:
+        for row, label in enumerate(chosen.tolist()):
+            alike = model.similar_items((labels.label_names or ())[label], n=n_listed)
+            places[row] = [ids.setdefault(one, len(ids)) for one in alike.ids]
+            cosines[row] = alike.similarities
+    return {"kind": "items", "names": [str(one) for one in ids], **_lists(chosen, places, cosines)}
+
+
+def most_observed(labels: ObservedLabels) -> NDArray[np.int64]:
+    """The labels with most observed entries, at most 500, in their own order."""
+    order = np.argsort(-labels.label_counts(), kind="stable")[:MOST_LABELS]
+    return np.sort(order)
+
+
+def column_spreads(X: Any) -> Floats:
+    """The standard deviation of each column of a dense or sparse X."""
+    if not sp.issparse(X):
+        return np.asarray(np.asarray(X, dtype=np.float64).std(axis=0))
+    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    square = np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel()
+    return np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+def _lists(chosen: NDArray[np.int64], places: NDArray[np.int64], values: Floats) -> dict[str, Encoded | int]:
+    return {
+        "labels": encode_whole(chosen),
+        "per_label": int(places.shape[1]),
+        "places": encode_whole(places.ravel()),
+        "values": encode_array(values.ravel(), "f8"),
+    }

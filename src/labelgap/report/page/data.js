@@ -1,0 +1,82 @@
+// What is observed: the pattern, the rows, the labels.
+
+const MOST_BARS = 24;
+
+function showData() {
+  const { data } = figures;
+  const empty = [
+    data.n_empty_rows ? `${plural(data.n_empty_rows, words.row)} without any` : "",
+    data.n_empty_labels ? `${plural(data.n_empty_labels, words.label)} without any` : "",
+  ].filter(Boolean);
+  byId("data-say").textContent =
+    `A cell is one ${words.row} and one ${words.label}; ${percent(data.share)} of all ${whole(data.n_rows * data.n_labels)} cells are observed, ` +
+    `and of the others nothing is known${empty.length ? ` (${empty.join(", ")})` : ""}.`;
+  showPattern();
+  showHistogram();
+  showBars();
+}
+
+function showPattern() {
+  const { grid } = figures.data;
+  byId("pattern-title").textContent = `Where: ${words.row}s down, ${words.label}s across`;
+  byId("pattern-hint").textContent = "The stronger the colour of a square, the more of its cells are observed.";
+  const canvas = byId("pattern");
+  canvas.width = grid.width;
+  canvas.height = grid.height;
+  canvas.style.aspectRatio = `${Math.min(Math.max(grid.width / grid.height, 1.25), 2.4)}`;
+  canvas.setAttribute("aria-label", `Map of the observed cells on a grid of ${grid.height} by ${grid.width}; ${percent(figures.data.share)} are observed.`);
+  const levels = decode(grid.levels);
+  const highest = levels.reduce((a, b) => Math.max(a, b), 1);
+  const paint = () => {
+    const [from, to] = ["--faint", "--blue"].map(colorOf);
+    const context = canvas.getContext("2d");
+    const image = context.createImageData(grid.width, grid.height);
+    levels.forEach((level, at) => {
+      // The square root, so that little can be told from nothing.
+      const share = Math.sqrt(level / highest);
+      for (let c = 0; c < 3; c++) image.data[4 * at + c] = from[c] + (to[c] - from[c]) * share;
+      image.data[4 * at + 3] = 255;
+    });
+    context.putImageData(image, 0, 0);
+  };
+  paint();
+  onTheme(paint);
+}
+
+function colorOf(variable) {
+  const text = getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+  return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+}
+
+function showHistogram() {
+  const { edges, counts } = figures.data.row_histogram;
+  const range = (b) => (edges[b + 1] - edges[b] === 1 ? whole(edges[b]) : `${whole(edges[b])} to ${whole(edges[b + 1] - 1)}`);
+  byId("histogram-title").textContent = `Observed cells per ${words.row}`;
+  responsive(byId("histogram"), (width) => [barChart(width, {
+    values: counts, color: "blue", x: `observed cells of a ${words.row}`, y: `${words.row}s`,
+    tick: (b) => whole(edges[b]), tip: (b) => `${range(b)} observed: ${plural(counts[b], words.row)}`,
+    label: `Histogram: from ${edges[0]} to ${edges[edges.length - 1] - 1} observed cells per ${words.row}.`,
+  })]);
+  tableOnDemand("histogram-table", () => [["observed cells", `${words.row}s`], counts.map((count, b) => [range(b), whole(count)])]);
+}
+
+function showBars() {
+  const order = [...labelNames.keys()].sort((a, b) => labelObserved[b] - labelObserved[a] || a - b).slice(0, MOST_BARS);
+  const decisions = figures.kind === "decisions";
+  const most = Math.max(labelObserved[order[0]] || 0, 1);
+  byId("bars-title").textContent = `Observed cells per ${words.label}`;
+  const hint = byId("bars-hint");
+  hint.replaceChildren(make("span", { class: "swatch" }), " observed ");
+  if (decisions) hint.append(make("span", { class: "swatch yes" }), " of those, known to be yes ");
+  if (labelNames.length > MOST_BARS) hint.append(`(the ${MOST_BARS} most observed of ${whole(labelNames.length)}; the table of ${words.label}s has all)`);
+  byId("bars").replaceChildren(...order.map((j) => {
+    const all = make("i"), yes = make("i", { class: "yes" });
+    all.style.width = `${(100 * labelObserved[j]) / most}%`;
+    yes.style.width = `${(100 * labelPositive[j]) / most}%`;
+    const figure = decisions ? `${whole(labelPositive[j])} / ${whole(labelObserved[j])}` : whole(labelObserved[j]);
+    return make("li", {},
+      make("span", { class: "name" }, nameOf(labelNames[j])),
+      make("span", { class: "track", "aria-hidden": "true" }, all, ...(decisions ? [yes] : [])),
+      make("span", { class: "figure", text: figure }));
+  }));
+}

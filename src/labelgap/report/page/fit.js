@@ -1,0 +1,82 @@
+// The path of the fit, its singular values, and the penalties that were compared.
+
+function showFit() {
+  const { fit } = figures;
+  if (!fit) return;
+  show("fit");
+  showHistory(fit);
+  showSpectrum(fit.singular_values.map(toNumber));
+  showCandidates(fit.candidates);
+}
+
+function showHistory(fit) {
+  const steps = fit.history.map((step) => ({ ...step, objective: toNumber(step.objective), gap: toNumber(step.gap) }));
+  if (!steps.length) return;
+  const select = byId("fit-axis");
+  const seconds = () => select.value === "seconds";
+  const x = () => ({ low: seconds() ? 0 : steps[0].iteration, high: steps[steps.length - 1][select.value], name: seconds() ? "seconds" : "step" });
+  const points = (key, some) => some.map((step) => [step[select.value], step[key]]);
+  const objectives = steps.map((step) => step.objective);
+  const redrawObjective = responsive(byId("objective"), (width) => {
+    const low = Math.min(...objectives), high = Math.max(...objectives), room = (high - low) * 0.08;
+    const all = points("objective", steps);
+    return [lineChart(width, {
+      series: [{ points: all, color: "blue", dots: dotsOf(all) }], height: 240, x: x(), y: { low: low - room, high: high + room, name: "objective" },
+      label: `The objective falls from ${short(objectives[0], 4)} to ${short(objectives[objectives.length - 1], 6)} in ${plural(steps[steps.length - 1].iteration, "step")}.`,
+    }).svg];
+  });
+  const positive = steps.filter((step) => step.gap > 0);
+  const redrawGap = responsive(byId("gap"), (width) => {
+    if (!positive.length) return [make("p", { class: "hint", text: "The gap is 0: the optimum was reached exactly." })];
+    const gaps = positive.map((step) => step.gap);
+    const all = points("gap", positive);
+    const chart = lineChart(width, {
+      series: [
+        { points: all, color: "green", dots: dotsOf(all) },
+        { points: [[x().low, fit.tol], [x().high, fit.tol]], color: "grey", dash: "dashed" },
+      ],
+      height: 240, x: x(), y: { low: Math.min(...gaps, fit.tol), high: Math.max(...gaps), log: true, name: "gap, as a share of the objective" },
+      label: `The relative duality gap falls from ${short(gaps[0])} to ${short(gaps[gaps.length - 1])}; the fit stops at ${short(fit.tol)}.`,
+    });
+    return [chart.svg, keyOf([{ name: "gap", color: "green" }, { name: `where the fit may stop (tol = ${short(fit.tol)})`, color: "grey", dash: "dashed" }])];
+  });
+  select.addEventListener("change", () => {
+    redrawObjective();
+    redrawGap();
+  });
+  tableOnDemand("history-table", () => [
+    ["step", "seconds", "objective", "relative gap", "rank"],
+    steps.map((step) => [whole(step.iteration), short(step.seconds), short(step.objective, 8), short(step.gap), whole(step.rank)]),
+  ]);
+}
+
+function dotsOf(points) {
+  return points.length > 40 ? [] : points.map(([px, py]) => [px, py, 3.5]);
+}
+
+function showSpectrum(values) {
+  if (!values.length) {
+    byId("spectrum-part").hidden = true;
+    return;
+  }
+  responsive(byId("spectrum"), (width) => [barChart(width, {
+    values, color: "purple", x: "pattern", y: "singular value", tick: (i) => String(i + 1), tip: (i) => `pattern ${i + 1}: ${short(values[i], 5)}`,
+    label: `${plural(values.length, "singular value")}, from ${short(values[0])} down to ${short(values[values.length - 1])}.`,
+  })]);
+  tableOnDemand("spectrum-table", () => [["pattern", "singular value"], values.map((value, i) => [String(i + 1), short(value, 6)])]);
+}
+
+function showCandidates(candidates) {
+  if (!candidates.length) {
+    byId("candidates-part").hidden = true;
+    return;
+  }
+  const decisions = figures.kind === "decisions";
+  const headings = ["try", "trace penalty λ", "ridge penalty λ₂", "intercept penalty κ", decisions ? `held-out ${figures.metrics[0].name}` : "held-out share explained", "held-out loss", "mean rank", "folds"];
+  const body = table(byId("candidates"), headings, candidates.map((one, at) => [
+    at === candidates.length - 1 ? "chosen" : String(at + 1),
+    ...[one.trace, one.ridge, one.intercept].map((value) => short(toNumber(value))),
+    fixed(toNumber(one.metric)), short(toNumber(one.loss), 5), short(toNumber(one.rank)), String(one.folds),
+  ]));
+  body.lastChild.classList.add("winner");
+}

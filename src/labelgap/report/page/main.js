@@ -1,0 +1,22 @@
+// Put it all up.
+
+function showNavigation() {
+  for (const section of document.querySelectorAll("main > section:not([hidden])")) {
+    byId("nav").append(make("li", {}, make("a", { href: `#${section.id}`, text: section.dataset.title })));
+  }
+}
+
+showSummary();
+showData();
+showFit();
+showCalibration();
+if (figures.kind === "decisions") {
+  showThreshold();
+  showCompare();
+  showMetrics();
+  showLabels(decisionColumns(), `How each ${words.label} fares at the θ that the slider stands on${details ? `; choose one to see ${details.kind === "features" ? "what speaks for and against it" : "what is most like it"}` : ""}.`);
+} else {
+  showLabels(regressionColumns(), `How well each ${words.label} is predicted${details ? "; choose one to see its strongest features" : ""}.`);
+}
+showNavigation();
+showTheme();

@@ -1,0 +1,40 @@
+"""The figures of a regressor's page: deviance in all and by label, and predictions against answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from labelgap._types import Floats
+from labelgap.estimators.regressor import LowRankRegressor
+from labelgap.labels import ObservedLabels
+from labelgap.report.calibration import reliability
+from labelgap.report.encoding import encode_array, number
+
+
+def describe_regression(model: LowRankRegressor, X: Any, y: Any) -> tuple[ObservedLabels, dict[str, Any]]:
+    """The answers as they were read, and how well the model predicts them."""
+    labels, scores = model._judged(X, y, None, None, None)
+    predicted = np.asarray(model.family_.inverse_link(scores), dtype=np.float64)
+    deviance = 2.0 * np.asarray(model.family_.value(scores, labels.values), dtype=np.float64)
+    figures = {
+        "family": model.family_.name,
+        "deviance": number(np.average(deviance, weights=labels.weights)),
+        "explained": number(model.score(X, y)),
+        "label_means": encode_array(_by_label(labels, labels.values), "f8"),
+        "label_predictions": encode_array(_by_label(labels, predicted), "f8"),
+        "label_deviances": encode_array(_by_label(labels, deviance), "f8"),
+        "reliability": reliability(predicted, labels.values, labels.weights),
+    }
+
+    return labels, figures
+
+
+def _by_label(labels: ObservedLabels, values: Any) -> Floats:
+    """The weighted mean over the observed entries of each label, NaN where there are none."""
+    weights = np.ones(labels.n_observed) if labels.weights is None else labels.weights
+    n_labels = labels.shape[1]
+    total = np.bincount(labels.indices, weights=weights, minlength=n_labels)
+    weighted = np.bincount(labels.indices, weights=weights * values, minlength=n_labels)
+    return np.asarray(np.divide(weighted, total, out=np.full(n_labels, np.nan), where=total > 0))

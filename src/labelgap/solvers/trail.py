@@ -1,0 +1,43 @@
+"""Where a run stands, so that another can go on from there; and the wish to stop it.
+
+A solver marks its state at places where it starts from that state itself. So a run that goes on from a mark
+makes the same steps, to the last bit, as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+from labelgap.solvers.result import Fit
+from labelgap.solvers.states import State
+
+
+class Stopped(Exception):
+    """The work was asked to stop before it had an answer."""
+
+
+class Trail:
+    """Of a run and of the runs that it is made of. This one keeps nothing and never asks to stop."""
+
+    def stopping(self) -> bool:
+        """Whether the run should end as soon as it can, with what it has."""
+        return False
+
+    def last(self) -> State | None:
+        """The state that an earlier run marked last; None where there was none."""
+        return None
+
+    def mark(self, state: State, *, at_once: bool = False) -> None:
+        """Keep a state; not where the last one is fresh, unless ``at_once``."""
+
+    def part(self, name: str) -> Self:
+        """The trail of a piece of the work."""
+        return self
+
+    def fit(self, solve: Callable[..., Fit]) -> Fit:
+        """The fit that an earlier run finished, or else ``solve(trail=...)`` with this trail."""
+        return solve(trail=self)
+
+    def forget(self) -> None:
+        """Drop what was kept of this piece of the work."""

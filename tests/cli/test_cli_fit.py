@@ -1,0 +1,299 @@
+"""``labelgap fit``: every format, every setting, every refusal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_runs import QUICK, error_of, run, run_json
+
+import labelgap
+from labelgap.data.files import read_label_table
+
+TAGS = ("--labels", "tag_*", "--id", "id")
+TAG_NAMES = ["tag_business", "tag_politics", "tag_sport", "tag_travel", "tag_culture", "tag_data"]
+
+
+def test_it_is_the_fit_of_the_library() -> None:
+    said = run_json("fit", "articles.csv", *TAGS, "--out", "a.labelgap")
+    table = read_label_table("articles.csv", labels="tag_*", ids="id")
+    model = labelgap.LowRankClassifier(random_state=0).fit(table.X, table.labels)
+    loaded = labelgap.load("a.labelgap")
+    assert np.array_equal(loaded.coef_, model.coef_)
+    assert loaded.feature_names_in_.tolist() == list(table.feature_names or ())
+    assert list(loaded.label_names_) == TAG_NAMES
+    assert said["threshold"] == {
+        "score": model.threshold_,
+        "probability": model.threshold_probability_,
+    }
+    assert said["held_out"] == {"name": "micro-f1", "value": model.held_out_metric_}
+    assert said["relative_gap"] == model.relative_gap_ <= 1e-3
+    assert (said["rows"], said["features"], said["labels"]) == (300, 8, 6)
+    assert said["observed"] == table.labels.n_observed  # type: ignore[union-attr]
+    assert said["warnings"] == []
+
+
+def test_what_people_are_told() -> None:
+    told = run("fit", "articles.csv", *TAGS, *QUICK[:-1]).stdout
+    for words in ("rows", "300", "53.4 % of 1800 cells", "threshold", "probability", "proved within"):
+        assert words in told
+    assert "Next: labelgap predict model.labelgap" in told
+    assert Path("model.labelgap").exists()
+
+
+def test_quiet_says_nothing() -> None:
+    result = run("fit", "articles.csv", *TAGS, *QUICK)
+    assert result.output == ""
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.parquet", "a.csv.gz", "a.npz", "a.txt", "a.arff"])
+def test_every_format(name: str) -> None:
+    table = read_label_table("articles.csv", labels="tag_*", ids="id")
+    assert table.labels is not None
+    X, Y = table.X[:60], table.labels.to_dense()[:60]
+    names = [*(table.feature_names or ()), *TAG_NAMES]
+    options: tuple[str, ...] = ("--labels", "tag_*")
+    if name == "a.npz":
+        np.savez(name, X=X, Y=Y, label_names=np.array(TAG_NAMES))
+        options = ()
+    elif name == "a.txt":
+        _write_xmc(Path(name), X, Y)
+        options = ()
+    elif name == "a.arff":
+        _write_arff(Path(name), names, np.hstack([X, Y]))
+    else:
+        from labelgap.data.files import write_columns
+
+        write_columns(name, dict(zip(names, np.hstack([X, Y]).T, strict=True)))
+    said = run_json("fit", name, *options, "--out", "m.labelgap", *QUICK)
+    assert (said["rows"], said["labels"]) == (60, 6)
+    model = labelgap.load("m.labelgap")
+    assert model.n_labels_ == 6
+
+
+def _write_xmc(path: Path, X: np.ndarray, Y: np.ndarray) -> None:
+    lines = [f"{len(X)} {X.shape[1]} {Y.shape[1]}"]
+    for row, tags in zip(X, Y, strict=True):
+        yes = ",".join(str(at) for at in np.flatnonzero(tags == 1))
+        lines.append(f"{yes} " + " ".join(f"{at}:{value:g}" for at, value in enumerate(row) if value))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _write_arff(path: Path, names: list[str], values: np.ndarray) -> None:
+    lines = ["@relation articles"]
+    lines += [f"@attribute {name} {'{0,1}' if name.startswith('tag') else 'numeric'}" for name in names]
+    lines.append("@data")
+    lines += [",".join("?" if np.isnan(v) else f"{v:g}" for v in row) for row in values]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_labels_of_a_second_file() -> None:
+    table = read_label_table("articles.csv", labels="tag_*", ids="id")
+    lines = Path("articles.csv").read_text(encoding="utf-8").splitlines()
+    cells = [line.split(",") for line in lines]
+    Path("x.csv").write_text("\n".join(",".join(row[:9]) for row in cells), encoding="utf-8")
+    Path("y.csv").write_text("\n".join(",".join([row[0], *row[9:]]) for row in cells), encoding="utf-8")
+    said = run_json("fit", "x.csv", "--id", "id", "--label-file", "y.csv", *QUICK)
+    assert said["observed"] == table.labels.n_observed  # type: ignore[union-attr]
+
+
+# -- settings ----------------------------------------------------------------------------------------------
+
+
+def test_movielens_files_are_for_a_recommender() -> None:
+    rng = np.random.RandomState(0)
+    lines = [
+        f"{u}\t{i}\t{rng.randint(1, 6)}\t88{u}{i}" for u in range(1, 9) for i in range(1, 7) if (u + i) % 4
+    ]
+    Path("u.data").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    said = run_json("fit", "u.data", "--positive", "4", "--trace-penalty", "0.05", "--threshold", "train")
+    assert (said["kind"], said["users"], said["items"], said["answers"]) == ("Recommender", 8, 6, len(lines))
+
+
+def test_columns_of_users_and_items_are_for_a_recommender(ratings: Path) -> None:
+    ratings.write_text(ratings.read_text().replace("user,item,value", "who,film,stars"))
+    columns = ("--user", "who", "--item", "film", "--value", "stars", "--positive", "4")
+    said = run_json("fit", ratings, *columns, "--trace-penalty", "0.02", "--threshold", "train")
+    assert said["kind"] == "Recommender"
+    assert labelgap.load("model.labelgap").positive == 4
+
+
+def test_likes_alone_with_a_flip_rate(ratings: Path) -> None:
+    lines = ratings.read_text().splitlines()
+    likes = [line.rpartition(",")[0] for line in lines if line[-1] in "45e"]
+    ratings.write_text("\n".join(likes) + "\n")
+    options = ("--setting", "recommender", "--unobserved", "unlabelled", "--flip-rate", "0.3")
+    said = run_json("fit", ratings, *options, "--trace-penalty", "0.02", "--threshold", "train")
+    assert said["flip_rate"] == 0.3
+    assert said["loss"] == "squared"
+
+
+def test_a_family_is_for_regression() -> None:
+    columns = ("--labels", "quotes,images", "--drop", "tag_*,id,words")
+    penalties = ("--trace-penalty", "0.01", "--ridge-penalty", "0.01")
+    said = run_json("fit", "articles.csv", *columns, "--family", "poisson", *penalties)
+    assert (said["kind"], said["family"]) == ("LowRankRegressor", "poisson")
+    assert said["positive"] is None
+    told = run("fit", "articles.csv", *columns, "--setting", "regression", "--force").stdout
+    assert "of the deviance of held-out answers" in told
+
+
+def test_a_formula_is_a_metric() -> None:
+    said = run_json(
+        "fit", "articles.csv", *TAGS, "--metric", "2*tp/(2*tp+fp+fn)", "--average", "macro", *QUICK
+    )
+    named = run_json("fit", "articles.csv", *TAGS, "--metric", "macro-f1", "--force", *QUICK)
+    assert said["threshold"] == named["threshold"]
+    assert labelgap.load("model.labelgap").metric == "macro-f1"
+
+
+def test_blanks_may_mean_no() -> None:
+    said = run_json("fit", "articles.csv", *TAGS, "--unobserved", "negative", *QUICK)
+    assert said["observed"] == said["cells"]
+
+
+def test_the_solver_is_told() -> None:
+    run(
+        "fit",
+        "articles.csv",
+        *TAGS,
+        "--rank",
+        "2",
+        "--loss",
+        "squared",
+        "--tol",
+        "0.01",
+        "--seed",
+        "3",
+        *QUICK,
+    )
+    model = labelgap.load("model.labelgap")
+    assert (model.rank, model.loss, model.tol, model.random_state) == (2, "squared", 0.01, 3)
+    assert model.rank_ <= 2
+
+
+def test_warnings_are_told_and_the_exit_code_is_0() -> None:
+    lines = Path("articles.csv").read_text(encoding="utf-8").splitlines()
+    blank = [lines[0], *(line.rpartition(",")[0] + "," for line in lines[1:])]
+    Path("blank.csv").write_text("\n".join(blank), encoding="utf-8")
+    result = run("fit", "blank.csv", *TAGS, *QUICK)
+    assert "Warning: 1 of 6 labels have no observed entry (the first: 'tag_data')" in result.stderr
+    said = run_json("fit", "blank.csv", *TAGS, *QUICK, "--force")
+    assert len(said["warnings"]) == 1
+
+
+def test_a_checkpoint_can_be_gone_on_from() -> None:
+    said = run_json("fit", "articles.csv", *TAGS, "--checkpoint", "kept")
+    again = run_json("fit", "articles.csv", *TAGS, "--checkpoint", "kept", "--force")
+    for answer in (said, again):
+        del answer["seconds"]
+    assert said == again
+    other = error_of("fit", "new_articles.csv", *TAGS, "--checkpoint", "kept", "--force")
+    assert other.startswith("Error:")
+    assert "kept" in other
+
+
+# -- refusals ----------------------------------------------------------------------------------------------
+
+
+def test_an_existing_model_is_not_replaced_unasked() -> None:
+    Path("model.labelgap").write_text("precious")
+    told = error_of("fit", "articles.csv", *TAGS)
+    assert told == "Error: model.labelgap exists already. Say --force to replace it, or choose another --out."
+    assert Path("model.labelgap").read_text() == "precious"
+    run("fit", "articles.csv", *TAGS, *QUICK, "--force")
+    labelgap.load("model.labelgap")
+
+
+def test_a_folder_that_is_not_there_is_found_before_the_work() -> None:
+    assert "there is no folder nowhere" in error_of(
+        "fit", "articles.csv", *TAGS, "--out", "nowhere/m.labelgap"
+    )
+    Path("folder").mkdir()
+    assert "folder is a folder" in error_of("fit", "articles.csv", *TAGS, "--out", "folder")
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="for root every folder is writable")
+def test_a_folder_that_may_not_be_written_to_is_found_before_the_work() -> None:
+    Path("locked").mkdir(mode=0o500)
+    assert "may not write" in error_of("fit", "articles.csv", *TAGS, "--out", "locked/m.labelgap")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fit", "articles.csv"), "which columns are labels? Say it with --labels"),
+        (("fit", "articles.csv", "--labels", "tags_*"), "'tags_*' in labels matches no column"),
+        (("fit", "articles.csv", "--labels", "tag_*"), "'A001' is no number"),
+        (("fit", "articles.csv", *TAGS, "--metric", "micro-f"), "Unknown metric 'micro-f'"),
+        (("fit", "articles.csv", *TAGS, "--metric", "tp/"), "tp/"),
+        (("fit", "articles.csv", "--labels", "words", "--id", "id"), "is no label"),
+        (("fit", "articles.csv", *TAGS, "--format", "exel"), "Unknown format 'exel'"),
+        (("fit", "articles.csv", *TAGS, "--tol", "2"), "tol must"),
+    ],
+)
+def test_problems_are_told_in_one_line(arguments: tuple[str, ...], words: str) -> None:
+    told = error_of(*arguments)
+    assert told.startswith("Error: ")
+    assert words in told
+    assert not Path("model.labelgap").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fit",), "Missing argument 'DATA'"),
+        (("fit", "nowhere.csv"), "'nowhere.csv' does not exist"),
+        (("fit", "articles.csv", *TAGS, "--family", "gamma"), "--family"),
+        (
+            ("fit", "articles.csv", *TAGS, "--trace-penalty", "much"),
+            "'much' is neither a number",
+        ),
+        (("fit", "articles.csv", *TAGS, "--flip-rate", "1.5"), "to below 1"),
+        (("fit", "articles.csv", *TAGS, "--rank", "0"), "--rank"),
+        (("fit", "articles.csv", *TAGS, "--average", "macro"), "it is for a formula"),
+        (("fit", "articles.csv", *TAGS, "--metric", "macro: tp", "--average", "macro"), "says its average"),
+        (("fit", "articles.csv", *TAGS, "--setting", "regression", "--metric", "micro-f1"), "no use"),
+        (("fit", "articles.csv", "--user", "id", "--labels", "tag_*"), "no use in the setting 'recommender'"),
+        (("fit", "articles.csv", *TAGS, "--setting", "features", "--positive", "4"), "it is for recommender"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
+    assert words in error_of(*arguments, code=2)
+
+
+def test_wrong_usage_in_json() -> None:
+    said = run_json("fit", "articles.csv", *TAGS, "--rank", "0", code=2)
+    assert said["error"]["exit_code"] == 2
+    assert "--rank" in said["error"]["message"]
+
+
+def test_problems_in_json() -> None:
+    said = run_json("fit", "articles.csv", "--labels", "nothing_*", code=1)
+    assert said["error"]["type"] == "DataFileError"
+    assert said["error"]["exit_code"] == 1
+    assert said["warnings"] == []
+
+
+def test_an_interrupt_at_once_saves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(labelgap.LowRankClassifier, "fit", interrupted)
+    told = error_of("fit", "articles.csv", *TAGS, code=130)
+    assert told == "Error: Interrupted; nothing was saved."
+    told = error_of("fit", "articles.csv", *TAGS, "--checkpoint", "kept", code=130)
+    assert "is kept in kept: the same command goes on from there" in told
+    assert not Path("model.labelgap").exists()
+
+
+def test_an_unexpected_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(labelgap.LowRankClassifier, "fit", broken)
+    with pytest.raises(ZeroDivisionError):
+        run("fit", "articles.csv", *TAGS)

@@ -1,0 +1,208 @@
+"""report, export, info, demo, experiment, and what all commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_runs import error_of, run, run_json
+
+import labelgap
+from labelgap.cli import main
+from labelgap.cli.app import app
+from labelgap.data import make_low_rank_labels
+from labelgap.data.files import read_label_table
+
+COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
+
+# -- report ------------------------------------------------------------------------------------------------
+
+
+def test_report(fitted: dict[str, Path]) -> None:
+    told = run("report", fitted["articles"], "new_articles.csv", "--title", "Tags & more").stdout
+    assert told == "Wrote report.html; open it in a browser.\n"
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "<title>Tags &amp; more" in page
+    assert "exists already" in error_of("report", fitted["articles"], "new_articles.csv")
+
+
+def test_report_of_two_models(fitted: dict[str, Path]) -> None:
+    Path("older.labelgap").write_bytes(fitted["articles"].read_bytes())
+    both = (fitted["articles"], "new_articles.csv", "--compare", "older.labelgap")
+    said = run_json("report", *both, "-o", "r.html")
+    assert said["bytes"] == Path("r.html").stat().st_size
+    assert "older" in Path("r.html").read_text(encoding="utf-8")
+    told = error_of("report", fitted["articles"], "new_articles.csv", "--compare", fitted["counts"])
+    assert "was fitted to other features" in told
+
+
+def test_report_of_other_kinds(fitted: dict[str, Path], ratings: Path) -> None:
+    run("report", fitted["films"], ratings, "-o", "films.html")
+    run("report", fitted["counts"], "new_articles.csv", "-o", "counts.html")
+    assert Path("films.html").exists()
+    assert Path("counts.html").exists()
+    error_of("report", fitted["films"], ratings, "--labels", "x", "-o", "x.html", code=2)
+    error_of("report", fitted["counts"], "new_articles.csv", "--user", "id", "-o", "x.html", code=2)
+
+
+def test_the_page_can_be_opened(fitted: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("typer.launch", opened.append)
+    run("report", fitted["articles"], "new_articles.csv", "--open", "--quiet")
+    assert opened == [Path("report.html").resolve().as_uri()]
+
+
+# -- export ------------------------------------------------------------------------------------------------
+
+
+def test_export(fitted: dict[str, Path]) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+    said = run_json("export", fitted["articles"], "m.onnx")
+    assert said["bytes"] == Path("m.onnx").stat().st_size
+    model = labelgap.load(fitted["articles"])
+    names = list(model.__dict__.pop("feature_names_in_"))
+    X = read_label_table("new_articles.csv", features=names).X
+    session = runtime.InferenceSession("m.onnx")
+    (decisions,) = session.run(["decisions"], {"features": X})
+    assert np.array_equal(decisions, model.predict(X, output="dense"))
+    assert "choose another TARGET" in error_of("export", fitted["articles"], "m.onnx")
+    run("export", fitted["articles"], "m.onnx", "--force", "--dtype", "float32")
+
+
+# -- info --------------------------------------------------------------------------------------------------
+
+
+def test_info_of_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = run_json("info")
+    assert said["labelgap"] == labelgap.__version__
+    assert said["packages"]["numpy"] == np.__version__
+    monkeypatch.setattr("labelgap.cli.info._EXTRAS", {"onnx": ("no-such-package",)})
+    told = " ".join(run("info").stdout.split())
+    assert "onnx not installed: no-such-package (pip install 'labelgap[onnx]')" in told
+
+
+def test_info_of_models(fitted: dict[str, Path]) -> None:
+    said = run_json("info", fitted["articles"])
+    assert (said["what"], said["kind"], said["labels"]) == ("model", "LowRankClassifier", 6)
+    assert said["feature_names"][0] == "words"
+    told = run("info", fitted["films"]).stdout
+    assert "a Recommender" in told
+    assert "users" in told
+    assert "family" in run("info", fitted["counts"]).stdout
+
+
+def test_info_of_tables(ratings: Path) -> None:
+    assert "tag_data" in run("info", "articles.csv").stdout
+    said = run_json("info", "articles.csv", "--labels", "tag_*", "--id", "id")
+    table = read_label_table("articles.csv", labels="tag_*", ids="id")
+    assert table.labels is not None
+    assert said["observed"] == table.labels.n_observed
+    assert [one["observed"] for one in said["per_label"]] == table.labels.label_counts().tolist()
+    Path("u.data").write_text("1\t2\t5\t0\n1\t3\t1\t0\n")
+    said = run_json("info", "u.data")
+    assert (said["what"], said["answers"], said["users"], said["items"]) == ("answers", 2, 1, 2)
+    assert (said["lowest"], said["highest"]) == (1, 5)
+
+
+@pytest.mark.parametrize("option", ["--labels=x", "--id=x", "--format=csv"])
+def test_info_refuses_what_it_has_no_use_for(option: str, fitted: dict[str, Path]) -> None:
+    assert "it is for a table" in error_of("info", option, code=2)
+    assert "it is for a table" in error_of("info", fitted["articles"], option, code=2)
+
+
+def test_info_of_many_labels() -> None:
+    np.savez("many.npz", X=np.zeros((2, 1)), Y=np.ones((2, 30)))
+    assert "and 10 more labels" in run("info", "many.npz").stdout
+
+
+# -- demo and experiments ----------------------------------------------------------------------------------
+
+
+def test_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = make_low_rank_labels(n=150, n_labels=10, observed=0.5, n_test=100, random_state=0)
+    monkeypatch.setattr("labelgap.demo.make_low_rank_labels", lambda random_state: small)
+    told = run("demo", "--seed", "1", "--picture", "p.png").stdout
+    assert "low-rank (labelgap)" in told
+    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_experiments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = run("experiment").stdout
+    assert "figure1" in told
+    assert "runs " not in told, "it is no experiment"
+    assert "Unknown experiment 'figure2'. Did you mean 'figure1'?" in error_of("experiment", "figure2")
+    assert "Usage: labelgap experiment" in run("experiment", "--help").stdout
+
+
+def test_an_experiment_is_run_with_its_own_options(capfd: pytest.CaptureFixture[str]) -> None:
+    run("experiment", "figure1", "--help")
+    assert "--draws" in capfd.readouterr().out
+    run("experiment", "figure1", "--draws", "none", code=2)
+
+
+def test_without_a_source_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(labelgap, "__file__", str(tmp_path / "site" / "labelgap" / "__init__.py"))
+    assert "run this in a clone of the repository" in error_of("experiment", "figure1")
+
+
+# -- all ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_helps_with_examples(command: str) -> None:
+    told = run(command, "--help").stdout
+    assert "Examples" in told
+    assert f"labelgap {command}" in told
+    for line in told.splitlines():
+        assert len(line) <= 80
+
+
+def test_the_commands() -> None:
+    assert COMMANDS == [
+        "fit",
+        "predict",
+        "evaluate",
+        "report",
+        "threshold",
+        "recommend",
+        "export",
+        "info",
+        "demo",
+        "experiment",
+    ]
+    told = " ".join(run("--help").stdout.split())
+    assert "Exit codes: 0 fine; 1 a problem" in told
+    for command in COMMANDS:
+        assert command in told
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"labelgap {labelgap.__version__}\n"
+
+
+def test_no_command_is_wrong_usage_with_help() -> None:
+    assert "Usage: labelgap" in run(code=2).output
+    assert "No such command 'fitt'" in error_of("fitt", code=2)
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == "The command line needs typer and rich: pip install 'labelgap[cli]'.\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Typer would look for the shell that runs the tests.
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    assert "_LABELGAP_COMPLETE" in run("--show-completion", shell).stdout
+
+
+def test_completion_completes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_LABELGAP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "labelgap ev")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert run().stdout.split() == ["evaluate"]

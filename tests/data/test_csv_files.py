@@ -1,0 +1,422 @@
+"""CSV, TSV and Parquet: what is read, against slow obvious parsing, and what is said of bad files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labelgap.data import detect_format, read_label_table, read_numbers, write_columns
+from labelgap.exceptions import DataFileError, InvalidParameterError, UnknownNameError
+
+SONGS = """id,pace,loud,live,tag_calm,tag_sad
+7,1.5,2,true,yes,?
+9,2,-1e2,false,0,1
+4, 3 ,.5,TRUE,,NO
+"""
+
+
+def put(folder: Path, name: str, text: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+# -- what is read -------------------------------------------------------------------------------------------
+
+
+def test_features_labels_and_ids(tmp_path: Path) -> None:
+    table = read_label_table(put(tmp_path, "songs.csv", SONGS), labels="tag_*", ids="id")
+    assert table.feature_names == ("pace", "loud", "live")
+    np.testing.assert_array_equal(table.X, [[1.5, 2, 1], [2, -100, 0], [3, 0.5, 1]])
+    assert table.X.dtype == np.float64
+    assert table.row_ids == (7, 9, 4)
+    assert table.labels is not None
+    assert table.labels.label_names == ("tag_calm", "tag_sad")
+    assert table.labels.row_names == (7, 9, 4)
+    assert table.labels.values.dtype == np.int8
+    np.testing.assert_array_equal(table.labels.to_dense(), [[1, np.nan], [0, 1], [np.nan, 0]])
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ("tag_sad", ["tag_sad"]),
+        ("tag_sad,tag_calm", ["tag_calm", "tag_sad"]),
+        (["tag_sad", "li?e"], ["live", "tag_sad"]),
+        ("5:", ["tag_calm", "tag_sad"]),
+        ("4:5", ["live", "tag_calm"]),
+        (" 4:4 , tag_s* ", ["live", "tag_sad"]),
+    ],
+)
+def test_choosing_columns(tmp_path: Path, labels: Any, expected: list[str]) -> None:
+    table = read_label_table(put(tmp_path, "songs.csv", SONGS), labels=labels, features="pace")
+    assert table.labels is not None
+    assert list(table.labels.label_names or ()) == expected
+
+
+def test_features_and_drop(tmp_path: Path) -> None:
+    path = put(tmp_path, "songs.csv", SONGS)
+    assert read_label_table(path, drop="id,tag_*").feature_names == ("pace", "loud", "live")
+    assert read_label_table(path, features=["loud", "pace"]).feature_names == ("pace", "loud")
+    # A glob or a range passes over what is used already.
+    table = read_label_table(path, labels="tag_*", ids="id", features="*", drop="loud")
+    assert table.feature_names == ("pace", "live")
+    assert table.labels is not None
+    only_labels = read_label_table(path, labels="*", ids="id", drop="pace,loud")
+    assert only_labels.X is None
+    assert only_labels.feature_names is None
+
+
+def test_without_labels(tmp_path: Path) -> None:
+    table = read_label_table(put(tmp_path, "new.csv", "a,b\n1,2\n"))
+    assert table.labels is None
+    np.testing.assert_array_equal(table.X, [[1, 2]])
+
+
+def test_names_may_hold_anything(tmp_path: Path) -> None:
+    path = put(tmp_path, "odd.csv", '"a, b","say ""x""",[c],"two\nlines",é\n1,2,0,4,1\n')
+    table = read_label_table(path, labels="[c],é", features=["a, b", 'say "x"', "two\nlines"])
+    assert table.feature_names == ("a, b", 'say "x"', "two\nlines")
+    assert table.X.tolist() == [[1, 2, 4]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + SONGS,
+        SONGS.replace("\n", "\r\n"),
+        SONGS.replace("\n", "\r"),
+        "\n\n" + SONGS.replace("\n", "\n\n"),
+        SONGS.rstrip(),
+    ],
+    ids=["bom", "crlf", "cr", "empty lines", "no newline"],
+)
+def test_line_ends_and_marks(tmp_path: Path, text: str) -> None:
+    table = read_label_table(put(tmp_path, "songs.csv", text), labels="tag_*", ids="id")
+    np.testing.assert_array_equal(table.X, [[1.5, 2, 1], [2, -100, 0], [3, 0.5, 1]])
+
+
+def test_tsv_gzip_and_format(tmp_path: Path) -> None:
+    plain = read_label_table(put(tmp_path, "songs.csv", SONGS), labels="tag_*", ids="id")
+    tabs = SONGS.replace(",", "\t").encode()
+    for name, data, kind in [
+        ("songs.tsv", tabs, None),
+        ("songs.tsv.gz", gzip.compress(tabs), None),
+        ("songs.CSV.GZ", gzip.compress(SONGS.encode()), None),
+        ("songs", tabs, "tsv"),
+    ]:
+        table = read_label_table(put(tmp_path, name, data), labels="tag_*", ids="id", format=kind)
+        np.testing.assert_array_equal(table.X, plain.X)
+
+
+def test_ids_keep_what_tells_them_apart(tmp_path: Path) -> None:
+    def ids(text: str) -> Any:
+        return read_label_table(put(tmp_path, "a.csv", text), ids="id").row_ids
+
+    assert ids("id,x\n10,1\n7,2\n") == (10, 7)
+    assert ids("id,x\n007,1\n7,2\n") == ("007", "7")
+    assert ids("id,x\n a ,1\nNA,2\n") == ("a", "NA")
+
+
+def test_an_empty_column_of_labels_and_all_spellings_of_missing(tmp_path: Path) -> None:
+    words = ["", "?", "NaN", "nan", "NA", "N/A", "n/a", "null", "NULL", "None", "none", " ? "]
+    rows = "\n".join(f"1,{word},1" for word in words)
+    table = read_label_table(put(tmp_path, "a.csv", f"x,a,b\n{rows}\n"), labels="a,b")
+    assert table.labels is not None
+    np.testing.assert_array_equal(table.labels.label_counts(), [0, len(words)])
+
+
+def test_numbers_as_labels_and_what_absent_means(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", "x,a,b\n1,2.5,\n2,-1,1\n")
+    table = read_label_table(path, labels="a,b", binary=False)
+    assert table.labels is not None
+    np.testing.assert_array_equal(table.labels.to_dense(), [[2.5, np.nan], [-1, 1]])
+    path = put(tmp_path, "b.csv", "x,a,b\n1,1,\n2,0,1\n")
+    for unobserved, entries in [("missing", 3), ("negative", 4), ("unlabelled", 2)]:
+        table = read_label_table(path, labels="a,b", unobserved=unobserved)
+        assert table.labels is not None
+        assert table.labels.n_observed == entries
+        assert table.labels.unobserved == unobserved
+
+
+def obvious(text: str) -> tuple[list[str], list[list[float]]]:
+    header, *rows = csv.reader(io.StringIO(text))
+    words = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+    missing = ("", "?", "nan", "na", "n/a", "null", "none")
+
+    def value(cell: str) -> float:
+        word = cell.strip().lower()
+        return math.nan if word in missing else words[word] if word in words else float(word)
+
+    return header, [[value(cell) for cell in row] for row in rows]
+
+
+CELLS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.integers(-10, 10).map(str),
+    st.sampled_from(["yes", "No", "TRUE", "false", "?", "NA", "nan", "N/A", " 1 ", "1e3", "+2", ".5", "5."]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 4).flatmap(lambda k: st.lists(st.lists(CELLS, min_size=k, max_size=k), min_size=1)))
+def test_numbers_as_slow_parsing_has_them(rows: list[list[str]]) -> None:
+    out = io.StringIO()
+    csv.writer(out).writerows([[f"c{i}" for i in range(len(rows[0]))], *rows])
+    with tempfile.TemporaryDirectory() as folder:
+        names, values = read_numbers(put(Path(folder), "a.csv", out.getvalue()))
+    header, expected = obvious(out.getvalue())
+    assert list(names) == header
+    np.testing.assert_array_equal(values, expected)
+
+
+# A single name with semicolons would be taken for a header with another separator.
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"], exclude_characters=";,"),
+    min_size=1,
+    max_size=6,
+)
+FLOATS = st.floats(allow_infinity=False)
+TABLES = st.integers(1, 5).flatmap(
+    lambda n: st.dictionaries(
+        NAMES, st.lists(FLOATS, min_size=n, max_size=n).map(np.array), min_size=1, max_size=4
+    )
+)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.parquet"])
+@settings(max_examples=30, deadline=None)
+@given(columns=TABLES)
+def test_what_is_written_is_read_again(name: str, columns: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        write_columns(path, columns)
+        names, values = read_numbers(path)
+    assert names == tuple(columns)
+    np.testing.assert_array_equal(values, np.column_stack(list(columns.values())))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0\r")), min_size=1, max_size=5))
+def test_text_is_written_and_read_again(texts: list[str]) -> None:
+    ids = [f"k{number}{text}".strip() for number, text in enumerate(texts)]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("a.csv", "a.parquet"):
+            path = Path(folder) / name
+            write_columns(path, {"id": np.array(ids, dtype=object), "x": np.arange(len(ids))})
+            table = read_label_table(path, ids="id")
+            assert table.row_ids == tuple(ids)
+            assert table.X.ravel().tolist() == list(range(len(ids)))
+
+
+# -- Parquet ------------------------------------------------------------------------------------------------
+
+
+def test_parquet_types(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": pa.array(["a", "b", "c"]),
+            "small": pa.array([1, 2, 3], pa.int8()),
+            "flag": pa.array([True, False, True]),
+            "half": pa.array([0.5, 1.5, 2.5], pa.float32()),
+            "word": pa.array(["1", "2", "no"]).dictionary_encode(),
+            "y_bool": pa.array([True, None, False]),
+            "y_float": pa.array([1.0, float("nan"), None]),
+            "y_text": pa.array(["yes", "?", None]),
+            "y_empty": pa.nulls(3),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.pq")
+    read = read_label_table(tmp_path / "a.pq", labels="y_*", ids="id")
+    np.testing.assert_array_equal(read.X, [[1, 1, 0.5, 1], [2, 0, 1.5, 2], [3, 1, 2.5, 0]])
+    assert read.row_ids == ("a", "b", "c")
+    assert read.labels is not None
+    nan = np.nan
+    np.testing.assert_array_equal(
+        read.labels.to_dense(), [[1, 1, 1, nan], [nan, nan, nan, nan], [0, nan, nan, nan]]
+    )
+
+
+def test_parquet_faults(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1.0, None], "t": pa.array([0, 1], pa.timestamp("s")), "y": [1, 3]}), path)
+    with pytest.raises(
+        DataFileError, match=r"a.parquet, row 2, column 'x': 'null' is a missing value.*--drop x"
+    ):
+        read_label_table(path, drop="t,y")
+    with pytest.raises(DataFileError, match=r"a.parquet, column 't': its type is timestamp"):
+        read_label_table(path, drop="x,y")
+    with pytest.raises(DataFileError, match=r"row 2, column 'y': '3' is no label"):
+        read_label_table(path, labels="y", drop="t,x")
+    pq.write_table(pa.table({"x": pa.array([], pa.float64())}), path)
+    with pytest.raises(DataFileError, match="has no rows"):
+        read_label_table(path)
+    whole = tmp_path / "whole.parquet"
+    write_columns(whole, {"x": np.arange(1000.0)})
+    for damaged in (b"", b"PAR1", whole.read_bytes()[:-20], b"not parquet at all"):
+        path.write_bytes(damaged)
+        with pytest.raises(DataFileError, match=r"a.parquet is no Parquet file, or a damaged one"):
+            read_label_table(path)
+
+
+# -- faults -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        (" \n\n", "is empty"),
+        ("a,b\n", "a header and no rows"),
+        ("a,b", "a header and no rows"),
+        ("a,b\n\n\n", "a header and no rows"),
+        ("a,b,a\n1,2,3\n", "line 1: columns 1 and 3 are both named 'a'"),
+        (",b\n1,2\n", "line 1: column 1 has no name"),
+        ("a;b\n1;2\n", "line 1: the header is separated by semicolons"),
+        ("a\tb\n1\t2\n", "line 1: the header is separated by tabs"),
+        ("a,b\n1,2\n3\n", "line 3: 1 cells, but the header has 2"),
+        ("a,b\n1,2\n\n3,4,5\n", "line 4: 3 cells, but the header has 2"),
+        ("a,b\n1,2\n3,tall\n", r"line 3, column 'b': 'tall' is no number.*--drop b"),
+        ("a,b\n1,2\n,4\n", r"line 3, column 'a': '' is a missing value.*impute.*--drop a"),
+        ("a,b\n1,2\n3,NA\n", "line 3, column 'b': 'NA' is a missing value"),
+        ("a,b\n1,inf\n", "line 2, column 'b': 'inf' is not finite"),
+        ("a,b\n1,0x10\n", "line 2, column 'b': '0x10' is no number"),
+        ("a,b\n1,1_0\n", "line 2, column 'b': '1_0' is no number"),
+        ("a,b\n1,2024-05-01\n", "column 'b': '2024-05-01' is no number"),
+        ('"a\n1",b\n1,2\n\n3,x\n', "line 5, column 'b': 'x' is no number"),
+        ('a,b\n"1\n",2\n3,x\n', "line 4, column 'b': 'x' is no number"),
+        ('a,b\n1,"2\n3,4\n', "line 2: wrong quoting"),
+        ('a,b\n1,2\n3,"4" 5"\n', "line 3: wrong quoting"),
+        ('"a,b\n1,2\n', "line 1: wrong quoting"),
+        ("a\n1\n\n2\n", "line 3, column 'a': the line is empty"),
+        (b"a,b\n1,2\n\xe9,3\n", "line 3: the byte 0xe9 is not UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), "is in UTF-16"),
+        (b"a,b\n1,\x00\n", "line 2: a zero byte"),
+    ],
+)
+def test_faults_name_file_line_and_column(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(DataFileError, match=rf"bad\.csv.*{message}"):
+        read_label_table(put(tmp_path, "bad.csv", text))
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [("2", "'2' is no label"), ("-1", "'-1' is no label"), ("y", "'y' is no number"), ("0.5", "'0.5' is no")],
+)
+def test_faults_in_labels(tmp_path: Path, cell: str, message: str) -> None:
+    path = put(tmp_path, "bad.csv", f"x,a,b\n1,1,0\n2,0,{cell}\n")
+    with pytest.raises(DataFileError, match=rf"bad\.csv, line 3, column 'b': {message}.*yes or no"):
+        read_label_table(path, labels="a,b")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"labels": "tga_*"}, r"'tga_\*' in labels matches no column; the nearest are 'tag_"),
+        ({"labels": "tag_clam"}, "nearest are 'tag_calm'"),
+        ({"labels": "6:9"}, "the range '6:9' in labels does not fit the 6 columns"),
+        ({"labels": "0:2"}, "the range '0:2'"),
+        ({"drop": "x"}, "'x' in drop matches no column"),
+        ({"features": "paces"}, "nearest are 'pace'"),
+        ({"ids": "key"}, "has no column 'key' for the ids"),
+        ({"labels": "id", "ids": "id"}, "the column 'id' in labels is the id column already"),
+        ({"labels": "tag_*", "features": "tag_sad"}, "'tag_sad' in features is a label already"),
+        ({"labels": "pace", "drop": "pace"}, "'pace' in labels is dropped already"),
+    ],
+)
+def test_faults_in_choosing(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataFileError, match=rf"songs\.csv.*{message}"):
+        read_label_table(put(tmp_path, "songs.csv", SONGS), **options)
+
+
+def test_a_missing_id_and_absent_files(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"a.csv, line 3, column 'id': the id is missing"):
+        read_label_table(put(tmp_path, "a.csv", "id,x\n1,1\n,2\n"), ids="id")
+    for name in ("none.csv", "none.parquet", "none.npz", "none.arff"):
+        with pytest.raises(DataFileError, match=rf"{name}: there is no such file"):
+            read_label_table(tmp_path / name)
+        (tmp_path / f"folder-{name}").mkdir()
+        with pytest.raises(DataFileError, match="is a folder"):
+            read_label_table(tmp_path / f"folder-{name}")
+    with pytest.raises(DataFileError, match=r"b.csv.gz: the gzip file is damaged"):
+        read_label_table(put(tmp_path, "b.csv.gz", gzip.compress(SONGS.encode())[:-12]))
+
+
+def test_formats() -> None:
+    known = {
+        "a.csv": "csv",
+        "a.b.TSV": "tsv",
+        "a.parquet": "parquet",
+        "a.pq": "parquet",
+        "a.npz": "npz",
+        "a.arff.gz": "arff",
+        "a.txt": "xmc",
+        "a.svm": "xmc",
+        "a.xmc.gz": "xmc",
+        "u.data": "movielens",
+        "ratings.dat": "movielens",
+    }
+    assert {name: detect_format(name) for name in known} == known
+    for name in ("a.xlsx", "a", "a.npz.gz", ".csv.bz2"):
+        with pytest.raises(DataFileError, match=r"Known: csv \(\.csv\), tsv.*--format"):
+            detect_format(name)
+    with pytest.raises(UnknownNameError, match=r"'cvs'. Did you mean 'csv'"):
+        detect_format("a.csv", "cvs")
+
+
+# -- labels in a second file --------------------------------------------------------------------------------
+
+
+def test_labels_by_order_and_by_id(tmp_path: Path) -> None:
+    rows = put(tmp_path, "x.csv", "id,x\na,1\nb,2\nc,3\n")
+    labels = put(tmp_path, "y.csv", "id,tag,other\nc,1,0\na,0,?\n")
+    table = read_label_table(rows, ids="id", label_file=labels)
+    assert table.labels is not None
+    assert table.labels.row_names == table.row_ids == ("a", "b", "c")
+    nan = np.nan
+    np.testing.assert_array_equal(table.labels.to_dense(), [[0, nan], [nan, nan], [1, 0]])
+    chosen = read_label_table(rows, ids="id", label_file=labels, labels="tag", unobserved="negative")
+    assert chosen.labels is not None
+    assert chosen.labels.to_dense().ravel().tolist() == [0, 0, 1]
+    plain = put(tmp_path, "plain.tsv", "tag\tother\n1\t0\n0\t?\nNA\t1\n")
+    ordered = read_label_table(rows, drop="id", label_file=plain)
+    assert ordered.labels is not None
+    np.testing.assert_array_equal(ordered.labels.to_dense(), [[1, 0], [0, nan], [nan, 1]])
+    np.savez(tmp_path / "y.npz", Y=[[1.0, nan]] * 3, label_names=["p", "q"], row_ids=["c", "b", "a"])
+    packed = read_label_table(rows, ids="id", label_file=tmp_path / "y.npz")
+    assert packed.labels is not None
+    assert packed.labels.label_names == ("p", "q")
+
+
+def test_faults_with_a_second_file(tmp_path: Path) -> None:
+    rows = put(tmp_path, "x.csv", "id,x\n1,1\n2,2\n")
+
+    def fails(text: str, message: str, error: type[Exception] = DataFileError, **options: Any) -> None:
+        with pytest.raises(error, match=message):
+            read_label_table(rows, label_file=put(tmp_path, "y.csv", text), **options)
+
+    fails(
+        "t\n1\n", r"x.csv has 2 rows, but y.csv has 1|x\.csv has 2 rows, but .*y\.csv has 1.*--ids", drop="id"
+    )
+    fails("id,t\n1,1\n1,0\n", r"y.csv: the id 1 comes twice, in rows 1 and 2", ids="id")
+    fails("id,t\n1,1\n3,0\n5,1\n", r"y.csv: 2 of its 3 ids are not in .*x.csv; the first is 3", ids="id")
+    fails("key,t\n1,1\n", "y.csv has no column 'id' for the ids", ids="id")
+    fails("id,t\n1,1\n2,2\n", r"y.csv, line 3, column 't': '2' is no label", ids="id")
+    with pytest.raises(InvalidParameterError, match="an XML file names the labels of an arff file"):
+        read_label_table(rows, label_file="y.xml")
+    with pytest.raises(
+        DataFileError, match="a second file of labels is csv, tsv, parquet, npz or xml, not xmc"
+    ):
+        read_label_table(rows, label_file="y.txt")

@@ -1,0 +1,237 @@
+"""Files that are not what ``save`` wrote: damaged, foreign, newer, or made on purpose."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from saved_models import ITEM_NAMES, MODELS, NAMES, STARS, USER_FEATURES, X, Y
+
+import labelgap
+from labelgap import LowRankClassifier, Recommender, persistence
+from labelgap.estimators import saving
+from labelgap.exceptions import ModelFileError
+from labelgap.storage import Contents, read_file, write_file
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("saved")
+    models = {
+        "classifier": LowRankClassifier(trace_penalty=0.01, threshold="train").fit(X, Y),
+        "recommender": Recommender(positive=3, trace_penalty=0.02, threshold="train").fit(
+            (NAMES, ITEM_NAMES, STARS), user_features=USER_FEATURES
+        ),
+        "plug-in": MODELS["plug-in"](),
+        "threshold": MODELS["threshold, of a classifier"](),
+    }
+    for name, model in models.items():
+        model.save(folder / name)
+    return {name: folder / name for name in models}
+
+
+def load_error(path: Path) -> str:
+    with pytest.raises(ModelFileError) as caught:
+        labelgap.load(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert message.endswith(".")
+    return message
+
+
+def changed(source: Path, target: Path, change: Callable[[dict[str, Any], dict[str, Any]], Any]) -> Path:
+    """The same model with something changed, the digest made anew."""
+    document, arrays = copy.deepcopy(read_file(source, "model"))
+    change(document, arrays)
+    write_file(target, "model", document, arrays)
+    return target
+
+
+# -- damage --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["classifier", "recommender", "plug-in"])
+def test_damage_is_always_noticed(saved: dict[str, Path], tmp_path: Path, name: str) -> None:
+    data = saved[name].read_bytes()
+    path = tmp_path / "damaged"
+    rng = np.random.RandomState(0)
+    for place in rng.randint(len(data), size=300):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << rng.randint(8)
+        path.write_bytes(flipped)
+        assert "is damaged" in load_error(path)
+        path.write_bytes(data[:place])
+        load_error(path)
+
+
+def test_other_files_are_named_so(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_file(path, "checkpoint", {}, {})
+    assert "holds a checkpoint, not a model" in load_error(path)
+    path.write_text("ann,Ran,5\n")
+    assert "not a file that labelgap wrote" in load_error(path)
+    with pytest.raises(FileNotFoundError):
+        labelgap.load(tmp_path / "nothing")
+
+
+# -- versions ------------------------------------------------------------------------------------------
+
+
+def test_the_document_says_who_wrote_it(saved: dict[str, Path]) -> None:
+    document = read_file(saved["classifier"], "model").document
+    assert document["version"] == saving.VERSION == 1
+    assert document["labelgap"] == labelgap.__version__
+    assert list(document["model"]) == ["LowRankClassifier"]
+
+
+@pytest.mark.parametrize("version", [None, "1", 0, -1, 1.0, True])
+def test_a_model_without_a_version(saved: dict[str, Path], tmp_path: Path, version: Any) -> None:
+    path = changed(saved["classifier"], tmp_path / "a", lambda document, _: document.update(version=version))
+    assert "does not say which version" in load_error(path)
+
+
+def test_a_newer_model_asks_for_an_upgrade(saved: dict[str, Path], tmp_path: Path) -> None:
+    path = changed(
+        saved["classifier"], tmp_path / "a", lambda document, _: document.update(version=2, labelgap="9.9")
+    )
+    message = load_error(path)
+    assert "version 2, and this labelgap reads versions up to 1" in message
+    assert "labelgap 9.9: upgrade" in message
+
+
+def test_an_older_model_is_brought_up_step_by_step(
+    saved: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rename(document: dict[str, Any], arrays: dict[str, Any]) -> None:
+        state = document["model"].pop("LowRankClassifier")
+        document["model"]["TagModel"] = state
+        state["cut_"] = state.pop("threshold_")
+
+    def class_name(contents: Contents) -> Contents:
+        model = contents.document["model"]
+        return Contents(
+            contents.document | {"model": {"LowRankClassifier": model["TagModel"]}}, contents.arrays
+        )
+
+    def threshold(contents: Contents) -> Contents:
+        state = contents.document["model"]["LowRankClassifier"]
+        state["threshold_"] = state.pop("cut_")
+        return contents
+
+    path = changed(saved["classifier"], tmp_path / "old", rename)
+    monkeypatch.setattr(persistence, "VERSION", 3)
+    monkeypatch.setattr(persistence, "_UPGRADES", {1: class_name, 2: threshold})
+    threshold_ = labelgap.load(path).threshold_
+    monkeypatch.undo()
+    assert threshold_ == labelgap.load(saved["classifier"]).threshold_
+
+
+def test_there_is_an_upgrade_from_every_older_version() -> None:
+    assert set(persistence._UPGRADES) == set(range(1, saving.VERSION))
+
+
+# -- made on purpose -----------------------------------------------------------------------------------
+
+
+def state(document: dict[str, Any]) -> Any:
+    ((_, parts),) = document["model"].items()
+    return parts
+
+
+def put(name: str, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+    return lambda document, _: state(document).update({name: value})
+
+
+def without(name: str) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+    return lambda document, _: state(document).pop(name)
+
+
+def array(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+    return lambda _, arrays: arrays.update({name: change(arrays[name])})
+
+
+NONSENSE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], str]] = {
+    "unknown class": (
+        "classifier",
+        lambda document, _: document.update(model={"os.system": {}}),
+        "'os.system' is no model that is known",
+    ),
+    "not a model": ("classifier", lambda document, _: document.update(model={"loss": {}}), "no model"),
+    "no model": ("classifier", lambda document, _: document.pop("model"), "'model'"),
+    "two models": ("classifier", lambda document, _: document["model"].update(Other={}), "too many"),
+    "nothing fitted": (
+        "classifier",
+        lambda document, _: document.update(model={"LowRankClassifier": {}}),
+        "did not come to an end",
+    ),
+    "unknown parameter": ("classifier", put("colour", "red"), "has no place for 'colour'"),
+    "a method": ("classifier", put("_score_rows", 1), "no place for '_score_rows'"),
+    "a property": ("classifier", put("threshold_probability_", 1), "no place for"),
+    "dunder": ("classifier", put("__class__", "x"), "no place for"),
+    "missing attribute": ("classifier", without("threshold_"), "has no threshold_"),
+    "missing array": ("classifier", lambda _, arrays: arrays.pop("coef_left_"), "'coef_left_' is missing"),
+    "wrong width": ("classifier", array("coef_left_", lambda a: a[:, :1]), "coef_right_ has the shape"),
+    "wrong length": ("classifier", array("intercept_", lambda a: a[1:]), "intercept_ has the shape"),
+    "not numbers": ("classifier", array("intercept_", lambda a: a.astype(str)), "intercept_"),
+    "a list for an array": ("classifier", put("intercept_", {"list": [1, 2, 3]}), "intercept_"),
+    "unknown tag": ("classifier", put("metric_", {"eval": "1"}), "'eval' is no type of value"),
+    "bare list": ("classifier", put("metric_", [1]), "[1] is no value"),
+    "two tags": ("classifier", put("metric_", {"tuple": [], "list": []}), "is no value"),
+    "unknown loss": ("classifier", put("loss_", {"loss": {"name": "os"}}), "'os' is unknown or missing"),
+    "impossible metric": (
+        "classifier",
+        put("metric_", {"metric": {"numerator": {"dict": []}, "denominator": {"dict": []}}}),
+        "denominator",
+    ),
+    "unknown field": ("classifier", put("x_", {"penalties": {"trace": 1.0, "eval": 1}}), "eval"),
+    "bad float": ("classifier", put("tol", {"float": "1e3"}), "1e3"),
+    "no list": ("classifier", put("history_", {"tuple": 5}), "5 is no list"),
+    "no pairs": ("classifier", put("x_", {"dict": [[1]]}), "length 1"),
+    "shared": ("classifier", put("history_", {"shared": 99}), "no shared value 99"),
+    "shared by name": ("classifier", put("history_", {"shared": "a"}), "no shared value 'a'"),
+    "numpy type": ("classifier", put("tol", {"numpy": {"type": "object", "value": 1}}), "'object'"),
+    "entry outside": ("recommender", array("answers_.indices", lambda a: a + 5), "labels do not fit"),
+    "negative entry": ("recommender", array("answers_.indices", lambda a: a - 1), "labels do not fit"),
+    "pointers": ("recommender", array("answers_.indptr", lambda a: a[::-1].copy()), "labels do not fit"),
+    "fewer values": ("recommender", array("answers_.values", lambda a: a[1:]), "labels do not fit"),
+    "fewer users": ("recommender", array("user_factors_", lambda a: a[1:]), "user_factors_ has the shape"),
+    "sparse": ("recommender", array("_users.matrix.indices", lambda a: a + 9), "ind"),
+    "unknown inner parameter": (
+        "plug-in",
+        lambda document, _: document["shared"][0]["LogisticRegression"]["parameters"]["dict"].append(
+            ["z", 1]
+        ),
+        "no parameter 'z'",
+    ),
+    "unknown inner attribute": (
+        "plug-in",
+        lambda document, _: document["shared"][0]["LogisticRegression"]["fitted"]["dict"].append(["fit", 1]),
+        "'fit' is not what a fit",
+    ),
+    "labels of the plug-in": ("plug-in", put("n_labels_", 7), "7 labels"),
+    "inner model": ("threshold", array("_model.estimator.intercept_", lambda a: a[1:]), "intercept_"),
+}
+
+
+@pytest.mark.parametrize("name", list(NONSENSE))
+def test_what_makes_no_sense_is_refused(saved: dict[str, Path], tmp_path: Path, name: str) -> None:
+    source, change, expected = NONSENSE[name]
+    message = load_error(changed(saved[source], tmp_path / "forged", change))
+    assert "not one that makes sense here" in message
+    assert expected in message
+
+
+def test_a_parameter_that_came_later_has_its_default(saved: dict[str, Path], tmp_path: Path) -> None:
+    path = changed(saved["classifier"], tmp_path / "a", without("feature_scaling"))
+    assert labelgap.load(path).feature_scaling == "auto"
+
+
+def test_a_parameter_that_scikit_learn_drops_is_dropped(saved: dict[str, Path], tmp_path: Path) -> None:
+    def deprecated(document: dict[str, Any], _: Any) -> None:
+        document["shared"][0]["LogisticRegression"]["parameters"]["dict"].append(["gone", "deprecated"])
+
+    assert labelgap.load(changed(saved["plug-in"], tmp_path / "a", deprecated)).predict(X).shape == (40, 3)

@@ -1,0 +1,385 @@
+"""The page in a browser: what it shows is what the library says, and nothing leaves it.
+
+Needs playwright and a Chromium: the one that ``LABELGAP_CHROMIUM`` names, or one on the path.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from report_pages import fitted, gappy, hostile_names, plug_in, small_problem, with_given_scores
+
+from labelgap import (
+    LinearFractional,
+    LowRankRegressor,
+    ObservedLabels,
+    Recommender,
+    best_threshold,
+    get_metric,
+)
+from labelgap.report import collect as collect_module
+from labelgap.report import write_report
+from labelgap.report.judged import Judged, judge
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = os.environ.get("LABELGAP_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason=f"no browser: set LABELGAP_CHROMIUM, or install one of {', '.join(NAMES)}"
+)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+PROBLEM = small_problem()
+MODEL = fitted(PROBLEM)
+LABELS = gappy(PROBLEM.Y_test, 0.6, seed=1, names=hostile_names(12))
+WEIGHTED = LABELS.with_weights(np.random.RandomState(2).uniform(0.2, 3, LABELS.n_observed))
+TITLE = "<b>A title</b> & </title><script>window.hacked = 3</script>"
+OWN = LinearFractional(
+    {"const": 1, "fn": -1, "fp": -0.25}, {"const": 1, "tp": 0.5}, average="instance", zero_division=0.5
+)
+
+
+COMPARED = (
+    "micro-f1",
+    "micro-balanced-f2",
+    "instance-jaccard",
+    "instance-balanced-recall",
+    "macro-precision",
+    "macro-balanced-specificity",
+)
+SHOWN = ("theta", "metric", "share", "tp", "fp", "fn", "tn")
+_SLIDE_ALONG = """([places, shown]) => places.map((place) => {
+    const slider = document.getElementById("slider");
+    slider.value = place;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    return Object.fromEntries(shown.map((key) => [key, document.getElementById(`out-${key}`).dataset.value]));
+})"""
+
+
+class Opened:
+    """A page with everything it asked for and complained about."""
+
+    def __init__(self, page: Any, path: Path) -> None:
+        self.page, self.requests, self.complaints = page, [], []
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.goto(path.as_uri())
+
+    def number(self, selector: str) -> float:
+        return float(self.page.locator(selector).get_attribute("data-value"))
+
+    def numbers(self, selector: str) -> list[float]:
+        found = self.page.eval_on_selector_all(selector, "all => all.map((one) => one.dataset.value)")
+        return [float(value) for value in found]
+
+    def slide(self, place: int) -> None:
+        self.slide_along([place])
+
+    def slide_along(self, places: list[int]) -> list[dict[str, float]]:
+        """What the read-out says at each place of the slider, moved as by hand."""
+        found = self.page.evaluate(_SLIDE_ALONG, [places, SHOWN])
+        return [{key: float(value) for key, value in one.items()} for one in found]
+
+    def settle(self) -> None:
+        """Wait for what is drawn with the next frame."""
+        frames = "requestAnimationFrame(() => requestAnimationFrame(done))"
+        self.page.evaluate(f"() => new Promise((done) => {frames})")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=BROWSER, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("pages")
+    plain = {"compare": {"plug-in <i>": plug_in(PROBLEM)}, "title": TITLE, "metrics": [OWN]}
+    write_report(place / "plain.html", MODEL, PROBLEM.X_test, LABELS, **plain)
+    write_report(place / "weighted.html", MODEL, PROBLEM.X_test, WEIGHTED, metrics=[OWN])
+    return place
+
+
+@pytest.fixture(scope="module")
+def context(browser: Any) -> Any:
+    return browser.new_context(viewport={"width": 1200, "height": 900})
+
+
+@pytest.fixture
+def opened(context: Any, folder: Path) -> Iterator[Any]:
+    pages = []
+
+    def open_page(name: str, *, scheme: str = "light", width: int = 1200) -> Opened:
+        page = context.new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        return Opened(page, folder / name)
+
+    yield open_page
+    for page in pages:
+        page.close()
+
+
+def close(value: float, expected: float) -> bool:
+    return value == expected or abs(value - expected) <= 1e-9 * max(1.0, abs(expected))
+
+
+def assert_counts(shown: dict[str, float], judged: Judged) -> None:
+    """What the read-out says about right and wrong at its own threshold."""
+    yes, true = judged.scores >= shown["theta"], judged.labels.values == 1
+    weights = judged.labels.weights if judged.labels.weights is not None else np.ones(len(yes))
+    expected = {"tp": yes & true, "fp": yes & ~true, "fn": ~yes & true, "tn": ~yes & ~true}
+    for key, cell in expected.items():
+        assert close(shown[key], float(weights[cell].sum())), key
+    assert close(shown["share"], float(weights[yes].sum() / weights.sum()))
+
+
+@pytest.mark.parametrize(("name", "labels"), [("plain.html", LABELS), ("weighted.html", WEIGHTED)])
+def test_every_place_of_the_slider_shows_what_python_says(
+    opened: Any, name: str, labels: ObservedLabels
+) -> None:
+    page, judged = opened(name), judge(MODEL, PROBLEM.X_test, labels)
+    assert page.number("#out-theta") == MODEL.threshold_
+    assert close(page.number("#out-metric"), MODEL.score(PROBLEM.X_test, labels))
+    last = int(page.page.locator("#slider").get_attribute("max"))
+    metrics = [*map(get_metric, COMPARED), OWN]
+    for metric in metrics:
+        label = metric.name or page.page.locator("#metric option", has_text="instance (").first.inner_text()
+        page.page.select_option("#metric", label=label)
+        # Every place for one metric, every tenth and the ends for the others.
+        places = list(range(last + 1)) if metric is metrics[0] else [*range(0, last, 10), last - 1, last]
+        for shown in page.slide_along(places):
+            expected = metric(judged.scores >= shown["theta"], labels)
+            assert close(shown["metric"], expected), (label, shown)
+            assert_counts(shown, judged)
+        page.page.click("#go-best")
+        best = best_threshold(judged.scores, labels, metric)
+        assert close(page.number("#out-metric"), best.value)
+        page.page.click("#go-model")
+        assert page.number("#out-theta") == MODEL.threshold_
+    assert page.complaints == []
+
+
+def test_the_slider_moves_by_keyboard(opened: Any) -> None:
+    page, judged = opened("plain.html"), judge(MODEL, PROBLEM.X_test, LABELS)
+    page.page.focus("#slider")
+    seen = [page.number("#out-theta")]
+    for key in ("ArrowRight", "ArrowRight", "PageDown", "Home", "ArrowRight", "End"):
+        page.page.keyboard.press(key)
+        theta = page.number("#out-theta")
+        assert close(page.number("#out-metric"), get_metric("micro-f1")(judged.scores >= theta, LABELS))
+        assert "micro-f1" in page.page.locator("#slider").get_attribute("aria-valuetext")
+        seen.append(theta)
+    assert seen[0] < seen[1] < seen[2]
+    assert (seen[4], seen[6]) == (-np.inf, np.inf)
+
+
+def test_typed_coefficients(opened: Any) -> None:
+    page, judged = opened("weighted.html"), judge(MODEL, PROBLEM.X_test, WEIGHTED)
+    page.page.click("details.formula summary")
+    typed = {
+        "numerator": {"tp": 3.0, "tn": 0.5},
+        "denominator": {"const": 0.25, "tp": 3.0, "fp": 1.5, "fn": 1.0},
+    }
+    for part, coefficients in typed.items():
+        for key in ("const", "tp", "fp", "fn", "tn"):
+            page.page.fill(f"#own-{part}-{key}", str(coefficients.get(key, 0)))
+    for average in ("micro", "instance", "macro"):
+        page.page.select_option("#own-average", average)
+        page.page.set_checked("#own-balanced", average == "macro")
+        metric = LinearFractional(**typed, average=average, balanced=average == "macro")
+        for shown in page.slide_along([0, 40, 200, 333]):
+            assert close(shown["metric"], metric(judged.scores >= shown["theta"], WEIGHTED))
+    assert page.page.locator("#metric").input_value() == "own"
+    before = page.number("#out-metric")
+    page.page.fill("#own-denominator-fp", "-2")
+    assert "can vanish" in page.page.locator("#own-error").inner_text()
+    page.page.fill("#own-denominator-fp", "abc")
+    assert "must be a number" in page.page.locator("#own-error").inner_text()
+    assert page.number("#out-metric") == before
+
+
+def test_the_value_of_zero_over_zero(opened: Any) -> None:
+    page = opened("plain.html")
+    page.page.click("details.formula summary")
+    page.page.select_option("#metric", label="macro-precision")
+    page.page.fill("#own-zero", "0.75")
+    page.slide(int(page.page.locator("#slider").get_attribute("max")))
+    assert page.number("#out-metric") == 0.75
+
+
+def test_pointing_at_the_curve_moves_the_threshold(opened: Any) -> None:
+    page = opened("plain.html")
+    page.page.locator("#curve").scroll_into_view_if_needed()
+    box = page.page.locator("#curve svg").bounding_box()
+    page.page.mouse.click(box["x"] + box["width"] * 0.8, box["y"] + box["height"] / 2)
+    assert page.number("#out-theta") > MODEL.threshold_
+    page.page.select_option("#axis", "share")
+    page.page.mouse.click(box["x"] + box["width"] * 0.95, box["y"] + box["height"] / 2)
+    assert page.number("#out-theta") < MODEL.threshold_
+
+
+def test_the_table_of_labels_is_live_sorted_and_searched(opened: Any) -> None:
+    page, judged = opened("plain.html"), judge(MODEL, PROBLEM.X_test, LABELS)
+    page.slide(100)
+    page.settle()
+    yes = judged.scores >= page.number("#out-theta")
+    for label in (0, 4, 11):
+        here = LABELS.indices == label
+        row = f"#labels-table tr[data-label='{label}'] td[data-key='{{}}']"
+        assert page.number(row.format("observed")) == here.sum()
+        assert page.number(row.format("tp")) == (yes & here & (LABELS.values == 1)).sum()
+        assert page.number(row.format("fn")) == (~yes & here & (LABELS.values == 1)).sum()
+        alone = LABELS.select(here)
+        assert close(page.number(row.format("f1")), get_metric("micro-f1")(yes[here], alone))
+    assert np.isnan(page.number("#labels-table tr[data-label='2'] td[data-key='f1']"))
+    column = "#labels-table td[data-key='recall']"
+    header = page.page.locator("#labels-table th[data-key='recall']")
+    header.locator("button").focus()
+    for direction, sign in (("descending", -1), ("ascending", 1)):
+        page.page.keyboard.press("Enter")
+        assert header.get_attribute("aria-sort") == direction
+        values = [value for value in page.numbers(column) if not np.isnan(value)]
+        assert values == sorted(values, key=lambda value: sign * value)
+        assert np.isnan(page.numbers(column)[-1])
+    page.page.fill("#filter", "EMOJI")
+    assert page.page.locator("#labels-table tbody tr").count() == 1
+    assert "1 of 1 label shown" in page.page.locator("#labels-count").inner_text()
+
+
+def test_choosing_a_label_shows_its_features(opened: Any) -> None:
+    page = opened("plain.html")
+    page.page.locator("#labels-table tr[data-label='1'] button.pick").press("Enter")
+    assert hostile_names(12)[1] in page.page.locator("#detail h3").inner_text()
+    effect = MODEL.coef_[:, 1] * PROBLEM.X_test.std(axis=0)
+    shown = page.numbers("#detail .figure")
+    np.testing.assert_allclose(shown, effect[np.argsort(-np.abs(effect))], rtol=1e-9)
+
+
+def test_hostile_names_are_only_names(opened: Any) -> None:
+    page = opened("plain.html")
+    for label in range(8):
+        page.page.locator(f"#labels-table tr[data-label='{label}'] button.pick").dispatch_event("click")
+    assert page.page.evaluate("window.hacked") is None
+    assert page.page.locator("main img, main b, main i i").count() == 0
+    assert page.page.locator("#title").inner_text() == TITLE
+    assert page.page.title() == TITLE
+    names = page.page.eval_on_selector_all("#labels-table bdi", "all => all.map((one) => one.textContent)")
+    assert set(names) == set(hostile_names(12))
+    assert page.complaints == []
+
+
+def test_nothing_leaves_the_page(opened: Any, folder: Path) -> None:
+    page = opened("plain.html")
+    page.page.select_option("#metric", label="macro-f1")
+    page.page.click("#theme")
+    assert page.requests == [(folder / "plain.html").as_uri()]
+    blocked = "fetch('data:text/plain,x').then(() => 'loaded', () => 'refused')"
+    assert page.page.evaluate(blocked) == "refused"
+
+
+def test_light_and_dark(opened: Any) -> None:
+    ink = "getComputedStyle(document.body).color"
+    page, night = opened("plain.html"), opened("plain.html", scheme="dark")
+    light, dark = page.page.evaluate(ink), night.page.evaluate(ink)
+    assert light != dark
+    button = page.page.locator("#theme")
+    for pressed, color in (("true", dark), ("false", light)):
+        button.press("Enter")
+        assert button.get_attribute("aria-pressed") == pressed
+        assert page.page.evaluate(ink) == color
+    assert night.page.locator("#theme").get_attribute("aria-pressed") == "true"
+
+
+def test_a_phone_scrolls_downwards_only(opened: Any) -> None:
+    page = opened("plain.html", width=360)
+    page.page.locator("#labels-table tr[data-label='0'] button.pick").dispatch_event("click")
+    page.page.eval_on_selector_all("details", "all => all.forEach((one) => { one.open = true; })")
+    page.settle()
+    assert page.page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.page.locator("#curve-table tbody tr").count() > 20
+
+
+def test_models_side_by_side(opened: Any) -> None:
+    page, other = opened("plain.html"), judge(plug_in(PROBLEM), PROBLEM.X_test, LABELS)
+    for name in ("micro-f1", "instance-jaccard"):
+        page.page.select_option("#metric", label=name)
+        own = get_metric(name)(other.scores >= other.threshold, LABELS)
+        assert close(page.numbers("#compare-table [data-key='own']")[1], own)
+        best = best_threshold(other.scores, LABELS, name).value
+        assert close(page.numbers("#compare-table [data-key='best']")[1], best)
+
+
+def test_every_control_has_a_name_and_every_picture_words(opened: Any) -> None:
+    page = opened("plain.html")
+    unnamed = """() => [...document.querySelectorAll('input, select, button')].filter((one) =>
+        !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim()
+        && one.tagName + one.className !== 'BUTTONpick').length"""
+    assert page.page.evaluate(unnamed) == 0
+    assert page.page.locator("svg[role='img']:not([aria-label])").count() == 0
+    assert page.page.locator("svg[role='img']").count() >= 6
+
+
+def test_large_data_keeps_what_is_exact(opened: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect_module, "MOST_ENTRIES", 10)
+    write_report(folder / "large.html", MODEL, PROBLEM.X_test, WEIGHTED)
+    page, judged = opened("large.html"), judge(MODEL, PROBLEM.X_test, WEIGHTED)
+    assert "instance" in page.page.locator("#judged").inner_text()
+    for name in ("micro-f1", "macro-f1", "macro-balanced-jaccard"):
+        page.page.select_option("#metric", label=name)
+        for shown in page.slide_along([0, 50, 300]):
+            assert close(shown["metric"], get_metric(name)(judged.scores >= shown["theta"], WEIGHTED))
+    assert page.page.locator("#metric option", has_text="instance-f1").first.is_disabled()
+
+
+def test_many_labels_come_a_page_at_a_time(opened: Any, folder: Path) -> None:
+    rng = np.random.RandomState(0)
+    scores, labels = rng.standard_normal((20, 450)), (rng.uniform(size=(20, 450)) < 0.3) * 1.0
+    write_report(folder / "many.html", with_given_scores(scores, labels), scores, labels)
+    page = opened("many.html")
+    assert page.page.locator("#labels-table tbody tr").count() == 200
+    page.page.click("#more")
+    page.page.click("#more")
+    assert page.page.locator("#labels-table tbody tr").count() == 450
+    assert not page.page.locator("#more").is_visible()
+    assert page.page.locator("#fit").is_hidden()
+    assert page.complaints == []
+
+
+def test_recommenders_and_regressors_have_pages(opened: Any, folder: Path) -> None:
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((60, 3))
+    Y = X @ rng.standard_normal((3, 4))
+    users, items = np.nonzero(rng.uniform(size=(25, 10)) < 0.6)
+    answers = (users.tolist(), items.tolist(), rng.randint(2, size=len(users)).tolist())
+    model = Recommender(trace_penalty=0.02, random_state=0).fit(answers)
+    write_report(folder / "recommender.html", model, None, answers)
+    regressor = LowRankRegressor(trace_penalty=0.01, ridge_penalty=0.01, random_state=0).fit(X, Y)
+    write_report(folder / "regressor.html", regressor, X, Y)
+    page = opened("recommender.html")
+    assert close(page.number("#out-metric"), model.score(answers))
+    page.page.locator("button.pick").first.click()
+    assert page.page.locator("#detail .figure").count() == 9
+    other = opened("regressor.html")
+    assert close(other.number(".tile .big >> nth=0"), regressor.score(X, Y))
+    assert other.page.locator("#threshold").is_hidden()
+    assert other.page.locator("#labels-table tbody tr").count() == 4
+    assert page.complaints == other.complaints == []

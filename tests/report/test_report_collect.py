@@ -1,0 +1,345 @@
+"""The numbers of a page against the library's own."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from report_pages import (
+    decoded,
+    entries_of,
+    fitted,
+    gappy,
+    hostile_names,
+    plug_in,
+    small_problem,
+    with_given_scores,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from labelgap import (
+    LinearFractional,
+    LowRankRegressor,
+    ObservedLabels,
+    Recommender,
+    best_threshold,
+    get_metric,
+)
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.report import collect as collect_module
+from labelgap.report import write_report
+from labelgap.report.calibration import reliability
+from labelgap.report.collect import collect
+from labelgap.report.html import render
+from labelgap.report.judged import judge
+
+PROBLEM = small_problem()
+MODEL = fitted(PROBLEM)
+COUNTED = [
+    "micro-f1",
+    "macro-jaccard",
+    "instance-f2",
+    "instance-balanced-accuracy",
+    "macro-balanced-precision",
+]
+
+
+def metric_from_page(metric: LinearFractional, figures: dict[str, Any], k: int) -> float:
+    """Ψ at the k-th threshold from nothing but what the page holds."""
+    entries, bins = entries_of(figures), decoded(figures["models"][0]["bins"])
+    group = {"micro": np.zeros(len(bins), int), "instance": entries["row"], "macro": entries["label"]}
+    of, yes, true = group[metric.average], bins > k, entries["value"] == 1
+    weight = np.ones(len(bins)) if entries["weight"] is None else entries["weight"]
+    counts = [
+        np.bincount(of, weights=weight * cell, minlength=of.max() + 1)
+        for cell in (yes & true, yes & ~true, ~yes & true, ~yes & ~true)
+    ]
+    return metric.from_counts(*counts)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", COUNTED)
+def test_every_threshold_of_the_page_has_the_metric_of_its_decisions(name: str, weighted: bool) -> None:
+    labels = gappy(PROBLEM.Y_test, 0.5, seed=1)
+    if weighted:
+        labels = labels.with_weights(np.random.RandomState(2).uniform(0.2, 3, labels.n_observed))
+    figures = collect(MODEL, PROBLEM.X_test, labels)
+    thresholds = decoded(figures["models"][0]["thresholds"])
+    scores, metric = judge(MODEL, PROBLEM.X_test, labels).scores, get_metric(name)
+    for k in range(0, len(thresholds), 7):
+        expected = metric(scores >= thresholds[k], labels)
+        assert metric_from_page(metric, figures, k) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_thresholds_that_matter_are_there() -> None:
+    labels = gappy(PROBLEM.Y_test, 0.6, seed=1)
+    own = LinearFractional({"const": 1, "fn": -1, "fp": -0.25}, {"const": 1})
+    figures = collect(MODEL, PROBLEM.X_test, labels, metrics=[own, "micro-f3"])
+    judged = judge(MODEL, PROBLEM.X_test, labels)
+    thresholds = decoded(figures["models"][0]["thresholds"]).tolist()
+    assert {MODEL.threshold_, np.inf, -np.inf} <= set(thresholds)
+    for metric in figures["metrics"]:
+        name = metric["name"]
+        psi = own if name.startswith("micro (") else get_metric(name)
+        best = best_threshold(judged.scores, labels, psi)
+        assert best.threshold in thresholds, name
+    names = [metric["name"] for metric in figures["metrics"]]
+    assert names[:3] == ["micro-f1", "micro (1 - 0.25 fp - fn) / 1", "micro-f3"]
+    assert {f"{a}-{b}" for a in ("micro", "instance", "macro") for b in ("jaccard", "balanced-f2")} <= set(
+        names
+    )
+    assert len(names) == len(set(names))
+    main = figures["models"][0]
+    assert main["value"] == MODEL.score(PROBLEM.X_test, labels)
+    assert main["best_value"] == best_threshold(judged.scores, labels, "micro-f1").value
+
+
+def test_entries_are_those_that_are_observed() -> None:
+    labels = gappy(PROBLEM.Y_test, 0.5, seed=1)
+    figures = collect(MODEL, PROBLEM.X_test, labels)
+    entries = entries_of(figures)
+    np.testing.assert_array_equal(entries["row"], labels.rows)
+    np.testing.assert_array_equal(entries["label"], labels.cols)
+    np.testing.assert_array_equal(entries["value"], labels.values)
+    data = figures["data"]
+    assert (data["n_rows"], data["n_labels"], data["n_observed"]) == (90, 12, labels.n_observed)
+    assert (data["n_empty_rows"], data["n_empty_labels"]) == (1, 1)
+    assert decoded(figures["labels"]["observed"]).tolist() == labels.label_counts().tolist()
+    assert decoded(figures["labels"]["positive"]).tolist() == labels.positive_counts().tolist()
+    histogram = data["row_histogram"]
+    assert histogram["counts"] == np.histogram(labels.row_counts(), bins=histogram["edges"])[0].tolist()
+    grid = decoded(data["grid"]["levels"]).reshape(data["grid"]["height"], data["grid"]["width"])
+    np.testing.assert_array_equal(grid > 0, ~np.isnan(labels.to_dense()))
+
+
+def test_large_data_is_added_up_by_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = gappy(PROBLEM.Y_test, 0.5, seed=1)
+    monkeypatch.setattr(collect_module, "MOST_ENTRIES", 10)
+    figures = collect(MODEL, PROBLEM.X_test, labels)
+    main = figures["models"][0]
+    assert figures["entries"] is None
+    assert main["bins"] is None
+    cells = main["cells"]
+    scores, thresholds = judge(MODEL, PROBLEM.X_test, labels).scores, decoded(main["thresholds"])
+    label = np.repeat(np.arange(12), decoded(cells["label_counts"]))
+    bins, positive, counts = (decoded(cells[part]) for part in ("bins", "positive", "counts"))
+    for k in range(0, len(thresholds), 11):
+        tables = [
+            np.bincount(label, weights=counts * ((bins > k) == yes) * (positive == value), minlength=12)
+            for yes, value in ((True, 1), (True, 0), (False, 1), (False, 0))
+        ]
+        for name in ("micro-f1", "macro-f1"):
+            expected = get_metric(name)(scores >= thresholds[k], labels)
+            assert get_metric(name).from_counts(*tables) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_fit_is_told() -> None:
+    fit = collect(MODEL, PROBLEM.X, PROBLEM.Y_observed)["fit"]
+    assert fit["rank"] == MODEL.rank_
+    assert fit["relative_gap"] == MODEL.relative_gap_
+    assert fit["singular_values"] == MODEL.singular_values_.tolist()
+    assert [step["objective"] for step in fit["history"]] == [step.objective for step in MODEL.history_]
+    assert [one["metric"] for one in fit["candidates"]] == [one.metric_value for one in MODEL.candidates_]
+    assert collect(plug_in(PROBLEM), PROBLEM.X_test, PROBLEM.Y_test)["fit"] is None
+
+
+def test_calibration_against_a_loop() -> None:
+    rng = np.random.RandomState(0)
+    p = rng.choice([0.1, 0.2, 0.35, 0.5, 0.9, 0.91], size=500)
+    y, w = (rng.uniform(size=500) < p) * 1, rng.uniform(0.5, 2, size=500)
+    found = reliability(p, y, w, n_bins=4)
+    assert sum(b["count"] for b in found["bins"]) == 500
+    error, last = 0.0, -1.0
+    for b in found["bins"]:
+        here = (p >= b["lowest"]) & (p <= b["highest"])
+        assert here.sum() == b["count"]
+        assert b["lowest"] > last
+        last = b["highest"]
+        assert b["predicted"] == pytest.approx(np.average(p[here], weights=w[here]))
+        assert b["observed"] == pytest.approx(np.average(y[here], weights=w[here]))
+        error += w[here].sum() / w.sum() * abs(b["predicted"] - b["observed"])
+    assert found["error"] == pytest.approx(error)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_strongest_features_are_coefficient_times_spread(make: Any) -> None:
+    X = make(PROBLEM.X_test)
+    figures = collect(MODEL, X, PROBLEM.Y_test)
+    details, d = figures["details"], 6
+    names = np.array(details["names"])[decoded(details["places"])].reshape(-1, d)
+    values = decoded(details["values"]).reshape(-1, d)
+    effect = MODEL.coef_ * PROBLEM.X_test.std(axis=0)[:, None]
+    for row, label in enumerate(decoded(details["labels"])):
+        order = np.argsort(-np.abs(effect[:, label]))
+        assert names[row].tolist() == [f"feature {one}" for one in order]
+        np.testing.assert_allclose(values[row], effect[order, label], rtol=1e-9, atol=1e-12)
+
+
+def test_only_the_most_observed_labels_have_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labelgap.report.label_details.MOST_LABELS", 3)
+    labels = gappy(PROBLEM.Y_test, 0.5, seed=1)
+    kept = decoded(collect(MODEL, PROBLEM.X_test, labels)["details"]["labels"])
+    counts = labels.label_counts()
+    assert len(kept) == 3
+    assert counts[kept].min() >= np.delete(counts, kept).max()
+
+
+def test_models_side_by_side() -> None:
+    labels = gappy(PROBLEM.Y_test, 0.5, seed=1)
+    other = plug_in(PROBLEM)
+    figures = collect(MODEL, PROBLEM.X_test, labels, compare={"plug-in": other})
+    ours, theirs = figures["models"]
+    assert (ours["name"], theirs["name"]) == ("LowRankClassifier", "plug-in")
+    assert theirs["value"] == other.score(PROBLEM.X_test, labels)
+    assert theirs["threshold"] == other.threshold_
+    assert len(decoded(theirs["bins"])) == labels.n_observed
+
+
+def test_a_pipeline_is_judged_by_what_its_last_step_sees() -> None:
+    pipeline = make_pipeline(StandardScaler(), fitted(PROBLEM)).fit(PROBLEM.X, PROBLEM.Y_observed)
+    figures = collect(pipeline, PROBLEM.X_test, PROBLEM.Y_test)
+    assert figures["models"][0]["value"] == pipeline.score(PROBLEM.X_test, PROBLEM.Y_test)
+    assert figures["words"]["model"] == "LowRankClassifier"
+
+
+def test_a_single_label_and_given_scores_without_probabilities() -> None:
+    scores, y = np.array([0.3, -1.0, 2.0, 0.1]), ["no", "no", "yes", "yes"]
+    model = with_given_scores(scores, y)
+    figures = collect(model, scores, y)
+    assert figures["calibration"] is None
+    assert figures["models"][0]["probabilities"] is None
+    assert figures["models"][0]["value"] == model.score(scores, y)
+    assert figures["details"] is None
+
+
+# -- recommenders ----------------------------------------------------------------------------------------
+
+
+def answers(seed: int, unobserved: str = "missing") -> tuple[list[str], list[str], list[int]]:
+    rng = np.random.RandomState(seed)
+    taste = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 12))
+    rows, cols = np.nonzero(rng.uniform(size=taste.shape) < 0.5)
+    likes = (taste[rows, cols] > 0).astype(int)
+    kept = likes == 1 if unobserved == "unlabelled" else np.ones(len(rows), bool)
+    users, items = [f"user {i}" for i in rows[kept]], [f"item {j}" for j in cols[kept]]
+    return users, items, likes[kept].tolist()
+
+
+def test_a_recommender_is_judged_by_its_answers() -> None:
+    given = answers(0)
+    model = Recommender(trace_penalty=0.01, random_state=0).fit(given)
+    figures = collect(model, None, given)
+    assert figures["models"][0]["value"] == model.score(given)
+    assert figures["words"] == {"row": "user", "label": "item", "model": "Recommender"}
+    details = figures["details"]
+    per = details["per_label"]
+    first = figures["labels"]["names"][int(decoded(details["labels"])[0])]
+    alike = model.similar_items(first, n=per)
+    assert [details["names"][place] for place in decoded(details["places"])[:per]] == alike.ids
+    np.testing.assert_array_equal(decoded(details["values"])[:per], alike.similarities)
+
+
+def test_silence_that_means_no_is_judged_as_the_recommender_does() -> None:
+    users, items, _ = answers(0, "unlabelled")
+    model = Recommender(unobserved="negative", trace_penalty=0.01, random_state=0).fit((users, items))
+    some = (users[:20], items[:20])
+    assert collect(model, None, some)["models"][0]["value"] == model.score(some)
+
+
+def test_recorded_likes_are_left_out_where_they_are_a_yes_anyway() -> None:
+    liked = answers(0, "unlabelled")
+    model = Recommender(unobserved="unlabelled", flip_rate=0.2, trace_penalty=0.01, random_state=0).fit(
+        liked[:2]
+    )
+    known = set(liked[0])
+    checked = tuple(zip(*(line for line in zip(*answers(0), strict=True) if line[0] in known), strict=True))
+    figures = collect(model, None, checked)
+    assert figures["n_left_out"] == len(liked[0])
+    assert figures["data"]["n_observed"] == len(checked[0]) - len(liked[0])
+    with pytest.raises(InvalidLabelsError, match="known negatives"):
+        collect(model, None, liked)
+
+
+# -- regressors ------------------------------------------------------------------------------------------
+
+
+def test_a_regressor_has_a_page_of_its_own(tmp_path: Path) -> None:
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((80, 4))
+    Y = X @ rng.standard_normal((4, 5)) + rng.standard_normal((80, 5))
+    Y[rng.uniform(size=Y.shape) < 0.4] = np.nan
+    model = LowRankRegressor(trace_penalty=0.01, ridge_penalty=0.01, random_state=0).fit(X, Y)
+    figures = collect(model, X, Y)
+    found = figures["regression"]
+    assert found["explained"] == model.score(X, Y)
+    assert found["deviance"] == pytest.approx(model.deviance(X, Y))
+    errors = (model.predict(X) - Y) ** 2
+    np.testing.assert_allclose(decoded(found["label_deviances"]), np.nanmean(errors, axis=0))
+    np.testing.assert_allclose(decoded(found["label_means"]), np.nanmean(Y, axis=0))
+    assert "models" not in figures
+    assert write_report(tmp_path / "page.html", model, X, Y).exists()
+    with pytest.raises(InvalidParameterError, match="regressor"):
+        collect(model, X, Y, metrics=["micro-f1"])
+
+
+# -- the file --------------------------------------------------------------------------------------------
+
+
+def test_the_same_input_makes_the_same_bytes(tmp_path: Path) -> None:
+    pages = []
+    for name in ("a.html", "b.html"):
+        write_report(tmp_path / name, MODEL, PROBLEM.X_test, PROBLEM.Y_test, title="Same")
+        pages.append((tmp_path / name).read_bytes())
+    assert pages[0] == pages[1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
+
+
+def test_names_cannot_break_out_of_the_data(tmp_path: Path) -> None:
+    labels = gappy(PROBLEM.Y_test, 0.5, seed=1, names=hostile_names(12))
+    title = "</title><script>window.hacked = 3</script>\ud83d"
+    write_report(tmp_path / "page.html", MODEL, PROBLEM.X_test, labels, title=title)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    data = text.split('id="figures">')[1].split("</script>")[0]
+    assert not set("<>&\u2028\u2029") & set(data)
+    figures = json.loads(data)
+    assert figures["labels"]["names"] == hostile_names(12)
+    assert figures["title"] == title
+    assert text.count("</script>") == 2
+    assert "default-src &#x27;none&#x27;" in text
+    # No address to load anything from; the only one is the name of SVG's elements.
+    assert text.replace("http://www.w3.org/2000/svg", "").count("://") == 0
+
+
+def test_what_cannot_be_reported_is_refused() -> None:
+    with pytest.raises(InvalidParameterError, match="MetricThreshold"):
+        collect(StandardScaler(), PROBLEM.X, PROBLEM.Y)
+    with pytest.raises(InvalidParameterError, match="compare must be a mapping"):
+        collect(MODEL, PROBLEM.X, PROBLEM.Y, compare=[MODEL])
+    with pytest.raises(InvalidLabelsError, match="shape"):
+        collect(MODEL, PROBLEM.X, PROBLEM.Y[:, :3])
+    positives = ObservedLabels.from_any(sp.csr_array(PROBLEM.Y), unobserved="unlabelled")
+    with pytest.raises(InvalidLabelsError, match="known negatives"):
+        collect(MODEL, PROBLEM.X, positives)
+    given = answers(0)
+    model = Recommender(trace_penalty=0.01, random_state=0).fit(given)
+    with pytest.raises(InvalidParameterError, match="no X"):
+        collect(model, PROBLEM.X, given)
+
+
+def test_models_that_read_other_entries_are_not_compared() -> None:
+    Y = sp.csr_array(PROBLEM.Y_test)
+    negative = fitted(PROBLEM, unobserved="negative")
+    with pytest.raises(InvalidParameterError, match="other observed entries"):
+        collect(MODEL, PROBLEM.X_test, Y, compare={"other": negative})
+
+
+def test_the_page_is_a_page() -> None:
+    page = render(collect(MODEL, PROBLEM.X_test, PROBLEM.Y_test)).decode()
+    assert page.startswith("<!doctype html>")
+    assert not re.search(r"\{\{\w+\}\}", page)

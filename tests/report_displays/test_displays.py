@@ -1,0 +1,423 @@
+"""Every display draws the numbers that the rest of the library computes, and leaves matplotlib as it was."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+from sklearn.calibration import calibration_curve
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from labelgap import (
+    LowRankClassifier,
+    LowRankRegressor,
+    MetricThreshold,
+    ObservedLabels,
+    PlugInClassifier,
+    Recommender,
+    best_threshold,
+)
+from labelgap.data import make_low_rank_labels
+from labelgap.exceptions import (
+    InvalidInputError,
+    InvalidLabelsError,
+    InvalidParameterError,
+    InvalidScoresError,
+    MissingExtraError,
+    UnknownNameError,
+)
+from labelgap.report import (
+    ConvergenceDisplay,
+    ObservedDisplay,
+    ReliabilityDisplay,
+    ThresholdCurveDisplay,
+    plot_convergence,
+    plot_observed,
+    plot_reliability,
+    plot_threshold_curve,
+)
+from labelgap.solvers import Progress
+from labelgap.thresholds import best_unlabelled_threshold
+
+PROBLEM = make_low_rank_labels(n=120, n_labels=8, observed=0.4, n_test=80, random_state=0)
+QUICK: dict[str, Any] = {"trace_penalty": 0.01, "ridge_penalty": 0.0, "random_state": 0}
+NAN = float("nan")
+
+
+@pytest.fixture(autouse=True)
+def _no_screen() -> Iterator[None]:
+    matplotlib.use("Agg")
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+@pytest.fixture
+def ax() -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure().subplots()
+
+
+@pytest.fixture(scope="module")
+def low_rank() -> LowRankClassifier:
+    return LowRankClassifier(**QUICK).fit(PROBLEM.X, PROBLEM.Y_observed)
+
+
+@pytest.fixture(scope="module")
+def plug_in() -> PlugInClassifier:
+    return PlugInClassifier(random_state=0).fit(PROBLEM.X, PROBLEM.Y_observed)
+
+
+@pytest.fixture(scope="module")
+def answers() -> tuple[Any, Any, Any]:
+    labels = ObservedLabels.from_dense(PROBLEM.Y_observed)
+    return [f"u{i}" for i in labels.rows], [f"i{j}" for j in labels.cols], labels.values.tolist()
+
+
+@pytest.fixture(scope="module")
+def recommender(answers: Any) -> Recommender:
+    return Recommender(trace_penalty=0.02, threshold="train", random_state=0).fit(answers)
+
+
+def inside(curve: Any) -> tuple[Any, Any]:
+    finite = np.isfinite(curve.thresholds)
+    return curve.thresholds[finite], curve.values[finite]
+
+
+def drawn(line: Any) -> Any:
+    return np.array(line.get_data())
+
+
+class TestThresholdCurve:
+    @pytest.mark.parametrize("metric", ["micro-f1", "macro-jaccard", "instance-accuracy"])
+    def test_scores_are_drawn_as_the_exact_search_has_them(self, ax: Any, metric: str) -> None:
+        scores = np.random.RandomState(0).standard_normal(PROBLEM.Y.shape) + 2 * PROBLEM.Y
+        display = ThresholdCurveDisplay.from_scores(scores, PROBLEM.Y_observed, metric=metric, ax=ax)
+        best = best_threshold(scores, PROBLEM.Y_observed, metric, return_curve=True)
+        np.testing.assert_array_equal(drawn(display.line_), inside(best.curve))
+        assert display.threshold == best.threshold
+        assert display.threshold_line_.get_xdata()[0] == best.threshold
+        assert ax.get_ylabel() == metric
+        assert display.ax_ is ax
+        assert display.figure_ is ax.figure
+
+    def test_of_a_model_on_the_scale_of_probabilities(self, ax: Any, low_rank: LowRankClassifier) -> None:
+        display = plot_threshold_curve(low_rank, PROBLEM.X_test, PROBLEM.Y_test, ax=ax)
+        probabilities = low_rank.predict_proba(PROBLEM.X_test)
+        best = best_threshold(probabilities, PROBLEM.Y_test, "micro-f1", return_curve=True)
+        np.testing.assert_allclose(drawn(display.line_), inside(best.curve), rtol=1e-12)
+        assert display.threshold == low_rank.threshold_probability_
+        assert "probability" in ax.get_xlabel()
+        assert display.line_.get_label() == "LowRankClassifier"
+
+    def test_of_a_model_on_its_own_scale_and_another_metric(
+        self, ax: Any, low_rank: LowRankClassifier
+    ) -> None:
+        display = ThresholdCurveDisplay.from_estimator(
+            low_rank,
+            PROBLEM.X_test,
+            PROBLEM.Y_test,
+            metric="macro-f1",
+            response_method="decision_function",
+            ax=ax,
+        )
+        scores = low_rank.decision_function(PROBLEM.X_test)
+        best = best_threshold(scores, PROBLEM.Y_test, "macro-f1", return_curve=True)
+        np.testing.assert_allclose(drawn(display.line_), inside(best.curve), rtol=1e-9)
+        assert display.threshold == low_rank.threshold_
+
+    def test_the_curve_at_the_threshold_is_the_score(self, ax: Any, plug_in: PlugInClassifier) -> None:
+        display = plot_threshold_curve(plug_in, PROBLEM.X_test, PROBLEM.Y_test, ax=ax)
+        chosen = plug_in.score(PROBLEM.X_test, PROBLEM.Y_test)
+        x, y = drawn(display.line_)
+        above, below = np.searchsorted(-x, -display.threshold) - 1, np.searchsorted(-x, -display.threshold)
+        assert chosen in (pytest.approx(y[above]), pytest.approx(y[below]))
+
+    def test_of_scores_behind_a_threshold(self, ax: Any) -> None:
+        scores = np.where(PROBLEM.Y == 1, 3.0, -3.0) + np.random.RandomState(1).standard_normal(
+            PROBLEM.Y.shape
+        )
+        cut = MetricThreshold().fit(scores, PROBLEM.Y_observed)
+        display = plot_threshold_curve(cut, scores, PROBLEM.Y_observed, ax=ax)
+        assert display.threshold == cut.threshold_
+        assert ax.get_xlabel() == "threshold θ on the score"
+        with pytest.raises(InvalidParameterError, match="no probabilities"):
+            plot_threshold_curve(cut, scores, PROBLEM.Y_observed, response_method="predict_proba", ax=ax)
+
+    def test_of_a_recommender(self, ax: Any, recommender: Recommender, answers: Any) -> None:
+        display = plot_threshold_curve(recommender, answers, ax=ax)
+        best = best_threshold(
+            recommender.predict_proba(answers[0], answers[1])[:, None],
+            np.array(answers[2])[:, None],
+            return_curve=True,
+        )
+        np.testing.assert_allclose(drawn(display.line_), inside(best.curve), rtol=1e-9)
+        with pytest.raises(InvalidInputError, match="leave y out"):
+            plot_threshold_curve(recommender, answers, [1], ax=ax)
+        with pytest.raises(InvalidParameterError, match="every pair"):
+            plot_threshold_curve(recommender, answers, unobserved="negative", ax=ax)
+
+    def test_of_a_fit_to_recorded_positives(self, ax: Any) -> None:
+        recorded = PROBLEM.Y * (np.random.RandomState(0).random_sample(PROBLEM.Y.shape) < 0.6)
+        model = LowRankClassifier(
+            unobserved="unlabelled", loss="squared", flip_rate=0.4, threshold="train", **QUICK
+        ).fit(PROBLEM.X, recorded)
+        for metric in ("micro-f1", "macro-f1"):
+            display = plot_threshold_curve(
+                model, PROBLEM.X, recorded, metric=metric, response_method="decision_function", ax=ax
+            )
+            scores = model.decision_function(PROBLEM.X)
+            best = best_unlabelled_threshold(scores, recorded, metric, flip_rate=0.4, return_curve=True)
+            np.testing.assert_allclose(drawn(display.line_), inside(best.curve), rtol=1e-9)
+        with pytest.raises(InvalidParameterError, match="known negatives"):
+            plot_reliability(model, PROBLEM.X, recorded, ax=ax)
+
+    def test_inside_pipelines_and_searches(self, ax: Any) -> None:
+        pipeline = make_pipeline(StandardScaler(), PlugInClassifier(LogisticRegression(), random_state=0))
+        search = GridSearchCV(pipeline, {"pluginclassifier__threshold": ["holdout"]}, cv=2)
+        search.fit(PROBLEM.X, PROBLEM.Y_observed)
+        display = plot_threshold_curve(search, PROBLEM.X_test, PROBLEM.Y_test, ax=ax)
+        best = best_threshold(
+            search.best_estimator_.predict_proba(PROBLEM.X_test), PROBLEM.Y_test, return_curve=True
+        )
+        np.testing.assert_allclose(drawn(display.line_), inside(best.curve), rtol=1e-12)
+
+    def test_a_single_label_with_names_and_gaps(self, ax: Any) -> None:
+        y = np.array(["no", "yes", None, "yes", "no"], dtype=object)
+        display = ThresholdCurveDisplay.from_scores([0.1, 0.9, 0.5, 0.7, 0.3], y, ax=ax)
+        assert display.threshold == pytest.approx(0.5)
+        assert display.line_.get_ydata().max() == 1.0
+
+    def test_an_infinite_threshold_is_not_marked(self, ax: Any) -> None:
+        display = ThresholdCurveDisplay.from_scores([0.9, 0.1], [0, 1], metric="micro-f1", ax=ax)
+        assert display.threshold == -np.inf
+        assert display.threshold_line_ is None
+        marked = ThresholdCurveDisplay(display.curve, threshold=0.5)
+        assert marked.plot(ax).threshold_line_ is not None
+        assert marked.plot(ax, mark_threshold=False).threshold_line_ is None
+
+    def test_errors(self, ax: Any, low_rank: LowRankClassifier) -> None:
+        with pytest.raises(NotFittedError):
+            plot_threshold_curve(LowRankClassifier(), PROBLEM.X, PROBLEM.Y, ax=ax)
+        with pytest.raises(NotFittedError):
+            plot_threshold_curve(Recommender(), (["a"], ["b"], [1]), ax=ax)
+        with pytest.raises(InvalidLabelsError, match="is a yes, and a threshold curve needs both"):
+            plot_threshold_curve(low_rank, PROBLEM.X, np.where(PROBLEM.Y == 1, 1.0, NAN), ax=ax)
+        with pytest.raises(InvalidLabelsError, match="is a no"):
+            plot_threshold_curve([[0.1, 0.2]], [[0, 0]], ax=ax)
+        with pytest.raises(InvalidLabelsError, match="y is None"):
+            plot_threshold_curve(low_rank, PROBLEM.X, ax=ax)
+        with pytest.raises(InvalidLabelsError, match="were expected"):
+            plot_threshold_curve(low_rank, PROBLEM.X, PROBLEM.Y[:-1], ax=ax)
+        with pytest.raises(InvalidInputError, match="MetricThreshold"):
+            plot_threshold_curve(LogisticRegression(), PROBLEM.X, PROBLEM.Y, ax=ax)
+        with pytest.raises(InvalidParameterError, match="was not fitted"):
+            plot_threshold_curve(low_rank, PROBLEM.X, PROBLEM.Y, unobserved="unlabelled", ax=ax)
+        with pytest.raises(UnknownNameError, match="response_method"):
+            plot_threshold_curve(low_rank, PROBLEM.X, PROBLEM.Y, response_method="proba", ax=ax)
+
+
+class TestConvergence:
+    def test_of_a_model(self, ax: Any, low_rank: LowRankClassifier) -> None:
+        display = plot_convergence(low_rank, ax=ax)
+        expected = [[p.iteration, p.gap] for p in low_rank.history_]
+        np.testing.assert_array_equal(drawn(display.line_).T, expected)
+        assert display.tol_line_.get_ydata()[0] == low_rank.tol
+        assert ax.get_yscale() == "log"
+
+    @pytest.mark.parametrize("x", ["iteration", "seconds"])
+    @pytest.mark.parametrize("y", ["objective", "rank"])
+    def test_other_axes(self, ax: Any, low_rank: LowRankClassifier, x: str, y: str) -> None:
+        display = ConvergenceDisplay.from_history(low_rank.history_, x=x, y=y, ax=ax)
+        expected = [[getattr(p, x), getattr(p, y)] for p in low_rank.history_]
+        np.testing.assert_array_equal(drawn(display.line_).T, expected)
+        assert display.tol_line_ is None
+
+    def test_of_the_other_estimators(self, ax: Any, recommender: Recommender) -> None:
+        assert plot_convergence(recommender, ax=ax).line_.get_label() == "Recommender"
+        regressor = LowRankRegressor(trace_penalty=0.1, random_state=0).fit(PROBLEM.X, PROBLEM.Y_observed)
+        assert len(plot_convergence(regressor, ax=ax).history) == len(regressor.history_)
+
+    def test_a_gap_of_nothing_can_be_drawn(self, ax: Any) -> None:
+        display = plot_convergence([Progress(0, 1.0, 0.0, 0, 0.1)], ax=ax)
+        assert ax.get_yscale() == "linear"
+        display.figure_.canvas.draw()
+
+    def test_errors(self, ax: Any, plug_in: PlugInClassifier) -> None:
+        with pytest.raises(InvalidInputError, match="keeps no history"):
+            plot_convergence(plug_in, ax=ax)
+        with pytest.raises(NotFittedError):
+            plot_convergence(LowRankClassifier(), ax=ax)
+        with pytest.raises(InvalidInputError, match="empty"):
+            plot_convergence([], ax=ax)
+        with pytest.raises(UnknownNameError, match="y"):
+            plot_convergence([Progress(0, 1.0, 0.1, 0, 0.1)], y="loss", ax=ax)
+
+
+class TestObserved:
+    def test_every_cell_of_a_small_matrix(self, ax: Any) -> None:
+        y = np.array([[1, 0, NAN], [NAN, NAN, 1], [0, 0, NAN], [NAN, NAN, NAN]])
+        display = plot_observed(y, ax=ax)
+        np.testing.assert_array_equal(display.yes, y == 1)
+        np.testing.assert_array_equal(display.no, y == 0)
+        picture = np.asarray(display.image_.get_array())
+        assert len({tuple(cell) for cell in picture.reshape(-1, 3).round(6).tolist()}) == 3
+        yes, both = display.label_bars_
+        np.testing.assert_allclose(yes.get_data().values, (y == 1).mean(axis=0))
+        np.testing.assert_allclose(both.get_data().values, np.isfinite(y).mean(axis=0))
+        np.testing.assert_allclose(display.row_bars_[1].get_data().values, np.isfinite(y).mean(axis=1))
+
+    def test_bins_add_up(self, ax: Any) -> None:
+        display = plot_observed(PROBLEM.Y_observed, max_rows=7, max_labels=3, ax=ax)
+        assert display.yes.shape == (7, 3)
+        assert display.cells.sum() == PROBLEM.Y_observed.size
+        rows, columns = display.row_edges, display.label_edges
+        for i in range(7):
+            for j in range(3):
+                patch = PROBLEM.Y_observed[rows[i] : rows[i + 1], columns[j] : columns[j + 1]]
+                assert display.yes[i, j] == np.sum(patch == 1)
+                assert display.no[i, j] == np.sum(patch == 0)
+
+    def test_a_matrix_that_would_not_fit(self, ax: Any) -> None:
+        wide = ObservedLabels.from_triplets([0, 10**6 - 1], [10**6 - 1, 0], [1, 0], shape=(10**6, 10**6))
+        display = plot_observed(wide, ax=ax)
+        assert (display.yes.sum(), display.no.sum()) == (1, 1)
+        assert display.yes[0, -1] == 1
+        assert display.no[-1, 0] == 1
+
+    def test_recorded_positives_and_recommenders(self, ax: Any, recommender: Recommender) -> None:
+        display = plot_observed([[1, 0], [0, 1]], unobserved="unlabelled", ax=ax)
+        assert display.no.sum() == 0
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["yes", "no", "unlabelled"]
+        again = plot_observed(recommender, ax=ax, margins=False, legend=False)
+        assert again.yes.sum() + again.no.sum() == recommender.answers_.n_observed
+        assert ax.get_xlabel() == "item"
+        assert again.ax_rows_ is None
+
+    def test_errors(self, ax: Any, low_rank: LowRankClassifier) -> None:
+        with pytest.raises(InvalidInputError, match="does not keep the labels"):
+            plot_observed(low_rank, ax=ax)
+        with pytest.raises(NotFittedError):
+            plot_observed(Recommender(), ax=ax)
+        with pytest.raises(InvalidLabelsError, match="No label is observed"):
+            plot_observed([[NAN, NAN]], ax=ax)
+        with pytest.raises(InvalidLabelsError, match="yes and no"):
+            plot_observed(ObservedLabels.from_dense([[2.5, 1.0]], binary=False), ax=ax)
+        with pytest.raises(InvalidParameterError, match="max_rows"):
+            ObservedDisplay.from_labels([[1, 0]], max_rows=0, ax=ax)
+
+
+class TestReliability:
+    @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+    def test_as_scikit_learn_on_complete_labels(self, ax: Any, strategy: str) -> None:
+        rng = np.random.RandomState(0)
+        probabilities = rng.random_sample((50, 4))
+        y = (rng.random_sample((50, 4)) < probabilities**2).astype(int)
+        display = plot_reliability(probabilities, y, n_bins=6, strategy=strategy, ax=ax)
+        shares, means = calibration_curve(y.ravel(), probabilities.ravel(), n_bins=6, strategy=strategy)
+        np.testing.assert_allclose(drawn(display.line_), [means, shares])
+        assert display.counts.sum() == 200
+
+    def test_only_observed_entries_count(self, ax: Any, low_rank: LowRankClassifier) -> None:
+        y = np.where(np.random.RandomState(0).random_sample(PROBLEM.Y_test.shape) < 0.3, PROBLEM.Y_test, NAN)
+        display = plot_reliability(low_rank, PROBLEM.X_test, y, n_bins=4, ax=ax)
+        known = np.isfinite(y)
+        shares, means = calibration_curve(
+            y[known], low_rank.predict_proba(PROBLEM.X_test)[known], n_bins=4, strategy="uniform"
+        )
+        np.testing.assert_allclose(drawn(display.line_), [means, shares])
+
+    def test_a_weight_of_two_is_an_entry_twice(self, ax: Any) -> None:
+        labels = ObservedLabels.from_dense([[1, 0, 1]]).with_weights([2.0, 1.0, 1.0])
+        weighted = plot_reliability([0.6, 0.7, 0.9], labels, n_bins=1, ax=ax)
+        twice = plot_reliability([0.6, 0.6, 0.7, 0.9], [1, 1, 0, 1], n_bins=1, ax=ax)
+        np.testing.assert_allclose(weighted.mean_predicted, twice.mean_predicted)
+        np.testing.assert_allclose(weighted.yes_share, twice.yes_share)
+
+    def test_of_a_recommender(self, ax: Any, recommender: Recommender, answers: Any) -> None:
+        assert plot_reliability(recommender, answers, ax=ax).counts.sum() == len(answers[0])
+
+    def test_the_margin_holds_the_counts_of_all(self, ax: Any) -> None:
+        first = plot_reliability([0.1, 0.2, 0.9], [0, 0, 1], n_bins=2, ax=ax)
+        second = plot_reliability([0.1, 0.8, 0.9], [0, 1, 1], n_bins=2, ax=ax)
+        assert first.ax_counts_ is second.ax_counts_
+        assert first.counts_.get_data().values.tolist() == [2, 1]
+        assert second.counts_.get_data().values.tolist() == [1, 2]
+        plain = plot_reliability(
+            [0.1, 0.9], [0, 1], ref_line=False, intervals=False, margin_counts=False, ax=ax
+        )
+        assert plain.reference_line_ is plain.interval_lines_ is plain.ax_counts_ is None
+
+    def test_errors(self, ax: Any, low_rank: LowRankClassifier) -> None:
+        with pytest.raises(InvalidScoresError, match=r"row 0, label 1 is 1.5"):
+            plot_reliability([[0.5, 1.5]], [[1, 0]], ax=ax)
+        with pytest.raises(InvalidLabelsError, match="needs both"):
+            plot_reliability([[0.5, 0.6]], [[1, 1]], ax=ax)
+        with pytest.raises(InvalidParameterError, match="n_bins"):
+            plot_reliability([0.5, 0.6], [1, 0], n_bins=0, ax=ax)
+        with pytest.raises(UnknownNameError, match="strategy"):
+            ReliabilityDisplay.from_probabilities([0.5, 0.6], [1, 0], strategy="even", ax=ax)
+        with pytest.raises(NotFittedError):
+            plot_reliability(PlugInClassifier(), PROBLEM.X, PROBLEM.Y, ax=ax)
+
+
+DRAW = {
+    "threshold curve": lambda **kwargs: plot_threshold_curve([0.9, 0.6, 0.1], [1, 1, 0], **kwargs),
+    "convergence": lambda **kwargs: plot_convergence([Progress(0, 1.0, 0.1, 1, 0.1)], **kwargs),
+    "observed": lambda **kwargs: plot_observed([[1, 0, None]], **kwargs),
+    "reliability": lambda **kwargs: plot_reliability([0.9, 0.6, 0.1], [1, 1, 0], **kwargs),
+}
+every_display = pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+
+
+class TestEveryDisplay:
+    @every_display
+    def test_makes_a_figure_of_its_own(self, draw: Any, tmp_path: Any) -> None:
+        display = draw()
+        display.figure_.savefig(tmp_path / "picture.png")
+        assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+    @every_display
+    def test_without_pyplot_where_axes_are_given(
+        self, draw: Any, ax: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+        assert draw(ax=ax).figure_ is ax.figure
+
+    @every_display
+    def test_changes_no_setting_of_matplotlib(self, draw: Any) -> None:
+        before = dict(matplotlib.rcParams)
+        draw().figure_.canvas.draw()
+        assert dict(matplotlib.rcParams) == before
+
+    @every_display
+    def test_can_be_drawn_again_elsewhere(self, draw: Any, ax: Any) -> None:
+        display = draw()
+        first = display.figure_
+        assert display.plot(ax, name="again") is display
+        assert display.figure_ is ax.figure is not first
+
+    @every_display
+    def test_says_which_extra_is_missing(self, draw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+            monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(MissingExtraError, match=r"labelgap\[plot\]"):
+            draw()
+
+
+def test_lines_in_one_picture_differ_and_take_settings(ax: Any) -> None:
+    colours = [plot_threshold_curve([0.9, 0.6, 0.1], [1, 1, 0], ax=ax).line_.get_color() for _ in range(3)]
+    assert len(set(colours)) == 3
+    styled = plot_threshold_curve([0.9, 0.1], [1, 0], ax=ax, color="k", linestyle=":", name="mine")
+    assert (styled.line_.get_color(), styled.line_.get_linestyle()) == ("k", ":")
+    assert ax.get_legend() is not None

@@ -1,0 +1,169 @@
+"""A run that goes on from a mark ends with the same fit, to the last bit; a stopped one ends early."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from labelgap.labels import ObservedLabels
+from labelgap.losses import get_loss
+from labelgap.objective.design import Design
+from labelgap.objective.features import make_features
+from labelgap.objective.problem import ObservedProblem
+from labelgap.solvers import Penalties, solve_alternating, solve_bounded, solve_factored, solve_proximal
+from labelgap.solvers.comparison_log import ComparisonLog
+from labelgap.solvers.result import fit_from, fit_state
+from labelgap.solvers.selection import Candidate, PenaltyGrid, select_penalties
+from labelgap.solvers.trail import Stopped, Trail
+from solver_problems import Case, random_factors
+
+
+class Memory(Trail):
+    """Keeps every mark and every finished part, as copies; ``start`` is what an earlier run left."""
+
+    def __init__(self, start=None, fits=None, stop_after=np.inf):
+        self.marks = []
+        self.fits = {} if fits is None else fits
+        self._start, self._stop_after, self._asked, self._name = start, stop_after, 0, ""
+
+    def stopping(self):
+        self._asked += 1
+        return self._asked > self._stop_after
+
+    def last(self):
+        return self._start
+
+    def mark(self, state, *, at_once=False):
+        self.marks.append({name: np.array(array, order="C") for name, array in state.items()})
+
+    def part(self, name):
+        part = Memory(fits=self.fits)
+        part._name = f"{self._name}/{name}"
+        return part
+
+    def fit(self, solve):
+        if self._name not in self.fits:
+            self.fits[self._name] = fit_state(solve(trail=self))
+        return fit_from({name: np.array(array) for name, array in self.fits[self._name].items()})
+
+
+def bits(fit):
+    state = fit_state(fit)
+    # The clock is not a part of the model.
+    state["history"] = state["history"][:, :4]
+    return {name: array.tobytes() for name, array in state.items()}
+
+
+# With features of very different lengths proximal steps are slow, and the factored solver turns to Newton's
+# method at once.
+HARD = Case(n=60, d=12, n_labels=8, seed=5)
+RUNS = {
+    "proximal": (solve_proximal, Penalties(2e-3), {"tol": 1e-5}),
+    "proximal, capped": (solve_proximal, Penalties(2e-3), {"tol": 1e-6, "rank": 3}),
+    "factored": (solve_factored, Penalties(2e-3), {"tol": 1e-10}),
+    "factored, ridge": (solve_factored, Penalties(1e-4, 1e-4), {"tol": 1e-9}),
+    "factored, capped": (solve_factored, Penalties(2e-3), {"tol": 1e-6, "rank": 3}),
+    "alternating": (solve_alternating, Penalties(2e-3), {"tol": 1e-5, "rank": 4}),
+}
+
+
+@cache
+def hard_objective(longest=30.0):
+    X, Y, _ = HARD.data
+    design = Design.of(make_features(X * np.geomspace(1, longest, HARD.d), centre=True), HARD.n_labels)
+    return ObservedProblem(design, get_loss("logistic"), fit_intercept=True).objective(
+        ObservedLabels.from_dense(Y)
+    )
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_going_on_from_any_mark_ends_with_the_same_bits(name):
+    solve, penalties, options = RUNS[name]
+    objective = hard_objective()
+    whole = Memory()
+    expected = bits(solve(objective, penalties, trail=whole, **options))
+    assert bits(solve(objective, penalties, **options)) == expected
+    assert len(whole.marks) >= 2
+    for mark in whole.marks[:: max(1, len(whole.marks) // 6)]:
+        assert bits(solve(objective, penalties, trail=Memory(mark), **options)) == expected
+
+
+def test_the_factored_solver_goes_on_in_both_of_its_phases():
+    objective, trail = hard_objective(longest=1.0), Memory()
+    expected = bits(solve_factored(objective, Penalties(1e-2), tol=1e-10, trail=trail))
+    assert {"radius" in mark for mark in trail.marks} == {True, False}
+    for mark in trail.marks:
+        again = solve_factored(objective, Penalties(1e-2), tol=1e-10, trail=Memory(mark))
+        assert bits(again) == expected
+
+
+def test_a_bounded_fit_takes_its_finished_rounds_from_the_trail():
+    case = Case(bound=0.5, n=30, n_labels=6)
+    objective = case.objective()
+    bounds = case.problem.bounds(objective)
+    whole = Memory()
+    expected = bits(solve_bounded(solve_factored, objective, Penalties(1e-3), bounds, trail=whole))
+    assert len(whole.fits) >= 2
+    some = dict(list(whole.fits.items())[:2])
+    again = solve_bounded(solve_factored, objective, Penalties(1e-3), bounds, trail=Memory(fits=some))
+    assert bits(again) == expected
+
+
+@pytest.mark.parametrize("solver", [solve_factored, solve_proximal, solve_alternating])
+@pytest.mark.parametrize("stop_after", [0, 1, 3, 10])
+def test_a_stopped_run_returns_what_it_has(solver, stop_after):
+    options = {"rank": 4} if solver is solve_alternating else {}
+    objective = hard_objective(longest=3.0)
+    fit = solver(objective, Penalties(2e-3), tol=1e-6, trail=Memory(stop_after=stop_after), **options)
+    whole = solver(objective, Penalties(2e-3), tol=1e-6, **options)
+    assert not fit.converged
+    assert fit.n_iter < whole.n_iter
+    assert fit.relative_gap > 0
+    # The gap of a half-finished fit is a proof too.
+    assert fit.objective - fit.gap <= whole.objective + 1e-12
+
+
+def candidate(trace, value, leave_out=None):
+    return Candidate(Penalties(trace, 0.1), value, 0.3, 1.0 / 3.0, 2.5, 5, leave_out)
+
+
+def test_a_stopped_search_answers_with_the_best_so_far():
+    asked = []
+
+    def judge(choices):
+        asked.append(choices)
+        if len(asked) > 2:
+            raise Stopped
+        return [candidate(one.trace, one.trace) for one in choices]
+
+    best = select_penalties(judge, PenaltyGrid([1.0, 0.5, 0.25, 0.125, 0.06], [0.1]))
+    assert best.penalties.trace == 1.0
+    assert len(asked) == 3
+
+
+def test_a_search_stopped_before_the_first_answer_has_none():
+    def judge(choices):
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        select_penalties(judge, PenaltyGrid([1.0, 0.5], [0.1]))
+
+
+def test_a_log_of_comparisons_comes_back_as_it_was():
+    rng = np.random.default_rng(0)
+    fits = {fold: (random_factors(rng, 4, 3, 2), 0.5 * fold) for fold in range(3)}
+    log = ComparisonLog()
+    log = log.with_comparison([candidate(0.1, 1 / 3, rng.random(4)), candidate(0.2, np.pi)], fits)
+    log = log.with_comparison([candidate(0.3, 0.1)], fits)
+    back = ComparisonLog.of(log.state())
+    assert back.comparisons == log.comparisons
+    np.testing.assert_array_equal(back.candidates(1)[0].leave_out, log.candidates(1)[0].leave_out)
+    assert back.candidates(1)[1].leave_out is None
+    for fold, (expected, pull) in fits.items():
+        found, found_pull = back.last_fits[fold]
+        assert found_pull == pull
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert ComparisonLog.of(None).n_comparisons == 0
