@@ -35,8 +35,9 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
+# Two processes share the cores; threads of their own would only get in each other's way.
 unit: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks

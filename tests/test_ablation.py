@@ -15,16 +15,16 @@ from labelgap.solvers import selection
 
 
 def toy(name: str, seed: int, observed: float) -> Problem:
-    return synthetic_problem(seed, observed, n=80, n_labels=6, n_features=4, rank=2, n_test=40)
+    return synthetic_problem(seed, observed, n=60, n_labels=4, n_features=4, rank=2, n_test=40)
 
 
 def test_every_variant_is_reported_beside_the_default(tmp_path: Path) -> None:
-    ablation.main(["--draws", "2", "--data", "emotions", "--out", str(tmp_path)], source=toy)
+    ablation.main(["--draws", "1", "--data", "emotions", "--out", str(tmp_path)], source=toy)
     table = (tmp_path / "ablation.md").read_text(encoding="utf-8")
     for variant in ablation.VARIANTS:
         assert f"| {variant} |" in table
     results = json.loads((tmp_path / "ablation.json").read_text(encoding="utf-8"))["results"]
-    assert len(results) == 2 * len(ablation.VARIANTS)
+    assert len(results) == len(ablation.VARIANTS)
     assert all(0 < one["score"] <= 1 for one in results)
 
 

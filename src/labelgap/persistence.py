@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from labelgap.estimators.encoding import Decoder
+from labelgap.estimators.encoding import Decoder, check_extent
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.estimators.metric_threshold import MetricThreshold
 from labelgap.estimators.plug_in import PlugInClassifier
@@ -86,6 +86,7 @@ def _model(contents: Contents) -> Any:
     (name,) = node
     if name not in _ESTIMATORS:
         raise ValueError(f"{name!r} is no model that is known")
+    check_extent(node, document["shared"])
     model = Decoder(KINDS | _ESTIMATORS, arrays, document["shared"]).decode(node)
     require_fitted(model)
     check_shapes(model)

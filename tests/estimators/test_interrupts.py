@@ -99,6 +99,18 @@ def test_stopped_before_any_candidate_it_is_a_guess_but_a_model(request_to_stop)
     assert model.score(X, Y) > 0.8
 
 
+@pytest.mark.parametrize("rank", [None, 3])
+def test_a_stopped_search_is_worth_what_its_best_candidate_was(request_to_stop, rank):
+    # The leading fit with its own intercepts and its own threshold, whatever was tried after it.
+    model = LowRankClassifier(rank=rank, ridge_penalty=0.0, random_state=0)
+    with pytest.warns(InterruptedFitWarning):
+        model.fit(X, Y, Stopper(request_to_stop, candidates=6))
+    best = max(model.candidates_, key=lambda c: c.metric_value)
+    assert model.trace_penalty_ == best.penalties.trace
+    assert model.threshold_ == best.threshold
+    assert model.score(problem.X_test, problem.Y_test) > best.metric_value - 0.03
+
+
 def test_a_stopped_fit_goes_on_from_its_checkpoint(request_to_stop, tmp_path, monkeypatch):
     whole = LowRankClassifier(ridge_penalty=0.0, random_state=0).fit(X, Y)
     stopper = Stopper(request_to_stop, candidates=3)

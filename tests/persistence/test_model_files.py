@@ -154,6 +154,49 @@ def array(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any], 
     return lambda _, arrays: arrays.update({name: change(arrays[name])})
 
 
+def random_state(**change: Any) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+    """A generator's state as ``save`` writes it, with something changed."""
+
+    def apply(document: dict[str, Any], arrays: dict[str, Any]) -> None:
+        numbers = np.random.RandomState(0).get_state(legacy=False)
+        key = change.pop("key", numbers["state"]["key"])
+        arrays["key"] = key
+        inner = {"key": {"array": "key"}, "pos": 624} | change
+        state(document)["random_state"] = {
+            "random_state": {
+                "bit_generator": inner.pop("bit_generator", "MT19937"),
+                "has_gauss": inner.pop("has_gauss", 0),
+                "gauss": inner.pop("gauss", 0.0),
+                "state": {"dict": [[name, value] for name, value in inner.items()]},
+            }
+        }
+
+    return apply
+
+
+NO_STATE = "random state is not one of MT19937's"
+
+
+def doubled(times: int, width: int = 2) -> list[Any]:
+    """Tuples that each hold the one before several times."""
+    return [{"tuple": [0]}, *({"tuple": [{"shared": place}] * width} for place in range(times))]
+
+
+def share(values: list[Any]) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+    return lambda document, _: document.update(shared=values)
+
+
+def nested(levels: int) -> Any:
+    node: Any = 1
+    for _ in range(levels):
+        node = {"tuple": [node]}
+    return node
+
+
+def swap_first_two(indices: Any) -> Any:
+    return np.concatenate([indices[1::-1], indices[2:]])
+
+
 NONSENSE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], str]] = {
     "unknown class": (
         "classifier",
@@ -175,6 +218,7 @@ NONSENSE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], 
     "missing attribute": ("classifier", without("threshold_"), "has no threshold_"),
     "missing array": ("classifier", lambda _, arrays: arrays.pop("coef_left_"), "'coef_left_' is missing"),
     "wrong width": ("classifier", array("coef_left_", lambda a: a[:, :1]), "coef_right_ has the shape"),
+    "no matrix": ("classifier", array("coef_left_", lambda a: a[:, 0]), "coef_left_ is no matrix"),
     "wrong length": ("classifier", array("intercept_", lambda a: a[1:]), "intercept_ has the shape"),
     "not numbers": ("classifier", array("intercept_", lambda a: a.astype(str)), "intercept_"),
     "a list for an array": ("classifier", put("intercept_", {"list": [1, 2, 3]}), "intercept_"),
@@ -213,6 +257,65 @@ NONSENSE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], 
         "'fit' is not what a fit",
     ),
     "labels of the plug-in": ("plug-in", put("n_labels_", 7), "7 labels"),
+    "random state, far outside": ("classifier", random_state(pos=10**9), NO_STATE),
+    "random state, one outside": ("classifier", random_state(pos=625), NO_STATE),
+    "random state, before": ("classifier", random_state(pos=-1), NO_STATE),
+    "random state, real place": ("classifier", random_state(pos=3.0), NO_STATE),
+    "random state, short key": ("classifier", random_state(key=np.ones(623, np.uint32)), NO_STATE),
+    "random state, wide key": ("classifier", random_state(key=np.ones(624, np.int64)), NO_STATE),
+    "random state, no bit set": ("classifier", random_state(key=np.zeros(624, np.uint32)), NO_STATE),
+    "random state, gauss": ("classifier", random_state(gauss={"float": "nan"}), NO_STATE),
+    "random state, has_gauss": ("classifier", random_state(has_gauss=2), NO_STATE),
+    "random state, other": ("classifier", random_state(bit_generator="PCG64"), NO_STATE),
+    "tuples of tuples": ("classifier", share(doubled(26)), "nested more than 20 levels"),
+    "wide tuples of tuples": ("classifier", share(doubled(6, 1000)), "the same values in too many places"),
+    "deep as a key": ("classifier", share([{"dict": [[nested(3), 1]]}]), "key of a mapping"),
+    "deep": ("classifier", put("x_", nested(100)), "nested more than 20 levels"),
+    "deep beside something shared": (
+        "classifier",
+        put("x_", {"metric": {"shared": 0, "numerator": nested(100)}}),
+        "nested more than 20 levels",
+    ),
+    "threshold is NaN": ("classifier", put("threshold_", {"float": "nan"}), "threshold_ is nan"),
+    "threshold is text": ("recommender", put("threshold_", "abc"), "threshold_ is str; a number"),
+    "single": ("classifier", put("_single", 5), "_single is 5; True or False"),
+    "single of three": ("classifier", put("_single", True), "a single label and has 3"),
+    "real number of labels": ("classifier", put("n_labels_", 3.0), "n_labels_ is 3.0; a whole number"),
+    "negative number of features": ("plug-in", put("n_features_in_", -4), "n_features_in_ is -4"),
+    "classes": ("classifier", put("classes_", {"tuple": [0, 1]}), "classes_ is tuple; an array"),
+    "metric": ("classifier", put("metric_", "micro-f1"), "metric_ is str; a metric"),
+    "unobserved": ("classifier", put("_unobserved", "lost"), "_unobserved is str; one of missing"),
+    "label names": ("classifier", put("label_names_", {"list": ["a"]}), "label_names_ does not hold 3 names"),
+    "feature names": (
+        "classifier",
+        put("feature_names_in_", {"list": ["a"]}),
+        "feature_names_in_ does not hold 4 names",
+    ),
+    "request": ("classifier", put("_metadata_request", 1), "has no place for '_metadata_request'"),
+    "output": ("classifier", put("_sklearn_output_config", 1), "no place for '_sklearn_output_config'"),
+    "array of records": (
+        "classifier",
+        array("intercept_", lambda a: np.zeros(3, dtype=[("a", float)])),
+        "the array 'intercept_' holds",
+    ),
+    "entries not in order": ("recommender", array("answers_.indices", swap_first_two), "labels do not fit"),
+    "entry twice": (
+        "recommender",
+        array("answers_.indices", lambda a: np.concatenate([a[:1], a[:1], a[2:]])),
+        "labels do not fit",
+    ),
+    "other users": ("recommender", put("user_ids_", {"tuple": list(range(11))}), "its user ids are not"),
+    "features of the plug-in": ("plug-in", put("n_features_in_", 7), "coef_ has the shape"),
+    "features of the inner model": (
+        "threshold",
+        put("n_features_in_", 7),
+        "n_features_in_ is not that of the LowRankClassifier inside",
+    ),
+    "method of the plug-in": (
+        "plug-in",
+        lambda document, _: state(document)["_model"]["label_models"].update(method="fit"),
+        "'fit' is no method",
+    ),
     "inner model": ("threshold", array("_model.estimator.intercept_", lambda a: a[1:]), "intercept_"),
 }
 
@@ -235,3 +338,21 @@ def test_a_parameter_that_scikit_learn_drops_is_dropped(saved: dict[str, Path], 
         document["shared"][0]["LogisticRegression"]["parameters"]["dict"].append(["gone", "deprecated"])
 
     assert labelgap.load(changed(saved["plug-in"], tmp_path / "a", deprecated)).predict(X).shape == (40, 3)
+
+
+def test_a_random_state_may_be_anywhere_in_its_key(saved: dict[str, Path], tmp_path: Path) -> None:
+    for pos in (0, 1, 624):
+        loaded = labelgap.load(changed(saved["classifier"], tmp_path / "a", random_state(pos=pos)))
+        assert 0 <= loaded.random_state.uniform() < 1
+
+
+@pytest.mark.parametrize("threshold", ["inf", "-inf"])
+def test_a_threshold_may_be_infinite(saved: dict[str, Path], tmp_path: Path, threshold: str) -> None:
+    path = changed(saved["classifier"], tmp_path / "a", put("threshold_", {"float": threshold}))
+    assert (labelgap.load(path).predict(X) == (threshold == "-inf")).all()
+
+
+def test_keys_may_be_tuples(saved: dict[str, Path], tmp_path: Path) -> None:
+    pairs = {"dict": [[{"tuple": ["a", 1]}, 2], [{"numpy": {"type": "int64", "value": 3}}, 4]]}
+    path = changed(saved["classifier"], tmp_path / "a", put("x_", pairs))
+    assert labelgap.load(path).x_ == {("a", 1): 2, 3: 4}

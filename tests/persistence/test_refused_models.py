@@ -51,6 +51,14 @@ def with_a_note() -> PlugInClassifier:
     return model
 
 
+def with_deep_ids() -> Recommender:
+    deep: Any = 1
+    for _ in range(30):
+        deep = (deep,)
+    ids = [("a", deep), ("a", deep), "bob", "bob"]
+    return Recommender(**FAST).fit((ids, ["x", "y", "x", "y"], [1, 0, 0, 1]))
+
+
 def with_something_added() -> PlugInClassifier:
     model = PlugInClassifier(threshold="train").fit(X, Y)
     model.estimators_[0].extra_ = 1
@@ -99,6 +107,13 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
         ["parameter 'random_state' holds something of type module"],
     ),
     "a note": (with_a_note, ["its attribute 'note' is not one of labelgap's", "del model.note"]),
+    "deep ids": (with_deep_ids, ["nested more than 20 levels deep"]),
+    "a key within a key": (
+        lambda: PlugInClassifier(
+            LogisticRegression(class_weight={0: 1.0, 1: 2.0, ((2,),): 1.0}), threshold="train"
+        ).fit(X, Y),
+        ["parameter 'estimator' holds something of type tuple"],
+    ),
     "something added inside": (with_something_added, ["attribute '_model' holds something of type int"]),
 }
 
@@ -135,3 +150,61 @@ def test_a_fit_that_did_not_come_to_its_end(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
         model.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+WIDE = np.column_stack([X, X[:, :2]])
+NOTHING = np.full(Y.shape, np.nan)
+
+# A fitted model, and data that a second fit refuses once it has begun to read them.
+REFITS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "classifier": (lambda: LowRankClassifier(**FAST).fit(X, Y), (WIDE, NOTHING)),
+    "regressor": (lambda: LowRankRegressor(trace_penalty=0.02).fit(X, COUNTS), (WIDE, NOTHING)),
+    "recommender": (
+        lambda: Recommender(positive=3, **FAST).fit((USERS, np.arange(40) % 6, STARS)),
+        (([f"user {user}" for user in USERS], np.arange(40) % 6, np.full(40, 5)),),
+    ),
+    "plug-in": (lambda: PlugInClassifier(threshold="train").fit(X, Y), (WIDE, NOTHING)),
+    "threshold of scores": (lambda: MetricThreshold().fit(X[:, :3], Y), (X, Y)),
+    "threshold of a classifier": (
+        lambda: MetricThreshold(LogisticRegression(), threshold="train").fit(X, Y),
+        (WIDE, NOTHING),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(REFITS))
+def test_a_second_fit_that_failed_on_the_way(name: str, tmp_path: Path) -> None:
+    make, data = REFITS[name]
+    model, path = make(), tmp_path / "model"
+    model.save(path)
+    before = path.read_bytes()
+    with pytest.raises(InvalidInputError):
+        model.fit(*data)
+    with pytest.raises(NotFittedError, match=r"Its last fit did not come to its end; fit it again\.$"):
+        model.save(path)
+    assert path.read_bytes() == before
+
+
+def test_a_second_fit_that_its_callback_ended(tmp_path: Path) -> None:
+    def fail(progress: Any) -> None:
+        raise RuntimeError("enough")
+
+    model = LowRankClassifier(**FAST).fit(X, Y)
+    with pytest.raises(RuntimeError, match="enough"):
+        model.fit(WIDE, Y, callback=fail)
+    with pytest.raises(NotFittedError):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["nowhere", "nowhere/deeper", "a file"])
+def test_a_folder_that_is_missing_is_named(place: str, tmp_path: Path) -> None:
+    (tmp_path / "a file").touch()
+    model = PlugInClassifier(threshold="train").fit(X, Y)
+    with pytest.raises(
+        FileNotFoundError, match="no such folder to save the model in; make it first"
+    ) as caught:
+        model.save(tmp_path / place / "model")
+    assert caught.value.filename == str(tmp_path / place)
+    assert str(tmp_path / place) in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["a file"]

@@ -25,10 +25,12 @@ from saved_models import (
     answers,
     fitted,
 )
+from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
 
 import labelgap
-from labelgap import LowRankClassifier, LowRankRegressor, Recommender
+from labelgap import LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier, Recommender
 from labelgap.estimators.encoding import Encoder
 from labelgap.estimators.saving import SAVED, kind_with_estimators
 
@@ -185,6 +187,36 @@ def test_the_path_may_be_a_string_and_replaces_what_is_there(path: Path) -> None
     fitted("classifier").save(str(path))
     assert_same(labelgap.load(os.fspath(path)), fitted("classifier"))
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_requests_of_scikit_learn_are_left_out(path: Path) -> None:
+    with config_context(enable_metadata_routing=True):
+        inner = LogisticRegression().set_fit_request(sample_weight=True)
+        model = MetricThreshold(inner, threshold="train").fit(X, Y).set_score_request(unobserved=True)
+        assert "_metadata_request" in vars(model)
+        assert "_metadata_request" in vars(model.estimator)
+        loaded = there_and_back(model, path)
+    assert "_metadata_request" not in vars(loaded)
+    assert "_metadata_request" not in vars(loaded.estimator)
+    assert_same(model.predict(X), loaded.predict(X))
+
+
+def test_settings_of_output_are_kept_where_they_are_plain(path: Path) -> None:
+    model = PlugInClassifier(threshold="train").fit(X, Y)
+    model._sklearn_output_config = {"transform": "pandas"}
+    loaded = there_and_back(model, path)
+    assert loaded._sklearn_output_config == {"transform": "pandas"}
+    model._sklearn_output_config = {"transform": print}
+    loaded = there_and_back(model, path)
+    assert "_sklearn_output_config" not in vars(loaded)
+    assert_same(model.predict(X), loaded.predict(X))
+
+
+def test_names_that_a_fit_with_features_left_do_not_matter_without(path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = LowRankRegressor(trace_penalty=0.02).fit(frame, COUNTS).fit(None, COUNTS)
+    assert_same(model.predict(), there_and_back(model, path).predict())
 
 
 # -- nothing is forgotten ------------------------------------------------------------------------------

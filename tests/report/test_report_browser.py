@@ -86,6 +86,12 @@ class Opened:
         found = self.page.eval_on_selector_all(selector, "all => all.map((one) => one.dataset.value)")
         return [float(value) for value in found]
 
+    def texts(self, selector: str) -> list[str]:
+        found: list[str] = self.page.eval_on_selector_all(
+            selector, "all => all.map((one) => one.textContent)"
+        )
+        return found
+
     def slide(self, place: int) -> None:
         self.slide_along([place])
 
@@ -283,7 +289,7 @@ def test_hostile_names_are_only_names(opened: Any) -> None:
     assert page.page.locator("#title").inner_text() == TITLE
     assert page.page.title() == TITLE
     names = page.page.eval_on_selector_all("#labels-table bdi", "all => all.map((one) => one.textContent)")
-    assert set(names) == set(hostile_names(12))
+    assert set(names) == {name or "(no name)" for name in hostile_names(12)}
     assert page.complaints == []
 
 
@@ -316,6 +322,11 @@ def test_a_phone_scrolls_downwards_only(opened: Any) -> None:
     page.settle()
     assert page.page.evaluate("document.documentElement.scrollWidth") == 360
     assert page.page.locator("#curve-table tbody tr").count() > 20
+    # No word of the typed formula is wider than its place, and a long name leaves room for the figures.
+    tight = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)"
+    assert page.page.eval_on_selector_all("#formula .own > span:not(:empty)", tight) == []
+    widths = "all => all.map((one) => one.getBoundingClientRect().width)"
+    assert max(page.page.eval_on_selector_all("#labels-table tbody th", widths)) <= 150
 
 
 def test_models_side_by_side(opened: Any) -> None:
@@ -383,3 +394,99 @@ def test_recommenders_and_regressors_have_pages(opened: Any, folder: Path) -> No
     assert other.page.locator("#threshold").is_hidden()
     assert other.page.locator("#labels-table tbody tr").count() == 4
     assert page.complaints == other.complaints == []
+
+
+def test_the_table_of_the_curve_has_its_ends_the_models_threshold_and_the_best(opened: Any) -> None:
+    page = opened("plain.html")
+    page.page.eval_on_selector("details.figures", "one => { one.open = true; }")
+    page.settle()
+    first = page.texts("#curve-table tbody th")
+    assert (first[0], first[-1]) == ("−∞", "∞")
+    assert sum("model’s θ" in text for text in first) == sum("best" in text for text in first) == 1
+
+
+def test_printing_shows_a_light_page_without_controls(opened: Any) -> None:
+    page = opened("plain.html", scheme="dark")
+    picture = "document.getElementById('pattern').getContext('2d')"
+    # Of the fourth row nothing is observed.
+    corner = f"() => [...{picture}.getImageData(0, 3, 1, 1).data]"
+    dark = page.page.evaluate(corner)
+    page.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    on_paper = page.page.evaluate(corner)
+    page.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.page.evaluate(corner) == dark
+    assert sum(on_paper) > sum(dark)
+    page.page.emulate_media(media="print")
+    for control in ("#metric", "#axis", "#filter", "#fit-axis", "#compare-axis", "#slider"):
+        assert not page.page.locator(control).is_visible(), control
+
+
+def test_a_fit_that_did_not_end_says_so(opened: Any, folder: Path) -> None:
+    assert opened("plain.html").page.locator("#ended").is_hidden()
+    model = fitted(PROBLEM)
+    for name, said in (("interrupted", "was interrupted"), ("short", "max_iter"), ("capped", "its cap of 2")):
+        model.interrupted_ = name == "interrupted"
+        model.relative_gap_, model.rank, model.rank_ = 0.05, (2 if name == "capped" else None), 2
+        write_report(folder / f"{name}.html", model, PROBLEM.X_test, LABELS)
+        text = opened(f"{name}.html").page.locator("#ended").inner_text()
+        assert said in text
+        assert "5\u00a0%" in text
+
+
+def test_a_model_of_rank_0_and_one_step(opened: Any, folder: Path) -> None:
+    rng = np.random.RandomState(0)
+    X, Y = rng.standard_normal((40, 3)), rng.standard_normal((40, 2))
+    model = LowRankRegressor(trace_penalty=100.0, ridge_penalty=0.1, tol=0.5, random_state=0).fit(X, Y)
+    assert model.rank_ == 0
+    model.history_ = model.history_[:1]
+    write_report(folder / "rank0.html", model, X, Y)
+    page = opened("rank0.html")
+    page.page.locator("button.pick").first.click()
+    assert "No feature moves this label" in page.page.locator("#detail").inner_text()
+    assert page.page.locator("#detail .figure").count() == 0
+    assert "nothing is known" not in page.page.locator("#data-say").inner_text()
+    ticks = page.texts("#objective .axis text[text-anchor='middle']:not(.name)")
+    only = model.history_[0].iteration
+    assert [int(tick.replace("−", "-")) for tick in ticks] == [only - 1, only, only + 1]
+    # The tol is far above the gap, and yet in the picture.
+    box = "one => one.getBoundingClientRect().top"
+    line, top = (page.page.eval_on_selector(f"#gap {part}", box) for part in ("path.dashed", "svg"))
+    assert model.history_[0].gap < 0.1
+    assert line > top + 20
+    assert page.complaints == []
+
+
+def test_words_fit_what_was_judged(opened: Any, folder: Path) -> None:
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((60, 3))
+    hours = rng.uniform(1, 9, size=60)
+    Y = rng.poisson(np.exp(X @ rng.standard_normal((3, 2))) * hours[:, None]).astype(float)
+    model = LowRankRegressor("poisson", trace_penalty=0.01, ridge_penalty=0.01, random_state=0)
+    write_report(folder / "hours.html", model.fit(X, Y, exposure=hours), X, Y, exposure=hours)
+    page = opened("hours.html")
+    assert close(page.number(".tile .big >> nth=0"), model.score(X, Y, exposure=hours))
+    assert "exposures" in page.page.locator("#judged").inner_text()
+    page.page.locator("button.pick").first.click()
+    assert "to the right for more" in page.page.locator("#detail").inner_text()
+    one = ObservedLabels.from_triplets([0], [0], [1], shape=(1, 1))
+    write_report(folder / "one.html", with_given_scores([[0.9], [0.1]], [[1], [0]]), [[0.7]], one)
+    page = opened("one.html")
+    assert "1 observed cell given" in page.page.locator("#lead").inner_text()
+    assert "0/0" in page.page.locator("#labels-say").inner_text()
+    negative = fitted(PROBLEM, unobserved="negative")
+    write_report(folder / "negative.html", negative, PROBLEM.X_test, PROBLEM.Y_test)
+    assert "read as a no" in opened("negative.html").page.locator("#judged").inner_text()
+    recorded = np.nan_to_num(PROBLEM.Y_observed)
+    alone = fitted(PROBLEM, unobserved="unlabelled", flip_rate=0.4).fit(PROBLEM.X, recorded)
+    write_report(folder / "alone.html", alone, PROBLEM.X_test, PROBLEM.Y_test)
+    page = opened("alone.html")
+    assert "not comparable" in page.page.locator("#judged").inner_text()
+    assert "corrected" in page.page.locator("#tiles").inner_text()
+
+
+def test_a_threshold_beyond_the_ends_of_its_link_is_shown_by_scores(opened: Any, folder: Path) -> None:
+    model = fitted(PROBLEM, loss="squared")
+    model.threshold_ = -1.5
+    assert model.threshold_probability_ == 0.0
+    write_report(folder / "clipped.html", model, PROBLEM.X_test, LABELS)
+    assert opened("clipped.html").page.locator("#axis").input_value() == "score"

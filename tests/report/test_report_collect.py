@@ -20,6 +20,7 @@ from report_pages import (
     small_problem,
     with_given_scores,
 )
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -36,8 +37,10 @@ from labelgap.report import collect as collect_module
 from labelgap.report import write_report
 from labelgap.report.calibration import reliability
 from labelgap.report.collect import collect
+from labelgap.report.fit_figures import describe_fit
 from labelgap.report.html import render
 from labelgap.report.judged import judge
+from labelgap.report.label_details import column_spreads
 
 PROBLEM = small_problem()
 MODEL = fitted(PROBLEM)
@@ -208,6 +211,80 @@ def test_a_pipeline_is_judged_by_what_its_last_step_sees() -> None:
     assert figures["words"]["model"] == "LowRankClassifier"
 
 
+def test_a_search_is_judged_by_what_it_found() -> None:
+    pipeline = make_pipeline(StandardScaler(), fitted(PROBLEM))
+    search = GridSearchCV(pipeline, {"lowrankclassifier__trace_penalty": [1e-3, 3e-3]}, cv=2)
+    search.fit(PROBLEM.X, PROBLEM.Y_observed)
+    figures = collect(search, PROBLEM.X_test, PROBLEM.Y_test, compare={"alone": search.best_estimator_})
+    assert figures["models"][0]["value"] == search.score(PROBLEM.X_test, PROBLEM.Y_test)
+    assert figures["models"][1]["value"] == figures["models"][0]["value"]
+    unfinished = GridSearchCV(pipeline, {"lowrankclassifier__rank": [2]})
+    with pytest.raises(InvalidParameterError, match="search that has refitted one"):
+        collect(unfinished, PROBLEM.X_test, PROBLEM.Y_test)
+
+
+def test_features_behind_a_pipeline_keep_their_names() -> None:
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import FunctionTransformer
+
+    def names_behind(*steps: Any, X: Any = PROBLEM.X_test) -> set[str]:
+        pipeline = make_pipeline(*steps, fitted(PROBLEM)).fit(X, PROBLEM.Y_test)
+        return set(collect(pipeline, X, PROBLEM.Y_test)["details"]["names"])
+
+    pandas = pytest.importorskip("pandas")
+    words = [f"word {j}" for j in range(6)]
+    assert names_behind(StandardScaler()) == {f"feature {j}" for j in range(6)}
+    assert names_behind(PCA(3)) == {"pca0", "pca1", "pca2"}
+    frame = pandas.DataFrame(PROBLEM.X_test, columns=words)
+    assert names_behind(StandardScaler(), X=frame) == set(words)
+    inner = make_pipeline(StandardScaler())
+    assert names_behind(inner, StandardScaler(), X=frame) == set(words)
+    # A step that does not say what comes out of it.
+    assert names_behind(FunctionTransformer(lambda X: X[:, ::2])) == {f"feature {j}" for j in range(3)}
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.float32, np.float64])
+def test_spreads_of_sparse_columns_of_every_type(kind: Any) -> None:
+    dense = (np.random.RandomState(0).poisson(1.0, size=(50, 7)) * 40).astype(kind)
+    expected = dense.astype(np.float64).std(axis=0)
+    for make in (sp.csr_array, sp.csc_matrix, sp.coo_array):
+        np.testing.assert_allclose(column_spreads(make(dense)), expected, rtol=1e-12)
+
+
+def test_spreads_of_sparse_columns_do_not_cancel_and_parts_of_a_cell_add_up() -> None:
+    far = 1e8 + np.random.RandomState(0).uniform(size=(200, 2))
+    np.testing.assert_allclose(column_spreads(sp.csr_array(far)), far.std(axis=0), rtol=1e-6)
+    in_parts = sp.csr_array((np.array([1.0, 2.0, 5.0]), np.array([0, 0, 0]), np.array([0, 2, 3, 3])))
+    np.testing.assert_allclose(column_spreads(in_parts), [np.std([3.0, 5.0, 0.0])])
+    assert in_parts.nnz == 3
+
+
+def test_one_metric_needs_no_list() -> None:
+    own = LinearFractional({"const": 1, "fp": -0.25}, {"const": 1}, name="mine")
+    for metrics, name in (("macro-f3", "macro-f3"), (own, "mine")):
+        figures = collect(MODEL, PROBLEM.X_test, PROBLEM.Y_test, metrics=metrics)
+        assert figures["metrics"][1]["name"] == name
+
+
+def test_how_a_fit_ended() -> None:
+    model = fitted(PROBLEM)
+    assert describe_fit(model)["ended"] == "reached"
+    capped = fitted(PROBLEM, rank=1)
+    assert describe_fit(capped)["ended"] == "capped"
+    assert describe_fit(capped)["rank_cap"] == 1
+    model.relative_gap_ = 2 * model.tol
+    assert describe_fit(model)["ended"] == "short"
+    model.interrupted_ = True
+    assert describe_fit(model)["ended"] == "interrupted"
+
+
+def test_what_an_absent_entry_meant() -> None:
+    figures = collect(fitted(PROBLEM, unobserved="negative"), PROBLEM.X_test, sp.csr_array(PROBLEM.Y_test))
+    assert (figures["fitted_to"], figures["absent_is_no"]) == ("negative", True)
+    figures = collect(MODEL, PROBLEM.X_test, PROBLEM.Y_test)
+    assert (figures["fitted_to"], figures["absent_is_no"]) == ("missing", False)
+
+
 def test_a_single_label_and_given_scores_without_probabilities() -> None:
     scores, y = np.array([0.3, -1.0, 2.0, 0.1]), ["no", "no", "yes", "yes"]
     model = with_given_scores(scores, y)
@@ -286,6 +363,64 @@ def test_a_regressor_has_a_page_of_its_own(tmp_path: Path) -> None:
     assert write_report(tmp_path / "page.html", model, X, Y).exists()
     with pytest.raises(InvalidParameterError, match="regressor"):
         collect(model, X, Y, metrics=["micro-f1"])
+
+
+def counts_with_hours() -> tuple[Any, Any, Any]:
+    rng = np.random.RandomState(0)
+    X, hours = rng.standard_normal((80, 3)), rng.uniform(1, 9, size=80)
+    Y = rng.poisson(np.exp(0.5 * X @ rng.standard_normal((3, 4))) * hours[:, None]).astype(float)
+    Y[rng.uniform(size=Y.shape) < 0.4] = np.nan
+    return X, Y, hours
+
+
+def test_a_regressor_with_exposure_is_judged_with_it() -> None:
+    X, Y, hours = counts_with_hours()
+    model = LowRankRegressor("poisson", trace_penalty=0.01, ridge_penalty=0.01, random_state=0)
+    model.fit(X, Y, exposure=hours)
+    assert model.has_offsets_ is True
+    weights = np.random.RandomState(1).uniform(0.5, 2, size=len(X))
+    for known in (
+        {"exposure": hours},
+        {"offset": np.log(hours)},
+        {"exposure": hours, "sample_weight": weights},
+    ):
+        figures = collect(model, X, Y, **known)
+        found = figures["regression"]
+        assert found["explained"] == model.score(X, Y, **known)
+        assert found["deviance"] == pytest.approx(model.deviance(X, Y, **known))
+        assert found["has_offsets"]
+    assert figures["data"]["weighted"]
+    means = np.where(np.isnan(Y), np.nan, model.predict(X, exposure=hours))
+    shown = decoded(collect(model, X, Y, exposure=hours)["regression"]["label_predictions"])
+    np.testing.assert_allclose(shown, np.nanmean(means, axis=0))
+    with pytest.raises(InvalidParameterError, match="Pass exposure= or offset="):
+        collect(model, X, Y)
+    carried = ObservedLabels.from_dense(Y, binary=False)
+    carried = carried.with_offsets(np.log(hours)[carried.rows])
+    assert collect(model, X, carried)["regression"]["explained"] == pytest.approx(
+        model.score(X, Y, exposure=hours)
+    )
+    assert model.fit(X, carried).has_offsets_ is True
+    assert model.fit(X, Y).has_offsets_ is False
+    assert not collect(model, X, Y)["regression"]["has_offsets"]
+
+
+def test_known_parts_are_for_regressors(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameterError, match="exposure= belongs to"):
+        write_report(tmp_path / "page.html", MODEL, PROBLEM.X_test, PROBLEM.Y_test, exposure=2.0)
+    with pytest.raises(InvalidParameterError, match="LowRankClassifier"):
+        collect(MODEL, PROBLEM.X_test, PROBLEM.Y_test, sample_weight=np.ones(90))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_regressor_of_whole_numbers_that_are_sparse() -> None:
+    _, Y, _ = counts_with_hours()
+    X = sp.csr_array(np.random.RandomState(0).poisson(1.0, size=(80, 5)) * 40).astype(np.uint8)
+    model = LowRankRegressor("poisson", trace_penalty=0.01, ridge_penalty=0.01, random_state=0).fit(X, Y)
+    details = collect(model, X, Y)["details"]
+    effect = model.coef_ * X.toarray().astype(np.float64).std(axis=0)[:, None]
+    strongest = np.sort(-np.abs(effect), axis=0)
+    np.testing.assert_allclose(-np.abs(decoded(details["values"]).reshape(4, 5)).T, strongest, rtol=1e-9)
 
 
 # -- the file --------------------------------------------------------------------------------------------

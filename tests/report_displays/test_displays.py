@@ -44,6 +44,7 @@ from labelgap.report import (
     plot_reliability,
     plot_threshold_curve,
 )
+from labelgap.report.displays.reliability import wilson_interval
 from labelgap.solvers import Progress
 from labelgap.thresholds import best_unlabelled_threshold
 
@@ -191,6 +192,22 @@ class TestThresholdCurve:
             search.best_estimator_.predict_proba(PROBLEM.X_test), PROBLEM.Y_test, return_curve=True
         )
         np.testing.assert_allclose(drawn(display.line_), inside(best.curve), rtol=1e-12)
+
+    def test_a_threshold_beyond_the_ends_of_the_link_is_shown_by_scores(self, ax: Any) -> None:
+        model = LowRankClassifier(loss="squared", **QUICK).fit(PROBLEM.X, PROBLEM.Y_observed)
+        display = plot_threshold_curve(model, PROBLEM.X_test, PROBLEM.Y_test, ax=ax)
+        assert display.threshold == model.threshold_probability_
+        for threshold in (1.25, -1.25):
+            model.threshold_ = threshold
+            display = plot_threshold_curve(model, PROBLEM.X_test, PROBLEM.Y_test, ax=ax)
+            assert display.threshold == threshold
+            assert display.ax_.get_xlabel() == "threshold θ on the score"
+            forced = plot_threshold_curve(
+                model, PROBLEM.X_test, PROBLEM.Y_test, response_method="predict_proba", ax=ax
+            )
+            assert forced.threshold in (0.0, 1.0)
+        model.threshold_ = np.inf
+        assert plot_threshold_curve(model, PROBLEM.X_test, PROBLEM.Y_test, ax=ax).threshold == 1.0
 
     def test_a_single_label_with_names_and_gaps(self, ax: Any) -> None:
         y = np.array(["no", "yes", None, "yes", "no"], dtype=object)
@@ -343,6 +360,28 @@ class TestReliability:
         twice = plot_reliability([0.6, 0.6, 0.7, 0.9], [1, 1, 0, 1], n_bins=1, ax=ax)
         np.testing.assert_allclose(weighted.mean_predicted, twice.mean_predicted)
         np.testing.assert_allclose(weighted.yes_share, twice.yes_share)
+
+    def test_weights_that_differ_make_the_intervals_longer(self, ax: Any) -> None:
+        rng = np.random.RandomState(0)
+        probabilities = rng.random_sample(200)
+        y = (rng.random_sample(200) < probabilities).astype(int)
+        labels = ObservedLabels.from_dense(y[:, None])
+        plain = plot_reliability(probabilities, labels, n_bins=4, ax=ax)
+
+        def ends(display: Any) -> Any:
+            return np.array([segment[:, 1] for segment in display.interval_lines_.get_segments()])
+
+        equal = plot_reliability(probabilities, labels.with_weights(np.full(200, 0.3)), n_bins=4, ax=ax)
+        np.testing.assert_allclose(ends(equal), ends(plain))
+        weights = np.where(rng.random_sample(200) < 0.1, 50.0, 0.5)
+        display = plot_reliability(probabilities, labels.with_weights(weights), n_bins=4, ax=ax)
+        for at, here in enumerate(np.minimum((probabilities * 4).astype(int), 3) == b for b in range(4)):
+            size = weights[here].sum() ** 2 / (weights[here] ** 2).sum()
+            assert display.effective_counts[at] == pytest.approx(size)
+            share = np.average(y[here], weights=weights[here])
+            expected = np.ravel(wilson_interval(np.array([share]), np.array([size])))
+            np.testing.assert_allclose(ends(display)[at], expected)
+        np.testing.assert_array_equal(display.counts, plain.counts)
 
     def test_of_a_recommender(self, ax: Any, recommender: Recommender, answers: Any) -> None:
         assert plot_reliability(recommender, answers, ax=ax).counts.sum() == len(answers[0])

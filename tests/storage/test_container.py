@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -251,6 +252,15 @@ def npy(array: Any, **settings: Any) -> bytes:
     return buffer.getvalue()
 
 
+def npy_of(header: str, data: bytes = b"\0" * 16) -> bytes:
+    """numpy's format with a header of somebody's own."""
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header) + 1) + header.encode() + b"\n" + data
+
+
+def header_of(descr: str = "'<f8'", shape: str = "(2,)") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}"
+
+
 HUGE = npy(np.zeros(3)).replace(b"(3,), }", b"(3000000000000000,), }")
 
 
@@ -281,6 +291,36 @@ HUGE = npy(np.zeros(3)).replace(b"(3,), }", b"(3000000000000000,), }")
 )
 def test_a_forged_file_is_refused_and_runs_nothing(path: Path, members: dict[str, bytes]) -> None:
     assert "is labelgap's by its looks, but what is in it is not" in read_error(path, forged(members))
+
+
+@pytest.mark.parametrize(
+    "header_text",
+    [
+        header_of(shape=f"({2**63},)"),
+        header_of(shape=f"({2**70},)"),
+        header_of(shape="(-1,)"),
+        header_of(shape="2"),
+        header_of(descr="()"),
+        header_of(descr="[()]"),
+        header_of(descr="None"),
+        header_of(descr="'f8,(9999999,9999999)f8'"),
+        header_of(descr="'<U0'", shape=f"({10**15},)"),
+        header_of(descr="'|S0'", shape="(3,)"),
+        header_of(descr="'|V0'", shape="(3,)"),
+        "{'descr': '<f8', (",
+        "(" * 3000,
+        "",
+    ],
+)
+def test_a_forged_header_of_an_array_is_refused(path: Path, header_text: str) -> None:
+    members = {"labelgap": header(), "document.json": b"{}", "arrays/a.npy": npy_of(header_text)}
+    assert "is labelgap's by its looks, but what is in it is not" in read_error(path, forged(members))
+
+
+def test_a_header_of_an_array_as_numpy_writes_it_is_read(path: Path) -> None:
+    members = {"labelgap": header(), "document.json": b"{}", "arrays/a.npy": npy_of(header_of())}
+    path.write_bytes(forged(members))
+    assert read_file(path, "model").arrays["a"].tolist() == [0.0, 0.0]
 
 
 def test_nothing_is_uncompressed(path: Path) -> None:

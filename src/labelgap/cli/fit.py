@@ -39,6 +39,7 @@ from labelgap.cli.outputs import check_output
 from labelgap.cli.progress import FitDisplay, duration, shown
 from labelgap.cli.session import INTERRUPTED, Session, command
 from labelgap.cli.summary import describe, in_lines
+from labelgap.estimators.checkpoint import remove_checkpoint
 from labelgap.labels import ObservedLabels
 
 _FIT = "Fit"
@@ -244,6 +245,9 @@ def fit(
         if getattr(model, "interrupted_", False):
             session.finish()
             raise typer.Exit(INTERRUPTED)
+        if checkpoint is not None:
+            # The model is saved, and another fit could not use it.
+            remove_checkpoint(checkpoint)
 
 
 def _word(choice: Any) -> str | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _ARRAY_KINDS = "biufcmMSU"
 # Shorter tuples are written where they are, even twice.
 _LONG = 8
+# How deep values may lie within one another, and how much longer a document may be with all that is shared
+# written out: a few names for ever larger tuples would be hashed or compared for ever.
+_DEEPEST, _LONGEST = 20, 100
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ class Encoder:
         nodes = []
         for number, (key, value) in enumerate(pairs.items()):
             place = f"{where}.{key if type(key) is str and key.isidentifier() else number}"
+            if not _is_key(key):
+                raise CannotSaveError(place, key)
             nodes.append([self.encode(key, place), self.encode(value, place)])
         return nodes
 
@@ -178,12 +183,19 @@ class Decoder:
         return [node if type(node) in _SCALAR else self.decode(node) for node in nodes]
 
     def _dict(self, pairs: Any) -> dict[Any, Any]:
-        return dict(self._values(pair) for pair in pairs)
+        found = [self._values(pair) for pair in pairs]
+        for key, *_ in found:
+            if not _is_key(key):
+                raise ValueError("a key of a mapping is neither plain nor a tuple of plain values")
+        return dict(found)
 
     def _array(self, name: Any) -> NDArray[Any]:
-        if name not in self._arrays:
-            raise ValueError(f"the array {name!r} is missing")
-        return self._arrays[name]
+        if type(name) is not str or name not in self._arrays:
+            raise ValueError(f"the array {_shortened(name)} is missing")
+        array = self._arrays[name]
+        if array.dtype.kind not in _ARRAY_KINDS:
+            raise ValueError(f"the array {name!r} holds {array.dtype}")
+        return array
 
     def _objects(self, content: Any) -> NDArray[Any]:
         values = self._values(content["values"])
@@ -207,6 +219,64 @@ class Decoder:
         "objects": lambda self, content: self._objects(content),
         "shared": lambda self, place: self._shared_value(place),
     }
+
+
+def _is_key(key: Any) -> bool:
+    """Whether it is plain, or a tuple of plain values."""
+    return all(
+        type(part) in _SCALAR or isinstance(part, np.generic)
+        for part in (key if type(key) is tuple else (key,))
+    )
+
+
+class _Extent(NamedTuple):
+    """Of a piece of JSON."""
+
+    levels: int
+    length: int
+    """How many values there are in it."""
+    written_out: int
+    """How many there are with everything shared in its place."""
+
+
+def check_extent(node: Any, shared: list[Any]) -> None:
+    """Raise ValueError if values are nested too deep, or what is shared is in too many places.
+
+    Examples
+    --------
+    >>> check_extent({"tuple": [{"shared": 0}, {"shared": 0}]}, [{"tuple": [1, 2]}])
+    >>> doubled = [{"tuple": [{"shared": place}] * 2} for place in range(15)]
+    >>> check_extent({"shared": 15}, [{"tuple": [1, 2]}, *doubled])
+    Traceback (most recent call last):
+    ValueError: it holds the same values in too many places
+    """
+    extents: list[_Extent] = []
+    for each in [*shared, node]:
+        extents.append(_extent(each, extents))
+    if max(extent.levels for extent in extents) > _DEEPEST:
+        raise ValueError(f"its values are nested more than {_DEEPEST} levels deep")
+    length = sum(extent.length for extent in extents)
+    if max(extent.written_out for extent in extents) > _LONGEST * length:
+        raise ValueError("it holds the same values in too many places")
+
+
+def _extent(node: Any, shared: list[_Extent]) -> _Extent:
+    if type(node) is list:
+        # Many thousand ids are mostly plain.
+        if _SCALAR.issuperset(map(type, node)):
+            return _Extent(0, 1 + len(node), 1 + len(node))
+        inner, level = node, 0
+    elif type(node) is dict:
+        place = node.get("shared")
+        if len(node) == 1 and type(place) is int and 0 <= place < len(shared):
+            return shared[place]._replace(length=1)
+        inner, level = list(node.values()), 1
+    else:
+        return _Extent(0, 1, 1)
+    extents = [_extent(each, shared) for each in inner]
+    levels = max((extent.levels for extent in extents), default=0)
+    length, written_out = (1 + sum(sizes) for sizes in list(zip(*extents, strict=True))[1:] or [(), ()])
+    return _Extent(level + levels, length, written_out)
 
 
 def _shortened(node: Any) -> str:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from labelgap._version import __version__
 from labelgap._warn import warn
 from labelgap.estimators.checkpoint import StoppableTrail, open_checkpoint
+from labelgap.estimators.digests import described
 from labelgap.estimators.interrupt import stop_on_interrupt
 from labelgap.exceptions import InterruptedFitWarning
-from labelgap.labels import ObservedLabels
 from labelgap.solvers import Callback, FitListener
 from labelgap.solvers.selection import Candidate
 from labelgap.solvers.trail import Stopped, Trail
 
 # Settings that say how the work is done and not what comes out.
 _WITHOUT_EFFECT = ("n_jobs", "verbose")
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass
@@ -74,17 +70,23 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
             if self._checkpoint is not None:
                 about = {**_settings_of(model), **self._data()}
                 run.trail, seed = stack.enter_context(open_checkpoint(self._checkpoint, about, request))
-                run.random_state = seed if model.random_state is None else model.random_state
-            self._run, self._stack = run, stack.pop_all()
+                if model.random_state is None or model.random_state is np.random:
+                    run.random_state = seed
+            self._run, self._request, self._stack = run, request, stack.pop_all()
         return run
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        stopped = self._run.trail.stopping()
+        # Threads that are still at work after an error have nobody to work for.
+        self._request.make()
         self._stack.__exit__(kind, error, traceback)
+        if error is not None:
+            _forget_fit(self._model)
         if isinstance(error, Stopped):
             raise KeyboardInterrupt(
                 f"The fit was stopped while {self._run.at}, before there was a model to keep."
             ) from None
-        if error is None and self._run.trail.stopping():
+        if error is None and stopped:
             self._model.interrupted_ = True
             warn(_report(self._model, self._run, self._checkpoint), InterruptedFitWarning)
 
@@ -102,45 +104,16 @@ def _report(model: Any, run: FitRun, checkpoint: str | os.PathLike[str] | None) 
     )
 
 
+def _forget_fit(model: Any) -> None:
+    """Half of a fit mixed with half of the one before it is no model."""
+    for name in [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]:
+        delattr(model, name)
+
+
 def _settings_of(model: Any) -> dict[str, str]:
     parameters = model.get_params(deep=False)
     return {
-        "the estimator": type(model).__name__,
-        "the version of labelgap": __version__,
-        **{name: _described(value) for name, value in parameters.items() if name not in _WITHOUT_EFFECT},
+        "estimator": type(model).__name__,
+        "labelgap": __version__,
+        **{name: described(value) for name, value in parameters.items() if name not in _WITHOUT_EFFECT},
     }
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return digest(value)
-    if isinstance(value, np.random.RandomState):
-        name, keys, *rest = value.get_state(legacy=True)
-        return f"{name} {digest(np.asarray(keys))} {rest}"
-    # Where an object lies in memory says nothing about it.
-    return _ADDRESS.sub("", repr(value))
-
-
-def digest(*parts: Any) -> str:
-    """A short name for the contents of arrays, sparse matrices, labels, and what ``repr`` tells apart."""
-    found = hashlib.sha256()
-    for part in parts:
-        _add(found, part)
-    return found.hexdigest()[:16]
-
-
-def _add(found: Any, part: Any) -> None:
-    if isinstance(part, ObservedLabels):
-        for inner in (part.indptr, part.indices, part.values, part.weights, part.offsets):
-            _add(found, inner)
-        _add(found, (part.shape, part.unobserved))
-    elif sp.issparse(part):
-        rows = sp.csr_array(part)
-        for inner in (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data):
-            _add(found, inner)
-        _add(found, rows.shape)
-    elif isinstance(part, np.ndarray) and not part.dtype.hasobject:
-        found.update(f"{part.dtype.str}{part.shape}".encode())
-        found.update(np.ascontiguousarray(part).tobytes())
-    else:
-        found.update(repr(part).encode())

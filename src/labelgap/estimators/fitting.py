@@ -183,6 +183,10 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
                 penalties, threshold = best.penalties, best.threshold
                 self.held_out_metric_ = best.metric_value
             start = held_out.fit_of_fold(0)
+            if run.trail.stopping() and held_out.best_so_far is not None:
+                best, start = held_out.best_so_far
+                penalties, threshold = best.penalties, best.threshold
+                self.held_out_metric_ = best.metric_value
         elif how != "train":
             without = ["the threshold comes from training scores"] if criterion == "metric" else []
             without += [] if grid.is_single else ["the penalties are a guess"]
@@ -219,7 +223,8 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         """The fit to all entries."""
         self._say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
         objective = problem.objective(labels, free_intercept=penalties.intercept == 0)
-        if start is not None:
+        # A fit that is to stop at once keeps what goes with the threshold.
+        if start is not None and not run.trail.stopping():
             # A label that its entries cannot tell has the rate of all of them, not of those of a fold.
             start = start._replace(intercept=objective.starting_intercept())
         report = self._reporter(run.callback)

@@ -12,7 +12,8 @@ from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
 from labelgap.estimators.checks import refuse_huge
 from labelgap.estimators.decision_fitting import DecisionFitting
-from labelgap.estimators.fit_run import digest, fit_run
+from labelgap.estimators.digests import digest
+from labelgap.estimators.fit_run import fit_run
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric

@@ -14,7 +14,8 @@ from labelgap._warn import warn
 from labelgap.estimators.answers import Rule
 from labelgap.estimators.by_id import propensities_of, rates_of
 from labelgap.estimators.decision_fitting import DecisionFitting
-from labelgap.estimators.fit_run import digest, fit_run
+from labelgap.estimators.digests import digest
+from labelgap.estimators.fit_run import fit_run
 from labelgap.estimators.recommending import Recommending
 from labelgap.estimators.saving import Saved
 from labelgap.estimators.side_features import SideFeatures

@@ -15,8 +15,9 @@ from labelgap.estimators.answer_units import Units
 from labelgap.estimators.automatic import penalty_grid
 from labelgap.estimators.base import warn_of_unseen_labels
 from labelgap.estimators.checks import refuse_huge
+from labelgap.estimators.digests import digest
 from labelgap.estimators.feature_input import read_features
-from labelgap.estimators.fit_run import FitRun, digest, fit_run
+from labelgap.estimators.fit_run import FitRun, fit_run
 from labelgap.estimators.fitting import LowRankEstimator
 from labelgap.estimators.regression_answers import (
     cell_offsets,
@@ -118,6 +119,8 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         is the held-out deviance as a share of the null model's, to four digits, ``metric_value`` one minus
         that.
     family_ : Family
+    has_offsets_ : bool
+        Whether the fit had an offset, an exposure, or answers that hold offsets.
     n_labels_, label_names_, n_features_in_, feature_names_in_
 
     Examples
@@ -231,6 +234,7 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         else:
             refuse_huge(X)
         labels = self._with_known_parts(labels, n, offset, exposure, sample_weight)
+        self.has_offsets_ = labels.offsets is not None
         self.label_names_ = None if labels.label_names is None else np.asarray(labels.label_names)
         require_something_to_learn(labels, self.family_)
         warn_of_unseen_labels(labels)

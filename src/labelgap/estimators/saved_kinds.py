@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap._label_constructors import UNOBSERVED
 from labelgap.estimators.answer_units import Units
 from labelgap.estimators.encoding import CannotSaveError, Kind
 from labelgap.estimators.score_models import DirectModel, GivenScores, LabelModels, RowModel
@@ -21,6 +23,8 @@ from labelgap.solvers.selection import Candidate
 
 _SPARSE = {matrix.__name__: matrix for matrix in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)}
 _SCALARS = {np.dtype(code).name: np.dtype(code).type for code in "?bhilBHILefd"} | {"str": np.str_}
+# Words in a state of MT19937.
+_KEY_LENGTH = 624
 # What a fit of scikit-learn's LogisticRegression leaves behind.
 _FITTED = ("classes_", "coef_", "intercept_", "n_iter_", "n_features_in_", "feature_names_in_")
 
@@ -70,6 +74,25 @@ def _random_parts(value: np.random.RandomState) -> Mapping[str, Any]:
 
 
 def _random_state(parts: dict[str, Any]) -> np.random.RandomState:
+    """A generator where it was. numpy takes any state, and reads beyond its key where ``pos`` is outside."""
+    inner = parts["state"]
+    key, pos = inner["key"], inner["pos"]
+    whole = (
+        parts["bit_generator"] == "MT19937"
+        and isinstance(key, np.ndarray)
+        and key.dtype == np.uint32
+        and key.shape == (_KEY_LENGTH,)
+        # From zeros (all but 31 bits, which are not used) it would draw zeros for ever.
+        and bool(key[0] >> 31 or key[1:].any())
+        and type(pos) is int
+        and 0 <= pos <= _KEY_LENGTH
+        and type(parts["has_gauss"]) is int
+        and parts["has_gauss"] in (0, 1)
+        and type(parts["gauss"]) is float
+        and math.isfinite(parts["gauss"])
+    )
+    if not whole:
+        raise ValueError("its random state is not one of MT19937's")
     random_state = np.random.RandomState()
     random_state.set_state(parts)
     return random_state
@@ -85,23 +108,39 @@ def _loss(parts: dict[str, Any]) -> Loss:
 def _labels(parts: dict[str, Any]) -> ObservedLabels:
     """Labels as they were, and such that no entry lies outside: kernels do not look again."""
     labels = ObservedLabels(**parts)
-    (n, n_labels), count = labels.shape, len(labels.indices)
-    steps, indices = np.diff(labels.indptr), labels.indices
-    whole = (
-        labels.indptr.shape == (n + 1,)
-        and labels.indptr[0] == 0
-        and labels.indptr[-1] == count
-        and bool((steps >= 0).all())
-        and indices.dtype.kind == "i"
-        and (count == 0 or (indices.min() >= 0 and indices.max() < n_labels))
-    )
-    for per_entry in (labels.values, labels.weights, labels.offsets):
-        whole = whole and (per_entry is None or per_entry.shape == (count,))
-    for names, length in ((labels.row_names, n), (labels.label_names, n_labels)):
-        whole = whole and (names is None or len(names) == length)
-    if not whole:
+    if not (_rows_are_whole(labels) and _entries_are_whole(labels)):
         raise ValueError("the entries of its labels do not fit together")
     return labels
+
+
+def _rows_are_whole(labels: ObservedLabels) -> bool:
+    """Whether the entries are in rows, and the columns of each row within bounds and ascending."""
+    (n, n_labels), indptr, indices = labels.shape, labels.indptr, labels.indices
+    if type(n) is not int or type(n_labels) is not int or indptr.shape != (n + 1,) or indices.ndim != 1:
+        return False
+    if indptr.dtype.kind != "i" or indices.dtype.kind != "i":
+        return False
+    count = len(indices)
+    if indptr[0] != 0 or indptr[-1] != count or (np.diff(indptr) < 0).any():
+        return False
+    if count and (indices.min() < 0 or indices.max() >= n_labels):
+        return False
+    rising = np.diff(indices) > 0
+    starts = indptr[(indptr > 0) & (indptr < count)]
+    rising[starts - 1] = True
+    return bool(rising.all())
+
+
+def _entries_are_whole(labels: ObservedLabels) -> bool:
+    """Whether each entry has a value and each row and column a name, where there are any."""
+    count = len(labels.indices)
+    for per_entry, kinds in ((labels.values, "biuf"), (labels.weights, "f"), (labels.offsets, "f")):
+        if per_entry is not None and (per_entry.shape != (count,) or per_entry.dtype.kind not in kinds):
+            return False
+    for names, length in zip((labels.row_names, labels.label_names), labels.shape, strict=True):
+        if names is not None and (type(names) is not tuple or len(names) != length):
+            return False
+    return labels.values is not None and labels.unobserved in UNOBSERVED
 
 
 # -- scikit-learn's ------------------------------------------------------------------------------------
@@ -113,11 +152,28 @@ def is_logistic_regression(value: Any) -> bool:
     return kind.__name__ == "LogisticRegression" and kind.__module__.startswith("sklearn.linear_model.")
 
 
+def without_requests(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what scikit-learn's routing of metadata was told, and settings of output that are not plain.
+
+    Examples
+    --------
+    >>> without_requests({"C": 1.0, "_metadata_request": print, "_sklearn_output_config": print})
+    {'C': 1.0}
+    """
+    output = state.get("_sklearn_output_config")
+    is_plain = type(output) is dict and all(
+        type(part) in (str, bool, type(None)) for pair in output.items() for part in pair
+    )
+    left_out = ("_metadata_request",) if is_plain else ("_metadata_request", "_sklearn_output_config")
+    return {name: part for name, part in state.items() if name not in left_out}
+
+
 def _logistic_parts(value: Any) -> Mapping[str, Any]:
     from sklearn import __version__
 
-    state = {name: part for name, part in vars(value).items() if name not in _FITTED}
-    fitted = {name: part for name, part in vars(value).items() if name in _FITTED}
+    whole = without_requests(vars(value))
+    state = {name: part for name, part in whole.items() if name not in _FITTED}
+    fitted = {name: part for name, part in whole.items() if name in _FITTED}
     for name, part in state.items():
         if name not in value.get_params(deep=False):
             raise CannotSaveError(name, part)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from labelgap._version import __version__
-from labelgap.estimators.encoding import CannotSaveError, Encoder, Kind
-from labelgap.estimators.saved_checks import require_fitted
-from labelgap.estimators.saved_kinds import kind_of
+from labelgap.estimators.encoding import CannotSaveError, Encoder, Kind, check_extent
+from labelgap.estimators.saved_checks import check_shapes, require_fitted
+from labelgap.estimators.saved_kinds import kind_of, without_requests
 from labelgap.exceptions import InvalidInputError
 from labelgap.losses import Family, Loss, family_names, loss_names
 from labelgap.storage import write_file
@@ -40,17 +43,20 @@ class Saved:
         """Write the fitted model to a file that :func:`labelgap.load` reads.
 
         The file holds numbers and JSON, no code, and is checked byte by byte on loading. The loaded model
-        gives the very same answers. A file that is there is replaced, in one step.
+        gives the very same answers. A file that is there is replaced, in one step. What scikit-learn's
+        metadata routing was told (``set_fit_request``) is not in it; say it again after loading.
 
         Parameters
         ----------
         path : str or path
-            Any name; ".labelgap" is a good ending.
+            Any name in a folder that exists; ".labelgap" is a good ending.
 
         Raises
         ------
         NotFittedError
-            If the model is not fitted.
+            If the model is not fitted, or its last fit failed on the way.
+        FileNotFoundError
+            If there is no such folder.
         InvalidInputError
             If something in it is code (a function as ``positive``, a family or loss of your own) or of a type
             that has no place in the file. Nothing is written then.
@@ -68,11 +74,17 @@ class Saved:
         """
         check_is_fitted(self)
         require_fitted(self)
+        _require_folder(path)
         encoder = Encoder(kind_with_estimators)
         try:
             model = encoder.encode(self, "")
         except CannotSaveError as problem:
             raise InvalidInputError(_refusal(self, problem)) from None
+        _require_one_piece(self)
+        try:
+            check_extent(model, encoder.shared)
+        except ValueError as problem:
+            raise InvalidInputError(f"This {type(self).__name__} cannot be saved: {problem}.") from None
         document = {
             "version": VERSION,
             "labelgap": __version__,
@@ -80,6 +92,25 @@ class Saved:
             "shared": encoder.shared,
         }
         write_file(path, FILE_KIND, document, encoder.arrays)
+
+
+def _require_folder(path: str | os.PathLike[str]) -> None:
+    # Of a link the file it leads to is written.
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        problem = "There is no such folder to save the model in; make it first"
+        raise FileNotFoundError(errno.ENOENT, problem, str(folder))
+
+
+def _require_one_piece(model: Any) -> None:
+    """A fit that failed on the way may leave parts of its own among those of the fit before."""
+    try:
+        check_shapes(model)
+    except (NotFittedError, ValueError) as problem:
+        raise NotFittedError(
+            f"This {type(model).__name__} is not in one piece: {problem}. Its last fit did not come to its "
+            "end; fit it again."
+        ) from None
 
 
 def kind_with_estimators(value: Any) -> Kind | None:
@@ -97,7 +128,7 @@ def estimator_kind(cls: Any) -> Kind:
 
 
 def _state(model: BaseEstimator) -> Mapping[str, Any]:
-    state: Mapping[str, Any] = model.__getstate__()
+    state = without_requests(model.__getstate__())
     for name, value in state.items():
         if not _has_place(type(model), name):
             raise CannotSaveError(name, value)
@@ -108,8 +139,9 @@ def _rebuild(cls: Any) -> Callable[[dict[str, Any]], Any]:
     def rebuild(state: dict[str, Any]) -> Any:
         names = cls._get_param_names()
         model = cls(**{name: state[name] for name in names if name in state})
+        known = without_requests(state)
         for name, value in state.items():
-            if not _has_place(cls, name):
+            if not _has_place(cls, name) or name not in known:
                 raise ValueError(f"{cls.__name__} has no place for {name!r}")
             if name not in names:
                 setattr(model, name, value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from labelgap._names import look_up
 from labelgap.exceptions import InvalidParameterError
-from labelgap.losses.base import Loss, MarginLoss
+from labelgap.losses.base import LinearLinkLoss, Loss, MarginLoss, pull_to_edge
 from labelgap.losses.bernoulli import Bernoulli
 from labelgap.losses.exponential import Exponential
 from labelgap.losses.family import CustomFamily, Family
@@ -27,6 +27,7 @@ __all__ = [
     "Exponential",
     "Family",
     "Gaussian",
+    "LinearLinkLoss",
     "Logistic",
     "Loss",
     "MarginLoss",
@@ -38,6 +39,7 @@ __all__ = [
     "get_family",
     "get_loss",
     "loss_names",
+    "pull_to_edge",
 ]
 
 LOSSES: dict[str, type[Loss]] = {loss.name: loss for loss in (Exponential, Logistic, Squared, SquaredHinge)}

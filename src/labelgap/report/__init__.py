@@ -1,4 +1,8 @@
-"""Pictures of what was fitted."""
+"""What was fitted, to look at: pictures, and :func:`write_report`, a fit on one HTML page.
+
+The pictures follow scikit-learn's displays and need matplotlib (``pip install 'labelgap[plot]'``); the page
+needs nothing.
+"""
 
 from labelgap.report.displays import (
     ConvergenceDisplay,

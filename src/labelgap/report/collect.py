@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from labelgap.estimators.feature_input import read_features
 from labelgap.estimators.regressor import LowRankRegressor
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
@@ -22,7 +24,8 @@ from labelgap.report.binning import (
 from labelgap.report.calibration import reliability
 from labelgap.report.encoding import encode_array, encode_whole, number
 from labelgap.report.fit_figures import describe_fit
-from labelgap.report.judged import Judged, judge, unwrap
+from labelgap.report.innermost import Innermost, innermost
+from labelgap.report.judged import Judged, judge, judge_innermost
 from labelgap.report.label_details import similar_items, strongest_features
 from labelgap.report.metric_choices import describe_metric, metric_choices
 from labelgap.report.observed_pattern import describe_pattern
@@ -37,7 +40,10 @@ def collect(
     *,
     compare: Mapping[str, Any] | None = None,
     title: str | None = None,
-    metrics: Iterable[str | LinearFractional] | None = None,
+    metrics: str | LinearFractional | Iterable[str | LinearFractional] | None = None,
+    offset: Any = None,
+    exposure: Any = None,
+    sample_weight: Any = None,
 ) -> dict[str, Any]:
     """The numbers behind a page; parameters as in :func:`labelgap.report.write_report`.
 
@@ -50,14 +56,16 @@ def collect(
     (1.0, 3)
     """
     others = _check_compared(compare)
-    estimator, X_seen = unwrap(model, X)
-    if isinstance(estimator, LowRankRegressor):
+    known = {"offset": offset, "exposure": exposure, "sample_weight": sample_weight}
+    found = innermost(model, X)
+    if isinstance(found.model, LowRankRegressor):
         if others or metrics is not None:
             raise InvalidParameterError(
                 "A regressor has no yes and no to take a metric of; leave out compare and metrics."
             )
-        return _collect_regression(estimator, X_seen, y, title)
-    judged = judge(estimator, X_seen, y)
+        return _collect_regression(found, y, title, known)
+    _refuse_known_parts(found.model, known)
+    judged = judge_innermost(found, y)
     choices = metric_choices(judged.metric, () if metrics is None else metrics)
     by_entry = judged.labels.n_observed <= MOST_ENTRIES
     models = [describe_model(_kind(judged), judged, choices, judged.metric)]
@@ -68,7 +76,7 @@ def collect(
     details = (
         similar_items(judged.model, judged.labels)
         if judged.is_recommender
-        else strongest_features(judged.model, judged.X, judged.labels)
+        else strongest_features(judged.model, judged.X, judged.labels, judged.feature_names)
     )
     probabilities = judged.probabilities
     return {
@@ -76,6 +84,8 @@ def collect(
         "kind": "decisions",
         "n_positive": int(judged.labels.positive_counts().sum()),
         "n_left_out": judged.n_left_out,
+        "fitted_to": judged.fitted_to,
+        "absent_is_no": judged.labels.unobserved == "negative",
         "entries": encode_entries(judged.labels) if by_entry else None,
         "models": models,
         "metrics": [describe_metric(metric) for metric in choices],
@@ -109,10 +119,12 @@ def describe_model(
     }
 
 
-def _collect_regression(model: LowRankRegressor, X: Any, y: Any, title: str | None) -> dict[str, Any]:
-    labels, figures = describe_regression(model, X, y)
-    has_features = X is not None
-    details = strongest_features(model, X, labels) if has_features else None
+def _collect_regression(found: Innermost, y: Any, title: str | None, known: dict[str, Any]) -> dict[str, Any]:
+    model, X, feature_names = found
+    check_is_fitted(model)
+    labels, figures = describe_regression(model, X, y, known)
+    read = None if X is None else read_features(model, X, reset=False)
+    details = strongest_features(model, read, labels, feature_names)
     words = {"row": "row", "label": "label", "model": type(model).__name__}
     return {**_common(model, labels, title, words, details), "kind": "regression", "regression": figures}
 
@@ -150,6 +162,16 @@ def _kind(judged: Judged) -> str:
 def _words(judged: Judged) -> dict[str, str]:
     row, label = ("user", "item") if judged.is_recommender else ("row", "label")
     return {"row": row, "label": label, "model": _kind(judged)}
+
+
+def _refuse_known_parts(model: Any, known: Mapping[str, Any]) -> None:
+    given = [f"{name}=" for name, value in known.items() if value is not None]
+    if given:
+        raise InvalidParameterError(
+            f"{' and '.join(given)} belongs to the answers of a LowRankRegressor, and this is a report on "
+            f"{type(model).__name__}. Leave it out; weights of yes and no go with the labels: "
+            "ObservedLabels.from_any(y).with_weights(...)."
+        )
 
 
 def _check_compared(compare: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -17,6 +17,8 @@ def describe_fit(model: Any) -> dict[str, Any] | None:
         "gap": number(model.duality_gap_),
         "relative_gap": number(model.relative_gap_),
         "tol": number(model.tol),
+        "ended": how_it_ended(model),
+        "rank_cap": None if model.rank is None else int(model.rank),
         "n_iter": int(model.n_iter_),
         "penalties": {
             "trace": number(model.trace_penalty_),
@@ -48,6 +50,15 @@ def describe_fit(model: Any) -> dict[str, Any] | None:
             for candidate in model.candidates_
         ],
     }
+
+
+def how_it_ended(model: Any) -> str:
+    """Whether the gap is closed: "reached", or why not: "interrupted", "capped" or "short"."""
+    if getattr(model, "interrupted_", False):
+        return "interrupted"
+    if model.relative_gap_ <= model.tol:
+        return "reached"
+    return "capped" if model.rank is not None and model.rank_ >= model.rank else "short"
 
 
 def _or_none(value: float | None) -> float | str | None:

@@ -51,7 +51,10 @@ def write_report(
     *,
     compare: Mapping[str, Any] | None = None,
     title: str | None = None,
-    metrics: Iterable[str | LinearFractional] | None = None,
+    metrics: str | LinearFractional | Iterable[str | LinearFractional] | None = None,
+    offset: Any = None,
+    exposure: Any = None,
+    sample_weight: Any = None,
 ) -> Path:
     """Write a report on a fitted model as one HTML file that needs nothing else, not even a network.
 
@@ -65,7 +68,7 @@ def write_report(
     path : str or path
         Where to write; replaced if it exists, and never left half written.
     model : fitted LowRankClassifier, PlugInClassifier, MetricThreshold, Recommender or LowRankRegressor
-        Or a pipeline that ends in one.
+        Or a pipeline that ends in one, or a finished search for one.
     X : features of the rows; None for a Recommender
     y : labels, answers or, for a Recommender, likes and dislikes, in any form that the model's ``fit`` takes
         Known negatives are needed, except for a regressor.
@@ -73,8 +76,11 @@ def write_report(
         Models to set beside it, judged on the same data.
     title : str, default None
         The heading; None names the kind of model.
-    metrics : iterable of str or LinearFractional, default None
+    metrics : str, LinearFractional or iterable of them, default None
         Metrics to offer besides all named ones.
+    offset, exposure, sample_weight : as for ``LowRankRegressor.score``, default None
+        Of the rows in ``X``, for a regressor only. After a fit with an offset or an exposure one of them is
+        needed here too (or an ``y`` that holds offsets).
 
     Returns
     -------
@@ -90,7 +96,18 @@ def write_report(
     'report.html'
     """
     path = Path(path)
-    page = render(collect(model, X, y, compare=compare, title=title, metrics=metrics))
+    figures = collect(
+        model,
+        X,
+        y,
+        compare=compare,
+        title=title,
+        metrics=metrics,
+        offset=offset,
+        exposure=exposure,
+        sample_weight=sample_weight,
+    )
+    page = render(figures)
     with atomic_write(path) as file:
         file.write(page)
     return path

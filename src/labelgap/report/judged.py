@@ -18,6 +18,7 @@ from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.confusion import judged_labels
+from labelgap.report.innermost import Innermost, innermost
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Judged:
     """The probability of yes at each entry, where the model gives one."""
     n_left_out: int = 0
     """Entries that the model decides whatever their score, which are not judged."""
+    feature_names: list[str] | None = None
+    """What the steps of a pipeline before the model call the features."""
 
     @property
     def metric(self) -> LinearFractional:
@@ -48,6 +51,12 @@ class Judged:
     def is_recommender(self) -> bool:
         return isinstance(self.model, Recommending)
 
+    @property
+    def fitted_to(self) -> str:
+        """What an absent entry meant in the fit."""
+        unobserved: str = self.model.answers_.unobserved if self.is_recommender else self.model._unobserved
+        return unobserved
+
     def probabilities_at(self, thresholds: Floats) -> Floats | None:
         """Thresholds on the scale of probabilities."""
         if self.probabilities is None:
@@ -61,18 +70,24 @@ def judge(model: Any, X: Any, y: Any) -> Judged:
 
     Parameters
     ----------
-    model : fitted LowRankClassifier, PlugInClassifier, MetricThreshold or Recommender, or a pipeline with one
+    model : fitted LowRankClassifier, PlugInClassifier, MetricThreshold or Recommender
+        Or a pipeline that ends in one, or a finished search for one.
     X : features of the rows; None for a recommender
     y : labels, or a recommender's answers, in any form that the model's ``fit`` takes
     """
-    estimator, X = unwrap(model, X)
+    return judge_innermost(innermost(model, X), y)
+
+
+def judge_innermost(found: Innermost, y: Any) -> Judged:
+    """As :func:`judge`, of a model that nothing stands around any more."""
+    estimator, X, feature_names = found
     if isinstance(estimator, Recommending):
         return _judge_answers(estimator, X, y)
     if not isinstance(estimator, DecisionEstimator):
         raise InvalidParameterError(
             "A report is about a fitted LowRankClassifier, PlugInClassifier, MetricThreshold, Recommender or "
-            f"LowRankRegressor (or a pipeline that ends in one), not {type(estimator).__name__}. Put another "
-            "classifier into MetricThreshold(classifier)."
+            f"LowRankRegressor (or a pipeline that ends in one, or a search that has refitted one), not "
+            f"{type(estimator).__name__}. Put another classifier into MetricThreshold(classifier)."
         )
     check_is_fitted(estimator)
     X = estimator._read_features(X, reset=False)
@@ -88,19 +103,7 @@ def judge(model: Any, X: Any, y: Any) -> Judged:
     labels = judged_labels(labels)
     scores = np.asarray(estimator._score_entries(X, labels), dtype=np.float64)
     probabilities = _probabilities(estimator, scores) if hasattr(estimator, "predict_proba") else None
-    return Judged(estimator, X, labels, scores, probabilities)
-
-
-def unwrap(model: Any, X: Any) -> tuple[Any, Any]:
-    """The last step of a pipeline and X as that step sees it; any other model as it is."""
-    # Imported where it is needed: it would take a tenth of a second from every start.
-    from sklearn.pipeline import Pipeline
-
-    while isinstance(model, Pipeline):
-        if len(model) > 1:
-            X = model[:-1].transform(X)
-        model = model.steps[-1][1]
-    return model, X
+    return Judged(estimator, X, labels, scores, probabilities, feature_names=feature_names)
 
 
 def _judge_answers(model: Recommending, X: Any, answers: Any) -> Judged:

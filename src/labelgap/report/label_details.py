@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
@@ -18,16 +19,21 @@ _LISTED = 15
 _BLOCK = 1 << 22
 
 
-def strongest_features(model: Any, X: Any, labels: ObservedLabels) -> dict[str, Any] | None:
+def strongest_features(
+    model: Any, X: Any, labels: ObservedLabels, feature_names: list[str] | None = None
+) -> dict[str, Any] | None:
     """For the most observed labels, the features with the largest |coefficient · spread|, signs kept.
 
     The spread of a feature is its standard deviation over the rows of X, so the product says how far a
-    typical change of the feature moves the score.
+    typical change of the feature moves the score. The model's own names of the features come before those
+    of a pipeline, ``feature_names``.
     """
     if X is None or not hasattr(model, "coef_left_"):
         return None
-    names = getattr(model, "feature_names_in_", None)
     d = model.coef_left_.shape[0]
+    names = getattr(model, "feature_names_in_", feature_names)
+    if names is not None and len(names) != d:
+        names = None
     n_listed = min(_LISTED, d)
     chosen = most_observed(labels)
     left = model.coef_left_ * column_spreads(X)[:, None]
@@ -72,9 +78,13 @@ def column_spreads(X: Any) -> Floats:
     """The standard deviation of each column of a dense or sparse X."""
     if not sp.issparse(X):
         return np.asarray(np.asarray(X, dtype=np.float64).std(axis=0))
-    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-    square = np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel()
-    return np.sqrt(np.maximum(square - mean**2, 0.0))
+    rows = sp.csr_array(X, dtype=np.float64)
+    if not rows.has_canonical_format:
+        # Cells that are stored in parts are one cell.
+        rows = rows.copy()
+        rows.sum_duplicates()
+    _, variances = mean_variance_axis(rows, axis=0)
+    return np.asarray(np.sqrt(variances))
 
 
 def _lists(chosen: NDArray[np.int64], places: NDArray[np.int64], values: Floats) -> dict[str, Encoded | int]:

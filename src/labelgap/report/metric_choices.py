@@ -14,7 +14,7 @@ _F_NUMBERS = ("f0.5", "f2")
 
 
 def metric_choices(
-    own: LinearFractional, further: Iterable[str | LinearFractional] = ()
+    own: LinearFractional, further: str | LinearFractional | Iterable[str | LinearFractional] = ()
 ) -> list[LinearFractional]:
     """The model's own metric, those asked for, and all named ones, each once and each with a name.
 
@@ -26,6 +26,8 @@ def metric_choices(
     >>> [metric.name for metric in metric_choices(get_metric("macro-f1"), ["micro-f3"])][:3]
     ['macro-f1', 'micro-f3', 'micro-accuracy']
     """
+    if isinstance(further, str | LinearFractional):
+        further = [further]
     found: dict[tuple[object, ...], LinearFractional] = {}
     for metric in [own, *map(get_metric, further), *_named()]:
         named = metric if metric.name else replace(metric, name=formula(metric))

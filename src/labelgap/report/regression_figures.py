@@ -8,26 +8,41 @@ import numpy as np
 
 from labelgap._types import Floats
 from labelgap.estimators.regressor import LowRankRegressor
+from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.report.calibration import reliability
 from labelgap.report.encoding import encode_array, number
 
 
-def describe_regression(model: LowRankRegressor, X: Any, y: Any) -> tuple[ObservedLabels, dict[str, Any]]:
-    """The answers as they were read, and how well the model predicts them."""
-    labels, scores = model._judged(X, y, None, None, None)
+def describe_regression(
+    model: LowRankRegressor, X: Any, y: Any, known: dict[str, Any]
+) -> tuple[ObservedLabels, dict[str, Any]]:
+    """The answers as they were read, and how well the model predicts them.
+
+    Parameters
+    ----------
+    model, X, y : a fitted regressor, features and answers
+    known : offset, exposure and sample_weight, as for ``model.score``
+    """
+    labels, scores = model._judged(X, y, known["offset"], known["exposure"], known["sample_weight"])
+    if model.has_offsets_ and labels.offsets is None:
+        raise InvalidParameterError(
+            "The regressor was fitted with an offset or an exposure, and without one its predictions here "
+            "would be about other cells than those of y. Pass exposure= or offset= for these rows, or "
+            "offset=0 for cells that have none."
+        )
     predicted = np.asarray(model.family_.inverse_link(scores), dtype=np.float64)
     deviance = 2.0 * np.asarray(model.family_.value(scores, labels.values), dtype=np.float64)
     figures = {
         "family": model.family_.name,
         "deviance": number(np.average(deviance, weights=labels.weights)),
-        "explained": number(model.score(X, y)),
+        "explained": number(model.score(X, y, **known)),
+        "has_offsets": labels.offsets is not None,
         "label_means": encode_array(_by_label(labels, labels.values), "f8"),
         "label_predictions": encode_array(_by_label(labels, predicted), "f8"),
         "label_deviances": encode_array(_by_label(labels, deviance), "f8"),
         "reliability": reliability(predicted, labels.values, labels.weights),
     }
-
     return labels, figures
 
 

@@ -164,6 +164,10 @@ def solve_alternating(
             if not died_out:
                 history = {"history": recorder.as_state(), **scalars(rounds=rounds)}
                 trail.mark({**factors_state(point.factors), **history})
+    if recorder.history[-1].iteration != rounds:
+        # Stopped between two looks.
+        certificate = certify(objective, point, penalties)
+        recorder.report(rounds, certificate, point.factors.rank)
     reached = certificate.relative_gap <= tol
     values = balanced(point.factors.left, point.factors.right, cutoff=_DEAD)[0]
     capped = not reached and len(values) == cap < full

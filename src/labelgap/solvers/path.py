@@ -140,6 +140,9 @@ class HeldOutJudge:
         self._trail = trail or Trail()
         self._log = ComparisonLog.of(self._trail.last())
         self._comparisons = self._scorings = 0
+        self.best_so_far: tuple[Candidate, Factors] | None = None
+        """The best of the choices compared, with its fit without the first fold; for a search that is cut
+        short. Of comparisons that an earlier run made there are no fits left."""
 
     @property
     def n_folds(self) -> int:
@@ -181,11 +184,14 @@ class HeldOutJudge:
             held = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
         trail = self._trail.part(f"comparison {self._comparisons}")
         candidates = []
-        for penalties, (scores, rank) in zip(
+        for penalties, (scores, rank, first) in zip(
             choices, self._scores(choices, tol, n_folds, trail), strict=True
         ):
             value, threshold, loss, leave_out = (judge or self._judge)(scores, held)
-            candidates.append(Candidate(penalties, value, threshold, loss, rank, n_folds, leave_out))
+            candidate = Candidate(penalties, value, threshold, loss, rank, n_folds, leave_out)
+            candidates.append(candidate)
+            if self.best_so_far is None or value >= self.best_so_far[0].metric_value:
+                self.best_so_far = candidate, first
         self._log = self._log.with_comparison(candidates, self._last)
         self._trail.mark(self._log.state(), at_once=True)
         trail.forget()
@@ -199,8 +205,8 @@ class HeldOutJudge:
 
     def _scores(
         self, choices: Sequence[Penalties], tol: float | None, n_folds: int, trail: Trail
-    ) -> list[tuple[Floats, float]]:
-        """For each choice, the held-out scores in the order of the entries, and the mean rank."""
+    ) -> list[tuple[Floats, float, Factors]]:
+        """For each choice the held-out scores in the order of the entries, the mean rank, the first fit."""
         plan = np.where(self._plan < n_folds, self._plan, NEVER)
         settings = self._settings if tol is None else replace(self._settings, tol=tol)
         starts = dict(self._last)
@@ -223,7 +229,8 @@ class HeldOutJudge:
         for penalties, by_fold in zip(choices, by_choice, strict=True):
             self._last |= {fold: (fit.factors, penalties.intercept) for fold, (_, fit) in enumerate(by_fold)}
             _, scores = gather(plan, [part for part, _ in by_fold])
-            answers.append((scores, float(np.mean([fit.rank for _, fit in by_fold]))))
+            rank = float(np.mean([fit.rank for _, fit in by_fold]))
+            answers.append((scores, rank, by_fold[0][1].factors))
         if trail.stopping():
             # Unfinished fits cannot be compared. They are kept, to start the last one from.
             raise Stopped

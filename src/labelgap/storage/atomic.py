@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -26,14 +26,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     # Of a link the file it leads to is replaced, not the link.
     path = Path(os.path.realpath(path))
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent)
+    temporary = path.with_name(f".{_shortened(path.name)}.{secrets.token_hex(6)}.part")
+    # Opened like any new file, so that the system gives it the usual permissions. Asking for the umask would
+    # change it for a moment, for all threads.
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files for the owner alone; this one is like the old one, or like any new file.
-        os.chmod(temporary, _mode_of(path))
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(temporary, os.stat(path).st_mode & 0o777)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -42,12 +45,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     _sync_folder(path.parent)
 
 
-def _mode_of(path: Path) -> int:
-    with contextlib.suppress(FileNotFoundError):
-        return os.stat(path).st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _shortened(name: str) -> str:
+    """So much of a name that a longer one is no problem for the system, which counts bytes."""
+    return os.fsencode(name)[:100].decode("utf-8", "ignore")
 
 
 def _sync_folder(folder: Path) -> None:

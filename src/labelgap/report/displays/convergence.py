@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap.exceptions import InvalidInputError
-from labelgap.report.displays.entries import innermost, is_model
+from labelgap.report.displays.entries import is_model
 from labelgap.report.displays.style import REFERENCE, axes_for, draw_line, show_names, tidy
+from labelgap.report.innermost import innermost
 from labelgap.solvers import Progress
 
 _HEIGHTS = {"gap": "relative duality gap", "objective": "objective", "rank": "rank of W"}
@@ -121,7 +122,7 @@ class ConvergenceDisplay:
         ax : matplotlib axes or None, default None
         **kwargs : as for :meth:`plot`
         """
-        inner, _ = innermost(model)
+        inner = innermost(model).model
         check_is_fitted(inner)
         if not hasattr(inner, "history_"):
             raise InvalidInputError(

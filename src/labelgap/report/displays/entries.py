@@ -20,6 +20,7 @@ from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidPa
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.confusion import judged_labels
+from labelgap.report.innermost import innermost
 
 RESPONSES = ("auto", "predict_proba", "decision_function")
 # Cells on which a model of recorded positives is judged; beyond that a sample of the others stands for all.
@@ -58,12 +59,13 @@ def scored_entries(
     unobserved : str or None, default None
         What an absent entry means; None: as in the fit.
     response : {"auto", "predict_proba", "decision_function"}, default "auto"
-        The scale of the scores; "auto" is probabilities where the model has them.
+        The scale of the scores; "auto" is probabilities where the model has them, and they can tell θ from
+        its neighbours.
     """
     check_choice("response_method", response, RESPONSES)
     if unobserved is not None:
         check_choice("unobserved", unobserved, UNOBSERVED)
-    model, X = innermost(model, X)
+    model, X, _ = innermost(model, X)
     if isinstance(model, Recommending):
         found = _of_answers(model, X, y, unobserved)
     elif isinstance(model, DecisionEstimator):
@@ -80,6 +82,8 @@ def scored_entries(
         )
     if response == "decision_function" or not has_probabilities:
         return found
+    if response == "auto" and _is_clipped(model):
+        return found
     to_probability = (
         model._probabilities if isinstance(model, DecisionEstimator) else model.loss_.inverse_link
     )
@@ -93,20 +97,9 @@ def scored_entries(
     )
 
 
-def innermost(model: Any, X: Any = None) -> tuple[Any, Any]:
-    """The estimator in a finished search or at the end of a pipeline, and X as it gets there."""
-    # Imported where it is needed: it would take a tenth of a second from every start.
-    from sklearn.pipeline import Pipeline
-
-    while True:
-        if hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        elif isinstance(model, Pipeline):
-            if X is not None and len(model.steps) > 1:
-                X = model[:-1].transform(X)
-            model = model.steps[-1][1]
-        else:
-            return model, X
+def _is_clipped(model: Any) -> bool:
+    """Whether θ, a number, lies where every score has the probability 0 or 1, as with the squared losses."""
+    return bool(np.isfinite(model.threshold_)) and model.threshold_probability_ in (0.0, 1.0)
 
 
 def labels_and_scores(y: Any, scores: Any) -> tuple[ObservedLabels, Any]:

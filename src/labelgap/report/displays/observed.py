@@ -11,8 +11,9 @@ from labelgap._types import Floats
 from labelgap.estimators.recommending import Recommending
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.report.displays.entries import innermost, is_model
+from labelgap.report.displays.entries import is_model
 from labelgap.report.displays.style import BLUE, MIXED, NOT_OBSERVED, ORANGE, axes_for, margin, matplotlib
+from labelgap.report.innermost import innermost
 
 # Of a margin, as a share of the picture.
 _DEPTH = 0.2
@@ -219,7 +220,7 @@ class ObservedDisplay:
             Other estimators do not keep their labels; use :meth:`from_labels`.
         **kwargs : as for :meth:`from_labels`
         """
-        inner, _ = innermost(model)
+        inner = innermost(model).model
         if not isinstance(inner, Recommending):
             raise InvalidInputError(
                 f"{type(inner).__name__} does not keep the labels that it was fitted to; give those instead."

@@ -23,8 +23,8 @@ class ReliabilityDisplay:
     """The share of yes against the predicted probability, in bins of the observed entries.
 
     Points on the diagonal: of what was called 70 %, 70 % are yes. Vertical lines are 95 % intervals (Wilson)
-    of the share, for entries that are independent. Make one with :meth:`from_estimator` or
-    :meth:`from_probabilities`.
+    of the share, for entries that are independent; those with weights ω count as (Σω)²/Σω². Make one with
+    :meth:`from_estimator` or :meth:`from_probabilities`.
 
     Parameters
     ----------
@@ -37,6 +37,8 @@ class ReliabilityDisplay:
         Which bin each of the above is.
     name : str or None, default None
         What the legend calls the probabilities.
+    effective_counts : array, one number per bin that is not empty, or None, default None
+        How many entries of one weight would tell as much, for the intervals; None: ``counts``.
 
     Attributes
     ----------
@@ -65,6 +67,7 @@ class ReliabilityDisplay:
         bins: NDArray[np.int64],
         *,
         name: str | None = None,
+        effective_counts: Floats | None = None,
     ) -> None:
         self.mean_predicted = mean_predicted
         self.yes_share = yes_share
@@ -72,6 +75,7 @@ class ReliabilityDisplay:
         self.edges = edges
         self.bins = bins
         self.name = name
+        self.effective_counts = effective_counts
 
     def plot(
         self,
@@ -107,7 +111,8 @@ class ReliabilityDisplay:
         colour = self.line_.get_color()
         self.interval_lines_: Any = None
         if intervals:
-            low, high = wilson_interval(self.yes_share, self.counts)
+            sizes = self.counts if self.effective_counts is None else self.effective_counts
+            low, high = wilson_interval(self.yes_share, sizes)
             self.interval_lines_ = self.ax_.vlines(self.mean_predicted, low, high, color=colour, alpha=0.5)
         self.ax_counts_: Any = None
         self.counts_: Any = None
@@ -215,12 +220,20 @@ class ReliabilityDisplay:
         counts = np.bincount(bin_of, minlength=len(edges) - 1)
         bins = np.flatnonzero(counts)
 
-        def mean_of(values: Floats) -> Floats:
-            total = np.bincount(bin_of, weights * values, len(edges) - 1)[bins]
-            return np.asarray(total / np.bincount(bin_of, weights, len(edges) - 1)[bins])
+        def total_of(values: Floats) -> Floats:
+            return np.asarray(np.bincount(bin_of, values, len(edges) - 1)[bins])
 
-        shares = mean_of(labels.values.astype(np.float64))
-        return cls(mean_of(aligned), shares, counts[bins], edges, bins, name=name).plot(ax, **kwargs)
+        total = total_of(weights)
+        display = cls(
+            total_of(weights * aligned) / total,
+            total_of(weights * labels.values) / total,
+            counts[bins],
+            edges,
+            bins,
+            name=name,
+            effective_counts=None if labels.weights is None else total**2 / total_of(weights**2),
+        )
+        return display.plot(ax, **kwargs)
 
 
 def plot_reliability(
@@ -251,7 +264,7 @@ def plot_reliability(
     return ReliabilityDisplay.from_probabilities(model_or_probabilities, X_or_y, **kwargs)
 
 
-def wilson_interval(share: Floats, counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def wilson_interval(share: Floats, counts: NDArray[Any]) -> tuple[Floats, Floats]:
     """The 95 % interval of a share p found among m (Wilson).
 
     ``(p + z²/2m ± z √(p(1 − p)/m + z²/4m²)) / (1 + z²/m)`` with z = 1.96.

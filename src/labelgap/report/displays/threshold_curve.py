@@ -150,7 +150,8 @@ class ThresholdCurveDisplay:
         metric : str, LinearFractional or None, default None
             None: the metric of the fit.
         response_method : {"auto", "predict_proba", "decision_function"}, default "auto"
-            The scale of θ; "auto" is probabilities where the model has them.
+            The scale of θ; "auto" is probabilities where the model has them. Where a loss gives all scores
+            beyond some number the probability 0 or 1, and θ is one of those, it is scores.
         unobserved : {"missing", "negative", "unlabelled"} or None, default None
             What an absent label means; None: as in the fit. Under "unlabelled" the metric is corrected with
             the flip rate of the fit, over all cells or, beyond a million, a sample of them.

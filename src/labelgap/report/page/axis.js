@@ -6,14 +6,16 @@ function niceStep(span, count) {
   return [1, 2, 2.5, 5, 10].map((m) => m * power).find((step) => step >= rough * 0.999);
 }
 
-function linearScale(low, high, from, to, count) {
+// whole: only whole numbers mean something on this axis.
+function linearScale(low, high, from, to, count, whole = false) {
   if (!(high > low)) {
-    const room = Math.abs(low) * 0.1 || 0.5;
+    const room = whole ? 1 : Math.abs(low) * 0.1 || 0.5;
     [low, high] = [low - room, high + room];
   }
   const step = niceStep(high - low, count);
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) ticks.push(Number((i * step).toPrecision(12)));
+  if (whole) ticks.splice(0, ticks.length, ...ticks.filter(Number.isInteger));
   const at = (value) => from + ((Math.min(Math.max(value, low), high) - low) / (high - low)) * (to - from);
   const back = (pixel) => low + ((pixel - from) / (to - from)) * (high - low);
   return { at, back, ticks, low, high, format: (v) => short(v, 4) };

@@ -49,12 +49,12 @@ function pathOf(points, x, y) {
   return path;
 }
 
-// spec: {series: [{points, color, dash, dots, under}], x, y: {low, high, name, log}, label, height}
+// spec: {series: [{points, color, dash, dots, under}], x, y: {low, high, name, log, whole}, label, height}
 function lineChart(width, spec) {
   const height = spec.height || Math.min(340, Math.max(240, width * 0.5));
   const { left, right, top, bottom } = MARGIN;
   const scale = (axis, from, to, count) =>
-    axis.log ? logScale(axis.low, axis.high, from, to) : linearScale(axis.low, axis.high, from, to, count);
+    axis.log ? logScale(axis.low, axis.high, from, to) : linearScale(axis.low, axis.high, from, to, count, axis.whole);
   const x = scale(spec.x, left, width - right, width < 460 ? 4 : 7);
   const y = scale(spec.y, height - bottom, top, 5);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spec.label });

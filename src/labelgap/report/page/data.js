@@ -9,11 +9,18 @@ function showData() {
     data.n_empty_labels ? `${plural(data.n_empty_labels, words.label)} without any` : "",
   ].filter(Boolean);
   byId("data-say").textContent =
-    `A cell is one ${words.row} and one ${words.label}; ${percent(data.share)} of all ${whole(data.n_rows * data.n_labels)} cells are observed, ` +
-    `and of the others nothing is known${empty.length ? ` (${empty.join(", ")})` : ""}.`;
+    `A cell is one ${words.row} and one ${words.label}; ${sayShare(data)}${empty.length ? ` (${empty.join(", ")})` : ""}.`;
   showPattern();
   showHistogram();
   showBars();
+}
+
+function sayShare(data) {
+  const cells = data.n_rows * data.n_labels;
+  if (cells === 1) return "there is one, and it is observed";
+  if (figures.absent_is_no) return `all ${whole(cells)} count as observed, as an absent entry is read as a no`;
+  if (data.n_observed === cells) return `all ${whole(cells)} are observed`;
+  return `${percent(data.share)} of all ${whole(cells)} cells are observed, and of the others nothing is known`;
 }
 
 function showPattern() {

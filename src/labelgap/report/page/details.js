@@ -14,15 +14,23 @@ function detailOf(label) {
 function showDetail(label) {
   const place = byId("detail");
   const features = details.kind === "features";
-  const title = make("h3", {}, features ? "What speaks for and against " : "Most like ", nameOf(labelNames[label]));
+  const decisions = figures.kind === "decisions";
+  const [about, right, left] = decisions ? ["What speaks for and against ", "yes", "no"] : ["What raises and lowers ", "more", "less"];
+  const title = make("h3", {}, features ? about : "Most like ", nameOf(labelNames[label]));
   const found = detailOf(label);
   const parts = [title];
   if (!found) {
     parts.push(make("p", { class: "hint", text: `The page keeps this for the ${whole(details.labels.length)} most observed ${words.label}s only, and this is not one of them.` }));
+  } else if (!found.some(([, value]) => Math.abs(value) > 0)) {
+    parts.push(make("p", {
+      class: "say", text: features
+        ? `No feature moves this ${words.label}: every ${words.row} gets the same score.`
+        : found.length ? "Nothing is like this item: the model has found no taste that items share." : "The model knows no other item.",
+    }));
   } else {
     parts.push(make("p", {
       class: "say", text: features
-        ? "How far a typical change of each feature (one standard deviation) moves the score, to the right for yes, to the left for no; the strongest features are listed."
+        ? `How far a typical change of each feature (one standard deviation) moves the score, to the right for ${right}, to the left for ${left}; the strongest features are listed.`
         : "Items that the same users like, by the cosine of their factors: 1 is the same taste, 0 none in common, −1 the opposite.",
     }), effectBars(found));
   }

@@ -27,7 +27,7 @@ function draw(tag, properties = {}, ...children) {
 
 // A name from the data, in its own direction of writing.
 function nameOf(text) {
-  return make("bdi", { text, title: text });
+  return text.trim() ? make("bdi", { text, title: text }) : make("bdi", { class: "nameless", text: "(no name)" });
 }
 
 function option(value, text) {

@@ -14,7 +14,10 @@ function showHistory(fit) {
   if (!steps.length) return;
   const select = byId("fit-axis");
   const seconds = () => select.value === "seconds";
-  const x = () => ({ low: seconds() ? 0 : steps[0].iteration, high: steps[steps.length - 1][select.value], name: seconds() ? "seconds" : "step" });
+  const last = steps[steps.length - 1];
+  const x = () => (seconds()
+    ? { low: 0, high: toNumber(last.seconds) || 1, name: "seconds" }
+    : { low: steps[0].iteration, high: last.iteration, name: "step", whole: true });
   const points = (key, some) => some.map((step) => [step[select.value], step[key]]);
   const objectives = steps.map((step) => step.objective);
   const redrawObjective = responsive(byId("objective"), (width) => {
@@ -22,23 +25,25 @@ function showHistory(fit) {
     const all = points("objective", steps);
     return [lineChart(width, {
       series: [{ points: all, color: "blue", dots: dotsOf(all) }], height: 240, x: x(), y: { low: low - room, high: high + room, name: "objective" },
-      label: `The objective falls from ${short(objectives[0], 4)} to ${short(objectives[objectives.length - 1], 6)} in ${plural(steps[steps.length - 1].iteration, "step")}.`,
+      label: `The objective falls from ${short(objectives[0], 4)} to ${short(objectives[objectives.length - 1], 6)} in ${plural(last.iteration, "step")}.`,
     }).svg];
   });
   const positive = steps.filter((step) => step.gap > 0);
   const redrawGap = responsive(byId("gap"), (width) => {
     if (!positive.length) return [make("p", { class: "hint", text: "The gap is 0: the optimum was reached exactly." })];
-    const gaps = positive.map((step) => step.gap);
+    const gaps = positive.map((step) => step.gap), tol = toNumber(fit.tol);
+    // A tol of 0 has no place on a logarithmic axis.
+    const marked = tol > 0 ? [...gaps, tol] : gaps;
     const all = points("gap", positive);
     const chart = lineChart(width, {
       series: [
         { points: all, color: "green", dots: dotsOf(all) },
-        { points: [[x().low, fit.tol], [x().high, fit.tol]], color: "grey", dash: "dashed" },
+        ...(tol > 0 ? [{ points: lineAt(x(), tol), color: "grey", dash: "dashed" }] : []),
       ],
-      height: 240, x: x(), y: { low: Math.min(...gaps, fit.tol), high: Math.max(...gaps), log: true, name: "gap, as a share of the objective" },
-      label: `The relative duality gap falls from ${short(gaps[0])} to ${short(gaps[gaps.length - 1])}; the fit stops at ${short(fit.tol)}.`,
+      height: 240, x: x(), y: { low: Math.min(...marked), high: Math.max(...marked), log: true, name: "gap, as a share of the objective" },
+      label: `The relative duality gap falls from ${short(gaps[0])} to ${short(gaps[gaps.length - 1])}; the fit stops at ${short(tol)}.`,
     });
-    return [chart.svg, keyOf([{ name: "gap", color: "green" }, { name: `where the fit may stop (tol = ${short(fit.tol)})`, color: "grey", dash: "dashed" }])];
+    return [chart.svg, keyOf([{ name: "gap", color: "green" }, { name: `where the fit may stop (tol = ${short(tol)})`, color: "grey", dash: "dashed" }])];
   });
   select.addEventListener("change", () => {
     redrawObjective();
@@ -48,6 +53,11 @@ function showHistory(fit) {
     ["step", "seconds", "objective", "relative gap", "rank"],
     steps.map((step) => [whole(step.iteration), short(step.seconds), short(step.objective, 8), short(step.gap), whole(step.rank)]),
   ]);
+}
+
+// From one end of the axis to the other; an axis of a single step reaches beyond it.
+function lineAt({ low, high }, value) {
+  return high > low ? [[low, value], [high, value]] : [[low - 1, value], [high + 1, value]];
 }
 
 function dotsOf(points) {

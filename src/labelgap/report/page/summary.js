@@ -20,17 +20,19 @@ function decisionTiles(tiles, lead) {
   const at = Number.isNaN(probability) ? "" : `, a probability of ${short(probability)},`;
   lead.append(
     `The model says yes where the score is at least θ = ${short(theta, 4)}${at ? ` (${at.slice(2, -1)})` : ""}. `,
-    `On the ${whole(figures.data.n_observed)} observed cells given here that makes a ${metric.name} of ${fixed(main.value, 3)}.`);
+    `On the ${plural(figures.data.n_observed, "observed cell")} given here that makes a ${metric.name} of ${fixed(main.value, 3)}.`);
   const name = make("bdi", { text: metric.name });
   tiles.append(tile([name, " at the model’s θ"], fixed(main.value), `best on this data: ${fixed(main.best_value)}`, exact(main.value), true));
   const heldOut = figures.fit ? toNumber(figures.fit.held_out_metric) : NaN;
-  if (!Number.isNaN(heldOut)) tiles.append(tile(`${metric.name} in the fit`, fixed(heldOut), "on cells held out; a little too good", exact(heldOut)));
+  const corrected = figures.fitted_to === "unlabelled";
+  const more = corrected ? "corrected for unrecorded positives; not comparable with the other figures" : "on cells held out; a little too good";
+  if (!Number.isNaN(heldOut)) tiles.append(tile(`${corrected ? "corrected " : ""}${metric.name} in the fit`, fixed(heldOut), more, exact(heldOut)));
 }
 
 function regressionTiles(tiles, lead) {
   const found = figures.regression;
   lead.append(
-    `A ${found.family} model of answers that are numbers. On the ${whole(figures.data.n_observed)} observed cells given here it `,
+    `A ${found.family} model of answers that are numbers. On the ${plural(figures.data.n_observed, "observed cell")} given here it `,
     `explains ${percent(toNumber(found.explained))} of what a constant per ${words.label} leaves unexplained.`);
   tiles.append(
     tile("D², share explained", fixed(toNumber(found.explained)), "1 is perfect, 0 is a constant", exact(toNumber(found.explained)), true),
@@ -54,6 +56,19 @@ function showSummary() {
     tiles.append(tile("known to be yes", percent(figures.n_positive / data.n_observed), `${whole(figures.n_positive)} of them`, String(figures.n_positive)));
   }
   byId("judged").textContent = judgedNote();
+  const ended = fit ? endedNote(fit) : "";
+  byId("ended").textContent = ended;
+  byId("ended").hidden = !ended;
+}
+
+// What the reader must know of a fit that did not come to its end.
+function endedNote(fit) {
+  const still = `the optimum may be up to ${gapText(fit)} lower than its objective, and a gap of ${short(100 * toNumber(fit.tol))}\u00a0% was asked for`;
+  return {
+    interrupted: `The fit was interrupted: this model is what there was by then. For the penalties that it had come to, ${still}.`,
+    short: `The fit stopped before it was done: ${still}. Allow it more iterations (max_iter), or a larger tol.`,
+    capped: `The rank stands at its cap of ${fit.rank_cap}, which keeps the gap open: the optimum over all ranks may be up to ${gapText(fit)} lower than the objective. More than that the cap does not cost.`,
+  }[fit.ended] || "";
 }
 
 function judgedNote() {
@@ -61,9 +76,18 @@ function judgedNote() {
     `This page judges the ${plural(figures.data.n_rows, words.row)} that were handed to it, and of those only the observed cells.`,
     `If the model was fitted to the same ${words.row === "user" ? "answers" : "rows"}, the figures are too good, as it has seen the answers: judge on data that it has not seen.`,
   ];
-  if (figures.data.weighted) parts.push("Cells have weights, and every count below adds up weights.");
-  if (figures.n_left_out) parts.push(`${plural(figures.n_left_out, "recorded like")} of the fit are left out: they are a yes whatever their score.`);
-  if (figures.kind === "decisions" && !canInstance) {
+  const decisions = figures.kind === "decisions";
+  if (figures.absent_is_no) parts.push("An absent entry is read as a no, as in the fit, and is judged like a known one.");
+  if (figures.fitted_to === "unlabelled") {
+    parts.push("The model was fitted to recorded positives alone, with a metric corrected for those not recorded. The figures here are of known answers, so they are not comparable with those of the fit.");
+  }
+  if (figures.data.weighted) parts.push(decisions ? "Cells have weights, and every count below adds up weights." : "Cells have weights, and every mean below is weighted.");
+  if (!decisions && figures.regression.has_offsets) parts.push("Predictions contain the offsets or exposures that were given with the answers.");
+  if (figures.n_left_out) {
+    const one = figures.n_left_out === 1;
+    parts.push(`${plural(figures.n_left_out, "recorded like")} of the fit ${one ? "is left out: it is" : "are left out: they are"} a yes whatever the score.`);
+  }
+  if (decisions && !canInstance) {
     parts.push(`There are too many cells to keep each one in the page, so averages over ${words.row}s (instance metrics) are left out; all others are exact.`);
   }
   return parts.join(" ");

@@ -19,5 +19,19 @@ function showTheme() {
     changed();
   });
   system.addEventListener("change", changed);
+  // On paper the page is light; what is painted, and not styled, has to be painted anew.
+  let before = null;
+  window.addEventListener("beforeprint", () => {
+    before = { theme: root.dataset.theme };
+    root.dataset.theme = "light";
+    changed();
+  });
+  window.addEventListener("afterprint", () => {
+    if (!before) return;
+    if (before.theme) root.dataset.theme = before.theme;
+    else delete root.dataset.theme;
+    before = null;
+    changed();
+  });
   changed();
 }

@@ -50,7 +50,10 @@ function showThreshold() {
 // Rare positives have small probabilities, which only the scores spread out.
 function firstAxis() {
   const rare = figures.n_positive < 0.1 * figures.data.n_observed;
-  return model.probabilities && !rare ? "probability" : "score";
+  const at = model.probabilities ? model.probabilities[model.own] : NaN;
+  // A link that ends at 0 and 1 says nothing of a θ beyond its ends.
+  const clipped = Number.isFinite(model.thresholds[model.own]) && (at === 0 || at === 1);
+  return model.probabilities && !rare && !clipped ? "probability" : "score";
 }
 
 function fillAxes(select, axes, first, changed) {
@@ -160,15 +163,18 @@ function makeReadout(panel) {
   };
 }
 
-// At most this many rows of the curve as a table.
+// About this many rows of the curve as a table, and always both ends, the model's θ and the best.
 const MOST_ROWS = 120;
 
 function curveTable() {
   const { tp, fp, fn, tn } = model.sweep.micro;
   const every = Math.ceil(model.thresholds.length / MOST_ROWS);
-  const rows = [];
-  for (let k = 0; k < model.thresholds.length; k += every) {
-    rows.push([fixed(model.thresholds[k]), fixed(valueAt(model, k)), percent(model.shares[k], 2), ...[tp, fp, fn, tn].map((c) => amount(c[k]))]);
-  }
+  const best = bestPlace(model.sweep.curve(chosen.metric)), end = model.thresholds.length - 1;
+  const places = new Set([model.own, best, end]);
+  for (let k = 0; k <= end; k += every) places.add(k);
+  const note = (k) => [k === model.own ? "model’s θ" : "", k === best ? "best" : ""].filter(Boolean).join(", ");
+  const rows = [...places].sort((a, b) => a - b).map((k) => [
+    fixed(model.thresholds[k]) + (note(k) ? ` (${note(k)})` : ""), fixed(valueAt(model, k)), percent(model.shares[k], 2), ...[tp, fp, fn, tn].map((c) => amount(c[k])),
+  ]);
   return [["θ", chosen.metric.name, "share of yes", "TP", "FP", "FN", "TN"], rows];
 }
