@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ _LONG = 8
 # How deep values may lie within one another, and how much longer a document may be with all that is shared
 # written out: a few names for ever larger tuples would be hashed or compared for ever.
 _DEEPEST, _LONGEST = 20, 100
+_Extent = tuple[int, int, int]
+"""Of JSON: its levels, how many values it has, and how many with everything shared in its place."""
 
 
 @dataclass(frozen=True)
@@ -229,16 +231,6 @@ def _is_key(key: Any) -> bool:
     )
 
 
-class _Extent(NamedTuple):
-    """Of a piece of JSON."""
-
-    levels: int
-    length: int
-    """How many values there are in it."""
-    written_out: int
-    """How many there are with everything shared in its place."""
-
-
 def check_extent(node: Any, shared: list[Any]) -> None:
     """Raise ValueError if values are nested too deep, or what is shared is in too many places.
 
@@ -253,30 +245,33 @@ def check_extent(node: Any, shared: list[Any]) -> None:
     extents: list[_Extent] = []
     for each in [*shared, node]:
         extents.append(_extent(each, extents))
-    if max(extent.levels for extent in extents) > _DEEPEST:
+    levels, lengths, written_out = zip(*extents, strict=True)
+    if max(levels) > _DEEPEST:
         raise ValueError(f"its values are nested more than {_DEEPEST} levels deep")
-    length = sum(extent.length for extent in extents)
-    if max(extent.written_out for extent in extents) > _LONGEST * length:
+    if max(written_out) > _LONGEST * sum(lengths):
         raise ValueError("it holds the same values in too many places")
 
 
 def _extent(node: Any, shared: list[_Extent]) -> _Extent:
-    if type(node) is list:
-        # Many thousand ids are mostly plain.
-        if _SCALAR.issuperset(map(type, node)):
-            return _Extent(0, 1 + len(node), 1 + len(node))
-        inner, level = node, 0
-    elif type(node) is dict:
+    inner, level = node, 0
+    if type(node) is dict:
         place = node.get("shared")
         if len(node) == 1 and type(place) is int and 0 <= place < len(shared):
-            return shared[place]._replace(length=1)
-        inner, level = list(node.values()), 1
-    else:
-        return _Extent(0, 1, 1)
-    extents = [_extent(each, shared) for each in inner]
-    levels = max((extent.levels for extent in extents), default=0)
-    length, written_out = (1 + sum(sizes) for sizes in list(zip(*extents, strict=True))[1:] or [(), ()])
-    return _Extent(level + levels, length, written_out)
+            levels, _, written_out = shared[place]
+            return levels, 1, written_out
+        inner, level = node.values(), 1
+    elif type(node) is not list:
+        return 0, 1, 1
+    # Many thousand ids are mostly plain.
+    if _SCALAR.issuperset(map(type, inner)):
+        return level, 1 + len(inner), 1 + len(inner)
+    levels, length, written_out = 0, 1, 1
+    for each in inner:
+        inner_levels, inner_length, inner_written_out = _extent(each, shared)
+        levels = max(levels, inner_levels)
+        length += inner_length
+        written_out += inner_written_out
+    return level + levels, length, written_out
 
 
 def _shortened(node: Any) -> str:

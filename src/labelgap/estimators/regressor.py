@@ -231,6 +231,8 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         self.n_labels_, self._has_features = labels.shape[1], X is not None
         if X is None:
             self.n_features_in_ = n
+            # A fit before this one may have left names.
+            self.__dict__.pop("feature_names_in_", None)
         else:
             refuse_huge(X)
         labels = self._with_known_parts(labels, n, offset, exposure, sample_weight)
