@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -62,6 +63,16 @@ def test_long_tables(tmp_path: Path) -> None:
     assert (table.users.tolist(), table.items.tolist()) == (["a", "b"], [1, 2])
     assert table.values is not None
     assert table.values.tolist() == [1, 0]
+
+
+def test_users_and_items_may_be_the_index_of_pandas(tmp_path: Path) -> None:
+    frame = pd.DataFrame(ANSWERS, columns=["user", "item", "rating"]).set_index(["user", "item"])
+    frame.to_parquet(tmp_path / "a.parquet")
+    check(read_answer_file(tmp_path / "a.parquet"))
+    frame.reset_index().sort_values("rating", ascending=False).to_parquet(tmp_path / "b.parquet")
+    table = read_answer_file(tmp_path / "b.parquet")
+    assert table.values is not None
+    assert table.values.tolist() == [4.5, 3, 1]
 
 
 @pytest.mark.parametrize(

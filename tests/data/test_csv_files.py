@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -271,6 +272,63 @@ def test_parquet_faults(tmp_path: Path) -> None:
             read_label_table(path)
 
 
+def test_the_index_of_pandas_is_no_feature(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [1.5, 2, 3], "tag": [1, 0, 1]}, index=[7, 9, 4])
+    path = tmp_path / "a.parquet"
+    frame.to_parquet(path)
+    table = read_label_table(path, labels="tag")
+    assert table.feature_names == ("x",)
+    assert read_label_table(path, labels="*", drop="__index_level_0__", binary=False).X is None
+    assert read_label_table(path, labels="tag", ids="__index_level_0__").row_ids == (7, 9, 4)
+    assert read_numbers(path).names == ("x", "tag")
+    # Columns are counted without it.
+    assert read_label_table(path, labels="2:").feature_names == ("x",)
+    # As a program that knows nothing of pandas passes it on, and with a note that is not of pandas.
+    for note in (None, {b"pandas": b"{broken"}, {b"pandas": b'{"index_columns": null}'}):
+        pq.write_table(pq.read_table(path).replace_schema_metadata(note), tmp_path / "b.parquet")
+        assert read_numbers(tmp_path / "b.parquet").names == ("x", "tag")
+
+
+def test_a_named_index_of_pandas_is_used_where_it_is_named(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"key": ["p", "q"], "age": [30, 40], "x": [1.5, 2], "tag": [1, 0]})
+    path = tmp_path / "a.parquet"
+    frame.set_index(["key", "age"]).to_parquet(path)
+    assert read_label_table(path, labels="tag").feature_names == ("x",)
+    table = read_label_table(path, labels="tag", ids="key", features=["x", "age"])
+    assert table.row_ids == ("p", "q")
+    assert table.feature_names == ("x", "age")
+    assert table.X.tolist() == [[1.5, 30], [2, 40]]
+    with pytest.raises(DataFileError, match="'key' in drop is the id column already"):
+        read_label_table(path, ids="key", drop="key")
+    labels = tmp_path / "y.parquet"
+    frame[["key", "tag"]].iloc[::-1].set_index("key").to_parquet(labels)
+    joined = read_label_table(path, ids="key", drop="tag", label_file=labels).labels
+    assert joined is not None
+    assert joined.to_dense().ravel().tolist() == [1, 0]
+    frame.set_index(list(frame)).to_parquet(path)
+    with pytest.raises(DataFileError, match=r"no columns besides the index of pandas.*reset_index"):
+        read_label_table(path)
+
+
+def test_an_index_of_pandas_that_counts_is_no_column(tmp_path: Path) -> None:
+    pd.DataFrame({"x": [1.5, 2]}).to_parquet(tmp_path / "a.parquet")
+    assert read_numbers(tmp_path / "a.parquet").names == ("x",)
+
+
+def test_wide_parquet(tmp_path: Path) -> None:
+    names = [f"x{number}" for number in range(3000)]
+    path = tmp_path / "a.parquet"
+    write_columns(path, {name: [number] for number, name in enumerate(names)})
+    table = read_label_table(path, labels=names[2000:], binary=False)
+    assert table.X.tolist() == [list(range(2000))]
+    assert table.labels is not None
+    assert table.labels.to_dense().tolist() == [list(range(2000, 3000))]
+    columns = pa.table([[1], [2], [3]], names=["x", "y", "x"])
+    pq.write_table(columns, path)
+    with pytest.raises(DataFileError, match="two columns are both named 'x'"):
+        read_label_table(path)
+
+
 # -- faults -------------------------------------------------------------------------------------------------
 
 
@@ -319,6 +377,18 @@ def test_faults_in_labels(tmp_path: Path, cell: str, message: str) -> None:
     path = put(tmp_path, "bad.csv", f"x,a,b\n1,1,0\n2,0,{cell}\n")
     with pytest.raises(DataFileError, match=rf"bad\.csv, line 3, column 'b': {message}.*yes or no"):
         read_label_table(path, labels="a,b")
+
+
+def test_faults_in_numbers(tmp_path: Path) -> None:
+    path = put(tmp_path, "bad.csv", "a,b\n0.5,1\n0.2,high\n")
+    with pytest.raises(
+        DataFileError, match=r"line 3, column 'b': 'high' is no number. A label or score is a"
+    ):
+        read_label_table(path, labels="*", binary=False)
+    with pytest.raises(
+        DataFileError, match=r"line 3, column 'b': 'high' is no number. Every cell is a number"
+    ):
+        read_numbers(path)
 
 
 @pytest.mark.parametrize(

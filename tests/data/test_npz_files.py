@@ -129,12 +129,13 @@ def test_answers(tmp_path: Path) -> None:
     np.testing.assert_array_equal(labels.to_dense(), [[1, 0], [0, nan]])
     likes = read_answer_file(save(tmp_path, u=[1], i=[2]), user="u", item="i")
     assert likes.values is None
-    for arrays, message in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"user": [1]}, "no array 'item'; it has user"),
         ({"user": [1], "item": [1, 2]}, r"'item' has shape \(2,\), but 'user' has \(1,\)"),
         ({"user": [1.5], "item": [1]}, "'user' is of type float64; ids are integers or text"),
         ({"user": [1], "item": [1], "rating": ["x"]}, "'rating' is of type <U1, not of numbers"),
-    ]:
+    ]
+    for arrays, message in cases:
         with pytest.raises(DataFileError, match=message):
             read_answer_file(save(tmp_path, **arrays))
 
@@ -144,12 +145,13 @@ def test_matrices(tmp_path: Path) -> None:
     assert names == ("p", "q")
     np.testing.assert_array_equal(values, [[0.5, nan]])
     assert read_numbers(save(tmp_path, anything=X, row_ids=[1, 2, 3])).names == ("1", "2")
-    for arrays, message in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"a": X, "b": X}, "has 2 matrices to choose from"),
         ({"a": [1]}, "has no matrices"),
         ({"Y": [1]}, "'Y' is 1-d"),
         ({"Y": X, "label_names": ["a"]}, "1 label_names for 2 columns"),
-    ]:
+    ]
+    for arrays, message in cases:
         with pytest.raises(DataFileError, match=message):
             read_numbers(save(tmp_path, **arrays))
     with pytest.raises(DataFileError, match="csv, tsv, parquet or npz, not arff"):

@@ -117,12 +117,17 @@ def test_too_many_cells_are_not_made_unasked(tmp_path: Path, monkeypatch: pytest
     assert labels.n_observed == 15
 
 
+def test_labels_are_a_yes_where_numbers_are_allowed_too(tmp_path: Path) -> None:
+    labels = read_label_table(put(tmp_path, "a.txt", TEXT), binary=False).labels
+    assert labels is not None
+    assert labels.values.dtype == np.int8
+    np.testing.assert_array_equal(labels.to_dense(), Y)
+
+
 def test_options_that_do_not_apply(tmp_path: Path) -> None:
     path = put(tmp_path, "a.txt", TEXT)
     with pytest.raises(InvalidParameterError, match="labels chooses"):
         read_label_table(path, labels="a")
-    with pytest.raises(InvalidParameterError, match="binary=False has no meaning"):
-        read_label_table(path, binary=False)
     (tmp_path / "y.csv").write_text("t\n1\n0\n1\n")
     with pytest.raises(InvalidParameterError, match="has labels of its own"):
         read_label_table(path, label_file=tmp_path / "y.csv")

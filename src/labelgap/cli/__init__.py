@@ -17,6 +17,17 @@ def main() -> None:
     try:
         from labelgap.cli.app import app
 
-        app(prog_name="labelgap")
+        try:
+            app(prog_name="labelgap")
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except (BrokenPipeError, SystemExit) as stop:
+        # Typer and Rich turn a broken pipe into an exit of their own, with which help ends.
+        if not isinstance(stop, BrokenPipeError) and not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        from labelgap.cli.console import forget_stdout
+
+        forget_stdout()
+        raise SystemExit(141) from None

@@ -12,10 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+_INDENT, _GAP, _LEAST_TEXT = 2, 2, 8
 
 
 class PipeConsole(Console):
@@ -62,14 +65,65 @@ class KeyValues:
             yield from (Text(" " * (wide + 4) + line) for line in rest)
 
 
-def plain_table(columns: Mapping[str, Sequence[object]], *, left: Sequence[str] = ()) -> Padding:
-    """Columns under their names, numbers to the right; ``left`` names those that hold text."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in columns:
-        table.add_column(Text(name), justify="left" if name in left else "right", overflow="fold")
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(str(cell)) for cell in row))
-    return Padding(table, (0, 0, 0, 2), expand=False)
+class PlainTable:
+    """Columns under their names, numbers to the right; ``left`` names those that hold text.
+
+    Text is folded where there is little room, numbers never: those that do not fit come in a second table
+    below, beside the first column again if that is text.
+
+    Examples
+    --------
+    >>> table = PlainTable({"label": ["sports"], "known": ["12345"], "yes": ["123"]}, left=("label",))
+    >>> Console(width=18).print(table)
+      label   known
+      sports  12345
+    <BLANKLINE>
+      label   yes
+      sports  123
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[object]], left: Sequence[str] = ()) -> None:
+        self.columns = {name: [str(cell) for cell in cells] for name, cells in columns.items()}
+        self.left = left
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = options.max_width - _INDENT
+        for at, names in enumerate(self._groups(room)):
+            if at:
+                yield Text("")
+            yield self._table(names, room)
+
+    def _groups(self, room: int) -> list[list[str]]:
+        """The columns that stand beside each other."""
+        first = next(iter(self.columns), None)
+        repeated = [first] if first is not None and first in self.left else []
+        groups: list[list[str]] = [[]]
+        free = room
+        for name in self.columns:
+            # A text takes what is left, but not less than a short word.
+            wide = self._width(name) if name not in self.left else min(self._width(name), _LEAST_TEXT)
+            if groups[-1] and wide > free and groups[-1] != repeated:
+                groups.append([*repeated])
+                free = room - sum(min(self._width(one), _LEAST_TEXT) + _GAP for one in repeated)
+            groups[-1].append(name)
+            free -= wide + _GAP
+        return groups
+
+    def _width(self, name: str) -> int:
+        return max(cell_len(text) for text in (name, *self.columns[name]))
+
+    def _table(self, names: Sequence[str], room: int) -> Padding:
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+        for name in names:
+            table.add_column(
+                Text(name),
+                justify="left" if name in self.left else "right",
+                overflow="fold",
+                no_wrap=name not in self.left and self._width(name) <= room,
+            )
+        for row in zip(*(self.columns[name] for name in names), strict=True):
+            table.add_row(*map(Text, row))
+        return Padding(table, (0, 0, 0, _INDENT), expand=False)
 
 
 def json_text(value: Any, stream: Any) -> str:

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from labelgap.cli.options import MAX_SEED
 from labelgap.cli.session import command
 
 
 def demo(
-    seed: Annotated[int, typer.Option(min=0, help="The draw of the synthetic data.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The draw of the synthetic data.")] = 0,
     picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("labelgap-demo.png"),
 ) -> None:
     """Fit a synthetic problem in which 10 % of the labels are known, and compare with one model per label.

@@ -8,20 +8,18 @@ import numpy as np
 import typer
 
 from labelgap import LowRankRegressor, Recommender, get_metric
+from labelgap.cli.answers import known_answers, read_judged_answers
 from labelgap.cli.choices import patterns, refuse, refuse_answer_columns, refuse_table_columns
-from labelgap.cli.console import KeyValues, plain_table
-from labelgap.cli.inputs import (
-    LoadedModel,
-    known_answers,
-    load_model,
-    read_answers_file,
-    read_judged_table,
-)
+from labelgap.cli.columns import Columns
+from labelgap.cli.console import KeyValues, PlainTable
+from labelgap.cli.inputs import read_judged_table
 from labelgap.cli.metrics import read_metric
+from labelgap.cli.models import LoadedModel, load_model
 from labelgap.cli.options import (
     AverageOf,
     DataFile,
     Format,
+    IdColumn,
     ItemColumn,
     Json,
     LabelFile,
@@ -46,6 +44,7 @@ def evaluate(
     data: DataFile,
     labels: Labels = None,
     label_file: LabelFile = None,
+    id_column: IdColumn = None,
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
@@ -83,9 +82,11 @@ def evaluate(
         loaded = load_model(model)
         metrics = _metrics(loaded.estimator, metric, average)
         refuse(average is not None and not metric, "--average", "it goes with a formula as --metric")
+        data = session.data_file(data)
+        label_file = label_file and session.data_file(label_file)
         if isinstance(loaded.estimator, Recommender):
-            refuse_table_columns(labels, label_file)
-            answers = read_answers_file(data, user, item, value, format)
+            refuse_table_columns(labels, label_file, id_column)
+            answers = read_judged_answers(loaded.estimator, data, user, item, value, format)
             if skip_unknown:
                 answers = known_answers(session, loaded.estimator, answers)
             _tell_recommender(
@@ -93,11 +94,14 @@ def evaluate(
             )
             return
         refuse_answer_columns(user, item, value, skip_unknown)
+        columns = Columns(patterns(labels), ids=id_column, label_file=label_file)
         if isinstance(loaded.estimator, LowRankRegressor):
             refuse(unobserved is not None, "--unobserved", "a blank is no answer to a regression")
-            _tell_regressor(session, loaded, data, patterns(labels), label_file, format, per_label)
+            _tell_regressor(session, loaded, data, columns, format, per_label)
         else:
-            X, known = read_judged_table(loaded, data, patterns(labels), label_file, format)
+            _refuse_uncorrected(loaded, unobserved)
+            X, known = read_judged_table(loaded, data, columns, format, unobserved=unobserved)
+            _warn_of_known_no(session, known, unobserved)
             _tell_classifier(session, loaded.estimator, X, known, metrics, unobserved, per_label)
 
 
@@ -108,6 +112,24 @@ def _metrics(model: Any, names: list[str] | None, average: Any) -> dict[str, Lin
     asked = [read_metric(name, average) for name in names or ()]
     all_of_them = [model.metric_, *(get_metric(name) for name in (*(asked or _ALSO),) if name is not None)]
     return {metric_name(metric): metric for metric in all_of_them}
+
+
+def _refuse_uncorrected(loaded: LoadedModel, unobserved: Unobserved | None) -> None:
+    fitted_so = hasattr(loaded.estimator, "flip_rate_")
+    refuse(
+        unobserved is Unobserved.unlabelled and not fitted_so,
+        "--unobserved",
+        f"{loaded.path} was not fitted with --unobserved unlabelled, so it has no flip rate to correct by",
+    )
+
+
+def _warn_of_known_no(session: Session, labels: ObservedLabels, unobserved: Unobserved | None) -> None:
+    no = int(np.sum(labels.values == 0))
+    if unobserved is Unobserved.unlabelled and no and labels.is_complete:
+        session.warn(
+            f"All cells are known, {no} of them as no, and --unobserved unlabelled takes these for not "
+            "recorded. Leave it at --unobserved missing to judge by them."
+        )
 
 
 def _tell_classifier(
@@ -200,7 +222,7 @@ def _judged_by(labels: ObservedLabels) -> str:
 
 
 def _confusion(counts: dict[str, float]) -> Any:
-    return plain_table(
+    return PlainTable(
         {
             "": ["decided yes", "decided no"],
             "truly yes": [f"{counts['tp']:g}", f"{counts['fn']:g}"],
@@ -227,7 +249,7 @@ def _tell_labels(session: Session, decisions: Any, labels: ObservedLabels) -> No
     ]
     session.say()
     session.say(
-        plain_table(
+        PlainTable(
             {
                 "label": names,
                 "known": [f"{count:g}" for count in counts.total],
@@ -249,14 +271,13 @@ def _tell_regressor(
     session: Session,
     loaded: LoadedModel,
     data: Any,
-    labels: str | list[str] | None,
-    label_file: Any,
+    columns: Columns,
     format: str | None,
     per_label: bool,
 ) -> None:
     refuse(per_label, "--per-label", "it is for yes/no labels")
     model = loaded.estimator
-    X, known = read_judged_table(loaded, data, labels, label_file, format, binary=False)
+    X, known = read_judged_table(loaded, data, columns, format)
     explained, deviance = model.score(X, known), model.deviance(X, known)
     session.result = {
         "rows": known.shape[0],

@@ -10,11 +10,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from labelgap.cli.answers import holds_answers, read_answers_file
 from labelgap.cli.choices import choose_setting, make_model, number_or, patterns, refuse_unused
+from labelgap.cli.columns import Columns
 from labelgap.cli.console import KeyValues
-from labelgap.cli.inputs import Columns, holds_answers, read_answers_file, read_training_table
+from labelgap.cli.inputs import read_training_table
 from labelgap.cli.metrics import read_metric
+from labelgap.cli.models import load_model
 from labelgap.cli.options import (
+    MAX_SEED,
     Average,
     DataFile,
     Drop,
@@ -40,6 +44,7 @@ from labelgap.cli.progress import FitDisplay, duration, shown
 from labelgap.cli.session import INTERRUPTED, Session, command
 from labelgap.cli.summary import describe, in_lines
 from labelgap.estimators.checkpoint import remove_checkpoint
+from labelgap.exceptions import ModelFileError
 from labelgap.labels import ObservedLabels
 
 _FIT = "Fit"
@@ -52,6 +57,8 @@ class _Training:
     arguments: tuple[Any, ...]
     facts: dict[str, Any]
     feature_names: tuple[str, ...] | None = None
+    taken_ids: str | None = None
+    """The column of ids, where it was taken unasked."""
 
 
 def fit(
@@ -172,7 +179,9 @@ def fit(
             help="Which scores the threshold is chosen on: out-of-fold, of a fifth held out, or training.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, rich_help_panel=_FIT, help="Deals the labels to folds.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, rich_help_panel=_FIT, help="Deals the labels to folds.")
+    ] = 0,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -198,7 +207,8 @@ def fit(
 ) -> None:
     """Fit a model to a table in which many labels are blank, and save it.
 
-    A blank cell of a label column means that nobody looked; 1 is yes, 0 is no. The penalties and the one
+    A blank cell of a label column means that nobody looked; 1 is yes, 0 is no. A column called id names the
+    rows, unless --id says another; what is no label and no id is a feature. The penalties and the one
     threshold for all labels are chosen on held-out labels. Ctrl-C once stops early and saves what there is;
     twice stops at once.
 
@@ -232,12 +242,14 @@ def fit(
         "n_jobs": jobs,
     }
     with command(as_json=json, quiet=quiet) as session:
-        chosen = choose_setting(setting, given, answers_file=holds_answers(data, format))
+        source = session.data_file(data)
+        given["label_file"] = label_file and session.data_file(label_file)
+        chosen = choose_setting(setting, given, answers_file=holds_answers(source, format))
         refuse_unused(chosen, given)
         given["metric"] = read_metric(metric, average)
-        check_output(out, force)
+        check_output(out, force or _goes_on(out, checkpoint))
         model = make_model(chosen, given, seed)
-        training = _read(data, chosen, given, format)
+        training = _read(source, chosen, given, format)
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint)
         model.save(out)
@@ -248,6 +260,16 @@ def fit(
         if checkpoint is not None:
             # The model is saved, and another fit could not use it.
             remove_checkpoint(checkpoint)
+
+
+def _goes_on(out: Path, checkpoint: Path | None) -> bool:
+    """Whether the file is what an interrupted fit left, which this command goes on with."""
+    if checkpoint is None or not checkpoint.is_dir() or not out.is_file():
+        return False
+    try:
+        return bool(getattr(load_model(out).estimator, "interrupted_", False))
+    except ModelFileError:
+        return False
 
 
 def _word(choice: Any) -> str | None:
@@ -264,8 +286,9 @@ def _read(data: Path, setting: Setting, given: dict[str, Any], format: str | Non
     )
     return _Training(
         (table.X, table.labels),
-        {"rows": table.labels.shape[0]} | _observed(table.labels),
+        {"rows": table.labels.shape[0], "ids": table.ids} | _observed(table.labels),
         table.feature_names,
+        table.ids if given["id"] is None else None,
     )
 
 
@@ -296,17 +319,18 @@ def _tell(session: Session, data: Path, model: Any, training: _Training, seconds
     took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
     session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")
     session.say()
-    session.say(KeyValues([*_data_lines(training.facts), *in_lines(facts), ("saved in", str(out))]))
+    session.say(KeyValues([*_data_lines(training), *in_lines(facts), ("saved in", str(out))]))
     session.say()
     if facts.get("interrupted"):
         session.say_line(f"Stopped early on request; the model as it stood is saved in {out}.")
     if facts.get("interrupted") and session.kept is not None:
-        session.say_line(f"Next: the same command with --force goes on from {session.kept}.")
+        session.say_line(f"Next: the same command goes on from {session.kept}.")
     else:
         session.say_line(f"Next: {_next_command(facts['kind'], out)}")
 
 
-def _data_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _data_lines(training: _Training) -> list[tuple[str, str]]:
+    facts = training.facts
     if "answers" in facts:
         return [("answers", str(facts["answers"]))]
     share = facts["observed"] / max(facts["cells"], 1)
@@ -314,7 +338,8 @@ def _data_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     observed = f"{100 * share:.1f} % of {facts['cells']} cells"
     if yes is not None:
         observed += f", {100 * yes:.1f} % of them yes"
-    return [("rows", str(facts["rows"])), ("observed", observed)]
+    ids = [] if training.taken_ids is None else [("ids", training.taken_ids)]
+    return [("rows", str(facts["rows"])), *ids, ("observed", observed)]
 
 
 def _next_command(kind: str, out: Path) -> str:

@@ -12,8 +12,9 @@ import typer
 
 from labelgap._version import __version__
 from labelgap.cli.choices import patterns, refuse
-from labelgap.cli.console import KeyValues, plain_table
-from labelgap.cli.inputs import holds_answers, is_model_file, load_model, look_at
+from labelgap.cli.console import KeyValues, PlainTable
+from labelgap.cli.looking import look_at
+from labelgap.cli.models import is_model_file, load_model
 from labelgap.cli.options import Format, IdColumn, Json, Labels
 from labelgap.cli.session import Session, command
 from labelgap.cli.summary import describe, in_lines
@@ -51,6 +52,7 @@ def info(
       labelgap info articles.csv --labels 'tag_*' --id id
     """
     with command(as_json=json) as session:
+        shown, file = file, file and session.data_file(file)
         if file is None or is_model_file(file):
             for option, given in {"--labels": labels, "--id": id_column, "--format": format}.items():
                 refuse(given is not None, option, "it is for a table")
@@ -59,7 +61,7 @@ def info(
         elif is_model_file(file):
             _tell_model(session, file)
         else:
-            _tell_data(session, file, patterns(labels), id_column, format)
+            _tell_data(session, shown or file, file, patterns(labels), id_column, format)
 
 
 def _version(package: str) -> str | None:
@@ -122,15 +124,17 @@ def _tell_model(session: Session, path: Path) -> None:
 
 
 def _tell_data(
-    session: Session, path: Path, labels: str | list[str] | None, ids: str | None, format: str | None
+    session: Session,
+    shown: Path,
+    path: Path,
+    labels: str | list[str] | None,
+    ids: str | None,
+    format: str | None,
 ) -> None:
     facts: dict[str, Any] = look_at(path, labels, ids, format)
-    known = facts.pop("known", None)
-    session.result = {
-        "file": str(path),
-        "what": "answers" if holds_answers(path, format) else "table",
-    } | facts
-    session.say_line(f"{path}: {facts['format']}")
+    session.result = {"file": str(shown), "what": "answers" if "answers" in facts else "table"} | facts
+    known = facts.pop("per_label", None)
+    session.say_line(f"{shown}: {facts['format']}")
     session.say()
     lines = [(name.replace("_", " "), _words(value)) for name, value in facts.items() if name != "format"]
     if known is not None:
@@ -141,25 +145,19 @@ def _tell_data(
     session.say(KeyValues(lines))
     if known is None:
         return
-    counts, yes = known.label_counts(), known.positive_counts()
-    names = [str(name) for name in known.label_names or range(known.shape[1])]
-    session.result["per_label"] = [
-        {"label": name, "observed": int(seen), "positive": int(positive)}
-        for name, seen, positive in zip(names, counts, yes, strict=True)
-    ]
     session.say()
     session.say(
-        plain_table(
+        PlainTable(
             {
-                "label": names[:_LISTED],
-                "observed": counts[:_LISTED].tolist(),
-                "above 0": yes[:_LISTED].tolist(),
+                "label": [label["label"] for label in known[:_LISTED]],
+                "observed": [label["observed"] for label in known[:_LISTED]],
+                "above 0": [label["positive"] for label in known[:_LISTED]],
             },
             left=("label",),
         )
     )
-    if len(names) > _LISTED:
-        session.say_line(f"  and {len(names) - _LISTED} more labels")
+    if len(known) > _LISTED:
+        session.say_line(f"  and {len(known) - _LISTED} more labels")
 
 
 _LISTED = 20

@@ -1,89 +1,35 @@
-"""Files as the commands need them: models, tables matched to a model by name, answers of users."""
+"""Tables as the commands need them: for a fit, or matched to a model by name."""
 
 from __future__ import annotations
 
-import difflib
-import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-import labelgap
-from labelgap import Recommender
-from labelgap.cli.session import Session
-from labelgap.data.files import (
-    AnswerTable,
-    LabelTable,
-    detect_format,
-    read_answer_file,
-    read_label_table,
-)
-from labelgap.data.files.cells import open_sheet
-from labelgap.data.files.formats import SHEETS
-from labelgap.exceptions import DataFileError, InvalidFeaturesError, UnknownIdError
+from labelgap import LowRankRegressor
+from labelgap.cli.columns import Columns, sheet_names, with_ids
+from labelgap.cli.models import LoadedModel
+from labelgap.data.files import LabelTable, detect_format, read_label_table
+from labelgap.data.files.arff_header import Attribute, Header, read_header
+from labelgap.data.files.formats import SHEETS, read_text_bytes
+from labelgap.exceptions import DataFileError, InvalidFeaturesError, InvalidLabelsError
 from labelgap.labels import ObservedLabels
 
-_ANSWER_FORMATS = ("movielens",)
 # Named in an error; more would bury what to do.
 _NAMED = 10
 
 
-# -- models ------------------------------------------------------------------------------------------------
-
-
-class LoadedModel(NamedTuple):
-    """A fitted estimator that takes plain arrays, with the names that its features have in files."""
-
-    estimator: Any
-    feature_names: tuple[str, ...] | None
-    path: Path
-
-
-def load_model(path: Path) -> LoadedModel:
-    """The model that was saved there."""
-    estimator = labelgap.load(path)
-    names = estimator.__dict__.pop("feature_names_in_", None)
-    return LoadedModel(estimator, None if names is None else tuple(map(str, names)), path)
-
-
-def is_model_file(path: Path) -> bool:
-    """Whether the file is one of labelgap's own, as far as its table of contents says."""
-    if path.suffix == ".labelgap":
-        return True
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return "labelgap" in archive.namelist()
-
-
-# -- tables ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns of a table are what, as names and patterns."""
-
-    labels: str | list[str] | None = None
-    features: str | list[str] | None = None
-    ids: str | None = None
-    drop: str | list[str] | None = None
-    label_file: Path | None = None
-
-
 class TrainingTable(NamedTuple):
-    """What a fit to features needs."""
+    """What a fit to features needs, and the column that was taken for the ids."""
 
     X: Any
     labels: ObservedLabels
     feature_names: tuple[str, ...] | None
-
-
-def holds_answers(path: Path, format: str | None) -> bool:
-    """Whether files of this format hold answers of users about items."""
-    return detect_format(path, format) in _ANSWER_FORMATS
+    ids: str | None
 
 
 def read_training_table(
@@ -94,7 +40,8 @@ def read_training_table(
     table = None
     # Where nobody says which columns are labels, text in one of them is not what is wrong.
     if said or detect_format(path, format) not in SHEETS:
-        table = _read(path, columns, format, unobserved, binary)
+        columns = with_ids(path, columns, format)
+        table = read_table(path, columns, format, unobserved=unobserved, binary=binary)
     if table is None or table.labels is None:
         raise DataFileError(
             f"{path}: which columns are labels? Say it with --labels, as in --labels 'tag_*'."
@@ -104,7 +51,7 @@ def read_training_table(
             f"{path} has no features besides its labels. For users and items without features, see "
             "`labelgap fit --setting recommender`."
         )
-    return TrainingTable(table.X, table.labels, table.feature_names)
+    return TrainingTable(table.X, table.labels, table.feature_names, columns.ids)
 
 
 def read_rows(
@@ -114,54 +61,52 @@ def read_rows(
 
     Without ``ids`` a column named id, in any case, is taken if there is one that is no feature.
     """
-    if detect_format(path, format) in SHEETS and model.feature_names is not None:
-        names = _sheet_names(path, format)
-        _refuse_missing(path, model.feature_names, names)
-        chosen = ids or _id_column(names, model.feature_names)
-        columns = Columns(features=list(model.feature_names), ids=chosen)
-        table = _read(path, columns, format, None, binary=True)
-    else:
-        chosen = ids
-        table = _read(path, Columns(ids=ids), format, None, binary=False)
-    X = _in_order(model, table, path)
+    kind = detect_format(path, format)
+    columns = _feature_columns(model, path, kind, Columns(ids=ids))
+    if kind == "arff":
+        columns = replace(columns, labels=[])
+    columns = with_ids(path, columns, format)
+    # Labels are passed over: their number and their size do not matter.
+    unobserved = "unlabelled" if kind == "xmc" else None
+    table = read_table(path, columns, format, unobserved=unobserved, binary=kind == "xmc")
+    X = _in_order(model, table, path, kind)
     if table.row_ids is None:
         return X, range(X.shape[0]), "row"
-    return X, table.row_ids, chosen or "id"
+    return X, table.row_ids, columns.ids or "id"
 
 
 def read_judged_table(
-    model: LoadedModel,
-    path: Path,
-    labels: str | list[str] | None,
-    label_file: Path | None,
-    format: str | None,
-    *,
-    binary: bool = True,
-    unobserved: str | None = None,
+    model: LoadedModel, path: Path, columns: Columns, format: str | None, *, unobserved: str | None = None
 ) -> tuple[Any, ObservedLabels]:
-    """The features and labels of a file in the order of the model; other columns are passed over."""
-    wanted = _label_names(model)
-    columns = Columns(labels=labels, label_file=label_file)
-    if detect_format(path, format) in SHEETS and model.feature_names is not None:
-        names = _sheet_names(path, format)
-        _refuse_missing(path, model.feature_names, names)
-        if labels is None and label_file is None and wanted is not None:
-            _refuse_missing(path, wanted, names, what="labels")
-            labels = list(wanted)
-        columns = Columns(labels, list(model.feature_names), label_file=label_file)
-    table = _read(path, columns, format, unobserved, binary)
+    """The features and labels of a file in the order of the model; other columns are passed over.
+
+    ``unobserved`` says what a label that is absent from an xmc file means.
+    """
+    kind = detect_format(path, format)
+    columns = _feature_columns(model, path, kind, columns)
+    columns = _label_columns(model, path, kind, columns)
+    if columns.second_file is not None:
+        columns = with_ids(path, columns, format)
+    if unobserved is None and getattr(model.estimator, "unobserved", None) == "unlabelled":
+        unobserved = "unlabelled"
+    table = read_table(
+        path,
+        columns,
+        format,
+        # In other formats a blank is kept as such, and read by whoever judges.
+        unobserved=unobserved if kind == "xmc" else None,
+        binary=not isinstance(model.estimator, LowRankRegressor),
+    )
     if table.labels is None:
         raise DataFileError(f"{path} has no labels to judge by. Say where they are with --labels.")
-    known = table.labels
-    found = known.label_names
-    if wanted is not None and found is not None and tuple(map(str, found)) != wanted:
-        known = _reordered(known, tuple(map(str, found)), wanted, path)
-    return _in_order(model, table, path), known
+    X = _in_order(model, table, path, kind)
+    return X, _labels_in_order(model, table.labels, columns.second_file or path, kind)
 
 
-def _read(
-    path: Path, columns: Columns, format: str | None, unobserved: str | None, binary: bool
+def read_table(
+    path: Path, columns: Columns, format: str | None, *, unobserved: str | None, binary: bool
 ) -> LabelTable:
+    """The chosen columns of a file."""
     return read_label_table(
         path,
         labels=columns.labels,
@@ -175,17 +120,55 @@ def _read(
     )
 
 
-def _sheet_names(path: Path, format: str | None) -> tuple[str, ...]:
-    return open_sheet(path, detect_format(path, format)).names
+def read_arff_header(path: Path) -> tuple[Header, int]:
+    """The header of an ARFF file, and how many lines follow it."""
+    lines = read_text_bytes(path).decode("utf-8").split("\n")
+    header = read_header(path, lines)
+    return header, sum(1 for line in lines[header.lines :] if line.partition("%")[0].strip())
 
 
-def _id_column(names: Iterable[str], features: Sequence[str]) -> str | None:
-    return next((name for name in names if name.lower() == "id" and name not in features), None)
+def feature_titles(attribute: Attribute) -> list[str]:
+    """The features that an attribute becomes: one for each value where these are no numbers."""
+    if attribute.is_number:
+        return [attribute.name]
+    return [f"{attribute.name}={value}" for value in attribute.values]
 
 
-def _label_names(model: LoadedModel) -> tuple[str, ...] | None:
-    names = getattr(model.estimator, "label_names_", None)
-    return None if names is None else tuple(map(str, names))
+# -- columns of the model ----------------------------------------------------------------------------------
+
+
+def _feature_columns(model: LoadedModel, path: Path, kind: str, columns: Columns) -> Columns:
+    """Only the features of the model, where file and model have names."""
+    wanted = model.feature_names
+    if wanted is None:
+        return columns
+    if kind in SHEETS:
+        _refuse_missing(path, wanted, sheet_names(path, kind))
+        return replace(columns, features=list(wanted))
+    if kind == "arff":
+        header, _ = read_arff_header(path)
+        titles = {attribute.name: feature_titles(attribute) for attribute in header.attributes}
+        _refuse_missing(path, wanted, [title for some in titles.values() for title in some])
+        kept = [name for name, some in titles.items() if not set(wanted).isdisjoint(some)]
+        return replace(columns, features=kept)
+    return columns
+
+
+def _label_columns(model: LoadedModel, path: Path, kind: str, columns: Columns) -> Columns:
+    """The labels of the model, where file and model have names and nobody says which ones they are."""
+    wanted = model.label_names
+    second = columns.second_file
+    if wanted is None or columns.labels is not None or (columns.label_file is not None and second is None):
+        return columns
+    place, kind = (path, kind) if second is None else (second, detect_format(second))
+    if kind in SHEETS:
+        _refuse_missing(place, wanted, sheet_names(place, kind), what="labels")
+    elif kind == "arff":
+        header, _ = read_arff_header(place)
+        _refuse_missing(place, wanted, [attribute.name for attribute in header.attributes], what="labels")
+    else:
+        return columns
+    return replace(columns, labels=list(wanted))
 
 
 def _refuse_missing(path: Path, wanted: Sequence[str], found: Iterable[str], what: str = "features") -> None:
@@ -200,7 +183,10 @@ def _refuse_missing(path: Path, wanted: Sequence[str], found: Iterable[str], wha
     )
 
 
-def _in_order(model: LoadedModel, table: LabelTable, path: Path) -> Any:
+# -- the order of the model --------------------------------------------------------------------------------
+
+
+def _in_order(model: LoadedModel, table: LabelTable, path: Path, kind: str) -> Any:
     """The columns of X as the model had them: by name where both have names, else by place."""
     if table.X is None:
         raise DataFileError(f"{path} has no features, and the model decides by features.")
@@ -211,12 +197,33 @@ def _in_order(model: LoadedModel, table: LabelTable, path: Path) -> Any:
         _refuse_missing(path, wanted, found)
         place = {name: at for at, name in enumerate(found)}
         return table.X[:, [place[name] for name in wanted]]
-    expected = int(model.estimator.n_features_in_)
-    if table.X.shape[1] != expected:
+    X, expected = table.X, int(model.estimator.n_features_in_)
+    if kind == "xmc" and X.shape[1] < expected:
+        # Such a file is as wide as the last feature in it.
+        return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
+    if X.shape[1] != expected:
         raise InvalidFeaturesError(
-            f"{path} has {table.X.shape[1]} features, and the model was fitted to {expected}."
+            f"{path} has {X.shape[1]} features, and the model was fitted to {expected}."
         )
-    return table.X
+    return X
+
+
+def _labels_in_order(model: LoadedModel, labels: ObservedLabels, path: Path, kind: str) -> ObservedLabels:
+    """The labels as the model had them: by name where both have names, else by place."""
+    wanted = model.label_names
+    if wanted is not None and labels.label_names is not None:
+        found = tuple(map(str, labels.label_names))
+        return labels if found == wanted else _reordered(labels, found, wanted, path)
+    expected = int(model.estimator.n_labels_)
+    if kind == "xmc" and labels.shape[1] < expected:
+        yes = labels.select(labels.values == 1)
+        ones = sp.csr_array((yes.values, yes.indices, yes.indptr), shape=(labels.shape[0], expected))
+        return ObservedLabels.from_sparse(ones, labels.unobserved)
+    if labels.shape[1] != expected:
+        raise InvalidLabelsError(
+            f"{path} has {labels.shape[1]} labels, and the model was fitted to {expected}."
+        )
+    return labels
 
 
 def _reordered(
@@ -235,95 +242,3 @@ def _reordered(
         label_names=wanted,
         binary=labels.values.dtype == np.int8,
     )
-
-
-def look_at(
-    path: Path, labels: str | list[str] | None, ids: str | None, format: str | None
-) -> dict[str, Any]:
-    """What a data file holds; the labels themselves, if any, under "known"."""
-    kind = detect_format(path, format)
-    if holds_answers(path, format):
-        answers = read_answer_file(path, format=format)
-        facts: dict[str, Any] = {
-            "format": kind,
-            "answers": len(answers),
-            "users": len(set(answers.users.tolist())),
-            "items": len(set(answers.items.tolist())),
-        }
-        if answers.values is not None:
-            facts |= {"lowest": float(answers.values.min()), "highest": float(answers.values.max())}
-        return facts
-    if kind in SHEETS and labels is None:
-        sheet = open_sheet(path, kind)
-        first = sheet.read([], list(sheet.names[:1]))
-        return {"format": kind, "rows": len(first[sheet.names[0]]), "columns": list(sheet.names)}
-    table = _read(path, Columns(labels, ids=ids), format, None, binary=False)
-    rows = table.X.shape[0] if table.X is not None else len(table.labels or ())
-    facts = {"format": kind, "rows": rows, "features": 0 if table.X is None else table.X.shape[1]}
-    if table.labels is not None:
-        known = table.labels
-        cells = known.shape[0] * known.shape[1]
-        facts |= {
-            "labels": known.shape[1],
-            "cells": cells,
-            "observed": known.n_observed,
-            "above_0": int(np.sum(known.values > 0)),
-            "known": known,
-        }
-    return facts
-
-
-# -- answers -----------------------------------------------------------------------------------------------
-
-
-def read_answers_file(
-    path: Path, user: str | None, item: str | None, value: str | None, format: str | None
-) -> AnswerTable:
-    """Answers of users about items; columns that were not named have the names that are usual."""
-    return read_answer_file(
-        path, user=user or "user", item=item or "item", value=value or "value", format=format
-    )
-
-
-def read_pairs(path: Path, user: str | None, item: str | None, format: str | None) -> tuple[Any, Any]:
-    """Pairs of users and items, whatever else the lines hold."""
-    table = read_answer_file(path, user=user or "user", item=item or "item", value=None, format=format)
-    return table.users, table.items
-
-
-def known_answers(session: Session, model: Recommender, table: AnswerTable) -> AnswerTable:
-    """The answers of known users about known items; how many others there are is told."""
-    kept = _known(session, model, table.users, table.items)
-    values = None if table.values is None else table.values[kept]
-    return AnswerTable(table.users[kept], table.items[kept], values)
-
-
-def known_pairs(session: Session, model: Recommender, users: Any, items: Any) -> tuple[Any, Any]:
-    """The pairs of known users and known items; how many others there are is told."""
-    kept = _known(session, model, users, items)
-    return users[kept], items[kept]
-
-
-def _known(session: Session, model: Recommender, users: Any, items: Any) -> Any:
-    known_users, known_items = set(model.user_ids_), set(model.item_ids_)
-    pairs = zip(users.tolist(), items.tolist(), strict=True)
-    kept = np.array([user in known_users and item in known_items for user, item in pairs], dtype=np.bool_)
-    left_out = int(len(kept) - kept.sum())
-    if left_out:
-        session.warn(f"{left_out} of {len(kept)} lines have a user or an item that the model does not know.")
-    if left_out == len(kept):
-        raise UnknownIdError("No line has a user and an item that the model knows.")
-    return kept
-
-
-def find_ids(known: Sequence[Any], asked: Iterable[str], what: str) -> list[Any]:
-    """Ids as the model has them, from what was typed: 7 finds the number 7 as well as the text."""
-    by_text = {str(one): one for one in known}
-    found = []
-    for text in asked:
-        if text not in by_text:
-            near = difflib.get_close_matches(text, by_text, n=3)
-            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise UnknownIdError(f"The model knows no {what} {text!r}.{hint}")
-        found.append(by_text[text])
-    return found

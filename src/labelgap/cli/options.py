@@ -8,6 +8,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+MAX_SEED = 2**32 - 1
+"""The largest seed that numpy takes."""
+
 # -- choices -----------------------------------------------------------------------------------------------
 
 
@@ -105,7 +108,8 @@ LabelFile: TypeAlias = Annotated[
         readable=True,
         rich_help_panel=_DATA_PANEL,
         show_default=False,
-        help="A second file that holds the labels, row by row (or, for Mulan, names them in XML).",
+        help="A second file that holds the labels, matched by the ids or else by order (or, for Mulan, names "
+        "them in XML).",
     ),
 ]
 
@@ -140,7 +144,7 @@ IdColumn: TypeAlias = Annotated[
         metavar="COLUMN",
         rich_help_panel=_DATA_PANEL,
         show_default=False,
-        help="The column that names the rows.",
+        help="The column that names the rows; one called id, if not given.",
     ),
 ]
 Drop: TypeAlias = Annotated[

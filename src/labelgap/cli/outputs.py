@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -43,6 +43,28 @@ def check_table_output(path: Path | None, force: bool, option: str = "--out") ->
     check_output(path, force, option)
     if path is not None:
         check_writable(path)
+
+
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """A name for the column of ids that no other column has.
+
+    Examples
+    --------
+    >>> free_name("id", ["a", "b"]), free_name("row", ["row", "row_id"])
+    ('id', 'row_id_2')
+    """
+    others = set(taken)
+    names = chain([wanted, "row_id"], (f"row_id_{number}" for number in count(2)))
+    return next(name for name in names if name not in others)
+
+
+def refuse_twice(names: Sequence[str], advice: str) -> None:
+    """Raise if two columns would have one name."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataFileError(f"Two columns would be called {name!r}. {advice}")
+        seen.add(name)
 
 
 def write_blocks(path: Path | None, names: Sequence[str], blocks: Iterable[Block]) -> None:

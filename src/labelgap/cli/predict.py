@@ -12,9 +12,11 @@ import typer
 from sklearn.utils import _safe_indexing
 
 from labelgap import LowRankRegressor, Recommender
+from labelgap.cli.answers import known_pairs, read_pairs
 from labelgap.cli.choices import refuse, refuse_answer_columns, refuse_table_columns
-from labelgap.cli.console import plain_table
-from labelgap.cli.inputs import known_pairs, load_model, read_pairs, read_rows
+from labelgap.cli.console import PlainTable
+from labelgap.cli.inputs import read_rows
+from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     DataFile,
     Force,
@@ -27,12 +29,13 @@ from labelgap.cli.options import (
     SkipUnknown,
     UserColumn,
 )
-from labelgap.cli.outputs import Block, check_table_output, write_blocks
+from labelgap.cli.outputs import Block, check_table_output, free_name, refuse_twice, write_blocks
 from labelgap.cli.session import Session, command
 
 # Cells that are worked on at one time.
 _BLOCK_CELLS = 1 << 20
 _PREVIEW_ROWS = 10
+_LONG = ("label", "decision", "probability")
 
 
 class What(StrEnum):
@@ -112,10 +115,11 @@ def predict(
         refuse(long and what is not None, "--what", "--long has its own columns")
         check_table_output(out, force)
         loaded = load_model(model)
+        data = session.data_file(data)
         if isinstance(loaded.estimator, Recommender):
             refuse(long, "--long", "a recommender writes one line for each pair anyway")
             refuse_table_columns(id_column=id_column)
-            users, items = read_pairs(data, user, item, format)
+            users, items = read_pairs(loaded.estimator, data, user, item, format)
             if skip_unknown:
                 users, items = known_pairs(session, loaded.estimator, users, items)
             table, n_rows = _pair_table(loaded.estimator, users, items, what), len(users)
@@ -138,19 +142,24 @@ def _row_table(
     if isinstance(model, LowRankRegressor):
         refuse(long, "--long", "a regression has no yes and no")
         refuse(what not in (None, What.scores), "--what", "a regression has predictions, or scores")
+        id_name = free_name(id_name, labels)
         predicted = model.predict if what is None else model.decision_function
         blocks = (
             {id_name: ids[rows]} | _by_label(labels, predicted(_safe_indexing(X, rows))) for rows in slices
         )
         return _Table([id_name, *labels], blocks, [])
     if long:
+        id_name = free_name(id_name, _LONG)
         blocks = (
             _long_block(model, _safe_indexing(X, rows), ids[rows], id_name, labels, every) for rows in slices
         )
-        return _Table([id_name, "label", "decision", "probability"], blocks, ["decision"])
+        return _Table([id_name, *_LONG], blocks, ["decision"])
     wanted = what or What.decisions
     parts = [part for part in (What.decisions, What.probabilities, What.scores) if wanted in (part, What.all)]
     titles = {part: [_title(label, part, wanted) for label in labels] for part in parts}
+    names = [titles[part][at] for at in range(len(labels)) for part in parts]
+    refuse_twice(names, "Write one thing at a time with --what, or lines with --long.")
+    id_name = free_name(id_name, names)
 
     def wide_block(rows: slice) -> Block:
         here, block = _safe_indexing(X, rows), {id_name: ids[rows]}
@@ -158,7 +167,6 @@ def _row_table(
             block |= _by_label(titles[part], _values(model, here, part))
         return block
 
-    names = [titles[part][at] for at in range(len(labels)) for part in parts]
     return _Table([id_name, *names], map(wide_block, slices), titles.get(What.decisions, []))
 
 
@@ -273,10 +281,10 @@ def _preview(session: Session, table: _Table, n_rows: int) -> None:
         rows = zip(*(first[name] for name in table.decisions), strict=True)
         yes = [", ".join(name for name, one in zip(table.decisions, row, strict=True) if one) for row in rows]
         columns = {id_name: first[id_name], "yes": [names or "none" for names in yes]}
-        session.say(plain_table(columns, left=("yes",)))
+        session.say(PlainTable(columns, left=("yes",)))
     else:
         shown = _fitting({name: list(map(_short, cells)) for name, cells in first.items()}, session.out.width)
-        session.say(plain_table(shown))
+        session.say(PlainTable(shown))
         if len(shown) < len(table.names):
             session.say_line(f"{len(table.names)} columns in all.")
     session.say_line(f"{n_rows} rows in all; --out FILE writes them.")

@@ -11,12 +11,14 @@ import typer
 from rich.text import Text
 
 from labelgap import Recommender
+from labelgap.cli.answers import find_ids
 from labelgap.cli.choices import refuse
-from labelgap.cli.console import plain_table
-from labelgap.cli.inputs import find_ids, load_model
+from labelgap.cli.console import PlainTable
+from labelgap.cli.models import load_model
 from labelgap.cli.options import Force, Json, ModelFile, Quiet
 from labelgap.cli.outputs import Block, check_table_output, write_blocks
 from labelgap.cli.session import Session, command
+from labelgap.data.files.formats import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
 
 _NAMES = ["user", "rank", "item", "decision", "probability"]
@@ -100,7 +102,14 @@ def recommend(
 
 
 def _listed(path: Path) -> list[str]:
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    data = path.read_bytes()
+    try:
+        lines = data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataFileError(
+            f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not UTF-8; "
+            "save the file as UTF-8."
+        ) from error
     users = [line.strip() for line in lines if line.strip()]
     if not users:
         raise DataFileError(f"{path} names no user; it has one on each line.")
@@ -147,4 +156,4 @@ def _tell(session: Session, model: Recommender, blocks: Iterator[Block], why: bo
         "probability": [f"{one['probability']:.3f}" for one in found],
         "decision": ["yes" if one["decision"] else "no" for one in found],
     }
-    session.say(plain_table(columns, left=("user", "item")))
+    session.say(PlainTable(columns, left=("user", "item")))

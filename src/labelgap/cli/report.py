@@ -8,12 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from labelgap import LowRankRegressor, Recommender
+from labelgap.cli.answers import read_judged_answers
 from labelgap.cli.choices import patterns, refuse_answer_columns, refuse_table_columns
-from labelgap.cli.inputs import load_model, read_answers_file, read_judged_table
+from labelgap.cli.columns import Columns
+from labelgap.cli.inputs import read_judged_table
+from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     DataFile,
     Force,
     Format,
+    IdColumn,
     ItemColumn,
     Json,
     LabelFile,
@@ -36,6 +40,7 @@ def report(
     ] = Path("report.html"),
     labels: Labels = None,
     label_file: LabelFile = None,
+    id_column: IdColumn = None,
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
@@ -76,14 +81,18 @@ def report(
     with command(as_json=json, quiet=quiet) as session:
         check_output(out, force)
         loaded = load_model(model)
+        data = session.data_file(data)
+        label_file = label_file and session.data_file(label_file)
         X: Any = None
         if isinstance(loaded.estimator, Recommender):
-            refuse_table_columns(labels, label_file)
-            known: Any = read_answers_file(data, user, item, value, format).answers
+            refuse_table_columns(labels, label_file, id_column)
+            answers = read_judged_answers(loaded.estimator, data, user, item, value, format)
+            known: Any = answers.answers
         else:
             refuse_answer_columns(user, item, value)
-            binary = not isinstance(loaded.estimator, LowRankRegressor)
-            X, known = read_judged_table(loaded, data, patterns(labels), label_file, format, binary=binary)
+            _refuse_offsets(model, loaded.estimator)
+            columns = Columns(patterns(labels), ids=id_column, label_file=label_file)
+            X, known = read_judged_table(loaded, data, columns, format)
         others = {}
         for path in compare or ():
             other = load_model(path)
@@ -97,3 +106,11 @@ def report(
         session.say_line(f"Wrote {out}; open it in a browser.")
         if open_page:
             typer.launch(out.resolve().as_uri())
+
+
+def _refuse_offsets(path: Path, model: Any) -> None:
+    if isinstance(model, LowRankRegressor) and model.has_offsets_:
+        raise InvalidParameterError(
+            f"{path} was fitted in Python with an offset or an exposure, which a file cannot say. Make its "
+            "report in Python, too: labelgap.report.write_report(..., exposure=...)."
+        )

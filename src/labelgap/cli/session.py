@@ -6,7 +6,10 @@ read the output has gone.
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +20,8 @@ import typer
 from rich.text import Text
 
 from labelgap.cli.console import forget_stdout, json_text, new_console
-from labelgap.exceptions import LabelgapError, LabelgapWarning
+from labelgap.cli.wording import in_options
+from labelgap.exceptions import DataFileError, LabelgapError, LabelgapWarning
 
 PROBLEM, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 
@@ -32,6 +36,25 @@ class Session:
         self.warnings: list[str] = []
         self.kept: Path | None = None
         """Where an interrupted command left what it can go on from."""
+        self._copies: dict[str, str] = {}
+        self._stack = contextlib.ExitStack()
+
+    def data_file(self, path: Path) -> Path:
+        """A file that can be read twice: this one, or a copy of what comes out of a pipe."""
+        if path.is_dir():
+            raise DataFileError(f"{path} is a folder, not a file.")
+        if path.is_file():
+            return path
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="labelgap-"))
+        copy = Path(folder) / path.name
+        with path.open("rb") as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        self._copies[str(copy)] = str(path)
+        return copy
+
+    def close(self) -> None:
+        """Remove what was copied."""
+        self._stack.close()
 
     @property
     def talks(self) -> bool:
@@ -60,6 +83,7 @@ class Session:
             self.out.print(Text(text), soft_wrap=True)
 
     def warn(self, message: str) -> None:
+        message = self._with_own_names(message)
         if message in self.warnings:
             return
         self.warnings.append(message)
@@ -68,6 +92,7 @@ class Session:
 
     def fail(self, kind: str, message: str, code: int) -> typer.Exit:
         """Say what went wrong; raise what comes back."""
+        message = self._with_own_names(message)
         if self.as_json:
             error = {"type": kind, "message": message, "exit_code": code}
             self._print_json({"error": error, "warnings": self.warnings})
@@ -80,6 +105,11 @@ class Session:
         if self.as_json:
             self._print_json(self.result | {"warnings": self.warnings})
         sys.stdout.flush()
+
+    def _with_own_names(self, message: str) -> str:
+        for copy, path in self._copies.items():
+            message = message.replace(copy, path)
+        return message
 
     def _tell(self, what: str, colour: str, message: str) -> None:
         self.err.print(Text.assemble((f"{what}:", f"bold {colour}"), " ", message), soft_wrap=True)
@@ -100,7 +130,7 @@ def command(*, as_json: bool = False, quiet: bool = False) -> Iterator[Session]:
         forget_stdout()
         raise typer.Exit(PIPE_CLOSED) from None
     except LabelgapError as error:
-        raise session.fail(type(error).__name__, str(error), PROBLEM) from error
+        raise session.fail(type(error).__name__, in_options(str(error)), PROBLEM) from error
     except OSError as error:
         raise session.fail(type(error).__name__, in_words(error), PROBLEM) from error
     except KeyboardInterrupt:
@@ -108,6 +138,8 @@ def command(*, as_json: bool = False, quiet: bool = False) -> Iterator[Session]:
         if session.kept is not None:
             message += f" What was done is kept in {session.kept}: the same command goes on from there."
         raise session.fail("Interrupted", message, INTERRUPTED) from None
+    finally:
+        session.close()
 
 
 def in_words(error: OSError) -> str:
@@ -131,7 +163,7 @@ def _warnings_told(session: Session) -> Iterator[None]:
 
         def told(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, LabelgapWarning):
-                session.warn(str(message))
+                session.warn(in_options(str(message)))
             else:
                 show(message, category, *place, **more)
 

@@ -13,7 +13,7 @@ from labelgap.cli.choices import refuse
 from labelgap.cli.console import KeyValues
 from labelgap.cli.metrics import read_metric
 from labelgap.cli.options import AverageOf, Force, Format, IdColumn, Json, Quiet
-from labelgap.cli.outputs import check_table_output, write_blocks
+from labelgap.cli.outputs import check_table_output, free_name, write_blocks
 from labelgap.cli.scores import Scored, read_column_pair, read_scores
 from labelgap.cli.session import command
 from labelgap.cli.summary import metric_name
@@ -97,7 +97,9 @@ def threshold(
         chosen = get_metric(str(read_metric(metric, average)))
         check_table_output(out, force)
         check_table_output(curve, force, "--curve")
+        scores = session.data_file(scores)
         if labels is not None:
+            labels = session.data_file(labels)
             why = "it is for one file that holds both scores and labels"
             refuse(score_column is not None, "--score-column", why)
             refuse(label_column is not None, "--label-column", why)
@@ -169,6 +171,6 @@ def _in_words(counts: dict[str, float]) -> str:
 
 def _write_decisions(out: Path, table: Scored, threshold: float) -> None:
     decided = (table.scores >= threshold).astype(np.int8)
-    columns: dict[str, Any] = {table.id_name: table.ids}
+    columns: dict[str, Any] = {free_name(table.id_name, table.names): table.ids}
     columns |= {name: decided[:, at] for at, name in enumerate(table.names)}
     write_blocks(out, list(columns), [columns])

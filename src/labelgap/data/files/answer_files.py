@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from labelgap.data.files.arrow_memory import arrow_reader, is_worth_threads
 from labelgap.data.files.cells import Sheet, id_values, open_sheet, to_numbers
 from labelgap.data.files.choosing import require_column
+from labelgap.data.files.csv_sheet import CsvSheet
 from labelgap.data.files.formats import (
     SHEETS,
     PathLike,
@@ -63,7 +65,7 @@ def read_answer_file(
         head = data[: data.find(b"\n")] if b"\n" in data else data
         if b"::" in head or b"\t" in head:
             return _read_movielens(path, data, head)
-        kind = "csv"
+        return _read_long(CsvSheet(path, ",", data), user, item, value)
     if kind not in SHEETS:
         raise DataFileError(
             f"{path}: the format {kind} holds rows with labels, not answers of users; read it by "
@@ -91,14 +93,14 @@ def _read_long(sheet: Sheet, user: str, item: str, value: str | None) -> AnswerT
 
 
 def _column_names(sheet: Sheet, user: str, item: str, value: str | None) -> tuple[str, str, str | None]:
-    names = sheet.names
+    names = (*sheet.names, *sheet.index_names)
     if (user, item) == ("user", "item") and not {"user", "item"} & set(names):
         known = {_MOVIELENS_HEADER["user"], _MOVIELENS_HEADER["item"]} <= set(names)
         user, item = (_MOVIELENS_HEADER["user"], _MOVIELENS_HEADER["item"]) if known else (user, item)
     require_column(sheet.path, names, user, "users (--user)")
     require_column(sheet.path, names, item, "items (--item)")
     if value == "value" and value not in names:
-        others = [name for name in names if name not in (user, item, "timestamp")]
+        others = [name for name in sheet.names if name not in (user, item, "timestamp")]
         if not others:
             return user, item, None
         if "rating" not in others:
@@ -129,8 +131,10 @@ def _read_movielens(path: PathLike, data: bytes, head: bytes) -> AnswerTable:
     body = data.replace(b"::", b"\t") if double else data
     try:
         table = arrow_csv.read_csv(
-            arrow.BufferReader(body),
-            read_options=arrow_csv.ReadOptions(column_names=list(names)),
+            arrow_reader(arrow, body),
+            read_options=arrow_csv.ReadOptions(
+                column_names=list(names), use_threads=is_worth_threads(len(body))
+            ),
             parse_options=arrow_csv.ParseOptions(delimiter="\t", quote_char=False),
             convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=[]),
         )

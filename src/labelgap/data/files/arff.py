@@ -65,10 +65,12 @@ def _label_names(
         return choose_columns(path, names, labels, "labels", taken)
     beside = xml or _beside(path)
     if beside is not None:
-        listed = read_label_names(beside)
+        listed = dict.fromkeys(read_label_names(beside))
+        known = set(names)
         for name in listed:
-            require_column(path, names, name, f"the label in {beside}")
-        return tuple(name for name in names if name in set(listed) and name not in taken)
+            if name not in known:
+                require_column(path, names, name, f"the label in {beside}")
+        return tuple(name for name in names if name in listed and name not in taken)
     return tuple(name for name in header.meka_labels() or () if name not in taken)
 
 
@@ -148,7 +150,8 @@ def _labels(
 ) -> ObservedLabels:
     """Every cell is known, an absent one too, but for those that are ``?``."""
     n, L = len(rows.lines), len(places)
-    ones: list[Any] = []
+    cells: list[Any] = []
+    values: list[Any] = []
     unknown: list[Any] = []
     for number, place in enumerate(places):
         attribute = header.attributes[place]
@@ -156,9 +159,11 @@ def _labels(
         missing = np.isnan(column)
         unknown.append(np.flatnonzero(missing) * L + number)
         column[missing] = 0.0
-        ones.append(sp.csc_array(column[:, None]))
+        stored = np.flatnonzero(column)
+        cells.append(stored * L + number)
+        values.append(column[stored])
     labels = ObservedLabels.from_sparse(
-        sp.hstack(ones, format="csr"),
+        sp.csr_array((np.concatenate(values), np.divmod(np.concatenate(cells), L)), shape=(n, L)),
         "negative",
         label_names=[header.attributes[place].name for place in places],
         binary=binary,

@@ -21,6 +21,7 @@ class Sheet(Protocol):
 
     path: PathLike
     names: tuple[str, ...]
+    index_names: tuple[str, ...]
     arrow: Any
 
     def read(self, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]: ...
@@ -69,7 +70,7 @@ def label_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str], bi
     advice = (
         "A label is 1 or 0, true or false, yes or no; what is not known is empty, ? or NA."
         if binary
-        else "A label is a number here; what is not known is empty, ? or NA."
+        else "A label or score is a number; what is not known is empty, ? or NA."
     )
     for place, name in enumerate(names):
         values = to_numbers(sheet, name, columns[name], advice)

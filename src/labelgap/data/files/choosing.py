@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
@@ -16,7 +16,12 @@ _RANGE = re.compile(r"(\d*):(\d*)")
 
 
 def choose_columns(
-    path: object, names: Sequence[str], patterns: Patterns, what: str, taken: Mapping[str, str]
+    path: object,
+    names: Sequence[str],
+    patterns: Patterns,
+    what: str,
+    taken: Mapping[str, str],
+    aside: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """The columns that the patterns name, in the order of the file.
 
@@ -30,6 +35,8 @@ def choose_columns(
         What the columns are for, in errors.
     taken : mapping from name to use
         Columns in use already. Globs and ranges pass them over; to name one exactly is an error.
+    aside : sequence of str, default ()
+        Further columns, which only their exact names choose.
 
     Examples
     --------
@@ -37,8 +44,9 @@ def choose_columns(
     ('x', 'tag_a', 'tag_b')
     """
     chosen: set[str] = set()
-    for pattern in split_patterns(patterns, names):
-        if pattern in names:
+    known = {*names, *aside}
+    for pattern in split_patterns(patterns, known):
+        if pattern in known:
             if pattern in taken:
                 raise DataFileError(f"{path}: the column {pattern!r} in {what} is {taken[pattern]} already.")
             chosen.add(pattern)
@@ -47,10 +55,10 @@ def choose_columns(
         if not matched:
             raise DataFileError(f"{path}: {pattern!r} in {what} matches no column{_nearest(pattern, names)}.")
         chosen.update(matched)
-    return tuple(name for name in names if name in chosen)
+    return tuple(name for name in (*names, *aside) if name in chosen)
 
 
-def split_patterns(patterns: Patterns, names: Sequence[str] = ()) -> list[str]:
+def split_patterns(patterns: Patterns, names: Collection[str] = ()) -> list[str]:
     """Patterns one by one; a text is split at its commas, unless it is a name as it stands."""
     if not isinstance(patterns, str):
         return list(patterns)

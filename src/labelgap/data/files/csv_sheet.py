@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from labelgap.data.files.arrow_memory import arrow_reader, is_worth_threads
 from labelgap.data.files.formats import PathLike, import_pyarrow, line_of, read_text_bytes
 from labelgap.data.files.words import MISSING_SPELLINGS
 from labelgap.exceptions import DataFileError
@@ -19,14 +20,17 @@ _EMPTY_LINE = re.compile(rb"\n[ \t]*\r?(?=\n)")
 class CsvSheet:
     """A file of separated values. Columns are read when asked for, as numbers by pyarrow wherever they are.
 
-    Lines are found again by a second, slow reading, which only an error message asks for.
+    Lines are found again by a second, slow reading, which only an error message asks for. ``data`` is what
+    ``read_text_bytes`` gave, where the file was read before: a pipe cannot be read twice.
     """
 
-    def __init__(self, path: PathLike, delimiter: str) -> None:
+    index_names: tuple[str, ...] = ()
+
+    def __init__(self, path: PathLike, delimiter: str, data: bytes | None = None) -> None:
         self.path = path
         self.delimiter = delimiter
         self.arrow = import_pyarrow("Reading CSV files")
-        self.data = read_text_bytes(path)
+        self.data = read_text_bytes(path) if data is None else data
         self.names, self._header_lines = self._read_header()
         self._body = self._find_body()
 
@@ -129,16 +133,18 @@ class CsvSheet:
             null_values=list(MISSING_SPELLINGS),
             strings_can_be_null=False,
         )
-        body = self.arrow.py_buffer(self.data)[self._body :]
+        body = memoryview(self.data)[self._body :]
         parse = arrow_csv.ParseOptions(
             delimiter=self.delimiter, newlines_in_values=self.data.find(b'"', self._body) >= 0
         )
         for block_size in (_BLOCK, max(len(self.data), _BLOCK)):
             try:
                 table = arrow_csv.read_csv(
-                    self.arrow.BufferReader(body),
+                    arrow_reader(self.arrow, body),
                     read_options=arrow_csv.ReadOptions(
-                        column_names=list(number.values()), block_size=min(block_size, 2**31 - 1)
+                        column_names=list(number.values()),
+                        block_size=min(block_size, 2**31 - 1),
+                        use_threads=is_worth_threads(len(body)),
                     ),
                     parse_options=parse,
                     convert_options=convert,

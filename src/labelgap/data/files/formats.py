@@ -49,6 +49,8 @@ def detect_format(path: PathLike, format: str | None = None) -> str:
     for known, suffixes in FORMATS.items():
         if suffix in suffixes and (not packed or known in TEXT):
             return known
+    if Path(path).is_dir():
+        raise DataFileError(f"{path} is a folder, not a file.")
     listed = ", ".join(f"{known} ({' '.join(suffixes)})" for known, suffixes in FORMATS.items())
     raise DataFileError(
         f"{path}: the suffix {''.join(Path(name).suffixes[-1:])!r} does not say what format it has. Known: "

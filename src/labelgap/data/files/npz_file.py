@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -79,7 +80,8 @@ def open_archive(path: PathLike) -> Iterator[Archive]:
     with open_errors(path):
         file = open(path, "rb")  # noqa: SIM115
     with file:
-        yield from _load(path, file)
+        # The list of the arrays is at the end, which a pipe cannot be asked for.
+        yield from _load(path, file if file.seekable() else io.BytesIO(file.read()))
 
 
 def _load(path: PathLike, file: Any) -> Iterator[Archive]:

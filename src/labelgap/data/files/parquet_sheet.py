@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from labelgap.data.files.arrow_memory import arrow_reader, is_worth_threads
 from labelgap.data.files.formats import PathLike, import_pyarrow, open_errors
 from labelgap.exceptions import DataFileError
 
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+
 
 class ParquetSheet:
-    """A file of typed columns; they are read when asked for."""
+    """A file of typed columns; they are read when asked for.
+
+    ``index_names`` are the columns that pandas wrote for its index. They are numbers or keys of the rows, so
+    they are used only where somebody names them.
+    """
 
     def __init__(self, path: PathLike) -> None:
         self.path = path
         self.arrow = import_pyarrow("Reading Parquet files")
         from pyarrow import parquet
 
-        with open_errors(path), open(path, "rb"):
-            pass
+        with open_errors(path), open(path, "rb") as file:
+            # The columns are looked up from the end, which a pipe cannot do.
+            source = path if file.seekable() else arrow_reader(self.arrow, file.read())
         try:
-            self._file = parquet.ParquetFile(path)
+            self._file = parquet.ParquetFile(source)
         except (self.arrow.ArrowException, OSError) as error:
             raise DataFileError(f"{path} is no Parquet file, or a damaged one: {error}") from error
-        self.names: tuple[str, ...] = tuple(self._file.schema_arrow.names)
-        twice = [name for name in self.names if self.names.count(name) > 1]
+        schema, metadata = self._file.schema_arrow, self._file.metadata
+        twice = [name for name, count in Counter(schema.names).items() if count > 1]
         if twice:
             raise DataFileError(f"{path}: two columns are both named {twice[0]!r}; rename one.")
-        if self._file.metadata.num_rows == 0:
+        if metadata.num_rows == 0:
             raise DataFileError(f"{path} has no rows.")
+        index = _index_columns(schema)
+        self.names: tuple[str, ...] = tuple(name for name in schema.names if name not in index)
+        self.index_names: tuple[str, ...] = tuple(name for name in schema.names if name in index)
+        if not self.names:
+            raise DataFileError(
+                f"{path} has no columns besides the index of pandas; write it after reset_index()."
+            )
+        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+        self._use_threads = is_worth_threads(sum(group.total_byte_size for group in groups))
 
     def read(self, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
         """Arrow columns by name, of the types that the file has."""
         names = [*numbers, *texts] or list(self.names[:1])
         try:
-            table = self._file.read(columns=names)
+            table = self._file.read(columns=names, use_threads=self._use_threads)
         except (self.arrow.ArrowException, OSError) as error:
             raise DataFileError(f"{self.path} is damaged: {error}") from error
         self._table = table
@@ -48,3 +67,15 @@ class ParquetSheet:
         """What the file has there."""
         value = self._table.column(name)[row].as_py()
         return "null" if value is None else str(value)
+
+
+def _index_columns(schema: Any) -> set[str]:
+    """The columns that hold an index of pandas; an index that only counts is none."""
+    # Other programs keep the column of an index without a name and lose what pandas says about it.
+    unnamed = {name for name in schema.names if _UNNAMED_INDEX.fullmatch(name)}
+    try:
+        said = (schema.pandas_metadata or {}).get("index_columns", [])
+        return unnamed | {name for name in said if isinstance(name, str)}
+    except (ValueError, AttributeError, TypeError):
+        # Nothing that pandas writes.
+        return unnamed

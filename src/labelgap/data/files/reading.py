@@ -55,7 +55,7 @@ def read_label_table(
     unobserved : "missing", "negative" or "unlabelled", default None
         What an absent label means, as in ``ObservedLabels``. None is "missing", and "negative" for xmc.
     binary : bool, default True
-        False allows any finite number as a label.
+        False allows any finite number as a label. The labels that an xmc file lists are a yes either way.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = No
     if kind not in SHEETS:
         raise DataFileError(f"{path}: a table of numbers is csv, tsv, parquet or npz, not {kind} (--format).")
     sheet = open_sheet(path, kind)
-    dropped = choose_columns(path, sheet.names, drop, "drop", {})
+    dropped = set(choose_columns(path, sheet.names, drop, "drop", {}, sheet.index_names))
     names = tuple(name for name in sheet.names if name not in dropped)
     if not names:
         raise DataFileError(f"{path}: every column is dropped.")
@@ -145,15 +145,19 @@ def _read_sheet(
 ) -> LabelTable:
     taken: dict[str, str] = {}
     if ids is not None:
-        require_column(sheet.path, sheet.names, ids, "the ids (--ids)")
+        require_column(sheet.path, (*sheet.names, *sheet.index_names), ids, "the ids (--ids)")
         taken[ids] = "the id column"
-    taken |= dict.fromkeys(choose_columns(sheet.path, sheet.names, drop, "drop", taken), "dropped")
-    label_names = () if labels is None else choose_columns(sheet.path, sheet.names, labels, "labels", taken)
+
+    def choose(patterns: Patterns, what: str) -> tuple[str, ...]:
+        return choose_columns(sheet.path, sheet.names, patterns, what, taken, sheet.index_names)
+
+    taken |= dict.fromkeys(choose(drop, "drop"), "dropped")
+    label_names = () if labels is None else choose(labels, "labels")
     taken |= dict.fromkeys(label_names, "a label")
     if features is None:
         feature_names = tuple(name for name in sheet.names if name not in taken)
     else:
-        feature_names = choose_columns(sheet.path, sheet.names, features, "features", taken)
+        feature_names = choose(features, "features")
     columns = sheet.read([*feature_names, *label_names], [] if ids is None else [ids])
     row_ids = None if ids is None else tuple(id_values(sheet, ids, columns[ids]).tolist())
     known = None
@@ -174,10 +178,6 @@ def _read_arrays(
     if kind == "npz":
         return read_npz_table(path, unobserved, binary)
     if kind == "xmc":
-        if not binary:
-            raise InvalidParameterError(
-                f"{path}: the format xmc lists labels, so binary=False has no meaning."
-            )
         return read_xmc(path, unobserved)
     raise DataFileError(
         f"{path}: the format {kind} holds answers of users, not rows with labels; read it by "
