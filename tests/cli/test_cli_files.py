@@ -312,3 +312,13 @@ def test_users_in_another_encoding_are_told_of(fitted: dict[str, Path]) -> None:
     Path("users.txt").write_bytes("u1\nZoë\n".encode("latin-1"))
     told = error_of("recommend", fitted["films"], "--users-file", "users.txt")
     assert told == "Error: users.txt, line 2: the byte 0xeb is not UTF-8; save the file as UTF-8."
+
+
+def test_the_index_that_pandas_wrote_names_the_rows() -> None:
+    frames = pytest.importorskip("pandas", reason="pandas is not installed")
+    for name in ("articles", "new_articles"):
+        frames.read_csv(f"{name}.csv").set_index("id").to_parquet(f"{name}.parquet")
+    run("fit", "articles.parquet", "--labels", "tag_*", *QUICK, "--out", "m.labelgap")
+    run("predict", "m.labelgap", "new_articles.parquet", "--out", "from_parquet.csv")
+    run("predict", "m.labelgap", "new_articles.csv", "--out", "from_csv.csv")
+    assert rows_of("from_parquet.csv") == rows_of("from_csv.csv")

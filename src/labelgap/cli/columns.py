@@ -73,10 +73,14 @@ def _ids_of(path: Path, kind: str, columns: Columns) -> str | None:
             return "row_ids" if "row_ids" in archive else None
     if kind not in SHEETS:
         return None
-    names = sheet_names(path, kind)
+    sheet = open_sheet(path, kind)
     named = {
         name
         for patterns in (columns.labels, columns.features, columns.drop)
-        for name in split_patterns(patterns or (), names)
+        for name in split_patterns(patterns or (), sheet.names)
     }
-    return next((name for name in names if name.lower() == "id" and name not in named), None)
+    # The index of a frame that pandas wrote may be what names the rows.
+    return next(
+        (name for name in (*sheet.names, *sheet.index_names) if name.lower() == "id" and name not in named),
+        None,
+    )

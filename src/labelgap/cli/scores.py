@@ -77,8 +77,9 @@ def _read(path: Path, ids: str | None, format: str | None, only: tuple[str, ...]
         _refuse_other_names(path, names, only)
         order = list(range(len(names))) if only is None else [names.index(name) for name in only]
         return _Numbers(only or names, values[:, order], None, "row")
-    found = open_sheet(path, kind).names
-    chosen = ids or next((name for name in found if name.lower() == "id" and name not in (only or ())), None)
+    sheet = open_sheet(path, kind)
+    found, named = sheet.names, (*sheet.names, *sheet.index_names)
+    chosen = ids or next((name for name in named if name.lower() == "id" and name not in (only or ())), None)
     _refuse_other_names(path, found, only)
     wanted = list(only) if only is not None else [name for name in found if name != chosen]
     table = read_label_table(path, labels=wanted, features=(), ids=chosen, format=format, binary=False)
