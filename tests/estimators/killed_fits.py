@@ -109,10 +109,10 @@ def main(kind, folder):
     # Killed ever later, so that there is an end to it.
     while kills < 40:
         if kills % 3 == 2:
-            delay = rng.uniform(0.0, 0.4) + 0.05 * kills
+            delay = rng.uniform(0.0, 0.4) + 0.1 * kills
             ended = attempt(fit, folder, answer, lambda delay=delay: die_after(delay))
         else:
-            number = int(rng.integers(1, 12)) + 6 * kills
+            number = int(rng.integers(1, 12)) + 14 * kills
             ended = attempt(fit, folder, answer, lambda number=number: die_before_call(number))
         if ended:
             break
