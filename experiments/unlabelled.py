@@ -187,12 +187,13 @@ def main(arguments: list[str] | None = None, sizes: Sizes | None = None) -> None
     )
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(DEFAULT_SETTINGS))
+    parser.add_argument("--flip-rates", nargs="+", type=float, default=list(FLIP_RATES), metavar="ρ")
     parser.add_argument("--out", type=Path, help="write unlabelled.json and unlabelled.md to this folder")
     parser.add_argument("--quick", action="store_true", help="small problems, and at most two draws")
     options = parser.parse_args(arguments)
     sizes = sizes or (QUICK if options.quick else Sizes())
     draws = min(options.draws, 2) if options.quick else options.draws
-    scores = run(draws, sizes, settings=options.settings)
+    scores = run(draws, sizes, settings=options.settings, flip_rates=options.flip_rates)
     table = report(scores)
     print(table)
     if options.out is not None:

@@ -59,7 +59,7 @@ def estimate_flip_rate(
     >>> from labelgap.data import make_low_rank_labels
     >>> problem = make_low_rank_labels(n=400, n_labels=20, observed=1.0, random_state=0)
     >>> kept = np.random.default_rng(0).random(problem.Y.shape) < 0.6
-    >>> estimate = estimate_flip_rate(problem.X, problem.Y * kept, random_state=0)
+    >>> estimate = estimate_flip_rate(problem.X, problem.Y * kept, loss="squared", random_state=0)
     >>> bool(estimate.low <= 0.4 <= estimate.high)
     True
     """
@@ -130,7 +130,7 @@ def sensitivity(
     >>> from labelgap.data import make_low_rank_labels
     >>> problem = make_low_rank_labels(n=200, n_labels=10, observed=1.0, random_state=0)
     >>> recorded = problem.Y * (np.random.default_rng(0).random(problem.Y.shape) < 0.6)
-    >>> fixed = {"trace_penalty": 1e-3, "ridge_penalty": 0, "random_state": 0}
+    >>> fixed = {"loss": "squared", "trace_penalty": 0.05, "ridge_penalty": 0, "random_state": 0}
     >>> model = LowRankClassifier(unobserved="unlabelled", **fixed)
     >>> table = sensitivity(model, problem.X, recorded, flip_rates=(0.2, 0.4))
     >>> bool(table.yes_share[0] < table.yes_share[1])
