@@ -33,6 +33,12 @@ def test_report_of_two_models(fitted: dict[str, Path]) -> None:
     said = run_json("report", *both, "-o", "r.html")
     assert said["bytes"] == Path("r.html").stat().st_size
     assert "older" in Path("r.html").read_text(encoding="utf-8")
+    Path("last").mkdir()
+    Path("last/older.labelgap").write_bytes(fitted["articles"].read_bytes())
+    run("report", *both, "--compare", "last/older.labelgap", "-o", "three.html")
+    page = Path("three.html").read_text(encoding="utf-8")
+    assert '"older"' in page
+    assert '"last/older.labelgap"' in page
     told = error_of("report", fitted["articles"], "new_articles.csv", "--compare", fitted["counts"])
     assert "was fitted to other features" in told
 

@@ -72,13 +72,14 @@ def test_a_correction_needs_a_flip_rate(fitted: dict[str, Path]) -> None:
     assert re.search(r"All cells are known, \d+ of them as no", said["warnings"][0])
 
 
-def test_a_report_about_exposures_is_made_in_python() -> None:
+def test_a_regression_with_exposures_is_judged_in_python() -> None:
     rng = np.random.RandomState(0)
     X, exposure = rng.standard_normal((40, 2)), rng.uniform(1, 3, (40, 2))
     model = labelgap.LowRankRegressor(family="poisson", trace_penalty=0.05, ridge_penalty=0.01)
     model.fit(X, rng.poisson(exposure), exposure=exposure).save("m.labelgap")
     np.savez("d.npz", X=X, Y=rng.poisson(exposure))
     assert "write_report(..., exposure=...)" in error_of("report", "m.labelgap", "d.npz")
+    assert "model.score(X, y, exposure=...)" in error_of("evaluate", "m.labelgap", "d.npz")
 
 
 def test_numbers_are_whole_in_40_columns(fitted: dict[str, Path]) -> None:

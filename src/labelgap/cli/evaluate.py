@@ -14,7 +14,7 @@ from labelgap.cli.columns import Columns
 from labelgap.cli.console import KeyValues, PlainTable
 from labelgap.cli.inputs import read_judged_table
 from labelgap.cli.metrics import read_metric
-from labelgap.cli.models import LoadedModel, load_model
+from labelgap.cli.models import LoadedModel, load_model, refuse_offsets
 from labelgap.cli.options import (
     AverageOf,
     DataFile,
@@ -276,6 +276,7 @@ def _tell_regressor(
     per_label: bool,
 ) -> None:
     refuse(per_label, "--per-label", "it is for yes/no labels")
+    refuse_offsets(loaded, "Judge it in Python too: model.score(X, y, exposure=...)")
     model = loaded.estimator
     X, known = read_judged_table(loaded, data, columns, format)
     explained, deviance = model.score(X, known), model.deviance(X, known)

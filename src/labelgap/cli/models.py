@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import labelgap
+from labelgap.exceptions import InvalidParameterError
 
 
 class LoadedModel(NamedTuple):
@@ -28,6 +29,15 @@ def load_model(path: Path) -> LoadedModel:
     estimator = labelgap.load(path)
     names = estimator.__dict__.pop("feature_names_in_", None)
     return LoadedModel(estimator, None if names is None else tuple(map(str, names)), path)
+
+
+def refuse_offsets(loaded: LoadedModel, advice: str) -> None:
+    """Refuse a regression that is to be judged with offsets or exposures, which files do not hold."""
+    if getattr(loaded.estimator, "has_offsets_", False):
+        raise InvalidParameterError(
+            f"{loaded.path} was fitted in Python with an offset or an exposure, which no data file says. "
+            f"{advice}."
+        )
 
 
 def is_model_file(path: Path) -> bool:

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from labelgap import LowRankRegressor, Recommender
+from labelgap import Recommender
 from labelgap.cli.answers import read_judged_answers
 from labelgap.cli.choices import patterns, refuse_answer_columns, refuse_table_columns
 from labelgap.cli.columns import Columns
 from labelgap.cli.inputs import read_judged_table
-from labelgap.cli.models import load_model
+from labelgap.cli.models import load_model, refuse_offsets
 from labelgap.cli.options import (
     DataFile,
     Force,
@@ -90,7 +90,7 @@ def report(
             known: Any = answers.answers
         else:
             refuse_answer_columns(user, item, value)
-            _refuse_offsets(model, loaded.estimator)
+            refuse_offsets(loaded, "Make its report in Python too: write_report(..., exposure=...)")
             columns = Columns(patterns(labels), ids=id_column, label_file=label_file)
             X, known = read_judged_table(loaded, data, columns, format)
         others = {}
@@ -100,17 +100,10 @@ def report(
                 raise InvalidParameterError(
                     f"{path} was fitted to other features than {model}, so one file cannot judge both."
                 )
-            others[path.stem] = other.estimator
+            # Two folders may hold models of one name.
+            others[str(path) if path.stem in others else path.stem] = other.estimator
         write_report(out, loaded.estimator, X, known, compare=others, title=title or model.stem)
         session.result = {"out": str(out), "bytes": out.stat().st_size}
         session.say_line(f"Wrote {out}; open it in a browser.")
         if open_page:
             typer.launch(out.resolve().as_uri())
-
-
-def _refuse_offsets(path: Path, model: Any) -> None:
-    if isinstance(model, LowRankRegressor) and model.has_offsets_:
-        raise InvalidParameterError(
-            f"{path} was fitted in Python with an offset or an exposure, which a file cannot say. Make its "
-            "report in Python, too: labelgap.report.write_report(..., exposure=...)."
-        )
