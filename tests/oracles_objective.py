@@ -175,18 +175,16 @@ class AgainstDense:
         expected = [np.sum(oracle.score_curvature(factors) * np.outer(u, v) ** 2) for u, v in pairs]
         assert_allclose(setup.objective.at(factors).curvature_along(U, V), expected, **CLOSE)
 
-    def test_label_derivatives_and_signed_sums(self, setup):
+    def test_label_curvature_and_signed_sums(self, setup):
         factors, oracle = setup.factors(), setup.oracle
         point = setup.objective.at(factors)
         # Without an intercept there is nothing to differentiate by.
         on = float(oracle.intercept)
-        slopes, bends = point.label_derivatives()
-        assert_allclose(slopes, on * oracle.score_gradient(factors).sum(axis=0), **CLOSE)
-        assert_allclose(bends, on * oracle.score_curvature(factors).sum(axis=0), **CLOSE)
+        assert_allclose(point.label_curvature(), on * oracle.score_curvature(factors).sum(axis=0), **CLOSE)
         up, down = point.signed_label_sums()
         assert np.all(up >= 0)
         assert np.all(down <= 0)
-        assert_allclose(up + down, slopes, **CLOSE)
+        assert_allclose(up + down, on * oracle.score_gradient(factors).sum(axis=0), **CLOSE)
 
     def test_score_gradient_as_a_linear_map(self, setup):
         rng, factors = np.random.default_rng(8), setup.factors()
@@ -233,7 +231,8 @@ def answers(point):
     gradient = point.score_gradient()
     yield from (point.value, point.size)
     yield from (flat(point.gradient()), flat(point.hessian_diagonal()))
-    yield from point.label_derivatives()
+    yield point.label_curvature()
+    yield np.add(*point.signed_label_sums())
     yield gradient.matrix()
     yield gradient.conjugate(1.0)
 

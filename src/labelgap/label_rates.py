@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,15 +37,22 @@ def smoothed_rates(labels: ObservedLabels, edge_values: tuple[float, ...] = (0.0
     [0.5, 0.833, 0.7]
     """
     n_labels = labels.shape[1]
-    weights = np.ones(labels.n_observed) if labels.weights is None else labels.weights
-    mass = np.bincount(labels.indices, weights=weights, minlength=n_labels)
-    total = np.bincount(labels.indices, weights=weights * labels.values, minlength=n_labels)
     # Counted, not weighed: sums of weights need not cancel exactly.
     count = labels.label_counts()
+    mass: NDArray[np.float64] = count.astype(np.float64)
+    heavy: NDArray[Any] = labels.values
+    if labels.weights is not None:
+        mass = np.asarray(np.bincount(labels.indices, labels.weights, n_labels), dtype=np.float64)
+        heavy = labels.weights * labels.values
+    total = np.bincount(labels.indices, weights=heavy, minlength=n_labels)
     informative = count > 0
-    for edge in edge_values:
-        at_edge = labels.indices[labels.values == edge]
-        informative &= np.bincount(at_edge, minlength=n_labels) < count
+    if labels.weights is None and labels.values.dtype == np.int8 and edge_values == (0.0, 1.0):
+        # Labels of 0 and 1 alone: their sum has counted them.
+        informative &= (total > 0) & (total < count)
+    else:
+        for edge in edge_values:
+            at_edge = labels.indices[labels.values == edge]
+            informative &= np.bincount(at_edge, minlength=n_labels) < count
     prior = 0.5 if edge_values == (0.0, 1.0) else total.sum() / max(mass.sum(), np.finfo(float).tiny)
     overall = (total.sum() + prior) / (mass.sum() + 1.0)
     smoothed = np.where(count > 0, (total + prior) / (mass + 1.0), overall)

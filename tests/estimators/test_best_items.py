@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labelgap.estimators import best_items
-from labelgap.estimators.best_items import Factors, Seen, items_above, score_pairs, score_rows, top_items
+from labelgap.estimators import best_items, score_tiles
+from labelgap.estimators.best_items import (
+    Factors,
+    Seen,
+    items_above,
+    score_pairs,
+    score_rows,
+    top_columns,
+    top_items,
+)
+from labelgap.objective.kernels.threads import limit_threads
 
 
 def random_factors(
@@ -71,16 +80,93 @@ def test_against_a_full_sort(
     assert sorted(in_order.scores) == sorted(above.scores)
 
 
-@pytest.mark.parametrize("changes", [{"_BLOCK_BYTES": 1}, {"_BLOCK_BYTES": 10_000}, {"_MANY_USERS": 10**9}])
-def test_neither_blocks_nor_precision_show(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    factors, seen = random_factors(90, 400, 8, 1), random_seen(90, 400, 0.2, 1)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"TILE_BYTES": 1},
+        {"TILE_BYTES": 10_000},
+        {"TILE_USERS": 7},
+        {"TILE_USERS": 1, "TILE_BYTES": 1024},
+        {"_KEPT_BYTES": 1},
+        {"_PAIR_BYTES": 100},
+        {"_MANY_USERS": 10**9},
+    ],
+)
+@pytest.mark.parametrize("ties", [False, True])
+def test_neither_tiles_nor_precision_show(
+    changes: dict[str, Any], ties: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factors, seen = random_factors(90, 400, 8, 1, ties=ties), random_seen(90, 400, 0.2, 1)
     expected, above = top_items(factors, 7, seen), items_above(factors, 2.0, seen)
     for name, value in changes.items():
-        monkeypatch.setattr(best_items, name, value)
+        monkeypatch.setattr(score_tiles if hasattr(score_tiles, name) else best_items, name, value)
     for mine, theirs in zip(top_items(factors, 7, seen), expected, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     for mine, theirs in zip(items_above(factors, 2.0, seen), above, strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_do_not_show(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    factors, seen = random_factors(103, 600, 4, 2), random_seen(103, 600, 0.1, 2)
+    with limit_threads(1):
+        expected, above = top_items(factors, 5, seen), items_above(factors, 3.0, seen)
+    monkeypatch.setattr(best_items, "_WORK_PER_THREAD", 1)
+    with limit_threads(threads):
+        found, found_above = top_items(factors, 5, seen), items_above(factors, 3.0, seen)
+    for mine, theirs in zip((*found, *found_above), (*expected, *above), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_company_does_not_show() -> None:
+    factors, seen = random_factors(200, 3000, 6, 3), random_seen(200, 3000, 0.05, 3)
+    items, scores = top_items(factors, 9, seen)
+    for row in (0, 77, 199):
+        left_out = seen.indices[seen.indptr[row] : seen.indptr[row + 1]]
+        alone = factors._replace(users=factors.users[row : row + 1])
+        mine = top_items(alone, 9, Seen(np.array([0, len(left_out)]), left_out))
+        np.testing.assert_array_equal(mine[0][0], items[row])
+        np.testing.assert_array_equal(mine[1][0], scores[row])
+
+
+def test_items_that_get_better_and_better() -> None:
+    """Every item is a candidate when it comes up."""
+    factors = Factors(np.ones((70, 1)), np.arange(5000.0)[:, None], np.zeros(5000))
+    items, _ = top_items(factors, 3)
+    np.testing.assert_array_equal(items, np.tile([4999, 4998, 4997], (70, 1)))
+    seen = Seen(np.arange(71) * 2500, np.tile(np.arange(2500, 5000), 70))
+    np.testing.assert_array_equal(top_items(factors, 3, seen)[0], np.tile([2499, 2498, 2497], (70, 1)))
+
+
+def test_all_scores_equal() -> None:
+    factors = Factors(np.zeros((70, 2)), np.ones((4000, 2)), np.full(4000, 0.25))
+    items, scores = top_items(factors, 4, Seen(np.arange(71), np.zeros(70, dtype=np.int32)))
+    np.testing.assert_array_equal(items, np.tile([1, 2, 3, 4], (70, 1)))
+    assert (scores == 0.25).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 5),
+    st.integers(1, 900),
+    st.floats(0.001, 1),
+    st.sampled_from([0, 1, 9]),
+    st.sampled_from([None, np.nan, -np.inf, np.inf]),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_top_columns_are_those_of_a_stable_sort(
+    seed: int, n: int, width: int, part: float, decimals: int, odd: float | None, dtype: Any
+) -> None:
+    rng = np.random.RandomState(seed)
+    scores = rng.standard_normal((n, width)).round(decimals).astype(dtype)
+    if odd is not None:
+        scores[rng.uniform(size=scores.shape) < 0.7] = odd
+    k = max(1, int(part * width))
+    columns, values = top_columns(scores, k)
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(columns, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(scores, expected, axis=1))
 
 
 def test_near_ties_are_told_apart() -> None:

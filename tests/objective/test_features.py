@@ -122,24 +122,27 @@ def test_every_way_to_the_transposed_matrix_is_the_same_one(kind, gather, monkey
 
 @pytest.mark.parametrize(
     ("way", "gather", "rank"),
-    [("factors", 1e9, 0), ("sparse_sampled_product", 0, 4), ("streamed_sampled_product", 1e9, 4)],
+    [("factors", 1e9, 0), ("gathered", 0, 4), ("streamed", 1e9, 4)],
 )
 @pytest.mark.parametrize("made", [False, True], ids=["factors only", "with their product"])
 def test_every_way_to_the_scores_of_sparse_features_is_the_same_one(way, gather, rank, made, monkeypatch):
     calls = []
-    for name in ("sparse_sampled_product", "streamed_sampled_product"):
-        kernel = getattr(features_module, name)
+    for name, module, function in (
+        ("gathered", features_module, "sparse_sampled_product"),
+        ("streamed", features_module.feature_products, "sampled_product"),
+    ):
+        kernel = getattr(module, function)
 
         def noted(*args, name=name, kernel=kernel):
             calls.append(name)
             return kernel(*args)
 
-        monkeypatch.setattr(features_module, name, noted)
+        monkeypatch.setattr(module, function, noted)
     monkeypatch.setattr(features_module, "_GATHER", gather)
     features, X = all_kinds()["sparse"]
-    S = sp.random_array((7, 3), density=0.8, format="csr", rng=np.random.default_rng(4))
-    pattern = EntryPattern(S.indptr, S.indices, 3)
-    left, right, _ = random_factors(np.random.default_rng(5), 5, 3, rank)
+    S = sp.random_array((7, 9), density=0.8, format="csr", rng=np.random.default_rng(4))
+    pattern = EntryPattern(S.indptr, S.indices, 9)
+    left, right, _ = random_factors(np.random.default_rng(5), 5, 9, rank)
     product = left @ right.T if made else None
     scores, projected = features.scores_at(pattern, left, right, product)
     assert_allclose(scores, (X @ left @ right.T)[S.tocoo().coords], atol=1e-13)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.objective.kernels import threads
+from labelgap.objective.kernels import blocks, threads
 from labelgap.objective.kernels.entries import (
     csr_product,
     csr_product_pair,
@@ -313,3 +313,24 @@ def test_kernels_with_threads_work_in_a_forked_child(monkeypatch):
     assert child.exitcode == 0
     for one, other in zip(answer, expected, strict=True):
         assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [16, 40, 100])
+def test_dense_patterns_go_by_blocks_and_come_to_the_same(k, dtype, monkeypatch):
+    monkeypatch.setattr(blocks, "_BLOCK_CELLS", 200)
+    rng = np.random.default_rng(k)
+    mask = rng.random((37, 23)) < 0.8
+    mask[5] = False
+    indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int64)
+    indices = np.nonzero(mask)[1].astype(np.int32)
+    P, B = (rng.standard_normal((n, k)).astype(dtype) for n in mask.shape)
+    data = rng.standard_normal(len(indices)).astype(dtype)
+    S = np.zeros(mask.shape)
+    S[mask] = data
+    assert blocks.is_dense(len(indices), *mask.shape)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-12
+    assert_allclose(
+        sampled_product(indptr, indices, P, B), (P.astype(float) @ B.T)[mask], rtol=0, atol=tolerance
+    )
+    assert_allclose(csr_product(indptr, indices, data, B), S @ B.astype(float), rtol=0, atol=tolerance)

@@ -133,14 +133,13 @@ def test_curvature_along_rank_one_directions(setup):
     assert_allclose(setup.objective.at(factors).curvature_along(U, V), expected, **CLOSE)
 
 
-def test_label_derivatives_and_signed_sums(setup):
+def test_label_curvature_and_signed_sums(setup):
     factors = setup.factors()
     point = setup.objective.at(factors)
     G, D = setup.oracle.score_gradient(factors), setup.oracle.score_curvature(factors)
     # Without an intercept there is nothing to differentiate by.
     on = float(setup.oracle.intercept)
-    for answer, dense in zip(point.label_derivatives(), (G, D), strict=True):
-        assert_allclose(answer, on * dense.sum(axis=0), **CLOSE)
+    assert_allclose(point.label_curvature(), on * D.sum(axis=0), **CLOSE)
     for answer, dense in zip(point.signed_label_sums(), (np.maximum(G, 0), np.minimum(G, 0)), strict=True):
         assert_allclose(answer, on * dense.sum(axis=0), **CLOSE)
 
@@ -184,7 +183,8 @@ def same_point(point, fresh):
     """Every answer of a derived point is that of one computed from scratch."""
     assert_allclose(point.value, fresh.value, **CLOSE)
     assert_allclose(point.scores, fresh.scores, **CLOSE)
-    for mine, other in zip(point.label_derivatives(), fresh.label_derivatives(), strict=True):
+    assert_allclose(point.label_curvature(), fresh.label_curvature(), **CLOSE)
+    for mine, other in zip(point.signed_label_sums(), fresh.signed_label_sums(), strict=True):
         assert_allclose(mine, other, **CLOSE)
     assert_allclose(point.score_gradient().matrix(), fresh.score_gradient().matrix(), **CLOSE)
     assert_allclose(flat(point.gradient()), flat(fresh.gradient()), **CLOSE)
@@ -225,7 +225,7 @@ def test_starting_intercept_is_the_best_one_at_zero(setup):
         assert_allclose(start, np.zeros(N_LABELS))
         return
     zero = Factors.zero(setup.objective.shape, start)
-    assert_allclose(setup.objective.at(zero).label_derivatives()[0], 0, atol=1e-14)
+    assert_allclose(np.add(*setup.objective.at(zero).signed_label_sums()), 0, atol=1e-14)
     # The label without entries has no slope either: it gets the overall rate.
     assert_allclose(start[2], setup.loss.link(smoothed_rates(setup.labels).rate)[2])
     # Handed out as a copy: what a solver does to it stays there.
@@ -277,7 +277,7 @@ def test_a_sum_over_row_partitions_equals_the_whole(loss, weighted, intercept, k
             yield flat(p.hessian_product(p.factors))
             yield flat(p.hessian_diagonal())
             yield p.curvature_along(U, V)
-            yield from p.label_derivatives()
+            yield p.label_curvature()
             yield from p.signed_label_sums()
             yield p.slope_towards(other)
             for G in (p.score_gradient(), p.score_gradient(balance)):

@@ -184,7 +184,7 @@ def test_labels_that_say_nothing_are_left_out_only_where_their_intercept_is_free
     for free, expected in ((True, [0, 1, 3]), (False, [0, 1, 2, 3, 4])):
         setup = make_setup(Kind(loss, free=free))
         point = setup.objective.at(setup.factors())
-        assert np.flatnonzero(point.label_derivatives()[1]).tolist() == expected
+        assert np.flatnonzero(point.label_curvature()).tolist() == expected
         assert np.flatnonzero(np.any(point.gradient().right != 0, axis=1)).tolist() == expected
         # Entries that a bound must hold are those of the term.
         labels = np.unique(setup.objective.recorded_keys() % N_LABELS)
@@ -211,9 +211,9 @@ def test_the_starting_intercept_is_the_best_one_at_zero(loss, held_out):
     assert_allclose(start, get_loss(loss).link(rates), **CLOSE)
     point = setup.objective.at(Factors.zero(setup.objective.shape, start))
     if loss != "exponential":
-        assert_allclose(point.label_derivatives()[0], 0, atol=1e-14)
+        assert_allclose(np.add(*point.signed_label_sums()), 0, atol=1e-14)
     best = with_best_intercept(setup.objective, point, Penalties(1.0))
-    assert_allclose(best.label_derivatives()[0], 0, atol=1e-11)
+    assert_allclose(np.add(*best.signed_label_sums()), 0, atol=1e-11)
     assert_array_equal(best.factors.intercept[[EMPTY, FULL]], start[[EMPTY, FULL]])
     # Handed out as a copy: what a solver does to it stays there.
     start[:] = 99

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from labelgap._label_constructors import UNOBSERVED
 from labelgap._label_frames import frame_library, read_long
-from labelgap._label_sources import Entries, index_type, is_null, read_sparse, row_pointers
+from labelgap._label_sources import Entries, index_type, is_null, read_sparse
 from labelgap._names import check_choice
 from labelgap.estimators.ids import number_ids
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
@@ -288,25 +288,37 @@ def _not_boolean(answer: object) -> InvalidParameterError:
 def _pack(entries: Entries, positive: Rule) -> ObservedLabels:
     """Labels from entries in any order, some of them NaN, some of them twice."""
     values = entries.values
-    lines = np.flatnonzero(~np.isnan(values)) if values.dtype.kind == "f" else np.arange(len(values))
-    kept = entries if len(lines) == len(values) else entries.keep(lines)
+    kept, lines = entries, None
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        lines = np.flatnonzero(~np.isnan(values))
+        kept = entries.keep(lines)
     likes = _likes(kept, positive)
     n, n_items = entries.shape
-    cells = kept.rows.astype(np.int64) * n_items + kept.cols
     # The answer rides along as the last bit: sorting numbers is much faster than finding an order of them.
-    coded = 2 * cells + likes
+    # In place, step by step: there may be very many.
+    coded = kept.rows.astype(np.int64)
+    coded *= n_items
+    coded += kept.cols
+    coded *= 2
+    coded += likes
     if not np.all(coded[1:] > coded[:-1]):
         coded.sort()
-    coded = coded[np.concatenate((np.ones(min(len(coded), 1), dtype=np.bool_), coded[1:] != coded[:-1]))]
-    sorted_cells = coded >> 1
-    twice = sorted_cells[1:] == sorted_cells[:-1]
+    again = np.flatnonzero(coded[1:] == coded[:-1])
+    if len(again):
+        coded = np.delete(coded, again)
+    values = np.empty(len(coded), dtype=np.int8)
+    np.bitwise_and(coded, 1, out=values, casting="unsafe")
+    coded >>= 1
+    twice = coded[1:] == coded[:-1]
     if twice.any():
-        raise _two_answers(kept, lines, likes, cells == sorted_cells[int(np.argmax(twice))])
-    rows, cols = np.divmod(sorted_cells, max(n_items, 1))
+        here = kept.rows.astype(np.int64) * n_items + kept.cols == coded[int(np.argmax(twice))]
+        raise _two_answers(kept, lines, likes, here)
+    indptr = np.searchsorted(coded, np.arange(n + 1, dtype=np.int64) * n_items)
+    coded %= max(n_items, 1)
     return ObservedLabels(
-        indptr=row_pointers(np.bincount(rows, minlength=n)),
-        indices=cols.astype(index_type(n_items)),
-        values=(coded & 1).astype(np.int8),
+        indptr=indptr,
+        indices=coded.astype(index_type(n_items)),
+        values=values,
         shape=(n, n_items),
         row_names=entries.row_names,
         label_names=entries.label_names,
@@ -314,11 +326,12 @@ def _pack(entries: Entries, positive: Rule) -> ObservedLabels:
 
 
 def _two_answers(
-    entries: Entries, lines: NDArray[np.int64], likes: NDArray[np.bool_], here: NDArray[np.bool_]
+    entries: Entries, lines: NDArray[np.int64] | None, likes: NDArray[np.bool_], here: NDArray[np.bool_]
 ) -> InvalidLabelsError:
     """The error for the first two answers that differ, of those ``here``, which are about one pair."""
     one, other = sorted(int(np.flatnonzero(here & (likes == like))[0]) for like in (False, True))
+    first, second = (one, other) if lines is None else (int(lines[one]), int(lines[other]))
     return InvalidLabelsError(
-        f"There are two answers of {_pair(entries, one)}: {entries.values[one]:g} in line {int(lines[one])} "
-        f"and {entries.values[other]:g} in line {int(lines[other])}. Keep one of them."
+        f"There are two answers of {_pair(entries, one)}: {entries.values[one]:g} in line {first} and "
+        f"{entries.values[other]:g} in line {second}. Keep one of them."
     )

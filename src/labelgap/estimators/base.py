@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
+from labelgap.estimators.best_items import top_columns
 from labelgap.estimators.checks import check_between
 from labelgap.estimators.feature_input import read_features
 from labelgap.estimators.saving import Saved
@@ -206,8 +207,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         scores = np.empty((_num_samples(X), k))
         for start, block in self._blocks(X):
             here = slice(start, start + len(block))
-            top[here] = np.argsort(-block, axis=1, kind="stable")[:, :k]
-            scores[here] = np.take_along_axis(block, top[here], axis=1)
+            top[here], scores[here] = top_columns(block, k)
         return (top, scores) if return_scores else top
 
     def score(self, X: Any, y: Any, unobserved: str | None = None) -> float:

@@ -1,49 +1,48 @@
-"""The best items of many users, from factors: blocks of rough scores choose candidates, exact scores decide.
+"""The best items of many users, from factors: tiles of rough scores choose candidates, exact scores decide.
 
-A block of scores comes from one matrix product, in float32 where there are many users. What could be among
-the best, or above the threshold, by a bound on the rounding of that product is scored again, pair by pair, in
-float64. So an answer does not depend on the block, the precision or the company that a user came in: it is
-what :func:`score_pairs` says.
+A tile of scores, some users by some items, comes from one matrix product, in float32 where there are many
+users, and is gone through while it is in the cache. What could be among the best, or above the threshold, by
+a bound on the rounding of that product is scored again, pair by pair, in float64. So an answer does not
+depend on the tile, the precision, the threads or the company that a user came in: it is what
+:func:`score_pairs` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+import contextlib
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from labelgap._label_sources import row_pointers
 from labelgap._types import Floats, Ints
+from labelgap.estimators import score_tiles
+from labelgap.estimators.score_tiles import Factors, Rough, RoughScores, Seen, Tiles
+from labelgap.objective.kernels import top as kernels
 from labelgap.objective.kernels.entries import sampled_product
+from labelgap.objective.kernels.threads import map_in_order, thread_count
 
-Rough: TypeAlias = NDArray[np.floating[Any]]
-"""Scores in float32 or float64."""
+__all__ = [
+    "Chosen",
+    "Factors",
+    "Seen",
+    "items_above",
+    "score_pairs",
+    "score_rows",
+    "top_columns",
+    "top_items",
+]
 
-# Bytes of scores held at one time. Smaller than memory would allow: a block is read three times, from cache.
-_BLOCK_BYTES = 1 << 22
-# From this many users on, the smaller numbers make up for copying the factors.
-_MANY_USERS = 64
-# Groups of items, at least, whose best scores bound the n-th best of all from below.
-_GROUPS = 128
-# Scores from here on could overflow in float32.
-_LARGEST_SINGLE = 1e30
-
-
-class Factors(NamedTuple):
-    """Factors of some users and of all items: ``z_ij = u_i · v_j + b_j``."""
-
-    users: Floats
-    items: Floats
-    intercept: Floats
-
-
-class Seen(NamedTuple):
-    """Items to be left out, row by row (CSR)."""
-
-    indptr: Ints
-    indices: Ints
+# Bytes, at most, of what is kept about the users of one tile.
+_KEPT_BYTES = 1 << 25
+# Bytes of pairs that are scored at one time.
+_PAIR_BYTES = 1 << 22
+# Multiply-adds that are worth a thread of their own.
+_WORK_PER_THREAD = 1 << 22
 
 
 class Chosen(NamedTuple):
@@ -52,14 +51,6 @@ class Chosen(NamedTuple):
     indptr: NDArray[np.int64]
     items: NDArray[np.int64]
     scores: Floats
-
-
-class _Block(NamedTuple):
-    start: int
-    stop: int
-    scores: Rough
-    slack: Floats
-    """How far off the scores of each row may be (a column)."""
 
 
 def score_pairs(factors: Factors, rows: Ints, items: Ints) -> Floats:
@@ -73,7 +64,7 @@ def score_pairs(factors: Factors, rows: Ints, items: Ints) -> Floats:
     """
     scores = np.empty(len(rows))
     # A pair is a row of its own, so the users' factors are gathered; not all at once.
-    step = max(1, _BLOCK_BYTES // (8 * max(factors.users.shape[1], 1)))
+    step = max(1, _PAIR_BYTES // (8 * max(factors.users.shape[1], 1)))
     for start in range(0, len(rows), step):
         here = slice(start, start + step)
         gathered = factors._replace(users=factors.users[rows[here]])
@@ -109,19 +100,26 @@ def top_items(factors: Factors, n: int, seen: Seen | None = None) -> tuple[NDArr
     array([[0, 2],
            [1, 2]])
     """
-    count = len(factors.users)
-    items = np.full((count, n), -1, dtype=np.int64)
-    scores = np.full((count, n), np.nan)
-    for block in _blocks(factors, seen):
-        # Both the n-th best and what is compared with it may be off.
-        cut = _nth_best(block.scores, n) - 2 * block.slack
-        chosen = _rescored(factors, block, cut, best_first=True)
-        counts = np.diff(chosen.indptr)
-        rows = np.repeat(np.arange(block.start, block.stop), counts)
-        place = np.arange(len(rows)) - np.repeat(chosen.indptr[:-1], counts)
-        kept = place < n
-        items[rows[kept], place[kept]] = chosen.items[kept]
-        scores[rows[kept], place[kept]] = chosen.scores[kept]
+    items = np.full((len(factors.users), n), -1, dtype=np.int64)
+    scores = np.full((len(factors.users), n), np.nan)
+    if items.size == 0 or len(factors.items) == 0:
+        return items, scores
+    rough = RoughScores(factors, seen)
+
+    def work(part: slice) -> None:
+        best = _Best(rough.dtype, min(n, len(factors.items)), len(factors.items), part)
+        tiles = Tiles(rough, best.most_rows)
+        for here in tiles.row_blocks(part):
+            best.begin(here)
+            for first, block in tiles.blocks(here):
+                best.keep(first, block, rough.margin[here], *rough.left_out(here))
+            chosen, overfull = best.chosen(factors, here)
+            kernels.write_best(*chosen, items[here], scores[here])
+            for row in here.start + overfull:
+                alone = slice(row, row + 1)
+                kernels.write_best(*_ranking(factors, alone, rough), items[alone], scores[alone])
+
+    _share_out(work, factors)
     return items, scores
 
 
@@ -137,79 +135,167 @@ def items_above(
     >>> chosen.indptr, chosen.items
     (array([0, 2, 2]), array([0, 2]))
     """
-    counts = np.zeros(len(factors.users), dtype=np.int64)
-    items, scores = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
-    for block in _blocks(factors, seen):
-        chosen = _rescored(factors, block, threshold - block.slack, best_first)
-        above = chosen.scores >= threshold
-        counts[block.start : block.stop] = np.diff(row_pointers(above)[chosen.indptr])
-        items.append(chosen.items[above])
-        scores.append(chosen.scores[above])
-    return Chosen(row_pointers(counts), np.concatenate(items), np.concatenate(scores))
-
-
-def _blocks(factors: Factors, seen: Seen | None) -> Iterator[_Block]:
-    """Rough scores of blocks of users, -inf at what is left out."""
-    count, n_items = len(factors.users), len(factors.items)
-    if count == 0 or n_items == 0:
-        return
-    users, items = _norms(factors.users), float(_norms(factors.items).max())
-    reach = users * items + np.abs(factors.intercept).max()
-    single = count >= _MANY_USERS and max(reach.max(), users.max(), items) < _LARGEST_SINGLE
-    dtype = np.float32 if single else np.float64
-    left: Rough = factors.users.astype(dtype, copy=False)
-    right: Rough = factors.items.astype(dtype, copy=False)
-    intercept: Rough = factors.intercept.astype(dtype, copy=False)
-    # Rounding of two factors, of each product and sum, and what underflows; then of the exact score, which is
-    # far less.
-    eps, tiny = float(np.finfo(dtype).eps), float(np.finfo(dtype).tiny)
-    slack = ((left.shape[1] + 4) * (eps * reach + tiny * (1 + users + items)))[:, None]
-    step = max(1, _BLOCK_BYTES // (n_items * np.dtype(dtype).itemsize))
-    for start in range(0, count, step):
-        stop = min(start + step, count)
-        scores: Rough = left[start:stop] @ right.T
-        scores += intercept
-        if seen is not None:
-            pointers = seen.indptr[start : stop + 1]
-            rows = np.repeat(np.arange(stop - start), np.diff(pointers))
-            scores[rows, seen.indices[pointers[0] : pointers[-1]]] = -np.inf
-        yield _Block(start, stop, scores, slack[start:stop])
-
-
-def _norms(factors: Floats) -> Floats:
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", factors, factors)))
-
-
-def _nth_best(scores: Rough, n: int) -> Floats:
-    """A lower bound, and a close one, of each row's n-th largest score; -inf where there are none so many.
-
-    Of the best scores of disjoint groups of items, n are no smaller than the n-th largest of them. The groups
-    are interleaved: good items often stand together.
-    """
-    n_rows, n_items = scores.shape
-    if n >= n_items:
-        return np.full((n_rows, 1), -np.inf)
-    groups = max(_GROUPS, 4 * n)
-    depth = n_items // groups
-    if depth > 1:
-        scores = scores[:, : depth * groups].reshape(n_rows, depth, groups).max(axis=1)
-    nth = scores.shape[1] - n
-    return np.partition(scores, nth, axis=1)[:, [nth]].astype(np.float64)
-
-
-def _rescored(factors: Factors, block: _Block, cut: Floats, best_first: bool) -> Chosen:
-    """The items of each row whose rough score reaches the cut, with exact scores."""
-    dtype = block.scores.dtype
-    # What is left out, at -inf, stays below the lowest number.
+    if len(factors.users) == 0 or len(factors.items) == 0:
+        return Chosen(np.zeros(len(factors.users) + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    rough = RoughScores(factors, seen)
     with np.errstate(over="ignore"):
-        reached = block.scores >= np.maximum(cut, float(np.finfo(dtype).min)).astype(dtype)
-    flat = np.flatnonzero(reached)
-    rows, items = np.divmod(flat, block.scores.shape[1])
-    indptr = np.searchsorted(rows, np.arange(len(block.scores) + 1))
-    here = factors._replace(users=factors.users[block.start : block.stop])
-    scores = score_rows(here, indptr, items)
-    if not best_first:
-        return Chosen(indptr, items, scores)
-    # Stable, so that equal scores keep the order of the items.
-    order = np.lexsort((-scores, rows))
-    return Chosen(indptr, items[order], scores[order])
+        cuts = (threshold - rough.margin.astype(np.float64)).astype(rough.dtype)
+
+    def work(part: slice) -> list[Chosen]:
+        tiles, above = Tiles(rough, score_tiles.TILE_USERS), _Above()
+        found = []
+        for here in tiles.row_blocks(part):
+            above.begin()
+            for first, block in tiles.blocks(here):
+                above.keep(first, block, cuts[here], *rough.left_out(here))
+            found.append(above.chosen(factors, here, threshold, best_first))
+        return found
+
+    found = [chosen for part in _share_out(work, factors) for chosen in part]
+    counts = np.concatenate([np.diff(chosen.indptr) for chosen in found])
+    items = np.concatenate([chosen.items for chosen in found])
+    return Chosen(row_pointers(counts), items, np.concatenate([chosen.scores for chosen in found]))
+
+
+def top_columns(scores: Rough, n: int) -> tuple[NDArray[np.int64], Rough]:
+    """The columns of the n highest scores of each row, best first, with the scores.
+
+    As the first n of a stable sort of the whole row: equal scores in their order, NaN last.
+
+    Examples
+    --------
+    >>> top_columns(np.array([[0.5, 2.0, 0.5]]), 2)[0]
+    array([[1, 0]])
+    """
+    columns = np.empty((len(scores), n), dtype=np.int64)
+    values = np.empty((len(scores), n), dtype=scores.dtype)
+    best = _Best(scores.dtype, n, scores.shape[1], slice(0, len(scores)))
+    exact, nothing = np.zeros(best.most_rows, scores.dtype), (np.zeros(0, np.int64), np.zeros(0, np.int32))
+    for start in range(0, len(scores), best.most_rows):
+        here = slice(start, min(start + best.most_rows, len(scores)))
+        block = np.ascontiguousarray(scores[here])
+        best.begin(here)
+        best.keep(0, block, exact, *nothing)
+        indptr, chosen = best.packed()
+        counts = np.diff(indptr)
+        found = block[np.repeat(np.arange(len(block)), counts), chosen]
+        kernels.sort_rows(indptr, chosen, found)
+        kernels.write_best(indptr, chosen, found, columns[here], values[here])
+        # More equal scores than there was room for, or too few that are numbers.
+        for row in start + np.flatnonzero(counts < n):
+            columns[row] = np.argsort(-scores[row], kind="stable")[:n]
+            values[row] = scores[row, columns[row]]
+    return columns, values
+
+
+class _Best:
+    """The candidates for the n best of some rows; room for them is made once."""
+
+    def __init__(self, dtype: np.dtype[Any], n: int, n_items: int, part: slice) -> None:
+        # More than n, as the cut is low to begin with; some near ties are to fit in.
+        capacity = min(n_items, 4 * n + 64)
+        per_row = (n + capacity) * dtype.itemsize + 4 * capacity
+        self.most_rows = max(1, min(part.stop - part.start, score_tiles.TILE_USERS, _KEPT_BYTES // per_row))
+        self._best = np.empty((self.most_rows, n), dtype)
+        self._cuts = np.empty(self.most_rows, dtype)
+        self._filled = np.empty(self.most_rows, np.int64)
+        self._items = np.empty((self.most_rows, capacity), np.int32)
+        self._rough = np.empty((self.most_rows, capacity), dtype)
+        self._counts = np.empty(self.most_rows, np.int64)
+        self._n_rows = 0
+
+    def begin(self, rows: slice) -> None:
+        self._n_rows = rows.stop - rows.start
+        self._cuts[:] = -np.inf
+        self._filled[:] = 0
+        self._counts[:] = 0
+
+    def keep(
+        self, first: int, scores: Rough, margin: Rough, indptr: NDArray[np.int64], seen: NDArray[np.int32]
+    ) -> None:
+        kernels.keep_best(
+            scores,
+            first,
+            margin,
+            indptr,
+            seen,
+            self._best,
+            self._cuts,
+            self._filled,
+            self._items,
+            self._rough,
+            self._counts,
+        )
+
+    def packed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The candidates row by row (CSR), none for rows with too many of them."""
+        indptr = np.empty(self._n_rows + 1, np.int64)
+        counts = self._counts[: self._n_rows]
+        return indptr, kernels.pack_candidates(self._cuts, self._items, self._rough, counts, indptr)
+
+    def chosen(self, factors: Factors, rows: slice) -> tuple[Chosen, NDArray[np.intp]]:
+        """The candidates with exact scores, best first, and the rows that had too many of them."""
+        indptr, items = self.packed()
+        scores = score_rows(factors._replace(users=factors.users[rows]), indptr, items)
+        kernels.sort_rows(indptr, items, scores)
+        return Chosen(indptr, items, scores), np.flatnonzero(self._counts[: self._n_rows] < 0)
+
+
+class _Above:
+    """All items of some rows that may be above a cut."""
+
+    def __init__(self) -> None:
+        self._rows = np.empty(0, np.int32)
+        self._items = np.empty(0, np.int32)
+        self._filled = 0
+
+    def begin(self) -> None:
+        self._filled = 0
+
+    def keep(
+        self, first: int, scores: Rough, cuts: Rough, indptr: NDArray[np.int64], seen: NDArray[np.int32]
+    ) -> None:
+        row = 0
+        while True:
+            row, self._filled = kernels.keep_above(
+                scores, first, cuts, indptr, seen, row, self._rows, self._items, self._filled
+            )
+            if row == len(scores):
+                return
+            # Room for all of a row, whatever its width.
+            size = 2 * len(self._rows) + scores.shape[1]
+            self._rows, self._items = (np.resize(part, size) for part in (self._rows, self._items))
+
+    def chosen(self, factors: Factors, rows: slice, threshold: float, best_first: bool) -> Chosen:
+        """Those with an exact score of at least the threshold."""
+        indptr = np.empty(rows.stop - rows.start + 1, np.int64)
+        items = kernels.group_by_row(self._rows, self._items, self._filled, indptr)
+        scores = score_rows(factors._replace(users=factors.users[rows]), indptr, items)
+        above = scores >= threshold
+        chosen = Chosen(row_pointers(above)[indptr], items[above], scores[above])
+        if best_first:
+            kernels.sort_rows(*chosen)
+        return chosen
+
+
+def _ranking(factors: Factors, rows: slice, rough: RoughScores) -> Chosen:
+    """All items of these rows that are not left out, with exact scores, best first."""
+    indptr = np.empty(rows.stop - rows.start + 1, np.int64)
+    items = kernels.left_over(rough.n_items, *rough.left_out(rows), indptr)
+    scores = score_rows(factors._replace(users=factors.users[rows]), indptr, items)
+    kernels.sort_rows(indptr, items, scores)
+    return Chosen(indptr, items, scores)
+
+
+def _share_out(work: Callable[[slice], Any], factors: Factors) -> list[Any]:
+    """``work`` over all users, a part for each thread."""
+    count = len(factors.users)
+    total = count * len(factors.items) * (factors.users.shape[1] + 1)
+    threads = max(1, min(thread_count(), count, total // _WORK_PER_THREAD))
+    cuts = [count * t // threads for t in range(threads + 1)]
+    parts = [slice(*pair) for pair in itertools.pairwise(cuts)]
+    # Each thread has its own tiles, which are too small for the matrix product to share out: its threads
+    # would wait for each other. For a few users, setting the limit takes longer than the work.
+    is_little = total < _WORK_PER_THREAD
+    with contextlib.nullcontext() if is_little else threadpool_limits(1, user_api="blas"):
+        return map_in_order(work, parts)

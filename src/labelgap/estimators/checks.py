@@ -31,6 +31,12 @@ def check_number(
         raise InvalidParameterError(f"{name} must be a number above {above:g}{upper}{choice}; got {value!r}.")
 
 
+def check_share(name: str, value: Any) -> None:
+    """Raise unless ``0 ≤ value ≤ 1``."""
+    if not (_is_a(Real, value) and 0 <= float(value) <= 1):
+        raise InvalidParameterError(f"{name} must be a number from 0 to 1; got {value!r}.")
+
+
 def check_whole(name: str, value: Any, *, or_none: str) -> None:
     """Raise unless ``value`` is a whole number of at least 1, or None."""
     if value is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -34,6 +34,10 @@ from labelgap.solvers import Penalties
 from labelgap.solvers.path import HeldOutJudge, Judge, Problem, largest_trace_penalty
 from labelgap.solvers.selection import PenaltyGrid, select_penalties
 from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
+from labelgap.thresholds.sweep import best_threshold
+
+ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
+"""From scores and labels to the best threshold."""
 
 # Bytes that a judged cell takes: its place, value, weight, fold and score, and what sorting them needs.
 _BYTES_PER_JUDGED_CELL = 100
@@ -106,7 +110,15 @@ class DecisionFitting(LowRankEstimator):
         rate = float(np.average(labels.values, weights=labels.weights))
         grid = self._grid(problem, labels, labels.n_observed, rate, intercept_penalty)
         judge = metric_judge(metric, loss)
-        return self._with_threshold(problem, labels, grid, judge, run, steady_judge(metric, loss))
+        return self._with_threshold(
+            problem,
+            labels,
+            grid,
+            judge,
+            run,
+            lambda scores, seen: best_threshold(scores, seen, metric).threshold,
+            steady_judge(metric, loss),
+        )
 
     def _grid(
         self,
@@ -138,6 +150,7 @@ class DecisionFitting(LowRankEstimator):
         grid: PenaltyGrid,
         judge: Judge,
         run: FitRun,
+        of_training_scores: ThresholdOf,
         last_judge: Judge | None = None,
     ) -> Chosen:
         chosen = self._choose_and_fit(
@@ -145,7 +158,8 @@ class DecisionFitting(LowRankEstimator):
         )
         threshold = chosen.threshold
         if threshold is None or self.threshold == "train":
-            threshold = judge(problem.scores(chosen.fit.factors, labels), labels).threshold
+            scores = problem.scores(chosen.fit.factors, labels)
+            threshold = of_training_scores(scores, labels)
         self.threshold_ = threshold
         return chosen
 
@@ -189,7 +203,9 @@ class DecisionFitting(LowRankEstimator):
         rate = float(np.sum(labels.positive_counts() / (1.0 - flip_rate)) / n_cells)
         grid = self._grid(problem, setting.cells, n_cells, rate, intercept_penalty)
         judge = unlabelled_judge(metric, loss, flip_rate)
-        chosen = self._with_threshold(problem, setting.cells, grid, judge, run)
+        chosen = self._with_threshold(
+            problem, setting.cells, grid, judge, run, lambda scores, cells: judge(scores, cells).threshold
+        )
         if self._decides_fitted_cells and self.threshold != "train":
             self._set_threshold_for_fitted_cells(setting, problem, chosen.penalties, metric, flip_rate, run)
         return chosen

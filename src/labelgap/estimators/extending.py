@@ -226,6 +226,7 @@ def _add_items(model: FactorModel, items: _Side, features: Features) -> None:
             entry_loss=model._entry_loss(of_new_items=True),
             answer_weight=model.answer_weight_,
             prior=prior[start:stop],
+            sizes=model._penalty_sizes("item", block.label_counts()),
         )
     unanswered = answers.label_counts() == 0
     factors[unanswered] = prior[unanswered]
@@ -249,14 +250,16 @@ def _solve_users(model: FactorModel, users: NDArray[np.int64]) -> None:
     answers = replace(model.answers_, row_names=None)
     for start, stop in _ranges(len(users), answers.shape[1], answers):
         here = users[start:stop]
+        theirs = answers.take_rows(here)
         factors[here] = fold_in(
             model.item_factors_,
             model.item_intercept_,
-            model._judged_rows(answers.take_rows(here)),
+            model._judged_rows(theirs),
             model.factor_penalty_,
             entry_loss=model._entry_loss(),
             answer_weight=model.answer_weight_,
             prior=model.user_prior_[here],
+            sizes=model._penalty_sizes("user", theirs.row_counts()),
         )
     model.user_factors_ = factors
     if hasattr(model, "user_intercept_"):

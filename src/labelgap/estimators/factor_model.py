@@ -61,6 +61,14 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         penalty: Floats = getattr(self, "item_factor_penalty_", self.factor_penalty_)
         return penalty
 
+    def _penalty_sizes(self, what: str, counts: Ints) -> Floats | None:
+        """What the penalty of a user, or an item, with so many answers is multiplied with; None for 1."""
+        units = getattr(self, "count_units_", None)
+        if units is None or units[0] == 0:
+            return None
+        mean = units[1] if what == "user" else units[2]
+        return np.asarray((np.maximum(counts, 1) / mean) ** units[0])
+
     def _shared_item_factor(self) -> Floats:
         """The part of v that all items share: ``u · shared`` is a user's intercept. 0 where there is none."""
         shared: Floats = getattr(self, "shared_item_factor_", np.zeros(self.item_factors_.shape[1]))

@@ -292,7 +292,10 @@ class Recommending(FactorModel):
         row, target = self._index("user").find_one(user), self._index("item").find_one(item)
         rows = np.array([row])
         score = float(score_pairs(self._factors(), rows, np.array([target]))[0])
-        answers = self._judged_rows(self.answers_.take_rows(rows))
+        theirs = self.answers_.take_rows(rows)
+        sizes = self._penalty_sizes("user", theirs.row_counts())
+        penalty = self.factor_penalty_ if sizes is None else sizes[0] * self.factor_penalty_
+        answers = self._judged_rows(theirs)
         z = score_rows(self._factors(rows), answers.indptr, answers.indices)
         slopes = np.asarray(self._entry_loss().gradient(z, answers.values), dtype=np.float64)
         if answers.weights is not None:
@@ -300,7 +303,7 @@ class Recommending(FactorModel):
         shared = self._shared_item_factor()
         factors = self.item_factors_[target] - shared
         parts = answer_parts(
-            slopes, self.item_factors_[answers.indices], self.factor_penalty_, factors, self.answer_weight_
+            slopes, self.item_factors_[answers.indices], penalty, factors, self.answer_weight_
         )
         largest_parts, others = largest(parts, _count("n", n))
         intercept = float(self.item_intercept_[target])

@@ -26,7 +26,7 @@ _NEEDED = {
     "Recommender": (
         *("user_ids_", "item_ids_", "user_factors_", "item_factors_", "item_intercept_", "user_prior_"),
         *("user_feature_factors_", "item_feature_factors_", "shared_item_factor_", "user_intercept_"),
-        *("factor_penalty_", "item_factor_penalty_", "answers_", "answer_weight_"),
+        *("factor_penalty_", "item_factor_penalty_", "count_units_", "answers_", "answer_weight_"),
         *("loss_", "metric_", "threshold_", "_users", "_items"),
     ),
 }
@@ -213,6 +213,7 @@ def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:
         "shared_item_factor_": (rank,),
         "factor_penalty_": (rank, rank),
         "item_factor_penalty_": (rank, rank),
+        "count_units_": (3,),
         "user_feature_factors_": (len(model._users.mean), rank),
         "item_feature_factors_": (len(model._items.mean), rank),
     }

@@ -178,8 +178,8 @@ class CellPoint(DesignPoint):
 
         return np.asarray(self.sum_rows(work)[0] / self.term.total)
 
-    def label_derivatives(self) -> tuple[Floats, Floats]:
-        return self._intercept_part(self._slopes), self._intercept_part(self._bends)
+    def label_curvature(self) -> Floats:
+        return self._intercept_part(self._bends)
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
         sums = self._intercept_part(self._slopes)

@@ -59,9 +59,8 @@ class SumPoint:
     def curvature_along(self, U: Floats, V: Floats) -> Floats:
         return _total([part.curvature_along(U, V) for part in self.parts])
 
-    def label_derivatives(self) -> tuple[Floats, Floats]:
-        first, second = zip(*(part.label_derivatives() for part in self.parts), strict=True)
-        return _total(first), _total(second)
+    def label_curvature(self) -> Floats:
+        return _total([part.label_curvature() for part in self.parts])
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
         up, down = zip(*(part.signed_label_sums() for part in self.parts), strict=True)

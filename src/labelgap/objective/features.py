@@ -16,13 +16,11 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from labelgap._types import Floats
+from labelgap.objective.kernels import feature_products
 from labelgap.objective.kernels.entries import (
-    csr_product,
     sampled_product,
     sparse_sampled_product,
     sparse_sparse_product,
-    streamed_sampled_product,
-    streamed_transposed_product,
 )
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors
@@ -33,7 +31,9 @@ _ROTATION_WORK = 2e10
 _FEW_ROWS, _LARGEST_DENSE = 4, 1 << 24
 _BLOCK = 64
 # A multiply-add that gathers its operand takes about as long as this many that stream theirs.
-_GATHER = 8
+_GATHER = 14
+# Rows at least this long can be streamed.
+_SHORTEST = 8
 
 
 class Features(Protocol):
@@ -96,10 +96,10 @@ class IdentityFeatures:
     def scores_at(
         self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
     ) -> tuple[Floats, Floats | None]:
-        return _through_factors(self, pattern, left, right)
+        return through_factors(self, pattern, left, right)
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
-        return _in_blocks(self, pattern, data)
+        return blocks_of_labels(self, pattern, data)
 
     def mean_square_length(self) -> float:
         return 1.0
@@ -130,14 +130,14 @@ class SparseFeatures:
         self._columns = (columns.indptr.astype(np.int64), columns.indices, columns.data)
 
     def product(self, M: Floats) -> Floats:
-        return csr_product(*self._rows, M)
+        return feature_products.product(self._rows, M)
 
     def transposed_product(self, M: Floats) -> Floats:
-        return csr_product(*self._columns, M)
+        return feature_products.product(self._columns, M)
 
     def squared_transposed_product(self, M: Floats) -> Floats:
         indptr, indices, data = self._columns
-        return csr_product(indptr, indices, data * data, M)
+        return feature_products.product((indptr, indices, data * data), M)
 
     def scores_at(
         self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
@@ -149,20 +149,21 @@ class SparseFeatures:
         streamed = stored * pattern.n_labels
         small = self.n_features * pattern.n_labels <= entries + stored
         if not small or min(gathered, streamed) >= rank * (stored + entries):
-            return _through_factors(self, pattern, left, right)
-        if streamed <= gathered:
+            return through_factors(self, pattern, left, right)
+        if streamed <= gathered and pattern.n_labels >= _SHORTEST:
             W = left @ right.T if product is None else product
-            return streamed_sampled_product(pattern.indptr, pattern.indices, self._rows, W), None
+            return feature_products.sampled_product(pattern.indptr, pattern.indices, self._rows, W), None
         W_by_label = np.ascontiguousarray(right @ left.T)
         return sparse_sampled_product(pattern.indptr, pattern.indices, self._rows, W_by_label), None
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         if self.n_rows * pattern.n_labels <= _GATHER * len(pattern):
-            shape = self.n_features, pattern.n_labels
-            return streamed_transposed_product(pattern.indptr, pattern.indices, data, self._rows, shape)
+            return feature_products.transposed_matrix(
+                self._columns, pattern.indptr, pattern.indices, data, pattern.n_labels
+            )
         # By label: a label's row of SᵀX stays in the cache while the rows of X stream by.
-        by_label = (pattern.label_indptr, pattern.label_rows, data[pattern.by_label])
-        return sparse_sparse_product(by_label, self._rows, self.n_features).T
+        rows = (pattern.label_indptr, pattern.label_rows, data[pattern.by_label])
+        return sparse_sparse_product(rows, self._rows, self.n_features).T
 
     def mean_square_length(self) -> float:
         data = self._rows[2]
@@ -204,10 +205,10 @@ class DenseFeatures:
     def scores_at(
         self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
     ) -> tuple[Floats, Floats | None]:
-        return _through_factors(self, pattern, left, right)
+        return through_factors(self, pattern, left, right)
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
-        return _in_blocks(self, pattern, data)
+        return blocks_of_labels(self, pattern, data)
 
     def mean_square_length(self) -> float:
         return float(np.sum(self._X * self._X) / self.n_rows)
@@ -228,6 +229,15 @@ class StackedFeatures:
         self.n_features = int(self._ends[-1])
         self.n_stored = sum(part.n_stored for part in parts)
 
+    @property
+    def first(self) -> Features:
+        return self._parts[0]
+
+    @property
+    def others(self) -> Features:
+        """All but the first block."""
+        return self._parts[1] if len(self._parts) == 2 else StackedFeatures(self._parts[1:])
+
     def split(self, M: Floats) -> list[Floats]:
         """The rows of M that belong to each block."""
         return [np.ascontiguousarray(block) for block in np.split(M, self._ends[:-1])]
@@ -245,7 +255,7 @@ class StackedFeatures:
     def scores_at(
         self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
     ) -> tuple[Floats, Floats | None]:
-        return _through_factors(self, pattern, left, right)
+        return through_factors(self, pattern, left, right)
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         return np.vstack([part.transposed_matrix(pattern, data) for part in self._parts])
@@ -272,14 +282,15 @@ def looks_centred(X: Any) -> bool:
     return bool(np.all(np.abs(mean) <= chance))
 
 
-def _through_factors(
+def through_factors(
     features: Features, pattern: EntryPattern, left: Floats, right: Floats
 ) -> tuple[Floats, Floats]:
+    """``X left rightᵀ`` at the entries, and ``X left``."""
     P = np.ascontiguousarray(features.product(left))
     return sampled_product(pattern.indptr, pattern.indices, P, right), P
 
 
-def _in_blocks(features: Features, pattern: EntryPattern, data: Floats) -> Floats:
+def blocks_of_labels(features: Features, pattern: EntryPattern, data: Floats) -> Floats:
     """``Xᵀ S``, some labels at a time, so that nothing of size n x L appears."""
     matrix = np.empty((features.n_features, pattern.n_labels))
     for start in range(0, pattern.n_labels, _BLOCK):

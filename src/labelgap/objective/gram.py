@@ -103,8 +103,8 @@ class GramPoint(DesignPoint):
         inside = self.term.in_term[:, None]
         return np.asarray(self._unit * np.sum(XU * XU, axis=0) * np.sum(FV * FV * inside, axis=0))
 
-    def label_derivatives(self) -> tuple[Floats, Floats]:
-        return self._intercept_part(self.label_sums()), self._intercept_part(self._bends())
+    def label_curvature(self) -> Floats:
+        return self._intercept_part(self._bends())
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
         sums = self._intercept_part(self.label_sums())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -11,13 +12,16 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
-from labelgap.losses import Loss
+from labelgap.losses import FAMILIES, LOSSES, Bernoulli, Loss, Poisson
 from labelgap.objective.design import Design, DesignGradient, DesignPoint, extrapolated
 from labelgap.objective.features import IdentityFeatures
 from labelgap.objective.kernels.entries import curvature_rows
+from labelgap.objective.kernels.entry_losses import CODES
+from labelgap.objective.kernels.loss_passes import LossPasses
 from labelgap.objective.kernels.threads import map_in_order
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
+from labelgap.objective.rowwise import RowwiseSteps, loss_code
 
 # Entries whose losses are computed at a time.
 _BLOCK = 1 << 14
@@ -42,8 +46,8 @@ class EntryFunction(Protocol):
 
     def curvature(self, z: Floats) -> Floats: ...
 
-    def conjugate(self, gradient: Floats) -> float:
-        """Sum over entries of the convex conjugate at ``gradient``."""
+    def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
+        """Sum over entries of the convex conjugate at ``scale · gradient``."""
         ...
 
 
@@ -67,6 +71,12 @@ class EntryTerm:
         self.n_labels = pattern.n_labels
         self.n_stored = design.n_stored + len(pattern)
         self._start = np.zeros(self.n_labels) if starting_intercept is None else starting_intercept
+        self.passes = function.passes(pattern) if isinstance(function, WeightedLoss) else None
+
+    @cached_property
+    def conjugate_at_zero(self) -> float:
+        """``f*(0)``, the same at every point."""
+        return self.function.conjugate(np.broadcast_to(0.0, len(self.pattern)))
 
     def starting_intercept(self) -> Floats:
         return self._start.copy()
@@ -79,27 +89,70 @@ class EntryTerm:
         low_rank, P = self.design.rows.scores_at(self.pattern, left, Q, known)
         return EntryPoint(self, Factors(left, right, factors.intercept), low_rank, P, Q)
 
+    def rowwise(self, dtype: Any) -> RowwiseSteps | None:
+        function = self.function
+        if not isinstance(function, WeightedLoss) or function.offsets is not None:
+            return None
+        code = loss_code(function.loss)
+        if code is None or not RowwiseSteps.fits(self.design):
+            return None
+        return RowwiseSteps(
+            self.design,
+            self.pattern,
+            code,
+            function.answers,
+            function.weights,
+            function.total,
+            dtype,
+            has_intercept=self.has_intercept,
+        )
+
 
 class EntryPoint(DesignPoint):
     """An :class:`EntryTerm` at one ``(A, B, b)``; the scores are computed once."""
 
     def __init__(
-        self, term: EntryTerm, factors: Factors, low_rank: Floats, P: Floats | None, Q: Floats
+        self,
+        term: EntryTerm,
+        factors: Factors,
+        low_rank: Floats,
+        P: Floats | None,
+        Q: Floats,
+        *,
+        summed: bool = True,
     ) -> None:
+        """``summed`` says whether the sums over labels will be asked for: they cost less with the losses."""
         super().__init__(term.design, factors, P, Q)
         self._term = term
         self._pattern = term.pattern
         self._low_rank = low_rank
-        z = low_rank
-        if term.has_intercept:
-            z = low_rank + factors.intercept[self._pattern.indices]
-        self.scores = z
-        self.value, self.entry_gradient = term.function.value_and_gradient(z)
+        self._sums: Floats | None = None
+        if term.passes is None:
+            self.value, self.entry_gradient = term.function.value_and_gradient(self.scores)
+        elif summed and term.has_intercept:
+            self.value, self.entry_gradient, self._sums = term.passes.with_label_sums(
+                low_rank, factors.intercept
+            )
+        else:
+            self.value, self.entry_gradient = term.passes.value_and_gradient(low_rank, self._intercept)
         self.size = abs(self.value)
+
+    @property
+    def _intercept(self) -> Floats | None:
+        return self.factors.intercept if self._term.has_intercept else None
+
+    @cached_property
+    def scores(self) -> Floats:
+        """The score of each entry, without its offset."""
+        b = self._intercept
+        return self._low_rank if b is None else self._low_rank + b[self._pattern.indices]
 
     @cached_property
     def _curvature(self) -> Floats:
-        return self._term.function.curvature(self.scores)
+        passes = self._term.passes
+        if passes is None:
+            return self._term.function.curvature(self.scores)
+        return passes.curvature(self._low_rank, self._intercept)
 
     def _intercept_part(self, data: Floats) -> Floats:
         if not self._term.has_intercept:
@@ -134,19 +187,19 @@ class EntryPoint(DesignPoint):
     def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
         return np.asarray(np.einsum("ic,ic->c", XU * XU, self._pattern.times(self._curvature, FV * FV)))
 
-    def label_derivatives(self) -> tuple[Floats, Floats]:
-        return self._intercept_part(self.entry_gradient), self._intercept_part(self._curvature)
+    def label_curvature(self) -> Floats:
+        return self._intercept_part(self._curvature) if self._sums is None else self._sums[2]
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
+        if self._sums is not None:
+            return self._sums[0], self._sums[1]
         G = self.entry_gradient
         return self._intercept_part(np.maximum(G, 0)), self._intercept_part(np.minimum(G, 0))
 
     def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
         G = self.entry_gradient
         if balance is not None and self._term.has_intercept:
-            up, down = balance
-            labels = self._pattern.indices
-            G = G * np.where(G > 0, up[labels], down[labels])
+            G = _balanced(G, self._pattern.indices, *balance)
         return EntryGradient(self._term, G)
 
     def with_intercept(self, intercept: Floats) -> Point:
@@ -156,13 +209,16 @@ class EntryPoint(DesignPoint):
     def beyond(self, previous: Point, share: float) -> Point:
         assert isinstance(previous, EntryPoint)
         factors = extrapolated(self.factors, previous.factors, share)
-        low_rank = self._low_rank + share * (self._low_rank - previous._low_rank)
+        low_rank = self._low_rank - previous._low_rank
+        low_rank *= share
+        low_rank += self._low_rank
         Q = np.hstack([(1 + share) * self._Q, -share * previous._Q])
-        return EntryPoint(self._term, factors, low_rank, None, Q)
+        return EntryPoint(self._term, factors, low_rank, None, Q, summed=False)
 
     def slope_towards(self, other: Point) -> float:
         assert isinstance(other, EntryPoint)
-        return float(self.entry_gradient @ (other._low_rank - self._low_rank))
+        G = self.entry_gradient
+        return float(G @ other._low_rank - G @ self._low_rank)
 
 
 class EntryGradient(DesignGradient):
@@ -176,13 +232,19 @@ class EntryGradient(DesignGradient):
         return self._term.pattern.times(self.entries, M)
 
     def _transposed_times(self, M: Floats) -> Floats:
-        return self._term.pattern.transposed_times(self.entries, M)
+        return self._term.pattern.transposed_times_ordered(self._by_label, M)
+
+    @cached_property
+    def _by_label(self) -> Floats:
+        return np.asarray(self.entries[self._term.pattern.by_label])
 
     def _by_features(self) -> Floats:
         return self._design.rows.transposed_matrix(self._term.pattern, self.entries)
 
     def conjugate(self, scale: float) -> float:
-        return self._term.function.conjugate(scale * self.entries)
+        if scale == 0:
+            return self._term.conjugate_at_zero
+        return self._term.function.conjugate(self.entries, scale)
 
 
 class WeightedLoss:
@@ -196,8 +258,32 @@ class WeightedLoss:
         total: float,
         offsets: Floats | None = None,
     ) -> None:
+        self.loss, self.answers, self.weights, self.total, self.offsets = (
+            loss,
+            values,
+            weights,
+            total,
+            offsets,
+        )
         self._loss, self._y, self._offsets = loss, values, offsets
         self._share: Floats | float = (1.0 if weights is None else weights) / total
+
+    def passes(self, pattern: EntryPattern) -> LossPasses | None:
+        """Value, slopes and sums in one pass, for a loss that has a compiled form."""
+        if type(self._loss) not in (*LOSSES.values(), *FAMILIES.values()):
+            return None
+        assert isinstance(self._loss, Loss)
+        code = CODES.get(self._loss.name)
+        if code is None:
+            return None
+        constant = 0.0
+        if isinstance(self._loss, (Bernoulli, Poisson)):
+            # Compiled losses leave out what depends on the answers alone.
+            own = math.log(2.0) if isinstance(self._loss, Bernoulli) else 1.0
+            constant = float(np.sum((self._loss.value(0.0, self._y) - own) * self._share))
+        return LossPasses(
+            code, pattern.indices, pattern.n_labels, self._y, self._share, self._offsets, constant
+        )
 
     def _shifted(self, z: Floats, block: slice) -> Floats:
         return z[block] if self._offsets is None else z[block] + self._offsets[block]
@@ -226,10 +312,27 @@ class WeightedLoss:
         map_in_order(work, _blocks(len(z)))
         return bend
 
-    def conjugate(self, gradient: Floats) -> float:
-        value = float(np.sum(self._loss.conjugate(gradient / self._share, self._y) * self._share))
+    def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
+        def work(block: slice) -> float:
+            share = self._share_of(block)
+            slopes = scale * gradient[block] / share
+            return float(np.sum(self._loss.conjugate(slopes, self._y[block]) * share))
+
+        value = float(sum(map_in_order(work, _blocks(len(gradient)))))
         # The conjugate of z ↦ ℓ(z + o) is ℓ*(a) − a o.
-        return value if self._offsets is None else value - float(gradient @ self._offsets)
+        return value if self._offsets is None else value - scale * float(gradient @ self._offsets)
+
+
+def _balanced(G: Floats, labels: NDArray[Any], up: Floats, down: Floats) -> Floats:
+    """Entries above 0 times their label's ``up``, the others times its ``down``."""
+    balanced = np.empty_like(G)
+
+    def work(block: slice) -> None:
+        here, slopes = labels[block], G[block]
+        np.multiply(slopes, np.where(slopes > 0, up[here], down[here]), out=balanced[block])
+
+    map_in_order(work, _blocks(len(G)))
+    return balanced
 
 
 def _blocks(length: int) -> list[slice]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.objective.kernels.entries import csr_product, csr_product_pair
+from labelgap.objective.kernels.entries import csr_product, csr_product_pair, label_order
 
 
 class EntryPattern:
@@ -18,12 +18,8 @@ class EntryPattern:
         self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
         self.indices = np.ascontiguousarray(indices, dtype=np.int32)
         self.n_rows, self.n_labels = len(self.indptr) - 1, n_labels
-        rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(self.indptr))
-        # Stable, so that within a label the rows stay in order and sums are repeatable.
-        self.by_label = np.argsort(self.indices, kind="stable")
-        self.label_rows = rows[self.by_label]
-        self.label_indptr = np.zeros(n_labels + 1, dtype=np.int64)
-        np.cumsum(np.bincount(self.indices, minlength=n_labels), out=self.label_indptr[1:])
+        # Within a label the rows stay in order, so that sums are repeatable.
+        self.label_indptr, self.by_label, self.label_rows = label_order(self.indptr, self.indices, n_labels)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -42,7 +38,11 @@ class EntryPattern:
 
     def transposed_times(self, data: Floats, M: Floats) -> Floats:
         """``Sᵀ M``."""
-        return csr_product(self.label_indptr, self.label_rows, data[self.by_label], M)
+        return self.transposed_times_ordered(data[self.by_label], M)
+
+    def transposed_times_ordered(self, by_label: Floats, M: Floats) -> Floats:
+        """``Sᵀ M`` for data that are in the order of the labels already."""
+        return csr_product(self.label_indptr, self.label_rows, by_label, M)
 
     def transposed_times_pair(self, data: Floats, M: Floats, data2: Floats, M2: Floats) -> Floats:
         """``Sᵀ M + S₂ᵀ M₂``."""

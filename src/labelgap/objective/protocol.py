@@ -9,7 +9,7 @@ entries, so a sum of objectives, over several terms or the partitions of a clust
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -94,8 +94,8 @@ class Point(Protocol):
         """Second derivative of f along each rank-one ``u vᵀ`` in W (columns of U and V)."""
         ...
 
-    def label_derivatives(self) -> tuple[Floats, Floats]:
-        """First and second derivative of f in each label's intercept."""
+    def label_curvature(self) -> Floats:
+        """Second derivative of f in each label's intercept."""
         ...
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
@@ -154,4 +154,59 @@ class Objective(Protocol):
 
     def at(self, factors: Factors, product: Floats | None = None) -> Point:
         """The data term there; ``product`` is ABᵀ, for a caller who has made it, and saves some work."""
+        ...
+
+
+class FactorPenalties(Protocol):
+    """λ, λ₂, and the pull κ of the intercepts towards a centre."""
+
+    @property
+    def trace(self) -> float: ...
+
+    @property
+    def ridge(self) -> float: ...
+
+    @property
+    def intercept(self) -> float: ...
+
+    @property
+    def centre(self) -> float: ...
+
+
+class Working(Protocol):
+    """Factors in the form and precision that steps row by row work on."""
+
+    def balance(self) -> None:
+        """The same scores at the least penalty."""
+        ...
+
+    def factors(self) -> Factors: ...
+
+
+class Rowwise(Protocol):
+    """Steps for all labels at once, and for all rows at once, where each has entries of its own."""
+
+    def start(self, factors: Factors) -> Any:
+        """A :class:`Working` copy of the factors, for the other methods."""
+        ...
+
+    def step_labels(self, at: Any, penalties: FactorPenalties) -> None:
+        """A Newton step for every label's (B_j, b_j), in place; the penalised objective can only fall."""
+        ...
+
+    def step_rows(self, at: Any, penalties: FactorPenalties) -> None:
+        """The same for every row's A_i."""
+        ...
+
+    def value(self, at: Any, penalties: FactorPenalties) -> float:
+        """The penalised objective, up to a constant."""
+        ...
+
+
+@runtime_checkable
+class RowwiseObjective(Objective, Protocol):
+    """An objective that may split into problems of single rows and labels."""
+
+    def rowwise(self, dtype: Any) -> Rowwise | None:
+        """Steps in that precision; None where the rows share features, or the loss has no compiled form."""
         ...

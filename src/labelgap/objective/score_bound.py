@@ -44,8 +44,9 @@ class ScoreBoundPenalty:
     def curvature(self, z: Floats) -> Floats:
         return np.where(self._excess(z) != 0, self._mu, 0.0)
 
-    def conjugate(self, gradient: Floats) -> float:
-        return float(np.sum(self._bound * np.abs(gradient) + (gradient - self._u) ** 2 / (2 * self._mu)))
+    def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
+        a = scale * gradient
+        return float(np.sum(self._bound * np.abs(a) + (a - self._u) ** 2 / (2 * self._mu)))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ given up at the price of γ for each unit.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +28,8 @@ from labelgap.objective.kernels.entries import sampled_product
 from labelgap.objective.observed import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
+from labelgap.objective.rowwise import SideModel
+from labelgap.objective.rowwise_gram import GramRowwise
 
 # Sums over a label's cells agree to this share of what is summed.
 _ROUNDING = 1e-12
@@ -46,7 +50,7 @@ class RecordedCorrection:
     def curvature(self, z: Floats) -> Floats:
         return np.asarray((self.loss.curvature(z, 1) - self.loss.base.curvature(z, 0)) / self._total)
 
-    def conjugate(self, gradient: Floats) -> float:
+    def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
         """Infinite but at one slope: only together with the other cells is there a useful one."""
         return float("inf")
 
@@ -64,7 +68,7 @@ class HeldCorrection:
     def curvature(self, z: Floats) -> Floats:
         return np.asarray(self._loss.curvature(z, 0) / -self._total)
 
-    def conjugate(self, gradient: Floats) -> float:
+    def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
         """None: only together with the other cells is there one."""
         return float("inf")
 
@@ -91,6 +95,25 @@ class UnlabelledObjective(SumObjective):
 
     def at(self, factors: Factors, product: Floats | None = None) -> Point:
         return UnlabelledPoint(self, super().at(factors, product))
+
+    def rowwise(self, dtype: Any) -> GramRowwise | None:
+        """Exact steps under the squared loss, where all cells count."""
+        cells, pattern = self.cells, self.recorded.pattern
+        sides = (cells.design.rows, cells.design.columns)
+        if not isinstance(cells, GramTerm) or len(self.held.pattern) or not all(map(SideModel.fits, sides)):
+            return None
+        slopes = np.zeros(self.n_labels)
+        # ((z − 1)² − (z + 1)²) / (1 − ρ)
+        slopes[pattern.indices] = -4.0 / (1.0 - np.asarray(self.loss.flip_rate))
+        return GramRowwise(
+            cells.design,
+            pattern,
+            cells.labels,
+            slopes,
+            cells.total,
+            dtype,
+            has_intercept=self.has_intercept,
+        )
 
     def recorded_keys(self) -> NDArray[np.int64]:
         """Row times the number of labels plus label of the recorded positives in the term."""

@@ -60,15 +60,19 @@ def certify(
     penalties: Penalties,
     *,
     directions: int = 1,
+    accuracy: float = 1e-7,
     singular_values: Floats | None = None,
+    product: Floats | None = None,
     primal: float | None = None,
     conjugate: Callable[[ScoreGradient, float], float] | None = None,
 ) -> Certificate:
     """Bound the distance of ``point`` from the optimum.
 
-    ``directions`` leading singular triplets are kept. ``singular_values`` are those of W, for a caller who
-    knows them. ``primal`` replaces the objective value at the point
-    and ``conjugate`` the conjugate of the data term, for a caller whose constraint lies outside the two.
+    ``directions`` leading singular triplets are kept; where the gradient is not formed, σ₁ is found to a
+    relative residual of ``accuracy``, which widens the gap that is reported by as much. ``singular_values``
+    are those of W, and ``product`` is W itself, for a caller who has them. ``primal`` replaces the objective
+    value at the point and ``conjugate`` the conjugate of the data term, for a caller whose constraint lies
+    outside the two.
     """
     factors = point.factors
     values = singular_values
@@ -84,8 +88,11 @@ def certify(
         else:
             balance = _zero_sum_factors(up, down)
     gradient = point.score_gradient(balance)
-    shift = LowRankShift(gradient, penalties.ridge * factors.left, factors.right)
-    residual = leading_triplets(shift, objective.shape, directions, objective.n_stored)
+    size = point.size
+    # A point that nobody else holds need not be kept while the singular vectors are sought.
+    del point
+    shift = LowRankShift(gradient, factors.left, factors.right, product, penalties.ridge)
+    residual = leading_triplets(shift, objective.shape, directions, objective.n_stored, accuracy=accuracy)
 
     def data_dual(scale: float) -> float:
         value = -(gradient.conjugate(scale) if conjugate is None else conjugate(gradient, scale))
@@ -103,7 +110,7 @@ def certify(
         # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
         square = _squared_norm(shift, objective)
         lower = max(lower, data_dual(1.0) - square / (2 * penalties.ridge))
-    return Certificate(float(primal), float(lower), residual, point.size)
+    return Certificate(float(primal), float(lower), residual, size)
 
 
 def _zero_sum_factors(up: Floats, down: Floats) -> tuple[Floats, Floats]:

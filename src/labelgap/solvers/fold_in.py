@@ -35,6 +35,7 @@ def fold_in(
     entry_loss: EntryLoss,
     answer_weight: float,
     prior: Floats | None = None,
+    sizes: Floats | None = None,
     tol: float = 1e-10,
     max_iter: int = 100,
 ) -> Floats:
@@ -58,6 +59,8 @@ def fold_in(
         w, above 0.
     prior : array of shape (m, k), default None
         What is known of the users' factors without their answers; None for 0.
+    sizes : array of length m, default None
+        What M is multiplied with for each user; None for 1.
     tol : float, default 1e-10
         The gradient left, as a share of the sum of the lengths of its terms.
     max_iter : int, default 100
@@ -98,6 +101,7 @@ def fold_in(
         offset,
         entry_loss,
         has_intercept=False,
+        sizes=sizes,
     )
     return base + minimise_rows(problem, np.zeros(base.shape), tol, max_iter)
 
@@ -110,6 +114,7 @@ def fold_in_columns(
     entry_loss: LinkedLoss,
     answer_weight: float,
     prior: Floats | None = None,
+    sizes: Floats | None = None,
     tol: float = 1e-10,
     max_iter: int = 100,
 ) -> tuple[Floats, Floats]:
@@ -131,6 +136,8 @@ def fold_in_columns(
         As in :func:`fold_in`; the loss has a ``link`` too.
     prior : array of shape (m, k), default None
         What is known of the items' factors without the answers; None for 0.
+    sizes : array of length m, default None
+        What M is multiplied with for each item; None for 1.
 
     Returns
     -------
@@ -175,6 +182,7 @@ def fold_in_columns(
         offset,
         entry_loss,
         has_intercept=True,
+        sizes=None if sizes is None else sizes[mixed],
     )
     start[mixed] = minimise_rows(problem, start[mixed], tol, max_iter)
     return base + start[:, :-1], start[:, -1].copy()

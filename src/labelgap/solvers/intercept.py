@@ -12,11 +12,16 @@ _MAX_STEPS = 60
 
 
 def with_best_intercept(
-    objective: Objective, point: Point, penalties: Penalties, tol: float = 1e-12
+    objective: Objective,
+    point: Point,
+    penalties: Penalties,
+    tol: float = 1e-12,
+    total_tol: float = 0.0,
 ) -> Point:
     """Minimise over b by Newton's method, label by label, inside a bracket that the signs maintain.
 
-    ``tol`` is the slope left in a label's intercept, as a share of the label's gradient mass.
+    ``tol`` is the slope left in a label's intercept, as a share of the label's gradient mass. With a
+    ``total_tol`` it is enough that all slopes together are no larger a share of all mass.
     """
     if not objective.has_intercept:
         return point
@@ -26,11 +31,12 @@ def with_best_intercept(
     for _ in range(_MAX_STEPS):
         up, down = point.signed_label_sums()
         mass = up - down if mass is None else mass
-        slope = up + down + penalties.intercept_slope(b)
-        active = np.abs(slope) > tol * (mass + np.abs(penalties.intercept_slope(b)))
-        if not active.any():
+        pull = penalties.intercept_slope(b)
+        slope, largest = up + down + pull, mass + np.abs(pull)
+        active = np.abs(slope) > tol * largest
+        if not active.any() or np.abs(slope).sum() <= total_tol * largest.sum():
             break
-        bend = point.label_derivatives()[1] + penalties.intercept
+        bend = point.label_curvature() + penalties.intercept
         high = np.where(slope > 0, np.minimum(high, b), high)
         low = np.where(slope < 0, np.maximum(low, b), low)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -2,8 +2,8 @@
 
 Each step soft-thresholds the singular values of ``Y − τ XᵀG``, a low-rank matrix plus a product with sparse
 factors, of which only the leading triplets are computed. Each new W gets its best intercept; between steps b
-is extrapolated with W. Momentum is restarted when the objective rises (O'Donoghue and Candès), and the step
-size follows the local curvature both ways (Scheinberg, Goldfarb and Bai).
+is extrapolated with W. Momentum is restarted when a step goes against it, or the objective rises (O'Donoghue
+and Candès), and the step size follows the local curvature both ways (Scheinberg, Goldfarb and Bai).
 
 It needs no second derivatives and no factorisation. Where features are well conditioned it reaches a gap of
 1e-3 in tens of steps whatever the rank, which is why :mod:`labelgap.solvers.factored` begins with it too.
@@ -11,6 +11,7 @@ It needs no second derivatives and no factorisation. Where features are well con
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,9 +32,11 @@ _CERTIFY_EVERY = 10
 _MARK_EVERY = 50
 # Steps that gain nothing measurable before the method stops; the gap goes on closing in the meantime.
 _QUIET = 30
-# Slope that may be left in an intercept, as a share of the label's gradient mass, for each unit of the gap
-# that is asked for.
-_INTERCEPT_SHARE = 0.03
+# Slope that may be left in the intercepts, as a share of the labels' gradient mass, for each unit of the gap
+# that is asked for; early on, for each unit of this share of the gap when last looked at, and for each unit
+# of the objective that the last step gained.
+_INTERCEPT_SHARE, _EARLY = 0.03, 0.1
+_TINY = float(np.finfo(float).tiny)
 # Directions whose curvature says how long the first step may be.
 _PROBES = 8
 
@@ -55,7 +58,9 @@ class Iterate(NamedTuple):
         """At ``W + share (W − W_previous)``."""
         W = None
         if self.W is not None and previous.W is not None:
-            W = (1 + share) * self.W - share * previous.W
+            W = self.W - previous.W
+            W *= share
+            W += self.W
         return Iterate(self.point.beyond(previous.point, share), W)
 
 
@@ -66,7 +71,7 @@ class ProximalPath:
         self, objective: Objective, penalties: Penalties, start: Factors, cap: int, tol: float
     ) -> None:
         self._objective, self._penalties, self._cap = objective, penalties, cap
-        self._intercept_tol = _INTERCEPT_SHARE * tol
+        self._tol = self._intercept_share = tol
         self._formed = may_form(objective.shape, objective.n_stored)
         _, left, right = balanced(start.left, start.right)
         first = self._iterate(Factors(left[:, :cap], right[:, :cap], start.intercept))
@@ -77,6 +82,7 @@ class ProximalPath:
         self.value = self._penalised(self.point)
         self._momentum = 1.0
         self._stiffness = self._last_stiffness = 0.0
+        self._dual = -np.inf
 
     @property
     def point(self) -> Point:
@@ -96,6 +102,7 @@ class ProximalPath:
                 last_stiffness=self._last_stiffness,
                 overlap=self._overlap,
                 last_overlap=self._last_overlap,
+                dual=self._dual,
             ),
         }
 
@@ -109,6 +116,7 @@ class ProximalPath:
         self.value, self._momentum = float(state["value"]), float(state["momentum"])
         self._stiffness, self._last_stiffness = float(state["stiffness"]), float(state["last_stiffness"])
         self._overlap, self._last_overlap = float(state["overlap"]), float(state["last_overlap"])
+        self._dual = float(state["dual"])
 
     def _iterate(self, factors: Factors) -> Iterate:
         W = factors.left @ factors.right.T if self._formed else None
@@ -116,10 +124,18 @@ class ProximalPath:
 
     def certificate(self, directions: int = 1) -> Certificate:
         """How good that is. To be asked for before the first step, which goes by it."""
-        values = _singular_values(self.point)
         certificate = certify(
-            self._objective, self.point, self._penalties, directions=directions, singular_values=values
+            self._objective,
+            self.point,
+            self._penalties,
+            directions=directions,
+            singular_values=_singular_values(self.point),
+            product=self._here.W,
         )
+        # A bound on the optimum holds wherever it was found; with momentum the latest is not always the best.
+        self._dual = max(self._dual, certificate.dual)
+        certificate = replace(certificate, dual=self._dual)
+        self._intercept_share = max(self._tol, _EARLY * certificate.relative_gap)
         if self._stiffness == 0:
             # Curvature of f along the leading directions of its gradient.
             leading = certificate.residual
@@ -148,32 +164,46 @@ class ProximalPath:
             self._last_overlap = self._here.inner(self._here)
             return 0.0
         gained = self.value - value
+        if share > 0 and self._turned(ahead, candidate, share):
+            # The momentum leads away from where the step went: the next one does without.
+            momentum = 1.0
         self._previous, self._here, self.value = self._here, candidate, value
         self._last_overlap = self._overlap
         self._momentum = momentum
         self._stiffness *= 0.9
+        # Intercepts as exact as the steps are long.
+        self._intercept_share = max(self._tol, min(self._intercept_share, gained / max(abs(value), _TINY)))
         return gained
+
+    def _turned(self, ahead: Iterate, candidate: Iterate, share: float) -> bool:
+        """Whether ``⟨Y − W, W − W_t⟩ > 0`` for the step from Y to W: it went back on the way from W_t."""
+        if ahead.W is not None and candidate.W is not None and self._here.W is not None:
+            return float(np.vdot(ahead.W - candidate.W, candidate.W - self._here.W)) > 0
+        now, before = self._here, self._previous
+        # Y = (1 + s) W_t − s W_{t−1}, and ⟨W, W_t⟩ is known.
+        along = (1 + share) * (self._overlap - now.inner(now))
+        along -= share * (candidate.inner(before) - self._last_overlap)
+        return along - candidate.inner(candidate) + self._overlap > 0
 
     def _penalised(self, point: Point) -> float:
         return point.value + self._penalties.of(_singular_values(point), point.factors.intercept)
 
     def _at_best_intercept(self, point: Point) -> Point:
-        return with_best_intercept(self._objective, point, self._penalties, tol=self._intercept_tol)
+        share = _INTERCEPT_SHARE * self._intercept_share
+        return with_best_intercept(self._objective, point, self._penalties, 0.1 * share, share)
 
     def _step_from(self, ahead: Iterate) -> Iterate:
         """``prox_{R/M}(Y − XᵀG/M)`` with R the penalties: shrink the singular values of ``M·Y − XᵀG``."""
         objective, penalties = self._objective, self._penalties
         shape = objective.shape
         factors = ahead.point.factors
-        product = None if ahead.W is None else -self._stiffness * ahead.W
-        shift = LowRankShift(
-            ahead.point.score_gradient(), -self._stiffness * factors.left, factors.right, product
-        )
+        gradient = ahead.point.score_gradient()
+        shift = LowRankShift(gradient, factors.left, factors.right, ahead.W, -self._stiffness)
         # A matrix that may be formed gives all its triplets for the price of a few.
         count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
         while True:
-            triplets = leading_triplets(shift, shape, count, objective.n_stored)
-            if triplets.values[-1] <= penalties.trace or len(triplets.values) >= min(shape):
+            triplets = leading_triplets(shift, shape, count, objective.n_stored, above=penalties.trace)
+            if self._formed or triplets.values[-1] <= penalties.trace or count >= min(shape):
                 break
             count = min(2 * count, *shape)
         shrunk = (triplets.values - penalties.trace) / (self._stiffness + penalties.ridge)

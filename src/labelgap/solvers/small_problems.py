@@ -49,6 +49,8 @@ class SmallProblems(NamedTuple):
     """From row numbers (B) and feature numbers (B x c) to the scores at a = 0 (B x c)."""
     loss: EntryLoss
     has_intercept: bool
+    sizes: Floats | None = None
+    """What the penalty of each row is multiplied with; None for 1."""
 
 
 class _Batch(NamedTuple):
@@ -60,6 +62,8 @@ class _Batch(NamedTuple):
     weights: Floats
     lengths: Floats
     """Norms of the features."""
+    sizes: Floats
+    """What the penalty is multiplied with."""
 
 
 def minimise_rows(problem: SmallProblems, start: Floats, tol: float, max_iter: int) -> Floats:
@@ -112,7 +116,8 @@ def _batch(problem: SmallProblems, rows: Ints) -> _Batch:
         weights *= problem.weights[entries]
     lengths = np.sqrt(np.einsum("bck,bck->bc", features, features))
     offset = problem.offset(rows, indices) * filled
-    return _Batch(features, offset, problem.values[entries], weights, lengths)
+    sizes = np.ones(len(rows)) if problem.sizes is None else problem.sizes[rows]
+    return _Batch(features, offset, problem.values[entries], weights, lengths, sizes)
 
 
 def _newton(
@@ -125,7 +130,7 @@ def _newton(
     for step in range(max_iter + 1):
         pulls = batch.weights * problem.loss.gradient(z, batch.values)
         bend = batch.weights * problem.loss.curvature(z, batch.values)
-        held = a @ problem.penalty
+        held = batch.sizes[:, None] * (a @ problem.penalty)
         slope = (pulls[:, None, :] @ batch.features)[:, 0, :] + held
         size = (np.abs(pulls) * batch.lengths).sum(axis=1) + _lengths(held)
         # A score is known up to its rounding, and a slope up to that times the curvature.
@@ -150,7 +155,7 @@ def _newton(
 def _hessian(problem: SmallProblems, batch: _Batch, bend: Floats) -> Floats:
     """``Σ_e ω_e ℓ''_e x_e x_eᵀ + P`` of each row, in pieces of the sum; the bend of an entry is ω ℓ''."""
     n_rows, longest, k = batch.features.shape
-    total = np.broadcast_to(problem.penalty, (n_rows, k, k)).copy()
+    total = batch.sizes[:, None, None] * problem.penalty
     if problem.has_intercept:
         total[:, -1, -1] += _LEVEL * batch.weights.sum(axis=1)
     piece = max(1, _BATCH // (n_rows * k))
@@ -170,7 +175,7 @@ def _step_lengths(
     promise: Floats,
 ) -> Floats:
     """1, ½, ¼, ... for each row, until the objective falls by a share of what the slope promises."""
-    turned = direction @ problem.penalty
+    turned = batch.sizes[:, None] * (direction @ problem.penalty)
     linear, square = np.einsum("bk,bk->b", turned, a), np.einsum("bk,bk->b", turned, direction)
     terms = batch.weights * problem.loss.value(z, batch.values)
     # Differences of objectives are compared; below their rounding every step is as good.

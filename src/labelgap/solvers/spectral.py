@@ -11,23 +11,29 @@ import scipy.sparse.linalg as spla
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
+from labelgap.solvers.krylov import leading_by_blocks
 
 _SMALL = 1 << 16
+# Rows of a Gram matrix from which on some of its eigenvectors cost less than all, and which share of them.
+_LARGE, _FEW = 256, 8
 # Squares in the Gram matrix cost half the digits.
 _ROUNDING = 1e-8
+# Triplets up to which blocks of vectors are the faster way.
+_FEW_TRIPLETS = 8
 # Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
-_LANCZOS_TOLERANCE = 1e-7
+_ARPACK_TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True)
 class LowRankShift:
-    """``Xᵀ G + left @ right.T`` as a linear map on L-vectors, never formed unless small."""
+    """``Xᵀ G + scale · left @ right.T`` as a linear map on L-vectors, never formed unless small."""
 
     gradient: ScoreGradient
     left: Floats
     right: Floats
     product: Floats | None = None
     """``left @ right.T``, if that has been made."""
+    scale: float = 1.0
 
     @cached_property
     def gradient_matrix(self) -> Floats:
@@ -35,14 +41,18 @@ class LowRankShift:
         return self.gradient.matrix()
 
     def matrix(self) -> Floats:
+        if self.scale == 0 or self.left.shape[1] == 0:
+            return self.gradient_matrix
         product = self.left @ self.right.T if self.product is None else self.product
-        return self.gradient_matrix + product
+        total = self.scale * product
+        total += self.gradient_matrix
+        return total
 
     def times(self, V: Floats) -> Floats:
-        return self.gradient.left_product(V) + self.left @ (self.right.T @ V)
+        return self.gradient.left_product(V) + self.left @ (self.scale * (self.right.T @ V))
 
     def transposed_times(self, U: Floats) -> Floats:
-        return self.gradient.right_product(U) + self.right @ (self.left.T @ U)
+        return self.gradient.right_product(U) + self.right @ (self.scale * (self.left.T @ U))
 
 
 @dataclass(frozen=True)
@@ -56,18 +66,23 @@ class SingularTriplets:
 
 
 def leading_triplets(
-    operator: LowRankShift, shape: tuple[int, int], count: int, n_stored: int
+    operator: LowRankShift,
+    shape: tuple[int, int],
+    count: int,
+    n_stored: int,
+    above: float | None = None,
+    accuracy: float = 1e-7,
 ) -> SingularTriplets:
-    """The ``count`` largest singular triplets of a (d x L) operator.
+    """The ``count`` largest singular triplets of a (d x L) operator, without those not ``above`` a value.
 
     The matrix is formed only where :func:`may_form` allows; there the values are exact to rounding. Otherwise
-    Lanczos with a fixed random start vector, converged to 1e-7; that and the residual are added to ``top``.
-    It would still be too low if the start were orthogonal to the leading vector, which has probability zero.
+    Lanczos with a fixed random start, to a relative residual of ``accuracy``, which is added to ``top``. It
+    would still be too low if the start were orthogonal to the leading vector, which has probability zero.
     """
     count = max(1, min(count, *shape))
     if may_form(shape, n_stored) or count >= min(shape) - 1:
-        return _dense(operator, shape, count)
-    return _lanczos(operator, shape, count)
+        return _dense(operator, shape, count, above)
+    return _lanczos(operator, shape, count, accuracy)
 
 
 def may_form(shape: tuple[int, int], n_stored: int) -> bool:
@@ -76,23 +91,30 @@ def may_form(shape: tuple[int, int], n_stored: int) -> bool:
     return d * n_labels <= max(4 * n_stored, _SMALL) and min(shape) <= 2048
 
 
-def _dense(operator: LowRankShift, shape: tuple[int, int], count: int) -> SingularTriplets:
+def _dense(
+    operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None
+) -> SingularTriplets:
     d, n_labels = shape
     H = operator.matrix()
     if min(d, n_labels) <= 32:
-        left, values, right = scipy.linalg.svd(H, full_matrices=False)
+        left, values, right = scipy.linalg.svd(H, full_matrices=False, check_finite=False)
+        count = _wanted(values, count, above)
         return SingularTriplets(
             left[:, :count], values[:count], right[:count].T, float(values[0]) * (1 + 1e-13)
         )
     # The Gram matrix of the smaller side: one GEMM instead of a bidiagonalisation.
     tall = d >= n_labels
     gram = H.T @ H if tall else H @ H.T
-    if count == len(gram):
+    size = len(gram)
+    if size < _LARGE or count > size // _FEW:
         squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     else:
-        squares, vectors = scipy.linalg.eigh(gram, subset_by_index=[len(gram) - count, len(gram) - 1])
+        some = [size - count, size - 1]
+        squares, vectors = scipy.linalg.eigh(gram, subset_by_index=some, overwrite_a=True, check_finite=False)
     values = np.sqrt(np.maximum(squares[::-1], 0))
-    known = np.ascontiguousarray(vectors[:, ::-1])
+    count = _wanted(values, count, above)
+    values = values[:count]
+    known = np.ascontiguousarray(vectors[:, ::-1][:, :count])
     # A singular value that is nothing but rounding has no vector on the other side.
     unit = np.where(values > _ROUNDING * values[0], values, np.inf)
     other = (H @ known if tall else H.T @ known) / unit
@@ -100,7 +122,23 @@ def _dense(operator: LowRankShift, shape: tuple[int, int], count: int) -> Singul
     return SingularTriplets(left, values, right, float(values[0]) * (1 + 1e-12))
 
 
-def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int) -> SingularTriplets:
+def _wanted(values: Floats, count: int, above: float | None) -> int:
+    """How many of the descending values are wanted, at least one."""
+    return count if above is None else max(1, min(count, int(np.sum(values > above))))
+
+
+def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int, accuracy: float) -> SingularTriplets:
+    if count <= _FEW_TRIPLETS:
+        found = leading_by_blocks(operator.times, operator.transposed_times, shape, count, accuracy)
+        # The residual leaves out what its own computation rounds.
+        top = float(found.values[0]) * (1 + 1e-12) + found.residual
+        return SingularTriplets(found.left, found.values, found.right, top)
+    return _arpack(operator, shape, count, min(accuracy, _ARPACK_TOLERANCE))
+
+
+def _arpack(operator: LowRankShift, shape: tuple[int, int], count: int, tol: float) -> SingularTriplets:
+    """Many triplets: one vector at a time makes the better basis of the same size."""
+
     def forward(v: Floats) -> Floats:
         return operator.times(v.reshape(-1, 1)).ravel()
 
@@ -120,9 +158,7 @@ def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int) -> Sing
     if not probe.any():
         # ARPACK refuses the zero matrix.
         return SingularTriplets(np.eye(shape[0], count), np.zeros(count), np.eye(shape[1], count), 0.0)
-    left, values, right = spla.svds(
-        linear, k=count, tol=_LANCZOS_TOLERANCE, v0=start, maxiter=50 * count + 1000
-    )
+    left, values, right = spla.svds(linear, k=count, tol=tol, v0=start, maxiter=50 * count + 1000)
     order = np.argsort(-values, kind="stable")
     left, values, right = left[:, order], values[order], right[order].T
     # One of the two vanishes by construction, depending on the side that ARPACK worked on.
@@ -130,7 +166,7 @@ def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int) -> Sing
         float(np.linalg.norm(operator.times(right[:, :1]) - values[0] * left[:, :1])),
         float(np.linalg.norm(operator.transposed_times(left[:, :1]) - values[0] * right[:, :1])),
     )
-    return SingularTriplets(left, values, right, float(values[0]) * (1 + _LANCZOS_TOLERANCE) + residual)
+    return SingularTriplets(left, values, right, float(values[0]) * (1 + tol) + residual)
 
 
 def balanced(left: Floats, right: Floats, cutoff: float = 1e-10) -> tuple[Floats, Floats, Floats]:

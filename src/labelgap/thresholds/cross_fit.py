@@ -26,7 +26,7 @@ NEVER = -1
 
 def hold_out_plan(
     labels: ObservedLabels, how: str, random_state: Any, *, by_row: bool = False
-) -> NDArray[np.int64]:
+) -> NDArray[Any]:
     """For each entry the fold in which it is held out.
 
     ``how`` is "cross-fit" (five folds), "holdout" (a fifth of the entries, once) or "train" (none). With
@@ -35,7 +35,7 @@ def hold_out_plan(
     """
     n_folds = min(N_FOLDS, labels.n_observed // 2)
     if how == "train" or n_folds < 2:
-        return np.full(labels.n_observed, NEVER, dtype=np.int64)
+        return np.full(labels.n_observed, NEVER, dtype=np.int8)
     used, row = np.unique(labels.rows, return_inverse=True) if by_row else ((), ())
     if len(used) >= 2 * n_folds:
         folds = check_random_state(random_state).permutation(len(used))[row] % n_folds

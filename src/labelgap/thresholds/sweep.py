@@ -13,6 +13,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.confusion import judged_labels
 from labelgap.objective.kernels import sweep as kernels
+from labelgap.thresholds.narrowing import narrowed_cut
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 
@@ -186,6 +187,12 @@ def sweep_entries(
         np.array(vertex_denominator, np.float64),
         float(zero_division),
     )
+    if weights is None and not return_curve:
+        parts, n_parts = (_NO_GROUPS, 1) if groups is None else (groups, n_groups)
+        cut = narrowed_cut(scores, values, parts, n_parts, coefficients)
+        if cut is not None:
+            above, below, value = cut
+            return ThresholdResult(float(between(_one(above, scores), _one(below, scores))[0]), value)
     n_curve = scores.size + 1 if return_curve else 0
     curve_scores, curve_values = np.empty(n_curve), np.empty(n_curve)
     if weights is None and groups is None:
@@ -275,8 +282,9 @@ def as_float_scores(scores: NDArray[Any]) -> FloatArray:
 
 
 def _refuse_nan(scores: FloatArray, labels: ObservedLabels) -> None:
-    entry = kernels.first_nan(scores)
-    if entry >= 0:
+    # The maximum is NaN where one of them is, and it is found in less time.
+    if np.isnan(scores.max()):
+        entry = kernels.first_nan(scores)
         raise InvalidScoresError(
             f"The score at {_place(labels, entry)} is NaN, but its label is observed. "
             "Give a number for every observed entry, or leave the entry out of the labels."

@@ -103,3 +103,21 @@ def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     waiting = [_shared_pool(threads).submit(run, t) for t in range(1, threads)]
     first = run(0)
     return [answer for part in (first, *(job.result() for job in waiting)) for answer in part]
+
+
+def run_parts(
+    kernel: Callable[..., None],
+    cuts: Sequence[int],
+    shared: tuple[Any, ...],
+    rooms: Sequence[tuple[Any, ...]],
+) -> None:
+    """Run ``kernel(*shared, *room, start, stop)`` between neighbouring cuts, each part in its own room."""
+    parts = len(cuts) - 1
+    if parts == 1:
+        kernel(*shared, *rooms[0], cuts[0], cuts[1])
+        return
+    pool = _shared_pool(parts)
+    waiting = [pool.submit(kernel, *shared, *rooms[t], cuts[t], cuts[t + 1]) for t in range(1, parts)]
+    kernel(*shared, *rooms[0], cuts[0], cuts[1])
+    for job in waiting:
+        job.result()

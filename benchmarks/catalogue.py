@@ -1,0 +1,17 @@
+"""The benchmarks by name, in the order of the documentation."""
+
+from __future__ import annotations
+
+BENCHMARKS: dict[str, str] = {
+    "kernels": "benchmarks.kernels",
+    "features": "benchmarks.features_fit",
+    "one_bit": "benchmarks.one_bit",
+    "implicit": "benchmarks.implicit_sweep",
+    "thresholds": "benchmarks.threshold_search",
+    "trace_norm": "benchmarks.trace_norm",
+    "growth": "benchmarks.growth",
+    "top_items": "benchmarks.top_items",
+    "startup": "benchmarks.startup",
+    "unlabelled": "benchmarks.unlabelled_fit",
+}
+"""Name and module; a module has ``run(options) -> Report``."""

@@ -1,0 +1,225 @@
+"""How time and memory of a fit grow while |Ω|, n, L, d and k double five times each.
+
+Every point is a process of its own: it reads its input, fits a few times, and reports the median time and the
+peak of its memory. Slopes are those of a line through the logarithms: 1 is proportional. |Ω|, n, L and k grow
+in matrix completion (five sweeps of the alternating solver), d in a fit with sparse features (the default
+solver to a fixed number of steps).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.harness import Line, Options, Report
+
+DOUBLINGS = 5
+SLOPE_LIMIT, MEMORY_LIMIT = 1.1, 3.0
+SWEEPS, STEPS = 5, 20
+
+
+@dataclass(frozen=True)
+class Point:
+    """One size of a problem."""
+
+    setting: str
+    n: int
+    n_labels: int
+    entries: int
+    k: int
+    d: int = 0
+
+    def grown(self, what: str, factor: int) -> Point:
+        fields = {"|Ω|": "entries", "n": "n", "L": "n_labels", "k": "k", "d": "d"}
+        return Point(**{**self.__dict__, fields[what]: getattr(self, fields[what]) * factor})
+
+
+STARTS = {
+    "|Ω|": Point("completion", 20_000, 10_000, 250_000, 16),
+    "n": Point("completion", 10_000, 5_000, 2_000_000, 16),
+    "L": Point("completion", 20_000, 2_500, 2_000_000, 16),
+    "k": Point("completion", 20_000, 10_000, 1_000_000, 4),
+    "d": Point("features", 10_000, 50, 100_000, 8, 250),
+}
+QUICK = {
+    "|Ω|": Point("completion", 500, 300, 2_000, 4),
+    "n": Point("completion", 100, 300, 10_000, 4),
+    "L": Point("completion", 500, 60, 10_000, 4),
+    "k": Point("completion", 500, 300, 10_000, 1),
+    "d": Point("features", 300, 10, 1_000, 4, 20),
+}
+
+
+def make_input(point: Point, path: Path) -> None:
+    """A sparse matrix of answers, and for features one of these."""
+    rng = np.random.default_rng(0)
+    cells = point.n * point.n_labels
+    chosen = np.sort(
+        rng.choice(cells, point.entries, replace=False) if cells < 1e8 else _some(cells, point, rng)
+    )
+    rows, columns = np.divmod(chosen, point.n_labels)
+    values = (rng.random(len(chosen)) < 0.4).astype(np.float64)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=point.n))])
+    arrays = {"data": values, "indices": columns.astype(np.int32), "indptr": indptr.astype(np.int64)}
+    if point.d:
+        # Ten features a row whatever d is, so that only d grows.
+        features = rng.integers(0, point.d, (point.n, 10), dtype=np.int32)
+        arrays |= {"features": features}
+    np.savez(path, **arrays)
+
+
+def _some(cells: int, point: Point, rng: np.random.Generator) -> Any:
+    """Distinct cells of very many: drawn with spares, repetitions dropped."""
+    drawn = np.unique(rng.integers(0, cells, int(1.1 * point.entries) + 100))
+    return rng.choice(drawn, point.entries, replace=False)
+
+
+def child(arguments: list[str]) -> int:
+    """Fit one point in this process and print what it took."""
+    import resource
+    import time
+    import warnings
+
+    path, setting, k, n_labels, d, repeats = arguments
+    warnings.simplefilter("ignore")
+    fit = fit_completion if setting == "completion" else fit_features
+    # Compiled before anything is measured.
+    tiny = sp.random_array((60, 20), density=0.5, rng=np.random.default_rng(0), format="csr")
+    tiny.data = (tiny.data > 0.5).astype(np.float64)
+    fit(tiny, sp.csr_array(np.eye(60, 30)), min(int(k), 8))
+    before = resident_bytes()
+    with np.load(path) as held:
+        arrays = {name: held[name] for name in held.files}
+    n = len(arrays["indptr"]) - 1
+    answers = sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n, int(n_labels)))
+    X = None
+    n_bytes = sum(array.nbytes for array in (answers.data, answers.indices, answers.indptr))
+    if int(d):
+        columns = arrays["features"]
+        X = sp.csr_array(
+            (np.ones(columns.size), columns.ravel(), np.arange(n + 1) * columns.shape[1]), shape=(n, int(d))
+        )
+        n_bytes += sum(array.nbytes for array in (X.data, X.indices, X.indptr))
+    times = []
+    for _ in range(int(repeats)):
+        began = time.perf_counter()
+        factors = fit(answers, X, int(k))
+        times.append(time.perf_counter() - began)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    found = {
+        "seconds": statistics.median(times),
+        "memory": (peak - before) / (n_bytes + factors),
+        "megabytes": (peak - before) / 1e6,
+    }
+    print(json.dumps(found))
+    return 0
+
+
+def fit_completion(answers: Any, X: Any, k: int) -> int:
+    """A Recommender; returns the bytes of its factors."""
+    from labelgap import Recommender
+
+    model = Recommender(
+        rank=k,
+        trace_penalty=1e-9,
+        solver="alternating",
+        max_iter=SWEEPS,
+        tol=1e-4,
+        threshold="train",
+        random_state=0,
+    )
+    model.fit(answers)
+    return int(model.user_factors_.nbytes + model.item_factors_.nbytes)
+
+
+def fit_features(answers: Any, X: Any, k: int) -> int:
+    """A LowRankClassifier; returns the bytes of its factors."""
+    from labelgap import LowRankClassifier
+    from labelgap.labels import ObservedLabels
+
+    model = LowRankClassifier(
+        trace_penalty=1e-4, ridge_penalty=1e-5, rank=k, max_iter=STEPS, tol=1e-6, threshold="train"
+    )
+    model.fit(X, ObservedLabels.from_sparse(answers))
+    return int(model.coef_left_.nbytes + model.coef_right_.nbytes)
+
+
+def resident_bytes() -> int:
+    """What this process holds in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def measure(point: Point, repeats: int) -> dict[str, float]:
+    """One point in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "input.npz"
+        make_input(point, path)
+        arguments = [str(path), point.setting, str(point.k), str(point.n_labels), str(point.d), str(repeats)]
+        command = [sys.executable, "-m", "benchmarks.growth", *arguments]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+    return found
+
+
+def slope(sizes: list[float], values: list[float]) -> float:
+    """That of a least-squares line through the logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def run(options: Options) -> Report:
+    """All five, with slopes, and the memory at the largest size of each."""
+    report = Report(
+        "growth",
+        "Growth of time and memory",
+        f"Medians of {options.repeats} fits in a process of its own for each size; five doublings. Memory is "
+        "the peak above what the process held before it read the input, over the input (a sparse matrix of "
+        "float64 values and int32 columns, and features) and the factors.",
+    )
+    for what, start in (QUICK if options.quick else STARTS).items():
+        points = [start.grown(what, 2**step) for step in range(DOUBLINGS + 1)]
+        found = [measure(point, options.repeats) for point in points]
+        sizes = [float(2**step) for step in range(DOUBLINGS + 1)]
+        rise = slope(sizes, [each["seconds"] for each in found])
+        last = points[-1]
+        size = f"n {last.n:,}, L {last.n_labels:,}, |Ω| {last.entries:,}, k {last.k}" + (
+            f", d {last.d:,}" if last.d else ""
+        )
+        limited = what == "|Ω|"
+        report.lines.append(
+            Line(
+                what=f"slope of the time in {what}",
+                size=f"up to {size}",
+                seconds=found[-1]["seconds"],
+                ratio=rise,
+                target=f"≤ {SLOPE_LIMIT:g}" if limited else "",
+                met=rise <= SLOPE_LIMIT if limited else None,
+            )
+        )
+        # Small problems are all overhead of the library itself.
+        memory = found[-1]["memory"]
+        report.lines.append(
+            Line(
+                what=f"peak memory at the largest {what}",
+                size=f"{found[-1]['megabytes']:,.0f} MB",
+                ratio=memory,
+                against="x input and factors",
+                target=f"≤ {MEMORY_LIMIT:g}",
+                met=memory <= MEMORY_LIMIT,
+            )
+        )
+        report.details[what] = [{**point.__dict__, **each} for point, each in zip(points, found, strict=True)]
+    return report
+
+
+if __name__ == "__main__":
+    raise SystemExit(child(sys.argv[1:]))

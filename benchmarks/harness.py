@@ -1,0 +1,105 @@
+"""What every benchmark shares: jobs that take turns, pinned threads, and a report of lines.
+
+A benchmark is a module with ``run(options) -> Report``. Its figures are ratios of medians of jobs that ran in
+turns in one process tree; beside them stand the bounds of the machine, measured in the same run.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from benchmarks.machine import Bounds
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "LABELGAP_NUM_THREADS",
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a benchmark is to run."""
+
+    repeats: int = 3
+    quick: bool = False
+    """Small sizes: to see that it works, not for figures."""
+    threads: int = 1
+    """Threads that each method may use."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure: what was measured, its median time, and how it compares."""
+
+    what: str
+    size: str = ""
+    seconds: float | None = None
+    ratio: float | None = None
+    """What ``against`` says, as a number."""
+    against: str = ""
+    target: str = ""
+    """As in the table, such as "≤ 1.2"; empty for lines that are there to be compared with."""
+    met: bool | None = None
+    bound_seconds: float | None = None
+    """What the same work would take at the speed of the machine's bound that applies."""
+    bound: str = ""
+    """Which bound that is, such as "memory" or "float32 GEMM"."""
+    note: str = ""
+
+
+@dataclass
+class Report:
+    """The lines of one benchmark with what is to be said about them."""
+
+    name: str
+    title: str
+    method: str
+    """What was measured and how, in a sentence or two."""
+    lines: list[Line] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    """Rivals that could not run, limits, and what a miss is bound by."""
+    bounds: Bounds | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    """All that was measured, for the JSON file."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def pin_threads(count: int) -> None:
+    """One number of threads for all libraries of this process and of those it starts, and as many cores."""
+    for name in THREAD_VARIABLES:
+        os.environ[name] = str(count)
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[:count])
+    # Libraries that were loaded before keep this limit until the process ends.
+    threadpool_limits(limits=count)
+
+
+def seconds(job: Callable[[], object]) -> float:
+    """How long one call takes."""
+    began = time.perf_counter()
+    job()
+    return time.perf_counter() - began
+
+
+def take_turns(
+    jobs: Mapping[str, Callable[[], object]], repeats: int, *, warm_up: bool = True
+) -> dict[str, float]:
+    """The median time of each job. The jobs take turns, so that a slow spell of the machine hits all."""
+    if warm_up:
+        for job in jobs.values():
+            job()
+    runs = [{name: seconds(job) for name, job in jobs.items()} for _ in range(repeats)]
+    return {name: statistics.median(run[name] for run in runs) for name in jobs}

@@ -1,0 +1,105 @@
+"""The best cut of many entries of weight 1: counts in buckets of scores leave few entries to be sorted."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap.objective.kernels import buckets as kernels
+from labelgap.objective.kernels.threads import map_in_order, thread_count
+
+# Fewer entries are sorted in less time than it takes to narrow the search.
+_MANY_ENTRIES = 1 << 16
+# Bounds from fewer buckets would leave too much to be sorted, and more than these would not leave much less.
+_FEWEST_BUCKETS = 1 << 6
+_ENOUGH_BUCKETS = 1 << 8
+_MOST_BUCKETS = 1 << 12
+# Counts that stay in the cache of a core.
+_NEAR_COUNTS = 1 << 19
+# Share of the entries, at most, that may be left to be sorted.
+_WORTH_SORTING = 0.5
+# Entries for each thread, at least.
+_ENTRIES_PER_THREAD = 1 << 16
+
+Coefficients = tuple[NDArray[np.float64], NDArray[np.float64], float]
+"""Numerator, denominator and what 0/0 is."""
+
+
+def narrowed_cut(
+    scores: NDArray[np.floating[Any]],
+    values: NDArray[np.int8],
+    groups: NDArray[np.integer[Any]],
+    n_groups: int,
+    coefficients: Coefficients,
+) -> tuple[float, float, float] | None:
+    """(Lowest score above the best cut, highest below it, the metric), NaN where there is no neighbour.
+
+    The same cut as that of a walk through all entries. None where the search is not made shorter: few
+    entries, many groups for them, or a metric that is level over most scores.
+    """
+    n_buckets = _count_of_buckets(scores.size, n_groups)
+    if scores.size < _MANY_ENTRIES or n_buckets < _FEWEST_BUCKETS:
+        return None
+    highest = float(scores.max())
+    buckets, counts = _bucket_counts(scores, values, groups, n_groups, n_buckets)
+    totals = np.zeros((n_groups, 4))
+    totals[:, 2:] = counts.sum(axis=0, dtype=np.int64)
+    marked = np.empty(n_buckets, np.bool_)
+    n_kept = kernels.mark_buckets(counts, totals.copy(), *coefficients, marked)
+    if n_kept > _WORTH_SORTING * scores.size:
+        return None
+    parts = _parts(scores.size)
+    kept = np.concatenate(
+        map_in_order(lambda part: kernels.marked_entries(buckets, marked, part.start, part.stop), parts)
+    )
+    near = (scores[kept], values[kept], groups[kept] if groups.size else groups, buckets[kept])
+    none_is_a_cut = highest < np.inf
+    above, below = kernels.sweep_marked(
+        np.argsort(near[0]), *near, counts, totals, *coefficients, none_is_a_cut
+    )
+    if np.isnan(above):
+        below = highest
+    elif np.isnan(below):
+        below = kernels.highest_below(scores, above)
+    return above, below, kernels.value_of_cut(above, *near, counts, totals, *coefficients)
+
+
+def _count_of_buckets(n_entries: int, n_groups: int) -> int:
+    """A power of 2, or 0, given that there are two counts for each group."""
+    near = _NEAR_COUNTS // (2 * n_groups)
+    far = n_entries // (8 * n_groups)
+    count = min(max(near, min(far, _ENOUGH_BUCKETS)), _MOST_BUCKETS)
+    return 1 << (count.bit_length() - 1) if count else 0
+
+
+def _parts(n_entries: int) -> list[slice]:
+    threads = max(1, min(thread_count(), n_entries // _ENTRIES_PER_THREAD))
+    cuts = [n_entries * t // threads for t in range(threads + 1)]
+    return [slice(*pair) for pair in itertools.pairwise(cuts)]
+
+
+def _bucket_counts(
+    scores: NDArray[np.floating[Any]],
+    values: NDArray[np.int8],
+    groups: NDArray[np.integer[Any]],
+    n_groups: int,
+    n_buckets: int,
+) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
+    """The bucket of each entry, and the positives and negatives of each bucket and group."""
+    bits = scores.view(np.int32 if scores.itemsize == 4 else np.int64)
+    table = np.empty(kernels.CELLS + 1, np.int32)
+    scale = kernels.make_table(bits, table)
+    buckets = np.empty(scores.size, np.uint16)
+
+    def count(part: slice) -> NDArray[np.int32]:
+        counts = np.zeros((n_buckets, n_groups, 2), np.int32)
+        kernels.count_in_buckets(bits, values, groups, table, scale, buckets, counts, part.start, part.stop)
+        return counts
+
+    first, *others = map_in_order(count, _parts(scores.size))
+    for counts in others:
+        first += counts
+    return buckets, first
