@@ -2,6 +2,7 @@
 # only python3 (3.11 to 3.13) with venv, and a package index.
 PYTHON ?= python3
 VENV ?= .venv
+BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -39,11 +40,20 @@ types: $(VENV)/.test
 unit: $(VENV)/.test
 	LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-bench: $(VENV)/.test
-	$(BIN)/python -m benchmarks
+# The rivals need older versions of some packages, so they have an environment of their own.
+$(BENCH_VENV)/.bench: pyproject.toml
+	test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BENCH_VENV)/bin/python -m benchmarks.install_rivals
+	touch $@
+
+# Some of it takes long: NAMES="kernels growth" runs these alone, and prints what there is to choose from.
+bench: $(BENCH_VENV)/.bench
+	$(BENCH_VENV)/bin/python -m benchmarks $(NAMES)
+	$(BENCH_VENV)/bin/python -m benchmarks.page
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist docs/_build
+	rm -rf $(VENV) $(BENCH_VENV) .mypy_cache .pytest_cache .ruff_cache build dist docs/_build

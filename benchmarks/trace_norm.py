@@ -32,7 +32,7 @@ TOLERANCES = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 # Rows, columns, rank of the truth and the share that is observed.
 COMPLETION, QUICK_COMPLETION = (2000, 1000, 10, 0.1), (150, 100, 5, 0.3)
 # Rows, features and labels; half of the labels are observed.
-CONE, QUICK_CONE = (400, 60, 40), (60, 8, 6)
+CONE, QUICK_CONE = (800, 120, 80), (60, 8, 6)
 # λ as a share of the one above which nothing is left.
 COMPLETION_SHARE, CONE_SHARE = 0.2, 0.1
 
@@ -145,7 +145,10 @@ def against_scs(options: Options) -> list[Line]:
     n, d, n_labels = QUICK_CONE if options.quick else CONE
     X, labels = yes_no_labels(n, d, n_labels)
     trace = CONE_SHARE * float(np.linalg.norm(X.T @ _centred(labels), 2)) / labels.n_observed
-    problem = cvxpy_scs.prepare(X, labels, trace_penalty=trace)
+
+    def solve() -> cvxpy_scs.Solution:
+        # A problem that was solved before would start from its solution.
+        return cvxpy_scs.fit(cvxpy_scs.prepare(X, labels, trace_penalty=trace))
 
     def value(W: NDArray[np.float64], intercept: NDArray[np.float64]) -> float:
         z = (X @ W + intercept)[labels.rows, labels.cols]
@@ -155,7 +158,7 @@ def against_scs(options: Options) -> list[Line]:
     return compare(
         cvxpy_scs.NAME,
         f"{n} x {d}, {n_labels} labels, {labels.n_observed:,} observed",
-        partial(cvxpy_scs.fit, problem),
+        solve,
         lambda solution: value(solution.W, solution.intercept),
         partial(fit_labels, X, labels, trace),
         lambda model: value(model.coef_, model.intercept_),

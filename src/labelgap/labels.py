@@ -139,6 +139,10 @@ class ObservedLabels(LabelConstructors):
 
     def label_counts(self) -> NDArray[np.int64]:
         """Observed entries per label."""
+        return self._label_counts.copy()
+
+    @cached_property
+    def _label_counts(self) -> NDArray[np.int64]:
         return np.bincount(self.indices, minlength=self.shape[1])
 
     def positive_counts(self) -> NDArray[np.int64]:

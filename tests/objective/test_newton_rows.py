@@ -101,9 +101,9 @@ class Problem:
         code = CODES[self.name]
         newton_rows(
             self.indptr, self.indices, self.answers, self.weights, self.table, self.shifts, reach,
-            self.penalty, self.sizes, self.prior, self.k, code, code not in QUADRATIC, self.has_shift,
-            kind(self.pull), kind(self.centre), factor, own, *Workspace.of(self.table.shape[1], kind),
-            start, len(factor) if stop is None else stop,
+            self.penalty, self.sizes, self.prior, self.k, code, code not in QUADRATIC, kind(1),
+            self.has_shift, kind(self.pull), kind(self.centre), factor, own, np.empty(len(factor)),
+            *Workspace.of(self.table.shape[1], kind), start, len(factor) if stop is None else stop,
         )  # fmt: skip
         return factor, own
 

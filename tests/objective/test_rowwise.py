@@ -114,8 +114,10 @@ def test_one_turn_of_the_squared_loss_is_its_minimum():
     objective = make_objective("identity", "squared")
     steps = objective.rowwise(np.float64)
     at = steps.start(start_of(objective))
-    steps.step_labels(at, PENALTIES)
+    before = penalised(objective, at.factors()).value
+    gained = steps.step_labels(at, PENALTIES)
     state = penalised(objective, at.factors())
+    assert before - state.value == pytest.approx(gained, rel=1e-9)
     slope = unflatten(state.gradient(), at.factors())
     assert np.abs(slope.right).max() < 1e-12
     assert np.abs(slope.intercept).max() < 1e-12
@@ -188,16 +190,17 @@ def test_recorded_positives_are_solved_exactly(kind, fit_intercept):
     at = steps.start(start_of(objective))
     value = penalised(objective, at.factors(), penalties).value
     np.testing.assert_allclose(steps.value(at, penalties), value, rtol=1e-10)
-    steps.step_labels(at, penalties)
+    gained = steps.step_labels(at, penalties)
     by_label = penalised(objective, at.factors(), penalties)
-    assert by_label.value < value
+    # What new priors gain comes on top.
+    assert value - by_label.value >= gained * (1 - 1e-9) > 0
     if kind == "identity":
         slope = unflatten(by_label.gradient(), at.factors())
         assert np.abs(slope.right).max() < 1e-12
         assert np.abs(slope.intercept).max() < 1e-12
-    steps.step_rows(at, penalties)
+    gained = steps.step_rows(at, penalties)
     by_row = penalised(objective, at.factors(), penalties)
-    assert by_row.value < by_label.value
+    assert by_label.value - by_row.value >= gained * (1 - 1e-9) > 0
     if kind in ("identity", "intercepts"):
         assert np.abs(unflatten(by_row.gradient(), at.factors()).left).max() < 1e-12
     for _ in range(300):
@@ -239,3 +242,33 @@ def test_scales_by_count_are_the_power_of_the_share():
     sizes = scales_by_count(counts, 0.75) ** -2.0
     np.testing.assert_allclose(sizes, (filled / filled.mean()) ** 0.75)
     np.testing.assert_array_equal(scales_by_count(counts, 0.0), 1)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", "exponential"])
+def test_stretched_steps_still_go_down_and_get_there_sooner(loss):
+    objective = make_objective("intercepts", loss)
+    steps = objective.rowwise(np.float64)
+    reached = []
+    for stretch in (1.0, 1.4):
+        at = steps.start(start_of(objective))
+        last = np.inf
+        for _ in range(15):
+            for step in (steps.step_labels, steps.step_rows):
+                step(at, PENALTIES, stretch)
+                value = penalised(objective, at.factors()).value
+                assert value <= last + 1e-12
+                last = value
+            at.balance()
+        reached.append(last)
+    assert reached[1] < reached[0]
+
+
+def test_no_step_is_stretched_further_than_is_safe():
+    objective = make_objective()
+    found = []
+    for stretch in (1.4, 5.0):
+        steps = objective.rowwise(np.float64)
+        at = steps.start(start_of(objective))
+        steps.step_labels(at, PENALTIES, stretch)
+        found.append(at.factors().right)
+    np.testing.assert_array_equal(*found)

@@ -92,10 +92,10 @@ def test_going_on_from_any_mark_ends_with_the_same_bits(name):
 
 def test_the_factored_solver_goes_on_in_both_of_its_phases():
     objective, trail = hard_objective(longest=1.0), Memory()
-    expected = bits(solve_factored(objective, Penalties(1e-2), tol=1e-10, trail=trail))
+    expected = bits(solve_factored(objective, Penalties(5e-3), tol=1e-10, trail=trail))
     assert {"radius" in mark for mark in trail.marks} == {True, False}
     for mark in trail.marks:
-        again = solve_factored(objective, Penalties(1e-2), tol=1e-10, trail=Memory(mark))
+        again = solve_factored(objective, Penalties(5e-3), tol=1e-10, trail=Memory(mark))
         assert bits(again) == expected
 
 

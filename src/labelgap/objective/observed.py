@@ -76,6 +76,8 @@ class EntryTerm:
     @cached_property
     def conjugate_at_zero(self) -> float:
         """``f*(0)``, the same at every point."""
+        if isinstance(self.function, WeightedLoss):
+            return self.function.conjugate_at_zero()
         return self.function.conjugate(np.broadcast_to(0.0, len(self.pattern)))
 
     def starting_intercept(self) -> Floats:
@@ -236,7 +238,7 @@ class EntryGradient(DesignGradient):
 
     @cached_property
     def _by_label(self) -> Floats:
-        return np.asarray(self.entries[self._term.pattern.by_label])
+        return self._term.pattern.in_label_order(self.entries)
 
     def _by_features(self) -> Floats:
         return self._design.rows.transposed_matrix(self._term.pattern, self.entries)
@@ -311,6 +313,17 @@ class WeightedLoss:
 
         map_in_order(work, _blocks(len(z)))
         return bend
+
+    def conjugate_at_zero(self) -> float:
+        """That of slopes of 0: for labels, of two numbers only."""
+        if self._y.dtype != np.int8:
+            return self.conjugate(np.broadcast_to(0.0, len(self._y)))
+        if isinstance(self._share, float):
+            ones = int(np.count_nonzero(self._y))
+            mass = self._share * np.array([len(self._y) - ones, ones])
+        else:
+            mass = np.bincount(self._y, weights=self._share, minlength=2)
+        return float(np.sum(mass * self._loss.conjugate(np.zeros(2), np.array([0, 1]))))
 
     def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
         def work(block: slice) -> float:

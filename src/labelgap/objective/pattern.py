@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.objective.kernels.entries import csr_product, csr_product_pair, label_order
+from labelgap.objective.kernels.threads import map_in_order
+
+# Entries that are put in order at a time.
+_BLOCK = 1 << 18
 
 
 class EntryPattern:
@@ -38,7 +42,17 @@ class EntryPattern:
 
     def transposed_times(self, data: Floats, M: Floats) -> Floats:
         """``Sᵀ M``."""
-        return self.transposed_times_ordered(data[self.by_label], M)
+        return self.transposed_times_ordered(self.in_label_order(data), M)
+
+    def in_label_order(self, data: Floats) -> Floats:
+        """The data as the labels meet them."""
+        ordered = np.empty_like(data)
+
+        def work(block: slice) -> None:
+            np.take(data, self.by_label[block], out=ordered[block], mode="clip")
+
+        map_in_order(work, [slice(s, s + _BLOCK) for s in range(0, len(data), _BLOCK)])
+        return ordered
 
     def transposed_times_ordered(self, by_label: Floats, M: Floats) -> Floats:
         """``Sᵀ M`` for data that are in the order of the labels already."""

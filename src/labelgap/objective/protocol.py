@@ -190,11 +190,15 @@ class Rowwise(Protocol):
         """A :class:`Working` copy of the factors, for the other methods."""
         ...
 
-    def step_labels(self, at: Any, penalties: FactorPenalties) -> None:
-        """A Newton step for every label's (B_j, b_j), in place; the penalised objective can only fall."""
+    def step_labels(self, at: Any, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+        """A Newton step for every label's (B_j, b_j), in place; the penalised objective can only fall.
+
+        Returns by how much, as far as the second-order model tells. ``stretch`` between 1 and 1.4 makes steps
+        longer where that is safe.
+        """
         ...
 
-    def step_rows(self, at: Any, penalties: FactorPenalties) -> None:
+    def step_rows(self, at: Any, penalties: FactorPenalties, stretch: float = 1.0) -> float:
         """The same for every row's A_i."""
         ...
 

@@ -22,7 +22,7 @@ from labelgap.losses import FAMILIES, LOSSES
 from labelgap.objective.design import Design
 from labelgap.objective.features import Features, IdentityFeatures, StackedFeatures
 from labelgap.objective.kernels.entry_losses import CODES, QUADRATIC
-from labelgap.objective.kernels.newton_rows import Workspace, newton_rows, row_values
+from labelgap.objective.kernels.newton_rows import MOST_STRETCH, Workspace, newton_rows, row_values
 from labelgap.objective.kernels.threads import run_parts, thread_count
 from labelgap.objective.kernels.vectors import padded_width
 from labelgap.objective.pattern import EntryPattern
@@ -237,6 +237,7 @@ class RowwiseSteps:
             pattern.label_indptr, pattern.label_rows, answers[order], held[order] if len(held) else none
         )
         self._values = np.zeros(pattern.n_rows)
+        self._gains = np.zeros(max(pattern.n_rows, pattern.n_labels))
         self._no_shift = np.zeros(pattern.n_rows, self.dtype)
 
     @staticmethod
@@ -247,17 +248,27 @@ class RowwiseSteps:
     def start(self, factors: Factors) -> WorkingFactors:
         return working_factors(self._models, factors, self.dtype)
 
-    def step_labels(self, at: WorkingFactors, penalties: FactorPenalties) -> None:
-        """(Q, b) given P."""
+    def step_labels(self, at: WorkingFactors, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+        """(Q, b) given P; returns what it gains, to second order."""
         own = at.intercept if self._has_intercept else np.zeros_like(at.intercept)
-        self._step(
-            self._by_label, at.rows, self._no_shift, at.labels, own, penalties, at.rank, self._has_intercept
+        return self._step(
+            self._by_label,
+            at.rows,
+            self._no_shift,
+            at.labels,
+            own,
+            penalties,
+            at.rank,
+            self._has_intercept,
+            stretch,
         )
 
-    def step_rows(self, at: WorkingFactors, penalties: FactorPenalties) -> None:
-        """P given (Q, b)."""
+    def step_rows(self, at: WorkingFactors, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+        """P given (Q, b); likewise."""
         shifts = at.intercept if self._has_intercept else np.zeros_like(at.intercept)
-        self._step(self._by_row, at.labels, shifts, at.rows, shifts, penalties, at.rank, False)
+        return self._step(
+            self._by_row, at.labels, shifts, at.rows, shifts, penalties, at.rank, False, stretch
+        )
 
     def value(self, at: WorkingFactors, penalties: FactorPenalties) -> float:
         """The penalised objective, up to a constant of the answers."""
@@ -281,8 +292,10 @@ class RowwiseSteps:
         penalties: FactorPenalties,
         rank: int,
         has_shift: bool,
-    ) -> None:
+        stretch: float,
+    ) -> float:
         kind, N = self.dtype.type, self._total
+        gains = self._gains[: len(moving.factor)]
         table = given.factor
         width = table.shape[1]
         penalty = N * penalties.trace * np.eye(width)
@@ -292,8 +305,10 @@ class RowwiseSteps:
         shared = (
             entries.indptr, entries.indices, entries.answers, entries.weights, table, shifts, reach,
             penalty.astype(self.dtype), moving.sizes, moving.prior, rank, self._code,
-            self._code not in QUADRATIC, has_shift, kind(N * penalties.intercept),
-            kind(penalties.centre), moving.factor, own_shifts,
+            self._code not in QUADRATIC, kind(min(stretch, MOST_STRETCH)), has_shift,
+            kind(N * penalties.intercept),
+            kind(penalties.centre), moving.factor, own_shifts, gains,
         )  # fmt: skip
         run_parts(newton_rows, entries.cuts, shared, entries.room(width, self.dtype))
         moving.renew_prior()
+        return float(gains.sum()) / N

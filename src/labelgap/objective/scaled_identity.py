@@ -40,10 +40,11 @@ class ScaledIdentityFeatures:
         self.n_stored = 0
 
     def product(self, M: Floats) -> Floats:
-        return np.asarray(self.scales[:, None] * M)
+        # In the precision that M came in.
+        return np.asarray(self.scales[:, None].astype(M.dtype, copy=False) * M)
 
     def transposed_product(self, M: Floats) -> Floats:
-        return np.asarray(self.scales[:, None] * M)
+        return self.product(M)
 
     def squared_transposed_product(self, M: Floats) -> Floats:
         return np.asarray(np.square(self.scales)[:, None] * M)

@@ -35,8 +35,10 @@ _CERTIFY_EVERY = 5
 _NOTHING = 0.01
 # While rounds gain this share of the objective, the gap is far from closed and need not be looked at.
 _FAR = 1e-2
+# Where the steepest direction is below this share of λ, as far as is known, W = 0 may be the answer.
+_SHALLOW = 1.1
 # Accuracies of σ₁: for a gap that is far from closed, and as a share of the tolerance.
-_ROUGH, _FINE = 1e-2, 0.03
+_ROUGH, _FINE = 0.1, 0.03
 # Directions of W below this share of the largest are dead.
 _DEAD = 1e-6
 
@@ -84,8 +86,8 @@ def solve_alternating(
         rounds = 0
         point = objective.at(balanced_factors(starting_factors(objective, warm_start), cap))
         scale = max(abs(point.value), point.size)
-        factors = with_leading_columns(objective, penalties, point, cap, random_state)
-        if warm_start is not None or factors.rank == 0:
+        factors, steepest = with_leading_columns(objective, penalties, point, cap, random_state)
+        if warm_start is not None or steepest <= _SHALLOW * penalties.trace:
             # It may be good enough already.
             certificate = look(point.factors)
             if certificate.relative_gap <= tol:

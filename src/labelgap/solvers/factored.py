@@ -42,7 +42,9 @@ _PROXIMAL_ROUND, _LOOSE_ROUND, _LOOSE = 6, 4, 1e-2
 # Rounds of proximal steps between two places from which a run can be gone on with.
 _MARK_EVERY = 8
 # Newton's method costs about as much as this many proximal steps, and as many more for each direction of W.
-_NEWTON_WORTH, _NEWTON_WORTH_PER_RANK = 25.0, 3.0
+_NEWTON_WORTH, _NEWTON_WORTH_PER_RANK = 100.0, 8.0
+# Rounds of proximal steps that their pace is taken from.
+_PACE = 5
 # A round that lowers the objective by more than this share of it is worth another.
 _STILL_FALLING = 1e-2
 # Rounds in which the gap may fail to halve, and a step gain next to nothing of it, before rounding must be to
@@ -189,7 +191,7 @@ def _proximal_start(
         # and Newton's method in them is the slower one for good.
         falling = gained > _STILL_FALLING * certificate.scale or penalties.trace == 0
         worth = _NEWTON_WORTH + _NEWTON_WORTH_PER_RANK * rank
-        if not falling and len(gaps) > 2 and _steps_to_go(gaps, tol * certificate.scale, usual) > worth:
+        if not falling and len(gaps) > _PACE and _steps_to_go(gaps, tol * certificate.scale, usual) > worth:
             break
         round_steps = min(usual, max_iter - steps)
         gained = sum(path.advance() for _ in range(round_steps))
@@ -198,10 +200,10 @@ def _proximal_start(
 
 
 def _steps_to_go(gaps: list[float], target: float, round_steps: int) -> float:
-    """Proximal steps until the gap is ``target``, at the pace of the last two rounds of so many steps."""
+    """Proximal steps until the gap is ``target``, at the pace of the last rounds of so many steps."""
     if gaps[-1] <= target:
         return 0.0
-    pace = np.log(gaps[-3] / gaps[-1]) / (2 * round_steps)
+    pace = np.log(gaps[-1 - _PACE] / gaps[-1]) / (_PACE * round_steps)
     return float(np.log(gaps[-1] / target) / pace) if pace > 0 else np.inf
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from labelgap._types import Floats
+from labelgap.solvers.orthogonal import thin_qr
 
 # Vectors in a block, at least; with 8 doubles a row of a block is one cache line.
 _BLOCK = 8
@@ -57,7 +58,7 @@ def leading_by_blocks(
         )
         return Leading(right, values, left, residual)
     block = min(max(_BLOCK, count), shape[1])
-    V = _qr(np.random.default_rng(0).standard_normal((shape[1], block)))[0]
+    V = thin_qr(np.random.default_rng(0).standard_normal((shape[1], block)))[0]
     for _ in range(_RESTARTS):
         found = _one_run(times, transposed_times, V, accuracy)
         if found.residual <= accuracy * max(found.values[0], np.finfo(float).tiny):
@@ -75,7 +76,7 @@ def _one_run(
     """As many triplets as V has columns, from blocks until the first is good enough or they are too many."""
     full, block = V.shape
     rights = V
-    lefts, projected = _qr(times(V))
+    lefts, projected = thin_qr(times(V))
     last = block
     while True:
         u, values, vt = scipy.linalg.svd(projected)
@@ -97,14 +98,8 @@ def _one_run(
 def _beside(basis: Floats, M: Floats) -> tuple[Floats, Floats, Floats]:
     """Q, C and R with ``M = basis C + Q R``, and Q orthonormal beside the basis whatever M is."""
     inside = basis.T @ M
-    M = M - basis @ inside
-    more = basis.T @ M
-    Q, R = _qr(M - basis @ more)
-    # Of a column that lay in the basis only rounding is left, and that may point anywhere.
-    Q, again = _qr(Q - basis @ (basis.T @ Q))
-    return Q, inside + more, again @ R
-
-
-def _qr(M: Floats) -> tuple[Floats, Floats]:
-    Q, R = scipy.linalg.qr(M, mode="economic", check_finite=False)
-    return Q, R
+    Q, R = thin_qr(M - basis @ inside)
+    # Of a column that lay in the basis only rounding is left, and that may point anywhere: once more.
+    again = basis.T @ Q
+    Q, turn = thin_qr(Q - basis @ again)
+    return Q, inside + again @ R, turn @ R

@@ -12,6 +12,7 @@ import scipy.sparse.linalg as spla
 from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
 from labelgap.solvers.krylov import leading_by_blocks
+from labelgap.solvers.orthogonal import thin_qr
 
 _SMALL = 1 << 16
 # Rows of a Gram matrix from which on some of its eigenvectors cost less than all, and which share of them.
@@ -177,8 +178,8 @@ def balanced(left: Floats, right: Floats, cutoff: float = 1e-10) -> tuple[Floats
     """
     if left.shape[1] == 0:
         return np.zeros(0), left, right
-    Ql, Rl = scipy.linalg.qr(left, mode="economic")
-    Qr, Rr = scipy.linalg.qr(right, mode="economic")
+    Ql, Rl = thin_qr(left)
+    Qr, Rr = thin_qr(right)
     U, values, Vt = scipy.linalg.svd(Rl @ Rr.T)
     keep = int(np.sum(values > max(cutoff * values[0], np.finfo(float).tiny)))
     values, roots = values[:keep], np.sqrt(values[:keep])

@@ -13,6 +13,8 @@ Nothing is allocated.
 **Why a step cannot overshoot.** Where ``|ℓ'''| ≤ ℓ''`` (logistic, exponential, Poisson), a Newton step that
 changes no score by more than R lowers the objective if it is shortened to ``log(1 + R)/R``, and at full
 length if R < 1.79 (Bach, 2010). Only if a bound on R from the norms says it may be larger, R is computed.
+Steps may be stretched by up to 1.4, which speeds alternation up as over-relaxation does; that is safe for
+R < 0.7.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ from labelgap.objective.kernels.vectors import (
 CHUNK = 64
 # A full step is safe below this change of any score.
 _SAFE = 1.79
+# So is one that is stretched, up to so much, below this one.
+MOST_STRETCH, _SAFE_STRETCHED = 1.4, 0.7
 # A pivot below this share of the largest diagonal element is rounding.
 _LEAST_PIVOT = 1e-7
 # Places that the widest vector may reach back.
@@ -152,10 +156,13 @@ def _largest_change(indices, table, step, shift, begin, end, gathered, z):  # ty
 @njit(**OPTIONS)
 def newton_rows(  # type: ignore[no-untyped-def]
     indptr, indices, answers, weights, table, shifts, reach, penalty, sizes, priors, k, code, overshoots,
-    has_shift, shift_penalty, centre, factor, own_shifts,
+    stretch, has_shift, shift_penalty, centre, factor, own_shifts, gains,
     gathered, scaled, H, vectors, entries, start, stop,
 ):  # fmt: skip
-    """Rows ``start`` to ``stop`` of ``factor``, and of ``own_shifts`` where they have one, make one step."""
+    """Rows ``start`` to ``stop`` of ``factor``, and of ``own_shifts`` where they have one, make one step.
+
+    ``gains`` are what the second-order model says each of them gains by it.
+    """
     z, y, slopes, bends = entries[0], entries[1], entries[2], entries[3]
     slope, bent, held = vectors[0], vectors[1], vectors[2]
     width = factor.shape[1]
@@ -167,6 +174,7 @@ def newton_rows(  # type: ignore[no-untyped-def]
         if begin == end:
             for c in range(width):
                 own[c] = prior[c]
+            gains[i] = 0
             continue
         shift = own_shifts[i] if has_shift else zero
         for c in range(width):
@@ -199,15 +207,18 @@ def newton_rows(  # type: ignore[no-untyped-def]
             if left > factor.dtype.type(_LEAST_PIVOT) * bend:
                 change = (inner(bent, held, 0) - pull) / left
                 add_multiple(held, change, cross, 0)
-        length = one
+        gains[i] = 0.5 * (inner(slope, held, 0) - pull * change)
+        length = stretch
         if overshoots:
             most = np.sqrt(inner(held, held, 0)) * reach + abs(change)
-            if most >= _SAFE:
+            if most >= (_SAFE_STRETCHED if stretch > one else _SAFE):
                 for c in range(width):
                     slope[c] = -held[c]
                 most = _largest_change(indices, table, slope, change, begin, end, gathered, z)
                 if most >= _SAFE:
                     length = factor.dtype.type(math.log1p(most) / most)
+                elif most >= _SAFE_STRETCHED:
+                    length = one
         add_multiple(own, -length, held, 0)
         if has_shift:
             own_shifts[i] = shift + length * change

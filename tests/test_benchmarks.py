@@ -1,0 +1,74 @@
+"""Benchmarks run, at toy size, and the page of figures is made of their results."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks import page, tables
+from benchmarks.catalogue import BENCHMARKS
+from benchmarks.growth import QUICK, slope
+from benchmarks.harness import Line, Options, Report, take_turns
+from benchmarks.machine import Bounds
+
+BOUNDS = Bounds(2, 2e10, 1e11, 5e10)
+# The others start many processes, or need data and rivals; `python -m benchmarks --quick` runs them all.
+FAST = ("kernels", "thresholds", "top_items", "one_bit", "implicit")
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_benchmark_reports_its_figures(name: str) -> None:
+    report = importlib.import_module(BENCHMARKS[name]).run(Options(repeats=1, quick=True, threads=1))
+    report.bounds = BOUNDS
+    answer = json.loads(json.dumps(report.as_json()))
+    assert answer["lines"]
+    for line in answer["lines"]:
+        assert line["seconds"] is None or line["seconds"] >= 0
+        assert (line["met"] is None) == (line["target"] == "")
+    assert answer["title"] in (report.title,)
+    assert answer["lines"][0]["what"] in tables.text_table(answer)
+
+
+def test_every_benchmark_can_be_imported_and_run() -> None:
+    for module in BENCHMARKS.values():
+        assert callable(importlib.import_module(module).run)
+
+
+def test_jobs_take_turns() -> None:
+    order: list[str] = []
+    take_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2)
+    assert order == ["a", "b"] * 3
+
+
+def test_a_bound_is_the_longer_of_traffic_and_arithmetic() -> None:
+    assert BOUNDS.seconds(n_bytes=2e10, flops=1e10) == (1.0, "memory")
+    assert BOUNDS.seconds(n_bytes=0.0, flops=1e11) == (2.0, "float64 GEMM")
+
+
+def test_growth_has_the_slope_of_its_logarithms() -> None:
+    assert slope([1.0, 2.0, 4.0], [3.0, 6.0, 12.0]) == pytest.approx(1.0)
+    assert QUICK["n"].grown("n", 4).n == 4 * QUICK["n"].n
+
+
+def test_the_page_takes_the_figures_of_a_folder(tmp_path: Path) -> None:
+    lines = [Line("a fit", "10 x 10", 0.5, 2.0, "x rival", "≤ 1", False, 0.1, "memory", "one run")]
+    report = Report("kernels", "Kernels", "How.", lines, ["a remark"], BOUNDS)
+    (tmp_path / "kernels.json").write_text(json.dumps(report.as_json()))
+    made = page.filled("before\n<!-- kernels -->\nold\n<!-- /kernels -->\nafter", tmp_path)
+    assert made.startswith("before\n")
+    assert made.endswith("after")
+    assert "old" not in made
+    assert "| a fit (one run) | 10 x 10 | 0.5 | 2 x rival | ≤ 1 | no | 0.1 s (memory) |" in made
+    assert "- a remark" in made
+    assert page.filled(made, tmp_path) == made
+
+
+def test_the_documented_figures_are_those_of_the_results() -> None:
+    written = page.PAGE.read_text()
+    assert page.filled(written) == written
