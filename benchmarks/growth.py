@@ -48,7 +48,7 @@ STARTS = {
     "n": Point("completion", 10_000, 5_000, 2_000_000, 16),
     "L": Point("completion", 20_000, 2_500, 2_000_000, 16),
     "k": Point("completion", 20_000, 10_000, 1_000_000, 4),
-    "d": Point("features", 10_000, 50, 100_000, 8, 250),
+    "d": Point("features", 50_000, 50, 1_000_000, 8, 250),
 }
 QUICK = {
     "|Ω|": Point("completion", 500, 300, 2_000, 4),
@@ -60,20 +60,16 @@ QUICK = {
 
 
 def make_input(point: Point, path: Path) -> None:
-    """A sparse matrix of answers, and for features one of these."""
+    """A long table of answers, as it is read from a file, and features where there are any."""
     rng = np.random.default_rng(0)
     cells = point.n * point.n_labels
-    chosen = np.sort(
-        rng.choice(cells, point.entries, replace=False) if cells < 1e8 else _some(cells, point, rng)
-    )
+    chosen = rng.choice(cells, point.entries, replace=False) if cells < 1e8 else _some(cells, point, rng)
     rows, columns = np.divmod(chosen, point.n_labels)
     values = (rng.random(len(chosen)) < 0.4).astype(np.float64)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=point.n))])
-    arrays = {"data": values, "indices": columns.astype(np.int32), "indptr": indptr.astype(np.int64)}
+    arrays = {"rows": rows, "columns": columns, "values": values}
     if point.d:
         # Ten features a row whatever d is, so that only d grows.
-        features = rng.integers(0, point.d, (point.n, 10), dtype=np.int32)
-        arrays |= {"features": features}
+        arrays |= {"features": rng.integers(0, point.d, (point.n, 10), dtype=np.int32)}
     np.savez(path, **arrays)
 
 
@@ -85,46 +81,47 @@ def _some(cells: int, point: Point, rng: np.random.Generator) -> Any:
 
 def child(arguments: list[str]) -> int:
     """Fit one point in this process and print what it took."""
-    import resource
     import time
     import warnings
 
-    path, setting, k, n_labels, d, repeats = arguments
+    path, setting, k, n, n_labels, d, repeats = arguments
+    shape = (int(n), int(n_labels))
     warnings.simplefilter("ignore")
     fit = fit_completion if setting == "completion" else fit_features
     # Compiled before anything is measured.
-    tiny = sp.random_array((60, 20), density=0.5, rng=np.random.default_rng(0), format="csr")
-    tiny.data = (tiny.data > 0.5).astype(np.float64)
-    fit(tiny, sp.csr_array(np.eye(60, 30)), min(int(k), 8))
-    before = resident_bytes()
+    rng = np.random.default_rng(0)
+    cells = rng.choice(60 * 20, 600, replace=False)
+    tiny = (cells // 20, cells % 20, (rng.random(600) < 0.5).astype(float))
+    fit(tiny, sp.csr_array(np.eye(60, 30)), (60, 20), min(int(k), 8))
+    before = forget_peak()
     with np.load(path) as held:
         arrays = {name: held[name] for name in held.files}
-    n = len(arrays["indptr"]) - 1
-    answers = sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n, int(n_labels)))
+    answers = (arrays["rows"], arrays["columns"], arrays["values"])
+    n_bytes = sum(column.nbytes for column in answers)
     X = None
-    n_bytes = sum(array.nbytes for array in (answers.data, answers.indices, answers.indptr))
     if int(d):
         columns = arrays["features"]
         X = sp.csr_array(
-            (np.ones(columns.size), columns.ravel(), np.arange(n + 1) * columns.shape[1]), shape=(n, int(d))
+            (np.ones(columns.size), columns.ravel(), np.arange(shape[0] + 1) * columns.shape[1]),
+            shape=(shape[0], int(d)),
         )
         n_bytes += sum(array.nbytes for array in (X.data, X.indices, X.indptr))
     times = []
     for _ in range(int(repeats)):
         began = time.perf_counter()
-        factors = fit(answers, X, int(k))
+        factors = fit(answers, X, shape, int(k))
         times.append(time.perf_counter() - began)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    used = status_bytes("VmHWM") - before
     found = {
         "seconds": statistics.median(times),
-        "memory": (peak - before) / (n_bytes + factors),
-        "megabytes": (peak - before) / 1e6,
+        "memory": used / (n_bytes + factors),
+        "megabytes": used / 1e6,
     }
     print(json.dumps(found))
     return 0
 
 
-def fit_completion(answers: Any, X: Any, k: int) -> int:
+def fit_completion(answers: Any, X: Any, shape: tuple[int, int], k: int) -> int:
     """A Recommender; returns the bytes of its factors."""
     from labelgap import Recommender
 
@@ -141,7 +138,7 @@ def fit_completion(answers: Any, X: Any, k: int) -> int:
     return int(model.user_factors_.nbytes + model.item_factors_.nbytes)
 
 
-def fit_features(answers: Any, X: Any, k: int) -> int:
+def fit_features(answers: Any, X: Any, shape: tuple[int, int], k: int) -> int:
     """A LowRankClassifier; returns the bytes of its factors."""
     from labelgap import LowRankClassifier
     from labelgap.labels import ObservedLabels
@@ -149,14 +146,20 @@ def fit_features(answers: Any, X: Any, k: int) -> int:
     model = LowRankClassifier(
         trace_penalty=1e-4, ridge_penalty=1e-5, rank=k, max_iter=STEPS, tol=1e-6, threshold="train"
     )
-    model.fit(X, ObservedLabels.from_sparse(answers))
+    model.fit(X, ObservedLabels.from_triplets(*answers, shape=shape))
     return int(model.coef_left_.nbytes + model.coef_right_.nbytes)
 
 
-def resident_bytes() -> int:
-    """What this process holds in memory now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
+def status_bytes(name: str) -> int:
+    """What the kernel says of this process: VmRSS is what it holds, VmHWM the most that it has held."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def forget_peak() -> int:
+    """What the process holds now, from where on its peak is counted: compiling may have held more."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return status_bytes("VmRSS")
 
 
 def measure(point: Point, repeats: int) -> dict[str, float]:
@@ -164,7 +167,8 @@ def measure(point: Point, repeats: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "input.npz"
         make_input(point, path)
-        arguments = [str(path), point.setting, str(point.k), str(point.n_labels), str(point.d), str(repeats)]
+        sizes = (point.k, point.n, point.n_labels, point.d, repeats)
+        arguments = [str(path), point.setting, *map(str, sizes)]
         command = [sys.executable, "-m", "benchmarks.growth", *arguments]
         answer = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
@@ -182,8 +186,8 @@ def run(options: Options) -> Report:
         "growth",
         "Growth of time and memory",
         f"Medians of {options.repeats} fits in a process of its own for each size; five doublings. Memory is "
-        "the peak above what the process held before it read the input, over the input (a sparse matrix of "
-        "float64 values and int32 columns, and features) and the factors.",
+        "the peak above what the process held before it read the input, over the input (a long table of two "
+        "int64 columns and a float64 one, and sparse features) and the factors.",
     )
     for what, start in (QUICK if options.quick else STARTS).items():
         points = [start.grown(what, 2**step) for step in range(DOUBLINGS + 1)]

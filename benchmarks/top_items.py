@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Line, Options, Report, pin_threads, take_turns
 from benchmarks.machine import measure_bounds
@@ -63,7 +64,9 @@ def products_alone(users: NDArray[np.float32], items: NDArray[np.float32], threa
                 np.matmul(left, right, out=out)
 
     cuts = [len(users) * t // threads for t in range(threads + 1)]
-    map_in_order(work, [slice(cuts[t], cuts[t + 1]) for t in range(threads)])
+    # Each thread has its own tile; threads of the product itself would get in the way.
+    with threadpool_limits(1, user_api="blas"):
+        map_in_order(work, [slice(cuts[t], cuts[t + 1]) for t in range(threads)])
 
 
 def score_quantile(factors: Factors) -> float:

@@ -352,3 +352,48 @@ def test_dislikes_are_not_taken_for_silence():
     answers, _ = like_and_dislike()
     with pytest.raises(InvalidLabelsError, match="answers are dislikes"):
         Recommender(unobserved="unlabelled", flip_rate=0.3).fit(answers)
+
+
+def skewed_answers(n=80, n_items=30, seed=0):
+    """A few users and items have most of the answers."""
+    rng = np.random.default_rng(seed)
+    chance = np.outer(rng.pareto(1.0, n) + 0.1, rng.pareto(1.0, n_items) + 0.1)
+    Z = rng.standard_normal((n, 2)) @ rng.standard_normal((2, n_items))
+    users, items = np.nonzero(rng.random(Z.shape) < np.minimum(chance / 2, 0.9))
+    return users, items, (rng.random(len(users)) < 1 / (1 + np.exp(-2 * Z[users, items]))).astype(int)
+
+
+@pytest.mark.parametrize("solver", ["factored", "alternating"])
+def test_the_penalty_may_grow_with_the_number_of_answers(solver):
+    answers = skewed_answers()
+    model = Recommender(
+        trace_penalty=0.01, count_weighting=0.75, tol=1e-8, threshold="train", solver=solver, rank=6
+    ).fit(answers)
+    # A user's factors are what its own answers make of them, at the penalty of so many answers.
+    for user in model.user_ids_[:10]:
+        assert model.explain(user, model.item_ids_[0]).unexplained == pytest.approx(0.0, abs=2e-3)
+    mine = answers[0] == model.user_ids_[3]
+    again = model.fold_in(tuple(part[mine] for part in answers))
+    np.testing.assert_allclose(again.user_factors_, model.user_factors_, atol=2e-3)
+    twin = model.fold_in((["twin"] * int(mine.sum()), answers[1][mine].tolist(), answers[2][mine].tolist()))
+    np.testing.assert_allclose(twin.user_factors_[-1], model.user_factors_[3], atol=2e-3)
+
+
+def test_weighting_by_counts_is_a_trace_norm_in_other_units():
+    answers = skewed_answers(seed=1)
+    settings = {"trace_penalty": 0.002, "tol": 1e-6, "threshold": "train", "user_intercept": False}
+    plain, weighted = (Recommender(count_weighting=power, **settings).fit(answers) for power in (0.0, 1.0))
+    assert weighted.duality_gap_ <= 1e-6 * weighted.objective_
+    labels = plain.answers_
+    mass = [counts / counts.mean() for counts in (labels.row_counts(), labels.label_counts())]
+    W = weighted.user_factors_ @ weighted.item_factors_.T
+    scaled = np.sqrt(mass[0])[:, None] * W * np.sqrt(mass[1])
+    values = np.linalg.svd(scaled, compute_uv=False)
+    np.testing.assert_allclose(values[: weighted.rank_], weighted.singular_values_, rtol=1e-6)
+    assert not np.allclose(plain.predict_proba(*answers[:2]), weighted.predict_proba(*answers[:2]))
+
+
+@pytest.mark.parametrize("power", [-0.1, 1.5, "much", None, np.nan])
+def test_a_power_of_counts_is_from_0_to_1(power):
+    with pytest.raises(InvalidParameterError, match="count_weighting must be a number from 0 to 1"):
+        Recommender(count_weighting=power).fit(skewed_answers())

@@ -13,8 +13,6 @@ from labelgap.objective.kernels.entries import (
     sampled_product,
     sparse_sampled_product,
     sparse_sparse_product,
-    streamed_sampled_product,
-    streamed_transposed_product,
 )
 from labelgap.objective.kernels.threads import limit_threads, thread_count
 
@@ -103,91 +101,6 @@ def test_kernels_take_patterns_without_any_entry():
         ),
         np.zeros((3, 4)),
     )
-
-
-# Rows of X by rows of labels; a pattern may have rows and labels without entries, X rows and features.
-STREAMED_SHAPES = [(23, 11, 7), (1, 1, 1), (9, 2, 30), (40, 65, 3)]
-
-
-def streamed_problem(n, n_labels, d, seed=4):
-    """Pattern, data on it and X, each as CSR parts and dense."""
-    rng = np.random.default_rng(seed)
-    S = np.where(rng.random((n, n_labels)) < 0.5, rng.standard_normal((n, n_labels)), 0.0)
-    X = np.where(rng.random((n, d)) < 0.4, rng.standard_normal((n, d)), 0.0)
-    if n > 4:
-        S[[0, 4, -1]], X[[1, 4]] = 0, 0
-        S[:, 0], X[:, -1] = 0, 0
-    S[n // 2, -1], X[n // 2, 0] = 1.5, -0.5
-    return as_csr(S), S, as_csr(X), X
-
-
-def as_csr(dense):
-    sparse = sp.csr_array(dense)
-    return sparse.indptr.astype(np.int64), sparse.indices, sparse.data
-
-
-def streamed_answers(n, n_labels, d):
-    (indptr, indices, data), _, X, _ = streamed_problem(n, n_labels, d)
-    W = np.random.default_rng(5).standard_normal((d, n_labels))
-    return [
-        streamed_sampled_product(indptr, indices, X, W),
-        sparse_sampled_product(indptr, indices, X, np.ascontiguousarray(W.T)),
-        streamed_transposed_product(indptr, indices, data, X, (d, n_labels)),
-    ]
-
-
-@pytest.mark.parametrize("shape", STREAMED_SHAPES)
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_streamed_products_equal_numpy(shape, count, monkeypatch):
-    n, n_labels, d = shape
-    (indptr, indices, _), S, _, X = streamed_problem(*shape)
-    W = np.random.default_rng(5).standard_normal((d, n_labels))
-    rows = np.repeat(np.arange(n), np.diff(indptr))
-    monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
-    with limit_threads(count):
-        streamed, gathered, transposed = streamed_answers(*shape)
-    assert_allclose(streamed, (X @ W)[rows, indices], atol=1e-13)
-    assert_allclose(gathered, streamed, atol=1e-13)
-    assert transposed.shape == (d, n_labels)
-    assert_allclose(transposed, X.T @ S, atol=1e-13)
-
-
-@pytest.mark.parametrize("shape", STREAMED_SHAPES)
-def test_streamed_products_do_not_depend_on_the_number_of_threads(shape, monkeypatch):
-    with limit_threads(1):
-        alone = streamed_answers(*shape)
-    monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
-    for count in (2, 3, 7, 100):
-        with limit_threads(count):
-            together = streamed_answers(*shape)
-        monkeypatch.setenv("LABELGAP_NUM_THREADS", str(count))
-        for other in (together, streamed_answers(*shape)):
-            for part, same in zip(other, alone, strict=True):
-                assert_array_equal(part, same)
-
-
-def test_streamed_products_take_patterns_without_any_entry():
-    indptr, none = np.zeros(4, dtype=np.int64), np.zeros(0, dtype=np.int32)
-    X = as_csr(np.ones((3, 2)))
-    empty = np.zeros(4, dtype=np.int64), none, np.zeros(0)
-    W = np.ones((2, 5))
-    assert streamed_sampled_product(indptr, none, X, W).shape == (0,)
-    for count in (1, 2):
-        with limit_threads(count):
-            nothing = streamed_transposed_product(indptr, none, np.zeros(0), X, (2, 5))
-            assert_array_equal(nothing, np.zeros((2, 5)))
-            entries = as_csr(np.ones((3, 5)))
-            assert_array_equal(streamed_transposed_product(*entries, empty, (2, 5)), np.zeros((2, 5)))
-            assert_array_equal(streamed_sampled_product(*entries[:2], empty, W), np.zeros(15))
-
-
-def test_a_column_of_zeros_in_the_data_is_an_entry_like_any_other():
-    # What is stored may be 0, and the next row must not see what this one left behind.
-    S = np.array([[1.0, 2.0], [0.0, 3.0]])
-    X = np.array([[1.0, 1.0], [1.0, 0.0]])
-    indptr, indices = np.array([0, 2, 4], dtype=np.int64), np.array([0, 1, 0, 1], dtype=np.int32)
-    answer = streamed_transposed_product(indptr, indices, S.ravel(), as_csr(X), (2, 2))
-    assert_array_equal(answer, X.T @ S)
 
 
 def flattened(answers):
@@ -334,3 +247,17 @@ def test_dense_patterns_go_by_blocks_and_come_to_the_same(k, dtype, monkeypatch)
         sampled_product(indptr, indices, P, B), (P.astype(float) @ B.T)[mask], rtol=0, atol=tolerance
     )
     assert_allclose(csr_product(indptr, indices, data, B), S @ B.astype(float), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_scores_of_sparse_features_equal_numpy(count, monkeypatch):
+    monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
+    S, _, indptr, indices = random_sparse(5)
+    X = random_sparse(6, (N, 7))[0]
+    W = np.random.default_rng(7).standard_normal((7, N_LABELS))
+    rows = np.repeat(np.arange(N), np.diff(S.indptr))
+    with limit_threads(count):
+        found = sparse_sampled_product(
+            indptr, indices, (X.indptr.astype(np.int64), X.indices, X.data), np.ascontiguousarray(W.T)
+        )
+    assert_allclose(found, (X @ W)[rows, indices], atol=1e-13)

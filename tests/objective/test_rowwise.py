@@ -97,13 +97,11 @@ def test_steps_go_down_to_a_stationary_point(kind, loss):
     steps = objective.rowwise(np.float64)
     at = steps.start(start_of(objective))
     last = penalised(objective, at.factors()).value
-    constant = last - steps.value(at, PENALTIES)
     for _ in range(400):
         for step in (steps.step_labels, steps.step_rows):
             step(at, PENALTIES)
             value = penalised(objective, at.factors()).value
             assert value <= last + 1e-12
-            np.testing.assert_allclose(steps.value(at, PENALTIES) + constant, value, rtol=1e-9)
             last = value
         at.balance()
     state = penalised(objective, at.factors())
@@ -155,10 +153,9 @@ def test_the_threads_do_not_matter():
             for _ in range(3):
                 steps.step_labels(at, PENALTIES)
                 steps.step_rows(at, PENALTIES)
-            found.append((at.factors(), steps.value(at, PENALTIES)))
-    for one, other in zip(found[0][0], found[1][0], strict=True):
+            found.append(at.factors())
+    for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert found[0][1] == found[1][1]
 
 
 def unlabelled(kind, fit_intercept=True, free=False):
@@ -189,7 +186,6 @@ def test_recorded_positives_are_solved_exactly(kind, fit_intercept):
     steps = objective.rowwise(np.float64)
     at = steps.start(start_of(objective))
     value = penalised(objective, at.factors(), penalties).value
-    np.testing.assert_allclose(steps.value(at, penalties), value, rtol=1e-10)
     gained = steps.step_labels(at, penalties)
     by_label = penalised(objective, at.factors(), penalties)
     # What new priors gain comes on top.

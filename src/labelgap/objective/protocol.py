@@ -202,10 +202,6 @@ class Rowwise(Protocol):
         """The same for every row's A_i."""
         ...
 
-    def value(self, at: Any, penalties: FactorPenalties) -> float:
-        """The penalised objective, up to a constant."""
-        ...
-
 
 @runtime_checkable
 class RowwiseObjective(Objective, Protocol):

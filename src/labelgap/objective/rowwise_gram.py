@@ -18,7 +18,7 @@ from labelgap.objective.design import Design
 from labelgap.objective.kernels.entries import csr_product
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import FactorPenalties, Factors
-from labelgap.objective.rowwise import Side, SideModel, Working, WorkingFactors, working_factors
+from labelgap.objective.working_factors import Side, SideModel, Working, WorkingFactors, working_factors
 
 
 class GramRowwise:
@@ -121,16 +121,3 @@ class GramRowwise:
     def _intercept(self, at: WorkingFactors) -> Floats:
         b = at.intercept.astype(np.float64)
         return b if self._has_intercept else np.zeros_like(b)
-
-    def value(self, at: WorkingFactors, penalties: FactorPenalties) -> float:
-        """The penalised objective."""
-        P, chosen = at.rows.factor.astype(np.float64), self._labels
-        b = self._intercept(at)
-        Q1 = np.column_stack([at.labels.factor[chosen], b[chosen] + 1])
-        total = P.sum(axis=0)
-        gram = np.block([[P.T @ P, total[:, None]], [total[None, :], np.array([[len(P)]])]])
-        cells = float(np.sum(gram * (Q1.T @ Q1)))
-        pattern = self._pattern
-        pulled = csr_product(pattern.label_indptr, pattern.label_rows, self._label_data, at.rows.factor)
-        recorded = float(np.sum(pulled * at.labels.factor)) + float(self._slopes * self._counts @ b)
-        return (cells + recorded) / self._total + at.penalty(penalties)

@@ -28,8 +28,8 @@ from labelgap.objective.kernels.entries import sampled_product
 from labelgap.objective.observed import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
-from labelgap.objective.rowwise import SideModel
 from labelgap.objective.rowwise_gram import GramRowwise
+from labelgap.objective.working_factors import SideModel
 
 # Sums over a label's cells agree to this share of what is summed.
 _ROUNDING = 1e-12

@@ -42,7 +42,7 @@ _PROXIMAL_ROUND, _LOOSE_ROUND, _LOOSE = 6, 4, 1e-2
 # Rounds of proximal steps between two places from which a run can be gone on with.
 _MARK_EVERY = 8
 # Newton's method costs about as much as this many proximal steps, and as many more for each direction of W.
-_NEWTON_WORTH, _NEWTON_WORTH_PER_RANK = 100.0, 8.0
+_NEWTON_WORTH, _NEWTON_WORTH_PER_RANK = 25.0, 8.0
 # Rounds of proximal steps that their pace is taken from.
 _PACE = 5
 # A round that lowers the objective by more than this share of it is worth another.
@@ -88,8 +88,9 @@ def solve_factored(
     if kept is not None and "radius" in kept:
         steps, radius = int(kept["steps"]), float(kept["radius"])
         best_gap, rounds_without_gain = float(kept["best_gap"]), int(kept["rounds_without_gain"])
-        capped, died_out = bool(kept["capped"]), bool(kept["died_out"])
+        capped, died_out, last_gap = bool(kept["capped"]), bool(kept["died_out"]), float(kept["last_gap"])
         point, certificate = look(factors_from(kept))
+        died_out &= certificate.gap > 0.5 * last_gap
     else:
         start = starting_factors(objective, warm_start)
         point, certificate, steps = _proximal_start(
@@ -126,6 +127,7 @@ def solve_factored(
         if certificate.gap < 0.5 * best_gap or report.decrease > _NOTHING * certificate.gap:
             best_gap, rounds_without_gain = min(best_gap, certificate.gap), 0
         died_out |= rounds_without_gain > _PATIENCE
+        last_gap = certificate.gap
         steps, radius = steps + report.steps, report.radius
         factors = _balanced_factors(report.state.point.factors, cap)
         if not trail.stopping():
@@ -136,9 +138,12 @@ def solve_factored(
                 rounds_without_gain=rounds_without_gain,
                 capped=capped,
                 died_out=died_out,
+                last_gap=last_gap,
             )
             trail.mark({**factors_state(factors), **numbers, "history": recorder.as_state()})
         point, certificate = look(factors)
+        # A step that gains nothing measurable of the objective may still close the gap.
+        died_out &= certificate.gap > 0.5 * last_gap
     reached = certificate.relative_gap <= tol
     return finished(point.factors, certificate, steps, recorder, reached, capped and not reached, died_out)
 

@@ -6,8 +6,6 @@ size n x L appears: each kernel touches the entries of Ω and the factors.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from numba import njit
 
@@ -20,7 +18,7 @@ from labelgap.objective.kernels.blocks import (
     sampled_by_blocks,
 )
 from labelgap.objective.kernels.options import OPTIONS
-from labelgap.objective.kernels.threads import map_in_order, run_over_rows, thread_count
+from labelgap.objective.kernels.threads import run_over_rows
 from labelgap.objective.kernels.vectors import gathered_dots, gathered_sum, lanes_of
 
 # Below this many columns a product is bound by finding the rows, and there is nothing to vectorise.
@@ -142,49 +140,6 @@ def _sparse_sampled_product(  # type: ignore[no-untyped-def]
             out[e] = total
 
 
-@njit(**OPTIONS)
-def _streamed_sampled_product(  # type: ignore[no-untyped-def]
-    indptr, indices, x_indptr, x_indices, x_data, W, out, start, stop
-):
-    n_labels = W.shape[1]
-    scores = np.empty(n_labels)
-    for i in range(start, stop):
-        for c in range(n_labels):
-            scores[c] = 0
-        for t in range(x_indptr[i], x_indptr[i + 1]):
-            v = x_data[t]
-            w = W[x_indices[t]]
-            for c in range(n_labels):
-                scores[c] += v * w[c]
-        for e in range(indptr[i], indptr[i + 1]):
-            out[e] = scores[indices[e]]
-
-
-@njit(**OPTIONS)
-def _transposed_product_part(  # type: ignore[no-untyped-def]
-    indptr, indices, data, x_indptr, x_indices, x_data, first, out
-):
-    # One row of S at a time, its labels from ``first`` on spread out: a sum is over the rows in their order.
-    width = out.shape[1]
-    spread = np.zeros(width)
-    for i in range(len(indptr) - 1):
-        some = False
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e] - first
-            if 0 <= j < width:
-                spread[j] = data[e]
-                some = True
-        if not some:
-            continue
-        for t in range(x_indptr[i], x_indptr[i + 1]):
-            v = x_data[t]
-            row = out[x_indices[t]]
-            for c in range(width):
-                row[c] += v * spread[c]
-        for c in range(width):
-            spread[c] = 0
-
-
 def sampled_product(indptr: Ints, indices: Ints, P: Floats, B: Floats, out: Floats | None = None) -> Floats:
     """``(P Bᵀ)`` at the entries of the pattern, in its order; into ``out`` where that is given."""
     result = np.empty(len(indices), dtype=P.dtype) if out is None else out
@@ -204,31 +159,6 @@ def sparse_sampled_product(
     per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
     run_over_rows(_sparse_sampled_product, indptr, per_entry, indptr, indices, *X, W_by_label, out)
     return out
-
-
-def streamed_sampled_product(indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Floats], W: Floats) -> Floats:
-    """``(X W)`` at the entries of the pattern, by whole rows of XW; the faster one where they are dense."""
-    out = np.empty(len(indices))
-    per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
-    run_over_rows(_streamed_sampled_product, indptr, per_entry, indptr, indices, *X, W, out)
-    return out
-
-
-def streamed_transposed_product(
-    indptr: Ints, indices: Ints, data: Floats, X: tuple[Ints, Ints, Floats], shape: tuple[int, int]
-) -> Floats:
-    """``Xᵀ S`` as a dense matrix of this shape, for the sparse S with these rows; fast where S is dense."""
-
-    def part(bounds: tuple[int, int]) -> Floats:
-        out = np.zeros((shape[0], bounds[1] - bounds[0]))
-        _transposed_product_part(indptr, indices, data, *X, bounds[0], out)
-        return out
-
-    # Threads share the labels: each sees all rows, and no two of them write to the same place.
-    parts = max(1, min(thread_count(), shape[1]))
-    cuts = [shape[1] * t // parts for t in range(parts + 1)]
-    found = map_in_order(part, list(itertools.pairwise(cuts)))
-    return found[0] if parts == 1 else np.hstack(found)
 
 
 def csr_product(indptr: Ints, indices: Ints, data: Floats, M: Floats, out: Floats | None = None) -> Floats:

@@ -1,7 +1,7 @@
 """Losses of a few entries at a time, for kernels that meet each entry once.
 
-Only derivatives matter to a Newton step; values are up to a constant of the answers. :data:`CODES` says which
-losses are here, by name; others are left to the slower ways.
+Only derivatives matter to a Newton step. :data:`CODES` says which losses are here, by name; others are left
+to the slower ways.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _power_of_two(typingctx, exponent, like):  # type: ignore[no-untyped-def]
     return number(whole, number), generate
 
 
-def _exp(x: Any) -> Any:
+def exp_of(x: Any) -> Any:
     """e^x within a few roundings, for x that neither overflows nor underflows the type."""
     raise NotImplementedError("for compiled code")
 
@@ -89,7 +89,7 @@ def _make_exp(dtype: Any, terms: int) -> Any:
     return double
 
 
-@overload(_exp, jit_options={"fastmath": OPTIONS["fastmath"]}, inline="always")
+@overload(exp_of, jit_options={"fastmath": OPTIONS["fastmath"]}, inline="always")
 def _exp_of_type(x):  # type: ignore[no-untyped-def]
     if x == types.float32:
         return _make_exp(np.float32, _SINGLE_TERMS)
@@ -100,7 +100,7 @@ def _exp_of_type(x):  # type: ignore[no-untyped-def]
 def _logistic(z, y, slopes, bends, count):  # type: ignore[no-untyped-def]
     one, far = z.dtype.type(1), z.dtype.type(_FAR)
     for e in range(count):
-        decay = _exp(-min(abs(z[e]), far))
+        decay = exp_of(-min(abs(z[e]), far))
         rest = one / (one + decay)
         probability = rest if z[e] >= 0 else decay * rest
         slopes[e] = probability - y[e]
@@ -126,7 +126,7 @@ def _gaussian(z, y, slopes, bends, count):  # type: ignore[no-untyped-def]
 def _poisson(z, y, slopes, bends, count):  # type: ignore[no-untyped-def]
     low, high = z.dtype.type(-_FAR), z.dtype.type(_CAP)
     for e in range(count):
-        mean = _exp(min(max(z[e], low), high))
+        mean = exp_of(min(max(z[e], low), high))
         slopes[e] = mean - y[e]
         bends[e] = mean
 
@@ -136,7 +136,7 @@ def _exponential(z, y, slopes, bends, count):  # type: ignore[no-untyped-def]
     one, two, low, high = z.dtype.type(1), z.dtype.type(2), z.dtype.type(-_FAR), z.dtype.type(_CAP)
     for e in range(count):
         sign = two * y[e] - one
-        power = _exp(min(max(-sign * z[e], low), high))
+        power = exp_of(min(max(-sign * z[e], low), high))
         slopes[e] = -sign * power
         bends[e] = power
 
@@ -166,48 +166,3 @@ def derivatives(code, z, y, slopes, bends, count):  # type: ignore[no-untyped-de
         _exponential(z, y, slopes, bends, count)
     else:
         _squared_hinge(z, y, slopes, bends, count)
-
-
-@njit(**OPTIONS)
-def _logistic_value(z, y, weights, first, count):  # type: ignore[no-untyped-def]
-    one, zero, far = z.dtype.type(1), z.dtype.type(0), z.dtype.type(_FAR)
-    linear = 0.0
-    if len(weights):
-        for e in range(count):
-            decay = _exp(-min(abs(z[e]), far))
-            linear += weights[first + e] * (max(z[e], zero) - y[e] * z[e] + math.log1p(decay))
-        return linear
-    # One logarithm of a product: each factor is at most 2, so that no more than 2^count comes together.
-    product = one
-    for e in range(count):
-        product *= one + _exp(-min(abs(z[e]), far))
-        linear += max(z[e], zero) - y[e] * z[e]
-    return linear + math.log(product)
-
-
-@njit(**OPTIONS)
-def value(code, z, y, weights, first, count):  # type: ignore[no-untyped-def]
-    """``Σ ω ℓ(z, y)`` over at most 64 entries, up to a constant of the answers.
-
-    The weights, where there are any, begin at ``first``.
-    """
-    if code == LOGISTIC:
-        return _logistic_value(z, y, weights, first, count)
-    one, two = z.dtype.type(1), z.dtype.type(2)
-    total = 0.0
-    for e in range(count):
-        if code == SQUARED:
-            term = (z[e] - (two * y[e] - one)) ** 2
-        elif code == GAUSSIAN:
-            term = (z[e] - y[e]) ** 2 / two
-        elif code == POISSON:
-            over = max(z[e] - z.dtype.type(_CAP), z.dtype.type(0))
-            term = math.exp(z[e] - over) * (one + over) - y[e] * z[e]
-        elif code == EXPONENTIAL:
-            margin = (one - two * y[e]) * z[e]
-            over = max(margin - z.dtype.type(_CAP), z.dtype.type(0))
-            term = math.exp(margin - over) * (one + over)
-        else:
-            term = max(one - (two * y[e] - one) * z[e], z.dtype.type(0)) ** 2
-        total += weights[first + e] * term if len(weights) else term
-    return total

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from labelgap._types import Floats, Ints
-from labelgap.objective.kernels.entry_losses import EXPONENTIAL, GAUSSIAN, LOGISTIC, POISSON, SQUARED, _exp
+from labelgap.objective.kernels.entry_losses import EXPONENTIAL, GAUSSIAN, LOGISTIC, POISSON, SQUARED, exp_of
 from labelgap.objective.kernels.options import OPTIONS
 from labelgap.objective.kernels.threads import run_over_rows
 
@@ -40,7 +40,7 @@ _T1, _T2, _T3, _T4, _T5, _T6, _T7, _T8, _T9, _T10, _T11, _T12, _T13, _T14, _T15 
 def _logistic(z, y, values, slopes, bends, count):  # type: ignore[no-untyped-def]
     # Two loops: in one, the constants of both series would not fit into the registers.
     for e in range(count):
-        decay = _exp(-min(abs(z[e]), _FAR))
+        decay = exp_of(-min(abs(z[e]), _FAR))
         rest = 1.0 / (1.0 + decay)
         tail = decay * rest
         right = z[e] > 0
@@ -79,7 +79,7 @@ def _gaussian(z, y, values, slopes, bends, count):  # type: ignore[no-untyped-de
 @njit(**OPTIONS)
 def _poisson(z, y, values, slopes, bends, count):  # type: ignore[no-untyped-def]
     for e in range(count):
-        mean = _exp(min(max(z[e], -_FAR), _CAP))
+        mean = exp_of(min(max(z[e], -_FAR), _CAP))
         values[e] = mean * (1.0 + max(z[e] - _CAP, 0.0)) - y[e] * z[e]
         slopes[e] = mean - y[e]
         bends[e] = mean
@@ -90,7 +90,7 @@ def _exponential(z, y, values, slopes, bends, count):  # type: ignore[no-untyped
     for e in range(count):
         sign = 2.0 * y[e] - 1.0
         exponent = -sign * z[e]
-        power = _exp(min(max(exponent, -_FAR), _CAP))
+        power = exp_of(min(max(exponent, -_FAR), _CAP))
         values[e] = power * (1.0 + max(exponent - _CAP, 0.0))
         slopes[e] = -sign * power
         bends[e] = power

@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from labelgap.objective.kernels.entry_losses import derivatives, value
+from labelgap.objective.kernels.entry_losses import derivatives
 from labelgap.objective.kernels.options import OPTIONS
 from labelgap.objective.kernels.vectors import (
     add_gram,
@@ -222,21 +222,3 @@ def newton_rows(  # type: ignore[no-untyped-def]
         add_multiple(own, -length, held, 0)
         if has_shift:
             own_shifts[i] = shift + length * change
-
-
-@njit(**OPTIONS)
-def row_values(  # type: ignore[no-untyped-def]
-    indptr, indices, answers, weights, table, shifts, code, factor, out, gathered, entries, start, stop
-):
-    """``Σ_e ω_e ℓ(a_i · q_e + s_e, y_e)`` of each row, up to a constant of the answers."""
-    z, y = entries[0], entries[1]
-    for i in range(start, stop):
-        total = 0.0
-        for s in range(indptr[i], indptr[i + 1], CHUNK):
-            count = min(CHUNK, indptr[i + 1] - s)
-            gather_and_dot(table, indices, s, count, factor[i], gathered, z)
-            for e in range(count):
-                z[e] += shifts[indices[s + e]]
-                y[e] = answers[s + e]
-            total += value(code, z, y, weights, s, count)
-        out[i] = total

@@ -1,0 +1,54 @@
+"""The columns that a fit at a given rank begins with."""
+
+import numpy as np
+import pytest
+
+from labelgap.objective.protocol import Factors
+from labelgap.solvers import leading
+from labelgap.solvers.leading import with_leading_columns
+from labelgap.solvers.orthogonal import thin_qr
+from labelgap.solvers.path import largest_trace_penalty
+from labelgap.solvers.penalties import Penalties
+from solver_problems import Case
+
+
+def start_of(case, share, rank):
+    objective = case.objective()
+    penalties = Penalties(share * largest_trace_penalty(objective))
+    point = objective.at(Factors.zero(objective.shape, objective.starting_intercept()))
+    return objective, penalties, point, with_leading_columns(objective, penalties, point, rank, 0)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_they_are_about_the_leading_directions_of_the_gradient(single, monkeypatch):
+    monkeypatch.setattr(leading, "_LARGE", 0 if single else np.inf)
+    case = Case("identity", n=40, n_labels=30)
+    objective, _, point, start = start_of(case, 0.1, 12)
+    U, values, _ = np.linalg.svd(point.score_gradient().matrix())
+    assert start.factors.left.shape == (objective.shape[0], 12)
+    assert start.factors.left.dtype == np.float64
+    assert not start.factors.right.any()
+    assert 0.95 * values[0] <= start.steepest <= values[0] * (1 + 1e-5)
+    columns = start.factors.left / np.linalg.norm(start.factors.left, axis=0)
+    assert np.linalg.norm(columns.T @ U[:, :2], axis=0).min() > 0.95
+    np.testing.assert_allclose(columns.T @ columns, np.eye(12), atol=1e-3 if single else 1e-10)
+
+
+def test_where_no_direction_leads_down_there_are_none():
+    _, _, _, start = start_of(Case("identity", n=40, n_labels=30), 1.3, 4)
+    assert start.factors.rank == 0
+
+
+@pytest.mark.parametrize("shape", [(400, 5), (20, 5), (5, 5), (400, 1)])
+def test_orthonormal_columns_whatever_the_matrix(shape):
+    rng = np.random.default_rng(0)
+    for M in (
+        rng.standard_normal(shape),
+        rng.standard_normal(shape) * np.logspace(0, -12, shape[1]),
+        np.ones(shape),
+        np.zeros(shape),
+        1e-200 * rng.standard_normal(shape),
+    ):
+        Q, R = thin_qr(M)
+        np.testing.assert_allclose(Q.T @ Q, np.eye(shape[1]), atol=1e-12)
+        np.testing.assert_allclose(Q @ R, M, atol=1e-13 * max(np.abs(M).max(), 1e-200))
