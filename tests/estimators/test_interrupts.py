@@ -105,10 +105,12 @@ def test_a_stopped_search_is_worth_what_its_best_candidate_was(request_to_stop, 
     model = LowRankClassifier(rank=rank, ridge_penalty=0.0, random_state=0)
     with pytest.warns(InterruptedFitWarning):
         model.fit(X, Y, Stopper(request_to_stop, candidates=6))
-    best = max(model.candidates_, key=lambda c: c.metric_value)
-    assert model.trace_penalty_ == best.penalties.trace
-    assert model.threshold_ == best.threshold
-    assert model.score(problem.X_test, problem.Y_test) > best.metric_value - 0.03
+    top = max(candidate.metric_value for candidate in model.candidates_)
+    # Some may be equally good.
+    best = [candidate for candidate in model.candidates_ if candidate.metric_value == top]
+    assert model.trace_penalty_ in {candidate.penalties.trace for candidate in best}
+    assert model.threshold_ in {candidate.threshold for candidate in best}
+    assert model.score(problem.X_test, problem.Y_test) > top - 0.03
 
 
 def test_a_stopped_fit_goes_on_from_its_checkpoint(request_to_stop, tmp_path, monkeypatch):

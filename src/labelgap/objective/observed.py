@@ -320,9 +320,9 @@ class WeightedLoss:
             return self.conjugate(np.broadcast_to(0.0, len(self._y)))
         if isinstance(self._share, float):
             ones = int(np.count_nonzero(self._y))
-            mass = self._share * np.array([len(self._y) - ones, ones])
+            mass: Floats = self._share * np.array([len(self._y) - ones, ones], dtype=np.float64)
         else:
-            mass = np.bincount(self._y, weights=self._share, minlength=2)
+            mass = np.asarray(np.bincount(self._y, weights=self._share, minlength=2), dtype=np.float64)
         return float(np.sum(mass * self._loss.conjugate(np.zeros(2), np.array([0, 1]))))
 
     def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
