@@ -1,11 +1,12 @@
 """Labels from sparse features at 20 % observed: time to equal held-out log-loss, against three rivals.
 
-Run ``python -m benchmarks.features_fit [--threads T] [--repeats R] [--quick]`` with ``LABELGAP_DATA`` set.
+Bibtex and Corel5k are read from the folder that ``LABELGAP_DATA`` names.
 Each rival fits one logistic regression per label, to several tolerances. Its target is its best log-loss on
 the labels of the test rows and a thousandth more; its time is that of its fastest tolerance that gets there.
 labelgap's time for the same target is that of its own fastest tolerance there, the whole ``fit`` included (a
 rival's time leaves out the selection of each label's rows). All settings were chosen on a fifth of the
-observed labels, by ``--choose``.
+observed labels, by
+``python -m benchmarks.features_fit``.
 
 On Bibtex there are two more figures: the whole default fit, with its choice of the penalties and its
 threshold from out-of-fold scores, and fits with given penalties to a duality gap of 1e-3, both as multiples
@@ -42,7 +43,7 @@ SHARES = (0.4, 0.2, 0.1, 0.05, 0.02)
 
 @dataclass(frozen=True)
 class Choice:
-    """What ``--choose`` found: the C of every rival, labelgap's share of λ_max, and the C of its ridge."""
+    """What the choice found: the C of every rival, labelgap's share of λ_max, and the C of its ridge."""
 
     C: float
     share: float
@@ -64,7 +65,7 @@ CONTENDERS = (
     Contender(LBFGS, sklearn_logistic, (0.1, 0.01, 1e-3, 1e-4), {"solver": "lbfgs"}),
     Contender(libmultilabel_linear.NAME, libmultilabel_linear, (1.0, 0.1, 0.01)),
 )
-# From `python -m benchmarks.features_fit --choose`.
+# From `python -m benchmarks.features_fit`, for the generated set from a part of its grid.
 CHOSEN = {
     "bibtex": Choice(10.0, 0.05, 100.0),
     "corel5k": Choice(3.0, 0.2, 10.0),
@@ -217,13 +218,17 @@ def _lines(
         if own_tol is None:
             met = False if target else None
             note = f"not reached: best {ours.best:.5f}"
-            lines.append(Line(f"labelgap to {goal:.5f}", str(data), None, None, name, target, met, note=note))
+            lines.append(
+                Line(f"labelgap to {goal:.5f}", str(data), None, None, f"x {name}", target, met, note=note)
+            )
             continue
         own = medians[LABELGAP, own_tol]
         ratio = own / rival_seconds
         met = ratio <= LIMIT if target else None
         note = f"gap {own_tol:g}, best {ours.best:.5f}" + (", the fastest rival" if target else "")
-        lines.append(Line(f"labelgap to {goal:.5f}", str(data), own, ratio, name, target, met, note=note))
+        lines.append(
+            Line(f"labelgap to {goal:.5f}", str(data), own, ratio, f"x {name}", target, met, note=note)
+        )
     return lines
 
 
@@ -249,7 +254,9 @@ def measure_passes(data: FeatureSet, options: Options) -> list[Line]:
         if name == "default":
             what, limit = "labelgap, whole default fit", LIMIT_DEFAULT
         ratio = took / one_pass
-        lines.append(Line(what, str(data), took, ratio, "one pass by lbfgs", f"≤ {limit:g}", ratio <= limit))
+        lines.append(
+            Line(what, str(data), took, ratio, "x one pass by lbfgs", f"≤ {limit:g}", ratio <= limit)
+        )
     return lines
 
 
@@ -310,26 +317,16 @@ def choose(data: FeatureSet) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure and print, or choose the settings; the number of targets that were missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Choose the settings on validation entries; ``python -m benchmarks features`` measures with them."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a small problem, to see that it works")
-    parser.add_argument("--choose", action="store_true", help="only choose settings")
     given = parser.parse_args(arguments)
     pin_threads(given.threads)
-    if given.choose:
-        for data in data_sets(given.quick)[0]:
-            print(f"== {data}", flush=True)
-            choose(data)
-        return 0
-    report = run(Options(given.repeats, given.quick, given.threads))
-    for line in report.lines:
-        took = "" if line.seconds is None else f"{line.seconds:8.3f} s"
-        ratio = "" if line.ratio is None else f"{line.ratio:6.2f} x {line.against} {line.target}"
-        print(f"{line.size:55} {line.what:45} {took:10} {ratio:40} {line.note}")
-    print("\n".join(report.remarks))
-    return sum(line.met is False for line in report.lines)
+    for data in data_sets(given.quick)[0]:
+        print(f"== {data}", flush=True)
+        choose(data)
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Likes and silence with the squared loss: time of one sweep against implicit's alternating least squares.
 
-Run ``python -m benchmarks.implicit_sweep [--threads T] [--repeats R] [--quick]``. A sweep updates all users
-and all items once. implicit's time is half the difference between fits of three sweeps and of one, labelgap's
+A sweep updates all users and all items once.
+implicit's time is half the difference between fits of three sweeps and of one, labelgap's
 is that of the rounds of its alternating solver: what a fit does once is left out on both sides. The two do
 not solve the same problem. implicit weighs likes and silence differently, so each row has a system of its
 own; under labelgap's unbiased loss the systems of all rows are one.
@@ -9,7 +9,6 @@ own; under labelgap's unbiased loss the systems of all rows are one.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.generated_answers import Answers, make_likes
-from benchmarks.harness import Line, Options, Report, pin_threads, seconds
+from benchmarks.harness import Line, Options, Report, seconds
 from benchmarks.machine import Bounds, measure_bounds
 from benchmarks.rivals import implicit_als
 
@@ -151,23 +150,3 @@ def run(options: Options) -> Report:
     if missing:
         report.remarks.append(missing)
     return report
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure and print; the number of targets that were missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="a small problem, to see that it works")
-    given = parser.parse_args(arguments)
-    pin_threads(given.threads)
-    report = run(Options(given.repeats, given.quick, given.threads))
-    for line in report.lines:
-        ratio = "" if line.ratio is None else f"{line.ratio:6.2f} {line.against} {line.target}"
-        print(f"{line.size:50} {line.what:48} {line.seconds:8.4f} s {ratio}")
-    print("\n".join(report.remarks))
-    return sum(line.met is False for line in report.lines)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,9 +1,9 @@
 """1-bit matrix completion at rank 32: time to equal held-out log-loss, against four rivals.
 
-Run ``python -m benchmarks.one_bit [--threads T] [--repeats R] [--quick]``. Each method climbs its ladder of
-epochs or sweeps. The goal of a pair is the best held-out log-loss that both of them reach, and a thousandth
-more; the time of each is that of its first rung there, with the whole of labelgap's ``fit`` included. All
-settings were chosen on validation answers, by ``--choose``.
+Each method climbs its ladder of epochs or sweeps. The goal of a pair is the best held-out log-loss that both
+of them reach, and a thousandth more; the time of each is that of its first rung there, with the whole of
+labelgap's ``fit`` included. All settings were chosen on validation answers, by ``python -m
+benchmarks.one_bit``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WEIGHTING = 0.75
 
 @dataclass(frozen=True)
 class Size:
-    """How large a problem is, and the settings that ``--choose`` found for it."""
+    """How large a problem is, and the settings that were chosen for it."""
 
     shape: tuple[int, int]
     n_answers: int
@@ -86,7 +86,7 @@ CONTENDERS = (
 LABELGAP = "labelgap"
 STRENGTHS = (7.0, 8.0, 9.0, 10.0, 12.0, 14.0)
 
-# From `python -m benchmarks.one_bit --choose --threads 2`.
+# From `python -m benchmarks.one_bit --threads 2`, each rival on its own and not every grid as a whole.
 MILLION = {
     LABELGAP: {"strength": 9.0},
     libmf_logistic.NAME: {"ridge": 0.02, "rate": 0.15},
@@ -371,32 +371,19 @@ def choose(size: Size, threads: int, only: Sequence[str] = ()) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure and print, or choose the settings; the number of targets that were missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Choose the settings on validation answers; ``python -m benchmarks one_bit`` measures with them."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="methods to choose for; all if none")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a small problem, to see that it works")
-    parser.add_argument(
-        "--choose", nargs="*", metavar="NAME", help="only choose settings (of the named methods)"
-    )
-    parser.add_argument(
-        "--size", type=int, choices=(0, 1), help="with --choose: only the first or second size"
-    )
+    parser.add_argument("--size", type=int, choices=(0, 1), help="only the first or second size")
     given = parser.parse_args(arguments)
     pin_threads(given.threads)
-    if given.choose is not None:
-        sizes = QUICK_SIZES if given.quick else SIZES if given.size is None else (SIZES[given.size],)
-        for size in sizes:
-            print(f"== {size}")
-            choose(size, given.threads, given.choose)
-        return 0
-    report = run(Options(given.repeats, given.quick, given.threads))
-    for line in report.lines:
-        took = "" if line.seconds is None else f"{line.seconds:8.3f} s"
-        ratio = "" if line.ratio is None else f"{line.ratio:6.2f} {line.against} ({line.target})"
-        print(f"{line.size:40} {line.what:40} {took:10} {ratio:40} {line.note}")
-    print("\n".join(report.remarks))
-    return sum(line.met is False for line in report.lines)
+    sizes = QUICK_SIZES if given.quick else SIZES if given.size is None else (SIZES[given.size],)
+    for size in sizes:
+        print(f"== {size}")
+        choose(size, given.threads, given.names)
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """The exact threshold search against scikit-learn's curve (micro-F1) and xCOLUMNs (macro-F1).
 
-Run ``python -m benchmarks.threshold_search [--threads T] [--repeats R] [--quick]``. All are given the same
-scores of the same entries, a full matrix of 100 labels. The search is also set against ``numpy.argsort`` of
-the scores of a half-observed matrix, with the memory that it allocates. The largest size is run once.
+All are given the same scores of the same entries, a full matrix of 100 labels. The search is also set against
+``numpy.argsort`` of the scores of a half-observed matrix, with the memory that it allocates. The largest size
+is run once.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import tracemalloc
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import Line, Options, Report, pin_threads, take_turns
+from benchmarks.harness import Line, Options, Report, take_turns
 from benchmarks.machine import Bounds, measure_bounds
 from benchmarks.rivals import sklearn_curve, xcolumns_macro
 from labelgap.labels import ObservedLabels
@@ -103,7 +102,7 @@ def _speed_up(what: str, entries: int, times: dict[str, float], rival: str, note
         size=f"{entries:,} entries",
         seconds=times[rival],
         ratio=ratio,
-        against="labelgap",
+        against="x labelgap",
         target=f"≥ {SPEED_UP:g}",
         met=ratio >= SPEED_UP,
         note=note,
@@ -205,7 +204,7 @@ def compare_argsort(entries: int, options: Options, report: Report) -> None:
         ratio = times[average] / times["argsort"]
         name = f"{average}-F1, half observed"
         report.lines.append(
-            Line(name, size, times[average], ratio, "numpy.argsort", f"≤ {limit:g}", ratio <= limit)
+            Line(name, size, times[average], ratio, "x numpy.argsort", f"≤ {limit:g}", ratio <= limit)
         )
         peak = peak_arrays(jobs[average], entries)
         report.lines.append(
@@ -213,7 +212,7 @@ def compare_argsort(entries: int, options: Options, report: Report) -> None:
                 f"{name}: memory",
                 size,
                 ratio=peak,
-                against="a float64 array of the entries",
+                against="x a float64 array of the entries",
                 target=f"≤ {MEMORY_LIMIT:g}",
                 met=peak <= MEMORY_LIMIT,
             )
@@ -238,24 +237,3 @@ def run(options: Options) -> Report:
         compare_macro(entries, options, report, bounds)
     compare_argsort((QUICK_SIZES if options.quick else SIZES)[0], options, report)
     return report
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure and print; the number of targets that were missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="a small problem, to see that it works")
-    given = parser.parse_args(arguments)
-    pin_threads(given.threads)
-    report = run(Options(given.repeats, given.quick, given.threads))
-    for line in report.lines:
-        took = "" if line.seconds is None else f"{line.seconds:8.3f} s"
-        ratio = "" if line.ratio is None else f"{line.ratio:6.2f} x {line.against} ({line.target})"
-        print(f"{line.size:22} {line.what:60} {took:10} {ratio:44} {line.note}")
-    print("\n".join(report.remarks))
-    return sum(line.met is False for line in report.lines)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,13 +1,11 @@
 """The n best items of every user, against the matrix product of the same tiles alone.
 
-Run ``python -m benchmarks.top_items [--threads T] [--repeats R] [--quick]``. 100,000 users and 20,000 items
-with 32 factors; the scores are never held together. The product alone is that of float32 factors, tile by
-tile, into the same room and by as many threads.
+100,000 users and 20,000 items with 32 factors; the scores are never held together. The product alone is that
+of float32 factors, tile by tile, into the same room and by as many threads.
 """
 
 from __future__ import annotations
 
-import argparse
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import Line, Options, Report, pin_threads, take_turns
+from benchmarks.harness import Line, Options, Report, take_turns
 from benchmarks.machine import measure_bounds
 from labelgap.estimators import score_tiles
 from labelgap.estimators.best_items import Factors, Seen, items_above, top_items
@@ -123,7 +121,7 @@ def run(options: Options) -> Report:
                 size,
                 took,
                 ratio,
-                "the speed of the product alone",
+                "of the speed of the product alone",
                 f"≥ {TARGET:g}",
                 ratio >= TARGET,
                 bound,
@@ -138,24 +136,3 @@ def run(options: Options) -> Report:
         f"{4e-6 * shape[0] * shape[1]:,.0f} MB."
     )
     return report
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure and print; the number of targets that were missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="a small problem, to see that it works")
-    given = parser.parse_args(arguments)
-    pin_threads(given.threads)
-    report = run(Options(given.repeats, given.quick, given.threads))
-    for line in report.lines:
-        took = "" if line.seconds is None else f"{line.seconds:8.3f} s"
-        ratio = "" if line.ratio is None else f"{line.ratio:6.2f} x {line.against} ({line.target})"
-        print(f"{line.size:26} {line.what:44} {took:10} {ratio:50} {line.note}")
-    print("\n".join(report.remarks))
-    return sum(line.met is False for line in report.lines)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,7 +1,5 @@
 """The trace norm: time to equal objective, against soft-thresholded SVDs and a general cone solver.
 
-Run ``python -m benchmarks.trace_norm [--threads T] [--repeats R] [--quick]``.
-
 The first problem is real answers without features, ``½ Σ_Ω (z − y)² + λ‖Z‖_*``. fancyimpute's SoftImpute runs
 to its own convergence; the objective there and a thousandth more is the target. The second is yes/no labels
 with features and an intercept, ``1/|Ω| Σ_Ω log(1 + e^(−sz)) + λ‖W‖_*``, at a size that takes SCS about a
@@ -11,7 +9,6 @@ loosest duality gap in its ladder that reaches the target, its whole ``fit`` inc
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from benchmarks.harness import Line, Options, Report, pin_threads, seconds, take_turns
+from benchmarks.harness import Line, Options, Report, seconds, take_turns
 from benchmarks.machine import measure_bounds
 from benchmarks.rivals import cvxpy_scs, fancyimpute_soft
 from labelgap.labels import ObservedLabels
@@ -113,7 +110,7 @@ def compare(
             size,
             medians["labelgap"],
             ratio=speedup,
-            against=f"as fast as {rival}",
+            against=f"times as fast as {rival}",
             target=f"≥ {TARGET:g}",
             met=speedup >= TARGET,
             note=f"gap {tol:g}",
@@ -205,24 +202,3 @@ def run(options: Options) -> Report:
         else:
             report.remarks.append(reason)
     return report
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure and print; the number of targets that were missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="small problems, to see that it works")
-    given = parser.parse_args(arguments)
-    pin_threads(given.threads)
-    report = run(Options(given.repeats, given.quick, given.threads))
-    for line in report.lines:
-        took = "" if line.seconds is None else f"{line.seconds:8.3f} s"
-        ratio = "" if line.ratio is None else f"{line.ratio:6.1f} x {line.against} {line.target}"
-        print(f"{line.size:45} {line.what:40} {took:10} {ratio:40} {line.note}")
-    print("\n".join(report.remarks))
-    return sum(line.met is False for line in report.lines)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
