@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
-from labelgap.losses import FAMILIES, LOSSES, Bernoulli, Loss, Poisson
+from labelgap.losses import Bernoulli, Loss, Poisson
 from labelgap.objective.design import Design, DesignGradient, DesignPoint, extrapolated
 from labelgap.objective.features import IdentityFeatures
 from labelgap.objective.kernels.entries import curvature_rows
-from labelgap.objective.kernels.entry_losses import CODES
 from labelgap.objective.kernels.loss_passes import LossPasses
 from labelgap.objective.kernels.threads import map_in_order
 from labelgap.objective.pattern import EntryPattern
@@ -260,35 +259,26 @@ class WeightedLoss:
         total: float,
         offsets: Floats | None = None,
     ) -> None:
-        self.loss, self.answers, self.weights, self.total, self.offsets = (
-            loss,
-            values,
-            weights,
-            total,
-            offsets,
-        )
-        self._loss, self._y, self._offsets = loss, values, offsets
+        self.loss, self.answers, self.offsets = loss, values, offsets
+        self.weights, self.total = weights, total
         self._share: Floats | float = (1.0 if weights is None else weights) / total
 
     def passes(self, pattern: EntryPattern) -> LossPasses | None:
         """Value, slopes and sums in one pass, for a loss that has a compiled form."""
-        if type(self._loss) not in (*LOSSES.values(), *FAMILIES.values()):
-            return None
-        assert isinstance(self._loss, Loss)
-        code = CODES.get(self._loss.name)
+        code = loss_code(self.loss)
         if code is None:
             return None
         constant = 0.0
-        if isinstance(self._loss, (Bernoulli, Poisson)):
+        if isinstance(self.loss, (Bernoulli, Poisson)):
             # Compiled losses leave out what depends on the answers alone.
-            own = math.log(2.0) if isinstance(self._loss, Bernoulli) else 1.0
-            constant = float(np.sum((self._loss.value(0.0, self._y) - own) * self._share))
+            own = math.log(2.0) if isinstance(self.loss, Bernoulli) else 1.0
+            constant = float(np.sum((self.loss.value(0.0, self.answers) - own) * self._share))
         return LossPasses(
-            code, pattern.indices, pattern.n_labels, self._y, self._share, self._offsets, constant
+            code, pattern.indices, pattern.n_labels, self.answers, self._share, self.offsets, constant
         )
 
     def _shifted(self, z: Floats, block: slice) -> Floats:
-        return z[block] if self._offsets is None else z[block] + self._offsets[block]
+        return z[block] if self.offsets is None else z[block] + self.offsets[block]
 
     def _share_of(self, block: slice) -> Floats | float:
         return self._share if isinstance(self._share, float) else self._share[block]
@@ -297,7 +287,7 @@ class WeightedLoss:
         gradient = np.empty(len(z))
 
         def work(block: slice) -> float:
-            value, slope = self._loss.value_and_gradient(self._shifted(z, block), self._y[block])
+            value, slope = self.loss.value_and_gradient(self._shifted(z, block), self.answers[block])
             share = self._share_of(block)
             np.multiply(slope, share, out=gradient[block])
             return float(np.sum(value * share))
@@ -308,7 +298,7 @@ class WeightedLoss:
         bend = np.empty(len(z))
 
         def work(block: slice) -> None:
-            bent = self._loss.curvature(self._shifted(z, block), self._y[block])
+            bent = self.loss.curvature(self._shifted(z, block), self.answers[block])
             np.multiply(bent, self._share_of(block), out=bend[block])
 
         map_in_order(work, _blocks(len(z)))
@@ -316,24 +306,24 @@ class WeightedLoss:
 
     def conjugate_at_zero(self) -> float:
         """That of slopes of 0: for labels, of two numbers only."""
-        if self._y.dtype != np.int8:
-            return self.conjugate(np.broadcast_to(0.0, len(self._y)))
+        if self.answers.dtype != np.int8:
+            return self.conjugate(np.broadcast_to(0.0, len(self.answers)))
         if isinstance(self._share, float):
-            ones = int(np.count_nonzero(self._y))
-            mass: Floats = self._share * np.array([len(self._y) - ones, ones], dtype=np.float64)
+            ones = int(np.count_nonzero(self.answers))
+            mass: Floats = self._share * np.array([len(self.answers) - ones, ones], dtype=np.float64)
         else:
-            mass = np.asarray(np.bincount(self._y, weights=self._share, minlength=2), dtype=np.float64)
-        return float(np.sum(mass * self._loss.conjugate(np.zeros(2), np.array([0, 1]))))
+            mass = np.asarray(np.bincount(self.answers, weights=self._share, minlength=2), dtype=np.float64)
+        return float(np.sum(mass * self.loss.conjugate(np.zeros(2), np.array([0, 1]))))
 
     def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
         def work(block: slice) -> float:
             share = self._share_of(block)
             slopes = scale * gradient[block] / share
-            return float(np.sum(self._loss.conjugate(slopes, self._y[block]) * share))
+            return float(np.sum(self.loss.conjugate(slopes, self.answers[block]) * share))
 
         value = float(sum(map_in_order(work, _blocks(len(gradient)))))
         # The conjugate of z ↦ ℓ(z + o) is ℓ*(a) − a o.
-        return value if self._offsets is None else value - scale * float(gradient @ self._offsets)
+        return value if self.offsets is None else value - scale * float(gradient @ self.offsets)
 
 
 def _balanced(G: Floats, labels: NDArray[Any], up: Floats, down: Floats) -> Floats:
