@@ -116,11 +116,11 @@ def fit_labelgap(X: Any, labels: ObservedLabels, trace: float, ridge: float, tol
 
 def largest_penalty(X: Any, labels: ObservedLabels) -> float:
     """λ_max, above which W = 0."""
+    from labelgap.fitting.cross_validation import largest_trace_penalty
     from labelgap.losses import get_loss
-    from labelgap.objective.design import Design
-    from labelgap.objective.features import make_features
+    from labelgap.objective.cpu.design import Design
+    from labelgap.objective.cpu.features import make_features
     from labelgap.objective.problem import ObservedProblem
-    from labelgap.solvers.path import largest_trace_penalty
 
     design = Design.of(make_features(X, centre=True), labels.shape[1])
     problem = ObservedProblem(design, get_loss("logistic"), fit_intercept=True)

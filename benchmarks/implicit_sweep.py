@@ -42,10 +42,10 @@ def labelgap_likes(likes: Answers) -> Any:
 def labelgap_rounds(likes: Any, rank: int) -> Any:
     """What the alternating solver of a Recommender does in each sweep, on its own."""
     from labelgap.losses import get_loss
-    from labelgap.objective.design import Design
-    from labelgap.objective.features import IdentityFeatures
+    from labelgap.objective.cpu.design import Design
+    from labelgap.objective.cpu.features import IdentityFeatures
+    from labelgap.objective.cpu.unlabelled import unlabelled_objective
     from labelgap.objective.protocol import Factors
-    from labelgap.objective.unlabelled import unlabelled_objective
     from labelgap.solvers.penalties import Penalties
     from labelgap.solvers.turns import make_turns
 

@@ -19,14 +19,14 @@ from threadpoolctl import threadpool_limits
 from benchmarks.generated_answers import make_split
 from benchmarks.harness import Line, Options, Report, take_turns
 from benchmarks.machine import Bounds, measure_bounds
+from labelgap.kernels.blocks import product_by_blocks, sampled_by_blocks
+from labelgap.kernels.entries import _csr_product, _sampled_product, csr_product, sampled_product
+from labelgap.kernels.threads import run_over_rows
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures
-from labelgap.objective.kernels.blocks import product_by_blocks, sampled_by_blocks
-from labelgap.objective.kernels.entries import _csr_product, _sampled_product, csr_product, sampled_product
-from labelgap.objective.kernels.threads import run_over_rows
-from labelgap.objective.observed import observed_objective
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures
+from labelgap.objective.cpu.observed import observed_objective
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.penalties import Penalties
 

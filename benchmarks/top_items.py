@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Line, Options, Report, take_turns
 from benchmarks.machine import measure_bounds
-from labelgap.estimators import score_tiles
-from labelgap.estimators.best_items import Factors, Seen, items_above, top_items
-from labelgap.objective.kernels.threads import map_in_order
+from labelgap.kernels.threads import map_in_order
+from labelgap.recommending import score_tiles
+from labelgap.recommending.top_items import Factors, Seen, items_above, top_items
 
 SHAPE = (100_000, 20_000)
 QUICK_SHAPE = (2_000, 2_000)

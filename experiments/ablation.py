@@ -20,7 +20,7 @@ from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run
 from labelgap import LowRankClassifier
 from labelgap.estimators import decision_fitting
 from labelgap.exceptions import UninformativeLabelsWarning
-from labelgap.solvers import selection
+from labelgap.fitting import search as selection
 
 METRIC = "micro-f1"
 DEFAULT = "default"

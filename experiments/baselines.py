@@ -25,8 +25,8 @@ from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
 from labelgap.estimators.score_models import LabelModels, draw_seeds, entries_by_label, fit_label_models
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
+from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds import best_threshold

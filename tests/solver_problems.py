@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, make_features
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, make_features
 from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
 from oracles_solver import cvxpy_optimum

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from experiments import ablation
 from experiments.problems import Problem, synthetic_problem
 
-from labelgap.solvers import selection
+from labelgap.fitting import search as selection
 
 
 def toy(name: str, seed: int, observed: float) -> Problem:

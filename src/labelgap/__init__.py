@@ -1,12 +1,12 @@
 """Yes/no decisions from incomplete labels."""
 
 from labelgap._version import __version__ as __version__
-from labelgap.estimators.flip_rate import estimate_flip_rate, sensitivity
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.estimators.metric_threshold import MetricThreshold
 from labelgap.estimators.plug_in import PlugInClassifier
 from labelgap.estimators.recommender import Recommender
 from labelgap.estimators.regressor import LowRankRegressor
+from labelgap.flip_rates.sensitivity import estimate_flip_rate, sensitivity
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.persistence import load

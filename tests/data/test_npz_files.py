@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 from labelgap.data import read_answer_file, read_label_table, read_numbers
-from labelgap.estimators.answers import read_answers
 from labelgap.exceptions import DataFileError, InvalidParameterError
+from labelgap.recommending.ratings import read_answers
 
 nan = float("nan")
 

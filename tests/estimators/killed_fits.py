@@ -22,7 +22,7 @@ import numpy as np
 
 from labelgap import LowRankClassifier, LowRankRegressor, Recommender
 from labelgap.data import make_low_rank_labels
-from labelgap.estimators import checkpoint as module
+from labelgap.fitting import checkpoint as module
 
 problem = make_low_rank_labels(n=120, n_labels=10, observed=0.4, random_state=0)
 LENGTHS = np.geomspace(1, 10, problem.X.shape[1])

@@ -20,8 +20,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from labelgap.estimators.answers import read_answers
 from labelgap.exceptions import LabelgapError
+from labelgap.recommending.ratings import read_answers
 
 Triplets = tuple[list[Any], list[Any], list[Any]]
 

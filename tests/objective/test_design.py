@@ -7,17 +7,17 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
-from labelgap.objective.observed import observed_objective
-from labelgap.objective.pattern import EntryPattern
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
+from labelgap.objective.cpu.observed import observed_objective
+from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
-from labelgap.solvers.path import SolverSettings, largest_trace_penalty
 from oracles_objective import (
     CLOSE,
     CVXPY_LOSSES,

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.objective.kernels import feature_products, threads
-from labelgap.objective.kernels.feature_products import product, sampled_product, transposed_matrix
+from labelgap.kernels import feature_products, threads
+from labelgap.kernels.feature_products import product, sampled_product, transposed_matrix
 
 
 def parts(matrix):

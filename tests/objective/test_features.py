@@ -3,15 +3,15 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.objective import features as features_module
-from labelgap.objective.features import (
+from labelgap.objective.cpu import features as features_module
+from labelgap.objective.cpu.features import (
     DenseFeatures,
     IdentityFeatures,
     SparseFeatures,
     looks_centred,
     make_features,
 )
-from labelgap.objective.pattern import EntryPattern
+from labelgap.objective.cpu.pattern import EntryPattern
 from solver_problems import random_factors
 
 # More rows than features, more features than rows, and dependent features.

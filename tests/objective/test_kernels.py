@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.objective.kernels import blocks, threads
-from labelgap.objective.kernels.entries import (
+from labelgap.kernels import blocks, threads
+from labelgap.kernels.entries import (
     csr_product,
     csr_product_pair,
     curvature_rows,
@@ -14,7 +14,7 @@ from labelgap.objective.kernels.entries import (
     sparse_sampled_product,
     sparse_sparse_product,
 )
-from labelgap.objective.kernels.threads import limit_threads, thread_count
+from labelgap.kernels.threads import limit_threads, thread_count
 
 N, N_LABELS = 23, 11
 

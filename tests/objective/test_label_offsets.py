@@ -8,18 +8,18 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
-from labelgap.label_rates import smoothed_rates
+from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.labels import ObservedLabels
+from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_family, get_loss
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, make_features
-from labelgap.objective.observed import observed_objective
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, make_features
+from labelgap.objective.cpu.observed import observed_objective
 from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.intercept import with_best_intercept
-from labelgap.solvers.path import SolverSettings, largest_trace_penalty
 from oracles_objective import (
     CLOSE,
     CVXPY_LOSSES,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from labelgap.kernels.entry_losses import CODES, QUADRATIC, derivatives
+from labelgap.kernels.newton_rows import Workspace, newton_rows
+from labelgap.kernels.vectors import padded_width
 from labelgap.losses import FAMILIES, LOSSES
-from labelgap.objective.kernels.entry_losses import CODES, QUADRATIC, derivatives
-from labelgap.objective.kernels.newton_rows import Workspace, newton_rows
-from labelgap.objective.kernels.vectors import padded_width
 
 ALL_LOSSES = {name: kind() for name, kind in {**LOSSES, **FAMILIES}.items()}
 NONE = np.empty(0)

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.label_rates import smoothed_rates
+from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
+from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss, loss_names
-from labelgap.objective import observed
-from labelgap.objective.combined import SumObjective
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, SparseFeatures, make_features
-from labelgap.objective.kernels.threads import limit_threads
-from labelgap.objective.observed import EntryTerm, WeightedLoss, observed_objective
-from labelgap.objective.pattern import EntryPattern
+from labelgap.objective.cpu import observed
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, make_features
+from labelgap.objective.cpu.observed import EntryTerm, WeightedLoss, observed_objective
+from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
+from labelgap.objective.sum import SumObjective
 from oracles_objective import DenseTerm
 from solver_problems import random_factors, random_features, random_labels
 

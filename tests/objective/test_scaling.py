@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.objective.design import Design
-from labelgap.objective.features import make_features
-from labelgap.objective.observed import observed_objective
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import make_features
+from labelgap.objective.cpu.observed import observed_objective
 from labelgap.objective.scaling import SCALINGS, feature_scales
 from labelgap.solvers import SOLVERS, Penalties
 from solver_problems import Case, random_factors

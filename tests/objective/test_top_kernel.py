@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from labelgap.objective.kernels import top
+from labelgap.kernels import top
 
 NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int32)
 

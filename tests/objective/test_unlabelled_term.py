@@ -12,15 +12,15 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize
 
+from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
 from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
-from labelgap.objective.cells import CellTerm, cells_within
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
-from labelgap.objective.gram import GramTerm
-from labelgap.objective.kernels.threads import limit_threads
+from labelgap.objective.cpu.all_entries import CellTerm, cells_within
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
+from labelgap.objective.cpu.gram import GramTerm
+from labelgap.objective.cpu.unlabelled import possible_flip_rates, unlabelled_objective
 from labelgap.objective.protocol import Factors
-from labelgap.objective.unlabelled import possible_flip_rates, unlabelled_objective
 from labelgap.solvers import Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.intercept import with_best_intercept

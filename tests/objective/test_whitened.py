@@ -4,9 +4,9 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidFeaturesError
-from labelgap.objective import whitened as whitened_module
-from labelgap.objective.pattern import EntryPattern
-from labelgap.objective.whitened import WhitenedFeatures
+from labelgap.objective.cpu import whitened as whitened_module
+from labelgap.objective.cpu.pattern import EntryPattern
+from labelgap.objective.cpu.whitened import WhitenedFeatures
 from solver_problems import random_factors
 
 KINDS = ["tall", "wide", "square", "dependent", "dependent wide", "one row", "one feature"]

@@ -28,7 +28,7 @@ from saved_models import (
 )
 
 from labelgap import LowRankClassifier, PlugInClassifier, Recommender
-from labelgap.estimators.saving import VERSION
+from labelgap.persistence.saving import VERSION
 
 FILES = Path(__file__).parent / "files"
 

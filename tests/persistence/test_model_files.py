@@ -13,9 +13,9 @@ from saved_models import ITEM_NAMES, MODELS, NAMES, STARS, USER_FEATURES, X, Y
 
 import labelgap
 from labelgap import LowRankClassifier, Recommender, persistence
-from labelgap.estimators import saving
 from labelgap.exceptions import ModelFileError
-from labelgap.storage import Contents, read_file, write_file
+from labelgap.persistence import saving
+from labelgap.persistence.container import Contents, read_file, write_file
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from make_files import FILES, KEPT, replies
 
 import labelgap
-from labelgap.estimators.saving import SAVED, VERSION
+from labelgap.persistence.saving import SAVED, VERSION
 
 OLD = [
     pytest.param(folder, name, case, id=f"{folder.name}-{name}")

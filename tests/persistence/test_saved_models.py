@@ -31,8 +31,8 @@ from sklearn.linear_model import LogisticRegression
 
 import labelgap
 from labelgap import LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier, Recommender
-from labelgap.estimators.encoding import Encoder
-from labelgap.estimators.saving import SAVED, kind_with_estimators
+from labelgap.persistence.codec import Encoder
+from labelgap.persistence.saving import SAVED, kind_with_estimators
 
 
 def assert_same(one: Any, other: Any, where: str = "") -> None:

@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.losses import loss_names
 from labelgap.solvers import SOLVERS, Penalties
-from labelgap.solvers.path import SolverSettings, largest_trace_penalty
 from solver_problems import Case
 
 TOL = 5e-6

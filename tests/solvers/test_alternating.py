@@ -3,18 +3,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidParameterError
+from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss, loss_names
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, make_features
-from labelgap.objective.observed import observed_objective
-from labelgap.objective.score_bound import ScoreBounds
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, make_features
+from labelgap.objective.cpu.observed import observed_objective
+from labelgap.objective.cpu.score_bound import ScoreBounds
 from labelgap.solvers import Penalties, solve_bounded, solve_factored
 from labelgap.solvers import alternating as alternating_module
 from labelgap.solvers import turns as turns_module
 from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.factored_state import FactoredState
-from labelgap.solvers.path import largest_trace_penalty
 from labelgap.solvers.turns import RememberedState, minimise_block
 from solver_problems import Case, random_factors
 

@@ -3,12 +3,12 @@ import pytest
 import scipy.linalg
 from numpy.testing import assert_allclose
 
+from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.losses import loss_names
 from labelgap.objective.protocol import Factors
-from labelgap.solvers import SOLVERS, Penalties, spectral
+from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import _zero_sum_factors, certify
-from labelgap.solvers.path import largest_trace_penalty
-from labelgap.solvers.spectral import LowRankShift, balanced, leading_triplets
+from labelgap.solvers.linalg.spectral import LowRankShift, balanced, leading_triplets
 from solver_problems import Case, random_factors
 
 ORACLE = 2e-8

@@ -13,13 +13,13 @@ import pytest
 from scipy.special import xlogy
 
 from labelgap.estimators.regressor import LowRankRegressor
+from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import family_names, get_family
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, make_features
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, make_features
 from labelgap.objective.problem import ObservedProblem
 from labelgap.solvers import SOLVERS, Penalties
-from labelgap.solvers.path import SolverSettings, largest_trace_penalty
 from solver_problems import random_features
 
 TOL = 5e-6

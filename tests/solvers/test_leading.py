@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import leading
 from labelgap.solvers.leading import with_leading_columns
-from labelgap.solvers.orthogonal import thin_qr
-from labelgap.solvers.path import largest_trace_penalty
+from labelgap.solvers.linalg.orthogonal import thin_qr
 from labelgap.solvers.penalties import Penalties
 from solver_problems import Case
 

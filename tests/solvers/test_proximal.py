@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Poisson
-from labelgap.objective.design import Design
-from labelgap.objective.features import make_features
-from labelgap.objective.observed import observed_objective
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import make_features
+from labelgap.objective.cpu.observed import observed_objective
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.proximal import Iterate, ProximalPath, starting_factors

@@ -12,14 +12,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
+from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.design import Design
-from labelgap.objective.observed import observed_objective
-from labelgap.objective.score_bound import ScoreBounds
-from labelgap.objective.whitened import WhitenedFeatures
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.observed import observed_objective
+from labelgap.objective.cpu.score_bound import ScoreBounds
+from labelgap.objective.cpu.whitened import WhitenedFeatures
 from labelgap.solvers import Penalties, solve_bounded, solve_factored, solve_proximal
-from labelgap.solvers.path import largest_trace_penalty
 from solver_problems import random_features, random_labels
 
 TOL = 5e-6

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.label_rates import smoothed_rates
+from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.labels import ObservedLabels
+from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss, loss_names
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, make_features
-from labelgap.objective.observed import observed_objective
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, make_features
+from labelgap.objective.cpu.observed import observed_objective
+from labelgap.objective.cpu.score_bound import ScoreBounds
 from labelgap.objective.protocol import Factors
-from labelgap.objective.score_bound import ScoreBounds
 from labelgap.solvers import SOLVERS, Penalties, solve_bounded
-from labelgap.solvers.path import largest_trace_penalty
 from solver_problems import Case, random_features, random_labels
 
 BOTH = pytest.mark.parametrize("solver", SOLVERS)

@@ -7,15 +7,15 @@ from functools import cache
 import numpy as np
 import pytest
 
+from labelgap.fitting.comparison_log import ComparisonLog
+from labelgap.fitting.search import Candidate, PenaltyGrid, select_penalties
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.design import Design
-from labelgap.objective.features import make_features
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import make_features
 from labelgap.objective.problem import ObservedProblem
 from labelgap.solvers import Penalties, solve_alternating, solve_bounded, solve_factored, solve_proximal
-from labelgap.solvers.comparison_log import ComparisonLog
 from labelgap.solvers.result import fit_from, fit_state
-from labelgap.solvers.selection import Candidate, PenaltyGrid, select_penalties
 from labelgap.solvers.trail import Stopped, Trail
 from solver_problems import Case, random_factors
 

@@ -9,14 +9,14 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.estimators.decision_fitting import judged_cells
+from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
+from labelgap.objective.cpu.unlabelled import possible_flip_rates
 from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
-from labelgap.objective.unlabelled import possible_flip_rates
 from labelgap.solvers import SOLVERS, Penalties
-from labelgap.solvers.path import SolverSettings, largest_trace_penalty
 from oracles_objective import CLOSE, DenseTerm, flat
 from oracles_unlabelled_fit import cvxpy_unlabelled_optimum, scipy_exponential_optimum
 from solver_problems import random_factors

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from labelgap.kernels import threads
+from labelgap.kernels.threads import limit_threads, thread_count
 from labelgap.labels import ObservedLabels
-from labelgap.objective.kernels import threads
-from labelgap.objective.kernels.threads import limit_threads, thread_count
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, gather, hold_out_plan, map_folds
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.objective.kernels.threads import limit_threads
 from labelgap.thresholds import best_threshold, narrowing, sweep_entries
 from oracles_thresholds import random_problem
 

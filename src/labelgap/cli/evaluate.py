@@ -32,9 +32,9 @@ from labelgap.cli.options import (
 )
 from labelgap.cli.session import Session, command
 from labelgap.cli.summary import metric_name
-from labelgap.estimators.answers import read_answers
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, confusion_counts, unlabelled_metric
+from labelgap.recommending.ratings import read_answers
 
 _ALSO = ("micro-f1", "macro-f1", "micro-precision", "micro-recall", "micro-accuracy")
 

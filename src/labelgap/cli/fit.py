@@ -43,8 +43,8 @@ from labelgap.cli.outputs import check_output
 from labelgap.cli.progress import FitDisplay, duration, shown
 from labelgap.cli.session import INTERRUPTED, Session, command
 from labelgap.cli.summary import describe, in_lines
-from labelgap.estimators.checkpoint import remove_checkpoint
 from labelgap.exceptions import ModelFileError
+from labelgap.fitting.checkpoint import remove_checkpoint
 from labelgap.labels import ObservedLabels
 
 _FIT = "Fit"

@@ -18,7 +18,7 @@ from labelgap.cli.models import is_model_file, load_model
 from labelgap.cli.options import Format, IdColumn, Json, Labels
 from labelgap.cli.session import Session, command
 from labelgap.cli.summary import describe, in_lines
-from labelgap.objective.kernels.threads import available_threads
+from labelgap.kernels.threads import available_threads
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
 _EXTRAS = {

@@ -16,10 +16,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.estimators.best_items import top_columns
 from labelgap.estimators.checks import check_between
 from labelgap.estimators.feature_input import read_features
-from labelgap.estimators.saving import Saved
 from labelgap.estimators.targets import Targets, read_labels_like, read_targets
 from labelgap.exceptions import (
     InvalidLabelsError,
@@ -28,6 +26,8 @@ from labelgap.exceptions import (
 )
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
+from labelgap.persistence.saving import Saved
+from labelgap.recommending.top_items import top_columns
 
 # Scores held at one time when all labels of many rows are scored.
 _BLOCK_SCORES = 1 << 22

@@ -12,27 +12,27 @@ from sklearn.utils import check_random_state
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.estimators.automatic import penalty_grid
 from labelgap.estimators.base import THRESHOLDS
 from labelgap.estimators.checks import check_number
-from labelgap.estimators.fit_run import FitRun
 from labelgap.estimators.fitting import SELECTION_TOL, Chosen, LowRankEstimator
-from labelgap.estimators.judges import metric_judge, steady_judge, unlabelled_judge
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
-from labelgap.flip_rates import FlipRateEstimate, check_flip_rate, flip_rate_from_scores
+from labelgap.fitting.criteria import metric_judge, steady_judge, unlabelled_judge
+from labelgap.fitting.cross_validation import HeldOutJudge, Judge, Problem, largest_trace_penalty
+from labelgap.fitting.grid import penalty_grid
+from labelgap.fitting.run import FitRun
+from labelgap.fitting.search import PenaltyGrid, select_penalties
+from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate, flip_rate_from_scores
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.losses.unlabelled import UNLABELLED_LOSSES
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.unlabelled import punishes_false_positives
-from labelgap.objective.cells import cells_within
-from labelgap.objective.design import Design
+from labelgap.objective.cpu.all_entries import cells_within
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.unlabelled import possible_flip_rates
 from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
-from labelgap.objective.unlabelled import possible_flip_rates
 from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import Penalties
-from labelgap.solvers.path import HeldOutJudge, Judge, Problem, largest_trace_penalty
-from labelgap.solvers.selection import PenaltyGrid, select_penalties
 from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
 from labelgap.thresholds.sweep import best_threshold
 

@@ -17,16 +17,17 @@ from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.checks import check_number, check_penalty, check_whole
-from labelgap.estimators.fit_run import FitRun
 from labelgap.exceptions import ConvergenceWarning, InvalidParameterError, LabelgapWarning
+from labelgap.fitting.cross_validation import HeldOutJudge, Judge, Problem, SolverSettings
+from labelgap.fitting.run import FitRun
+from labelgap.fitting.search import PenaltyGrid, select_penalties
 from labelgap.labels import ObservedLabels
-from labelgap.objective.features import Features, looks_centred, make_features
+from labelgap.objective.cpu.features import Features, looks_centred, make_features
+from labelgap.objective.cpu.whitened import WhitenedFeatures
 from labelgap.objective.protocol import Factors
 from labelgap.objective.scaling import SCALINGS, feature_scales
-from labelgap.objective.whitened import WhitenedFeatures
 from labelgap.solvers import RIVALS, SOLVERS, Callback, Fit, Penalties, Progress, default_max_iter
-from labelgap.solvers.path import HeldOutJudge, Judge, Problem, SolverSettings
-from labelgap.solvers.selection import Candidate, PenaltyGrid, select_penalties
+from labelgap.solvers.listener import Candidate
 from labelgap.solvers.trail import Stopped, Trail
 from labelgap.thresholds.cross_fit import hold_out_plan
 

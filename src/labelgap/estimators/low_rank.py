@@ -12,13 +12,13 @@ from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
 from labelgap.estimators.checks import refuse_huge
 from labelgap.estimators.decision_fitting import DecisionFitting
-from labelgap.estimators.digests import digest
-from labelgap.estimators.fit_run import fit_run
+from labelgap.fitting.digests import digest
+from labelgap.fitting.run import fit_run
+from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
-from labelgap.objective.design import Design
-from labelgap.objective.kernels.entries import sampled_product
+from labelgap.objective.cpu.design import Design
 from labelgap.solvers import Callback
 
 

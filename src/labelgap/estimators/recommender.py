@@ -11,26 +11,26 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats, Ints
 from labelgap._warn import warn
-from labelgap.estimators.answers import Rule
-from labelgap.estimators.by_id import propensities_of, rates_of
 from labelgap.estimators.checks import check_share
 from labelgap.estimators.decision_fitting import DecisionFitting
-from labelgap.estimators.digests import digest
-from labelgap.estimators.fit_run import fit_run
-from labelgap.estimators.recommending import Recommending
-from labelgap.estimators.saving import Saved
-from labelgap.estimators.side_features import SideFeatures
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
+from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.fitting.digests import digest
+from labelgap.fitting.run import fit_run
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.objective.design import Design
-from labelgap.objective.features import Features, IdentityFeatures, SparseFeatures, StackedFeatures
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import Features, IdentityFeatures, SparseFeatures, StackedFeatures
+from labelgap.objective.cpu.scaled_identity import ScaledIdentityFeatures, scales_by_count
 from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
-from labelgap.objective.scaled_identity import ScaledIdentityFeatures, scales_by_count
+from labelgap.persistence.saving import Saved
+from labelgap.recommending.by_id import propensities_of, rates_of
+from labelgap.recommending.ratings import Rule
+from labelgap.recommending.serving import Recommending
+from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Callback
-from labelgap.solvers.path import largest_trace_penalty
 
 # The column of ones that carries the users' intercepts, in units in which an item's own column has length 1.
 # Longer is cheaper under the trace norm, but slower to fit; from about here on nothing is gained.

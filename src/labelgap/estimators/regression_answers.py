@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from labelgap._types import Floats
 from labelgap.estimators.targets import _one_dimensional
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
-from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
+from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import Family, Gaussian, Poisson
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures
-from labelgap.objective.observed import observed_objective
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures
+from labelgap.objective.cpu.observed import observed_objective
 from labelgap.objective.protocol import Factors, Point
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties

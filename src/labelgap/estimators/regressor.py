@@ -12,12 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
 from labelgap.estimators.answer_units import Units
-from labelgap.estimators.automatic import penalty_grid
 from labelgap.estimators.base import warn_of_unseen_labels
 from labelgap.estimators.checks import refuse_huge
-from labelgap.estimators.digests import digest
 from labelgap.estimators.feature_input import read_features
-from labelgap.estimators.fit_run import FitRun, fit_run
 from labelgap.estimators.fitting import LowRankEstimator
 from labelgap.estimators.regression_answers import (
     cell_offsets,
@@ -26,17 +23,20 @@ from labelgap.estimators.regression_answers import (
     require_something_to_learn,
     with_known_parts,
 )
-from labelgap.estimators.saving import Saved
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
+from labelgap.fitting.cross_validation import Judge, Verdict, largest_trace_penalty
+from labelgap.fitting.digests import digest
+from labelgap.fitting.grid import penalty_grid
+from labelgap.fitting.run import FitRun, fit_run
+from labelgap.fitting.search import PenaltyGrid
+from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Poisson, get_family
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures
-from labelgap.objective.kernels.entries import sampled_product
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures
 from labelgap.objective.problem import ObservedProblem
+from labelgap.persistence.saving import Saved
 from labelgap.solvers import Callback, Fit, Penalties
-from labelgap.solvers.path import Judge, Verdict, largest_trace_penalty
-from labelgap.solvers.selection import PenaltyGrid
 
 # Digits of the held-out deviance, as a share of the null model's, that decide between penalties.
 _SHARE_DIGITS = 4

@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
-from labelgap.label_rates import smoothed_rates
 from labelgap.labels import ObservedLabels
+from labelgap.labels.rates import smoothed_rates
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.cross_fit import gather, map_folds
 from labelgap.thresholds.sweep import ThresholdResult, best_threshold

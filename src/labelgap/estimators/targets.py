@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from labelgap._label_sources import observed_mask
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.labels import ObservedLabels
+from labelgap.labels.sources import observed_mask
 
 
 @dataclass(frozen=True)

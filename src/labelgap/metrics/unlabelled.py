@@ -15,7 +15,7 @@ from scipy import sparse
 
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
-from labelgap.flip_rates import check_flip_rate
+from labelgap.flip_rates.estimate import check_flip_rate
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.confusion import Counts, group_of_entries
 from labelgap.metrics.linear_fractional import LinearFractional, balanced_counts

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
-from labelgap.objective.design import Design
-from labelgap.objective.kernels.entries import sampled_product
-from labelgap.objective.observed import observed_objective
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.observed import observed_objective
+from labelgap.objective.cpu.score_bound import ScoreBounds
+from labelgap.objective.cpu.unlabelled import UnlabelledObjective, unlabelled_objective
 from labelgap.objective.protocol import Factors, Objective
-from labelgap.objective.score_bound import ScoreBounds
-from labelgap.objective.unlabelled import UnlabelledObjective, unlabelled_objective
 
 
 class _DesignProblem:

@@ -146,6 +146,21 @@ class Objective(Protocol):
         ...
 
     @property
+    def xp(self) -> Any:
+        """The array namespace (array API) of all arrays that it takes and gives: numpy's, torch's."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """The floating-point type of those arrays."""
+        ...
+
+    @property
+    def may_form(self) -> bool:
+        """Whether a dense array of W's shape may be made: it fits beside the data, and its SVD is cheap."""
+        ...
+
+    @property
     def has_intercept(self) -> bool: ...
 
     def starting_intercept(self) -> Floats:
@@ -154,6 +169,13 @@ class Objective(Protocol):
 
     def at(self, factors: Factors, product: Floats | None = None) -> Point:
         """The data term there; ``product`` is ABᵀ, for a caller who has made it, and saves some work."""
+        ...
+
+    def rowwise(self, dtype: Any) -> Rowwise | None:
+        """Newton steps row by row in that precision; None where the objective has none.
+
+        There are none where the rows share features, or the loss has no compiled form.
+        """
         ...
 
 
@@ -200,13 +222,4 @@ class Rowwise(Protocol):
 
     def step_rows(self, at: Any, penalties: FactorPenalties, stretch: float = 1.0) -> float:
         """The same for every row's A_i."""
-        ...
-
-
-@runtime_checkable
-class RowwiseObjective(Objective, Protocol):
-    """An objective that may split into problems of single rows and labels."""
-
-    def rowwise(self, dtype: Any) -> Rowwise | None:
-        """Steps in that precision; None where the rows share features, or the loss has no compiled form."""
         ...

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from labelgap.metrics import LinearFractional
+from labelgap.persistence.container import atomic_write
 from labelgap.report.collect import collect
-from labelgap.storage.container import atomic_write
 
 # In this order: what stands later uses what stands earlier.
 _SCRIPTS = (

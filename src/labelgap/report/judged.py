@@ -10,14 +10,14 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.best_items import score_rows
-from labelgap.estimators.factor_model import contains
-from labelgap.estimators.recommending import Recommending
 from labelgap.estimators.targets import read_labels_like
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.confusion import judged_labels
+from labelgap.recommending.factor_model import contains
+from labelgap.recommending.serving import Recommending
+from labelgap.recommending.top_items import score_rows
 from labelgap.report.innermost import Innermost, innermost
 
 

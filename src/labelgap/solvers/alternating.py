@@ -22,10 +22,10 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.leading import with_leading_columns
+from labelgap.solvers.linalg.spectral import balanced
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import starting_factors
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
-from labelgap.solvers.spectral import balanced
 from labelgap.solvers.states import factors_from, factors_state, scalars
 from labelgap.solvers.trail import Trail
 from labelgap.solvers.turns import balanced_factors, make_turns

@@ -14,14 +14,14 @@ from typing import Protocol
 
 import numpy as np
 
-from labelgap.objective.combined import SumGradient, SumObjective, SumPoint
+from labelgap.objective.cpu.score_bound import ScoreBounds
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
-from labelgap.objective.score_bound import ScoreBounds
+from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.intercept import with_best_intercept
+from labelgap.solvers.linalg.spectral import balanced
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
-from labelgap.solvers.spectral import balanced
 from labelgap.solvers.trail import Trail
 
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.

@@ -21,8 +21,8 @@ import numpy as np
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
+from labelgap.solvers.linalg.spectral import LowRankShift, SingularTriplets, balanced, leading_triplets
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.spectral import LowRankShift, SingularTriplets, balanced, leading_triplets, may_form
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def certify(
     # A point that nobody else holds need not be kept while the singular vectors are sought.
     del point
     shift = LowRankShift(gradient, factors.left, factors.right, product, penalties.ridge)
-    residual = leading_triplets(shift, objective.shape, directions, objective.n_stored, accuracy=accuracy)
+    residual = leading_triplets(shift, objective.shape, directions, objective.may_form, accuracy=accuracy)
 
     def data_dual(scale: float) -> float:
         value = -(gradient.conjugate(scale) if conjugate is None else conjugate(gradient, scale))
@@ -129,7 +129,7 @@ def _zero_sum_factors(up: Floats, down: Floats) -> tuple[Floats, Floats]:
 
 def _squared_norm(shift: LowRankShift, objective: Objective) -> float:
     """``‖XᵀG‖_F²``, in blocks of columns where the matrix may not be formed."""
-    if may_form(objective.shape, objective.n_stored):
+    if objective.may_form:
         return float(np.vdot(shift.gradient_matrix, shift.gradient_matrix))
     n_columns = objective.shape[1]
     block, total = 64, 0.0

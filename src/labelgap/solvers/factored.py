@@ -25,10 +25,10 @@ from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.factored_state import FactoredState
+from labelgap.solvers.linalg.spectral import balanced
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import ProximalPath, starting_factors
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
-from labelgap.solvers.spectral import balanced, may_form
 from labelgap.solvers.states import factors_from, factors_state, scalars
 from labelgap.solvers.trail import Trail
 
@@ -166,7 +166,7 @@ def _proximal_start(
     could settle on the wrong directions, so there Newton's method grows W from the start.
     """
     steps = 0
-    if cap < full or not may_form(objective.shape, objective.n_stored):
+    if cap < full or not objective.may_form:
         point = objective.at(_balanced_factors(start, cap))
         rank = point.factors.rank
         certificate = certify(objective, point, penalties, directions=_count(penalties, rank, cap))

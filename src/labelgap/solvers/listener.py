@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
-from labelgap.solvers.selection import Candidate
+from dataclasses import dataclass, field
+
+from labelgap._types import Floats
+from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.states import Progress
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One choice of penalties as judged on held-out entries."""
+
+    penalties: Penalties
+    metric_value: float
+    """The metric at its best threshold over held-out entries."""
+    threshold: float
+    loss: float
+    """Mean held-out loss."""
+    rank: float
+    """Mean rank over the folds."""
+    n_folds: int = 1
+    """The number of folds it was judged on."""
+    leave_out: Floats | None = field(default=None, repr=False, compare=False)
+    """The metric with one part of the rows left out at a time; None where that is not known."""
 
 
 class FitListener:

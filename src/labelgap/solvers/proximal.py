@@ -21,9 +21,9 @@ from labelgap._types import Floats
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.intercept import with_best_intercept
+from labelgap.solvers.linalg.spectral import LowRankShift, balanced, leading_triplets
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
-from labelgap.solvers.spectral import LowRankShift, balanced, leading_triplets, may_form
 from labelgap.solvers.states import State, contiguous, factors_from, factors_state, scalars
 from labelgap.solvers.trail import Trail
 
@@ -72,7 +72,7 @@ class ProximalPath:
     ) -> None:
         self._objective, self._penalties, self._cap = objective, penalties, cap
         self._tol = self._intercept_share = tol
-        self._formed = may_form(objective.shape, objective.n_stored)
+        self._formed = objective.may_form
         _, left, right = balanced(start.left, start.right)
         first = self._iterate(Factors(left[:, :cap], right[:, :cap], start.intercept))
         self._here = first._replace(point=self._at_best_intercept(first.point))
@@ -202,7 +202,7 @@ class ProximalPath:
         # A matrix that may be formed gives all its triplets for the price of a few.
         count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
         while True:
-            triplets = leading_triplets(shift, shape, count, objective.n_stored, above=penalties.trace)
+            triplets = leading_triplets(shift, shape, count, objective.may_form, above=penalties.trace)
             if self._formed or triplets.values[-1] <= penalties.trace or count >= min(shape):
                 break
             count = min(2 * count, *shape)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.certificate import Certificate
-from labelgap.solvers.spectral import balanced
+from labelgap.solvers.linalg.spectral import balanced
 from labelgap.solvers.states import (
     Progress,
     State,

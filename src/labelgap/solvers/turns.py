@@ -12,11 +12,11 @@ from typing import Protocol
 import numpy as np
 
 from labelgap._types import Floats
-from labelgap.objective.protocol import Factors, Objective, Rowwise, RowwiseObjective
+from labelgap.objective.protocol import Factors, Objective, Rowwise
 from labelgap.solvers import newton
 from labelgap.solvers.factored_state import FactoredState
+from labelgap.solvers.linalg.spectral import balanced
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.spectral import balanced
 
 # Share of a block's gradient that the conjugate gradients leave, and that a turn may leave.
 _FORCING, _TURN = 0.1, 0.2
@@ -47,9 +47,7 @@ class Turns(Protocol):
 
 def make_turns(objective: Objective, penalties: Penalties, start: Factors, tol: float) -> Turns:
     """The fastest rounds that the objective allows for."""
-    steps = None
-    if isinstance(objective, RowwiseObjective):
-        steps = objective.rowwise(np.float32 if tol >= _SINGLE else np.float64)
+    steps = objective.rowwise(np.float32 if tol >= _SINGLE else np.float64)
     if steps is None:
         return BlockTurns(objective, penalties, start)
     return RowTurns(steps, penalties, start)

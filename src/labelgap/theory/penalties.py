@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from labelgap.label_rates import smoothed_rates
+from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics.confusion import judged_labels
-from labelgap.objective.design import Design
-from labelgap.objective.features import IdentityFeatures, make_features
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.features import IdentityFeatures, make_features
 from labelgap.objective.problem import ObservedProblem
-from labelgap.solvers.path import largest_trace_penalty
 from labelgap.theory.assumptions import check_count, check_number
 
 

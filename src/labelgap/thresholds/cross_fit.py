@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
+from labelgap.kernels.threads import limit_threads, thread_count
 from labelgap.labels import ObservedLabels
-from labelgap.objective.kernels.threads import limit_threads, thread_count
 
 N_FOLDS = 5
 HOLDOUT_SHARE = 0.2

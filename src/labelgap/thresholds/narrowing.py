@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelgap.objective.kernels import buckets as kernels
-from labelgap.objective.kernels.threads import map_in_order, thread_count
+from labelgap.kernels import buckets as kernels
+from labelgap.kernels.threads import map_in_order, thread_count
 
 # Fewer entries are sorted in less time than it takes to narrow the search.
 _MANY_ENTRIES = 1 << 16

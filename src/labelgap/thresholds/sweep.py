@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.exceptions import InvalidScoresError
+from labelgap.kernels import sweep as kernels
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.confusion import judged_labels
-from labelgap.objective.kernels import sweep as kernels
 from labelgap.thresholds.narrowing import narrowed_cut
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]

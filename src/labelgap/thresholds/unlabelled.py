@@ -21,7 +21,7 @@ from labelgap.exceptions import (
     InvalidScoresError,
     LabelgapWarning,
 )
-from labelgap.flip_rates import check_flip_rate
+from labelgap.flip_rates.estimate import check_flip_rate
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.unlabelled import (

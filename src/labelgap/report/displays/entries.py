@@ -14,12 +14,12 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import UNOBSERVED, DecisionEstimator
 from labelgap.estimators.decision_fitting import judged_cells
-from labelgap.estimators.recommending import Recommending
 from labelgap.estimators.targets import read_labels_like, read_targets
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.confusion import judged_labels
+from labelgap.recommending.serving import Recommending
 from labelgap.report.innermost import innermost
 
 RESPONSES = ("auto", "predict_proba", "decision_function")

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.estimators.recommending import Recommending
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
+from labelgap.recommending.serving import Recommending
 from labelgap.report.displays.entries import is_model
 from labelgap.report.displays.style import BLUE, MIXED, NOT_OBSERVED, ORANGE, axes_for, margin, matplotlib
 from labelgap.report.innermost import innermost

@@ -1,0 +1,199 @@
+"""The search for penalties, given a judge of what each choice is worth on held-out entries.
+
+The metric at its best threshold is what counts, but it is a noisy number: among choices that it cannot tell
+apart, the proper loss, which every entry contributes to, decides. "Cannot tell apart" is measured: by the
+jackknife standard error of the difference of the two metric values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from labelgap._names import check_choice
+from labelgap.metrics.jackknife import standard_error
+from labelgap.solvers.listener import Candidate
+from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.trail import Stopped
+
+Place: TypeAlias = tuple[int, int, int]
+Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence[Candidate]]
+
+# Metric values within this many standard errors of the best are left to the loss.
+_ALIKE = 0.5
+# A choice is not followed up if it is behind by this many standard errors, or by this much where there are
+# none.
+_HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
+# Steps of λ on its first way down before one that brings nothing may end it.
+_FIRST_STEPS = 3
+
+
+@dataclass(frozen=True)
+class PenaltyGrid:
+    """The penalties that may be chosen, each in order of falling λ or rising λ₂ and κ."""
+
+    traces: Sequence[float]
+    ridges: Sequence[float] = (0.0,)
+    intercepts: Sequence[float] = (0.0,)
+    centre: float = 0.0
+    first_ridge: int = 0
+    """Where the search begins among the ridges."""
+    strides: Sequence[tuple[int, int]] = ((1, 1),)
+    """Steps of λ and of λ₂ that the search takes, coarse ones first; λ falls by the first at the start."""
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.traces) * len(self.ridges) * len(self.intercepts) == 1
+
+    def at(self, place: Place) -> Penalties:
+        trace, ridge, intercept = place
+        return Penalties(
+            float(self.traces[trace]),
+            float(self.ridges[ridge]),
+            float(self.intercepts[intercept]),
+            self.centre,
+        )
+
+    def holds(self, place: Place) -> bool:
+        lengths = (len(self.traces), len(self.ridges), len(self.intercepts))
+        return all(0 <= step < length for step, length in zip(place, lengths, strict=True))
+
+
+class Contest:
+    """The candidates so far, by place, and which of them leads."""
+
+    def __init__(self, judge: Compare, grid: PenaltyGrid, criterion: str) -> None:
+        self._judge, self._grid, self._criterion = judge, grid, criterion
+        self.tried: dict[Place, Candidate] = {}
+
+    def look_at(self, *places: Place) -> None:
+        """Judge those of the places that are new, together."""
+        fresh = [place for place in dict.fromkeys(places) if place not in self.tried]
+        if fresh:
+            found = self._judge([self._grid.at(place) for place in fresh])
+            self.tried |= dict(zip(fresh, found, strict=True))
+
+    def leader(self) -> Place:
+        """The best by the metric, or among those that it cannot tell from the best, the one of least loss.
+
+        Ties stay with what came first.
+        """
+        places = list(self.tried)
+        if self._criterion == "loss":
+            return min(places, key=lambda place: self.tried[place].loss)
+        top = max(places, key=lambda place: self.tried[place].metric_value)
+        # Equal values are alike whatever the error.
+        alike = [p for p in places if self._behind(p, top) <= max(_ALIKE * self._error(p, top), 0.0)]
+        return min(alike, key=lambda place: self.tried[place].loss)
+
+    def is_hopeless(self, place: Place, leader: Place) -> bool:
+        """Clearly worse than the leader: by the metric and the loss, or by the loss where that decides."""
+        if self._criterion == "loss":
+            lost = self.tried[place].loss - self.tried[leader].loss
+            return lost > _HOPELESS * abs(self.tried[leader].loss)
+        error = self._error(place, leader)
+        behind = self._behind(place, leader) > (_HOPELESS_ERRORS * error if error > 0 else _HOPELESS)
+        return behind and self.tried[place].loss >= self.tried[leader].loss
+
+    def _behind(self, place: Place, other: Place) -> float:
+        return self.tried[other].metric_value - self.tried[place].metric_value
+
+    def _error(self, place: Place, other: Place) -> float:
+        one, two = self.tried[place].leave_out, self.tried[other].leave_out
+        return 0.0 if one is None or two is None else standard_error(one, two)
+
+
+def select_penalties(
+    judge: Compare,
+    grid: PenaltyGrid,
+    *,
+    criterion: str = "metric",
+    coarse: bool = False,
+) -> Candidate:
+    """Search the grid on held-out entries, by the metric (with the loss among equals) or by the "loss" alone.
+
+    First λ falls from its largest value for as long as that helps. Then, with smaller and smaller steps, the
+    neighbours of the leader are tried: more or less of each penalty, and where more ridge is nearly as good,
+    more ridge with less trace. A ``coarse`` search goes on with the second size of step only, and only while
+    the ridge is what changes: λ has been all the way down already. A search that is stopped answers with the
+    best so far; before there is any, ``Stopped`` passes through.
+    """
+    check_choice("criterion", criterion, ("metric", "loss"))
+    contest = Contest(judge, grid, criterion)
+    try:
+        _search(contest, grid, coarse)
+    except Stopped:
+        if not contest.tried:
+            raise
+    return contest.tried[contest.leader()]
+
+
+def _search(contest: Contest, grid: PenaltyGrid, coarse: bool) -> None:
+    _first_way_down(contest, grid)
+    if coarse:
+        _climb_by_ridge(contest, grid, grid.strides[min(1, len(grid.strides) - 1)])
+    else:
+        for stride in grid.strides:
+            _climb(contest, grid, stride)
+
+
+def _first_way_down(contest: Contest, grid: PenaltyGrid) -> None:
+    for number, step in enumerate(range(0, len(grid.traces), grid.strides[0][0])):
+        place = (step, grid.first_ridge, 0)
+        contest.look_at(place)
+        leader = contest.leader()
+        # A metric may stand still for a step while the loss goes on falling.
+        stands = leader != place and contest.tried[place].loss >= contest.tried[leader].loss
+        if number >= _FIRST_STEPS and stands:
+            break
+    # Where the loss fell on beyond the leader, too much may be left of both penalties.
+    least = min(contest.tried, key=lambda place: contest.tried[place].loss)
+    if least[0] > contest.leader()[0]:
+        contest.look_at(*((least[0], ridge, 0) for ridge in (grid.first_ridge // 2, 0)))
+
+
+def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
+    """Look at all neighbours of the leader, for as long as that makes another one the leader."""
+    while True:
+        start = contest.leader()
+        contest.look_at(*_neighbours(grid, start, stride))
+        contest.look_at(*_diagonal(contest, grid, start, stride))
+        if contest.leader() == start:
+            break
+
+
+def _climb_by_ridge(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
+    """Look at the neighbours of the leader, and again if one with another ridge takes the lead."""
+    while True:
+        start = contest.leader()
+        contest.look_at(*_neighbours(grid, start, stride))
+        if contest.leader()[1] == start[1]:
+            break
+
+
+def _neighbours(grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:
+    trace, ridge, intercept = start
+    down, up = stride
+    for change in (up, -up):
+        # A step that would leave the grid ends at its edge.
+        yield trace, min(max(ridge + change, 0), len(grid.ridges) - 1), intercept
+    for place in (
+        (trace, ridge, intercept + 1),
+        (trace, ridge, intercept - 1),
+        (trace + down, ridge, intercept),
+        (trace - down, ridge, intercept),
+    ):
+        if grid.holds(place):
+            yield place
+
+
+def _diagonal(contest: Contest, grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:
+    """What the one penalty takes the other may give: more ridge with less trace, and the other way round."""
+    trace, ridge, intercept = start
+    down, up = stride
+    for sign in (1, -1):
+        beside = (trace + sign * down, ridge + sign * up, intercept)
+        plain = (trace, ridge + sign * up, intercept)
+        if grid.holds(beside) and not contest.is_hopeless(plain, start):
+            yield beside

@@ -1,0 +1,67 @@
+"""The products over entries by dense blocks: worth it where most of a block is observed.
+
+A matrix product computes a score many times faster than a loop over entries, but it computes all of them. So
+there is a share of observed cells from which on it wins; ``python -m benchmarks kernels`` measures it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from labelgap._types import Floats, Ints
+from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.threads import map_in_order
+
+# Cells of a block: it stays in the second cache while its entries are picked.
+_BLOCK_CELLS = 1 << 17
+# The share of observed cells from which on blocks win, and the columns that it takes: a sampled product has a
+# sum across a vector for each entry, which a sparse one has not.
+_SHARE = 0.4
+SAMPLED_COLUMNS, PRODUCT_COLUMNS = 16, 96
+
+
+def is_dense(n_entries: int, n_rows: int, n_columns: int) -> bool:
+    """Whether so many of the cells are observed that blocks are worth their while."""
+    return n_entries > _SHARE * n_rows * n_columns
+
+
+@njit(**OPTIONS)
+def _pick(indptr, indices, scores, out, first):  # type: ignore[no-untyped-def]
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        for e in range(indptr[first + i], indptr[first + i + 1]):
+            out[e] = row[indices[e]]
+
+
+@njit(**OPTIONS)
+def _spread(indptr, indices, data, dense, first):  # type: ignore[no-untyped-def]
+    for i in range(dense.shape[0]):
+        row = dense[i]
+        for e in range(indptr[first + i], indptr[first + i + 1]):
+            row[indices[e]] = data[e]
+
+
+def _row_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    step = max(1, _BLOCK_CELLS // max(n_columns, 1))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def sampled_by_blocks(indptr: Ints, indices: Ints, P: Floats, B: Floats, out: Floats) -> None:
+    """``(P Bᵀ)`` at the entries, by way of all scores of some rows at a time."""
+
+    def work(rows: slice) -> None:
+        _pick(indptr, indices, P[rows] @ B.T, out, rows.start)
+
+    map_in_order(work, _row_blocks(len(P), len(B)))
+
+
+def product_by_blocks(indptr: Ints, indices: Ints, data: Floats, M: Floats, out: Floats) -> None:
+    """``S M`` for the sparse S, by way of some of its rows made dense."""
+
+    def work(rows: slice) -> None:
+        dense = np.zeros((rows.stop - rows.start, len(M)), dtype=M.dtype)
+        _spread(indptr, indices, data, dense, rows.start)
+        np.matmul(dense, M, out=out[rows])
+
+    map_in_order(work, _row_blocks(len(out), len(M)))

@@ -1,0 +1,243 @@
+"""Kernels over the observed entries: sampled products and sparse-times-factor products.
+
+Rows of the factors are contiguous, so every inner loop runs over ``k`` neighbouring numbers. Nothing of
+size n x L appears: each kernel touches the entries of Ω and the factors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from labelgap._types import Floats, Ints
+from labelgap.kernels.blocks import (
+    PRODUCT_COLUMNS,
+    SAMPLED_COLUMNS,
+    is_dense,
+    product_by_blocks,
+    sampled_by_blocks,
+)
+from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.threads import run_over_rows
+from labelgap.kernels.vectors import gathered_dots, gathered_sum, lanes_of
+
+# Below this many columns a product is bound by finding the rows, and there is nothing to vectorise.
+_FEW_COLUMNS = 4
+
+
+@njit(**OPTIONS)
+def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[no-untyped-def]
+    k = P.shape[1]
+    whole = k - k % lanes_of(P)
+    for i in range(start, stop):
+        begin, end = indptr[i], indptr[i + 1]
+        p = P[i]
+        if whole > 0:
+            gathered_dots(p, B, indices, begin, end, out)
+        else:
+            for e in range(begin, end):
+                out[e] = 0
+        if whole < k:
+            for e in range(begin, end):
+                q = B[indices[e]]
+                total = out[e]
+                for c in range(whole, k):
+                    total += p[c] * q[c]
+                out[e] = total
+
+
+@njit(**OPTIONS)
+def _add_tail(data, indices, begin, end, M, row, whole, k):  # type: ignore[no-untyped-def]
+    """The columns that do not fill a vector."""
+    if k - whole < _FEW_COLUMNS:
+        for c in range(whole, k):
+            total = M.dtype.type(0)
+            for e in range(begin, end):
+                total += data[e] * M[indices[e], c]
+            row[c] = total
+        return
+    for c in range(whole, k):
+        row[c] = 0
+    for e in range(begin, end):
+        v = data[e]
+        m = M[indices[e]]
+        for c in range(whole, k):
+            row[c] += v * m[c]
+
+
+@njit(**OPTIONS)
+def _sum_of_entries(data, indices, begin, end, M, row):  # type: ignore[no-untyped-def]
+    k = M.shape[1]
+    whole = k - k % lanes_of(M)
+    if whole > 0:
+        gathered_sum(data, indices, begin, end, M, row)
+    if whole < k:
+        _add_tail(data, indices, begin, end, M, row, whole, k)
+
+
+@njit(**OPTIONS)
+def _csr_product(indptr, indices, data, M, out, start, stop):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
+        _sum_of_entries(data, indices, indptr[i], indptr[i + 1], M, out[i])
+
+
+@njit(**OPTIONS)
+def _csr_product_pair(indptr, indices, data, M, data2, M2, out, start, stop):  # type: ignore[no-untyped-def]
+    k = M.shape[1]
+    second = np.empty(k, M.dtype)
+    for i in range(start, stop):
+        row = out[i]
+        _sum_of_entries(data, indices, indptr[i], indptr[i + 1], M, row)
+        _sum_of_entries(data2, indices, indptr[i], indptr[i + 1], M2, second)
+        for c in range(k):
+            row[c] += second[c]
+
+
+@njit(**OPTIONS)
+def _curvature_rows(  # type: ignore[no-untyped-def]
+    indptr, indices, P, dP, B, dB, db, curvature, gradient, bent, other, out, start, stop
+):
+    k = P.shape[1]
+    second = np.empty(k, P.dtype)
+    _sampled_product(indptr, indices, dP, B, bent, start, stop)
+    _sampled_product(indptr, indices, P, dB, other, start, stop)
+    for i in range(start, stop):
+        begin, end = indptr[i], indptr[i + 1]
+        for e in range(begin, end):
+            bent[e] = curvature[e] * (bent[e] + other[e] + db[indices[e]])
+        row = out[i]
+        _sum_of_entries(bent, indices, begin, end, B, row)
+        _sum_of_entries(gradient, indices, begin, end, dB, second)
+        for c in range(k):
+            row[c] += second[c]
+
+
+@njit(**OPTIONS)
+def _sparse_sparse_product(  # type: ignore[no-untyped-def]
+    indptr, indices, data, right_indptr, right_indices, right_data, out, start, stop
+):
+    for j in range(start, stop):
+        row = out[j]
+        for t in range(indptr[j], indptr[j + 1]):
+            i = indices[t]
+            g = data[t]
+            for e in range(right_indptr[i], right_indptr[i + 1]):
+                row[right_indices[e]] += g * right_data[e]
+
+
+@njit(**OPTIONS)
+def _sparse_sampled_product(  # type: ignore[no-untyped-def]
+    indptr, indices, x_indptr, x_indices, x_data, W_by_label, out, start, stop
+):
+    for i in range(start, stop):
+        first = x_indptr[i]
+        last = x_indptr[i + 1]
+        for e in range(indptr[i], indptr[i + 1]):
+            w = W_by_label[indices[e]]
+            total = 0.0
+            for t in range(first, last):
+                total += x_data[t] * w[x_indices[t]]
+            out[e] = total
+
+
+def sampled_product(indptr: Ints, indices: Ints, P: Floats, B: Floats, out: Floats | None = None) -> Floats:
+    """``(P Bᵀ)`` at the entries of the pattern, in its order; into ``out`` where that is given."""
+    result = np.empty(len(indices), dtype=P.dtype) if out is None else out
+    left, right = np.ascontiguousarray(P), np.ascontiguousarray(B, dtype=P.dtype)
+    if P.shape[1] >= SAMPLED_COLUMNS and is_dense(len(indices), len(P), len(B)):
+        sampled_by_blocks(indptr, indices, left, right, result)
+        return result
+    run_over_rows(_sampled_product, indptr, P.shape[1], indptr, indices, left, right, result)
+    return result
+
+
+def sparse_sampled_product(
+    indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Floats], W_by_label: Floats
+) -> Floats:
+    """``(X W)`` at the entries of the pattern, for sparse X and W given by label (L x d)."""
+    out = np.empty(len(indices))
+    per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
+    run_over_rows(_sparse_sampled_product, indptr, per_entry, indptr, indices, *X, W_by_label, out)
+    return out
+
+
+def csr_product(indptr: Ints, indices: Ints, data: Floats, M: Floats, out: Floats | None = None) -> Floats:
+    """``S M`` for the sparse matrix S with these rows, and M dense; into ``out`` where that is given."""
+    result = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype) if out is None else out
+    values, right = data.astype(M.dtype, copy=False), np.ascontiguousarray(M)
+    if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(indices), len(result), len(M)):
+        product_by_blocks(indptr, indices, values, right, result)
+        return result
+    run_over_rows(_csr_product, indptr, M.shape[1], indptr, indices, values, right, result)
+    return result
+
+
+def csr_product_pair(
+    indptr: Ints, indices: Ints, data: Floats, M: Floats, data2: Floats, M2: Floats
+) -> Floats:
+    """``S M + S₂ M₂`` for two sparse matrices of one pattern."""
+    out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
+    left, right = np.ascontiguousarray(M), np.ascontiguousarray(M2)
+    run_over_rows(_csr_product_pair, indptr, 2 * M.shape[1], indptr, indices, data, left, data2, right, out)
+    return out
+
+
+@njit(**OPTIONS)
+def _label_order(indptr, indices, label_indptr, order, rows):  # type: ignore[no-untyped-def]
+    """A counting sort; ``label_indptr`` holds where each label's entries begin, one place further on."""
+    for i in range(len(indptr) - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e] + 1
+            at = label_indptr[j]
+            order[at] = e
+            rows[at] = i
+            label_indptr[j] = at + 1
+
+
+def label_order(indptr: Ints, indices: Ints, n_labels: int) -> tuple[Ints, Ints, Ints]:
+    """The entries by label, rows in their order: pointers, entry numbers and rows.
+
+    Entry numbers take four bytes where that is enough.
+    """
+    pointers = np.zeros(n_labels + 2, dtype=np.int64)
+    np.cumsum(np.bincount(indices, minlength=n_labels), out=pointers[2:])
+    order = np.empty(len(indices), dtype=np.int32 if len(indices) < 1 << 31 else np.int64)
+    rows = np.empty(len(indices), dtype=np.int32)
+    _label_order(indptr, indices, pointers, order, rows)
+    return pointers[:-1], order, rows
+
+
+def sparse_sparse_product(
+    left: tuple[Ints, Ints, Floats], right: tuple[Ints, Ints, Floats], n_columns: int
+) -> Floats:
+    """``S T`` as a dense matrix, for two sparse matrices given by rows."""
+    out = np.zeros((len(left[0]) - 1, n_columns))
+    per_entry = 1 + len(right[1]) // max(len(right[0]) - 1, 1)
+    run_over_rows(_sparse_sparse_product, left[0], per_entry, *left, *right, out)
+    return out
+
+
+def curvature_rows(
+    indptr: Ints,
+    indices: Ints,
+    P: Floats,
+    dP: Floats,
+    B: Floats,
+    dB: Floats,
+    db: Floats,
+    curvature: Floats,
+    gradient: Floats,
+) -> tuple[Floats, Floats]:
+    """One pass over the rows for a Hessian product.
+
+    With ``dZ = dP Bᵀ + P dBᵀ + 1 dbᵀ`` on the pattern, D the curvature and G the gradient of the loss,
+    returns the entries ``D∘dZ`` and the matrix ``(D∘dZ) B + G dB``.
+    """
+    bent, other = (np.empty(len(indices), dtype=P.dtype) for _ in range(2))
+    out = np.empty(P.shape, dtype=P.dtype)
+    factors = (np.ascontiguousarray(M) for M in (P, dP, B, dB))
+    run_over_rows(
+        _curvature_rows, indptr, 4 * P.shape[1],
+        indptr, indices, *factors, db, curvature, gradient, bent, other, out,
+    )  # fmt: skip
+    return bent, out

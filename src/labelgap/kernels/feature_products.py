@@ -1,0 +1,192 @@
+"""Products of sparse features with dense rows.
+
+All of them are sums of rows of a table, ``Σ_t x_t table[i_t]``, which are kept in registers while the rows
+stream by; numbers are added in the order of t, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from labelgap._types import Floats, Ints
+from labelgap.kernels.entries import csr_product
+from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.threads import run_over_rows
+from labelgap.kernels.vectors import _I64, _Emitter
+
+# Vectors of a sum that are in registers at one time.
+_TILE = 8
+_LANES = 8
+# Labels, at most, and rows whose entries are spread out at one time: these, and the entries of the rows for
+# all other labels, stay in the second cache.
+_WIDTH = 32
+_FEWEST_ROWS, _MOST_ROWS = 256, 4096
+_CACHE_BYTES = 1 << 20
+_ENTRY_BYTES = 12
+
+
+def _emit_row_sum(context: Any, builder: Any, kinds: Any, arrays: Any, places: Any, begin: Any) -> Any:
+    """The code of the two below, for table, indices, weights and out; ``begin`` is None for the first."""
+    emit = _Emitter(context, builder, kinds[0].dtype)
+    (rows, (_, width)), (numbers, _), (factors, _), (to, _) = (
+        emit.array(kind, value) for kind, value in zip(kinds, arrays, strict=True)
+    )
+    lanes = emit.constant(emit.lanes)
+    last = builder.sub(width, lanes)
+
+    def tile(first: Any, vectors: int) -> None:
+        """So many vectors from this column on; the last one of a row may overlap with the one before."""
+        columns = []
+        for v in range(vectors):
+            column = builder.add(first, emit.constant(v * emit.lanes))
+            columns.append(builder.select(builder.icmp_signed("<", column, last), column, last))
+        starts = [emit.zero() if begin is None else emit.load(emit.at(to, column)) for column in columns]
+        sums = [emit.variable(start) for start in starts]
+        with emit.every(places[1], 1, places[0]) as t:
+            number = builder.load(emit.at(numbers, t))
+            number = builder.sext(number, _I64) if number.type != _I64 else number
+            number = number if begin is None else builder.sub(number, begin)
+            row = builder.mul(number, width)
+            weight = emit.spread(builder.load(emit.at(factors, t)))
+            for column, total in zip(columns, sums, strict=True):
+                part = emit.load(emit.at(rows, row, column))
+                builder.store(emit.multiply_add(weight, part, builder.load(total)), total)
+        for column, total in zip(columns, sums, strict=True):
+            emit.store(builder.load(total), emit.at(to, column))
+
+    vectors = builder.udiv(builder.add(width, emit.constant(emit.lanes - 1)), lanes)
+    with emit.every(builder.udiv(vectors, emit.constant(_TILE)), 1) as number:
+        tile(builder.mul(number, emit.constant(_TILE * emit.lanes)), _TILE)
+    left = builder.urem(vectors, emit.constant(_TILE))
+    rest = builder.mul(builder.sub(vectors, left), lanes)
+    end = builder.append_basic_block("end")
+    choice = builder.switch(left, end)
+    for count in range(1, _TILE):
+        block = builder.append_basic_block(f"left{count}")
+        choice.add_case(ir.Constant(_I64, count), block)
+        builder.position_at_end(block)
+        tile(rest, count)
+        builder.branch(end)
+    builder.position_at_end(end)
+    return context.get_dummy_value()
+
+
+@intrinsic
+def _row_sum(typingctx, table, indices, weights, start, stop, out):  # type: ignore[no-untyped-def]
+    """``out = Σ_t weights[t] table[indices[t]]`` for t from start to stop; rows of at least one vector."""
+    kinds = (table, indices, weights, out)
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        arrays = (*args[:3], args[5])
+        return _emit_row_sum(context, builder, kinds, arrays, args[3:5], None)
+
+    return types.void(table, indices, weights, types.intp, types.intp, out), generate
+
+
+@intrinsic
+def _add_row_sum(typingctx, table, indices, weights, start, stop, begin, out):  # type: ignore[no-untyped-def]
+    """``out += Σ_t weights[t] table[indices[t] − begin]``; rows of a whole number of vectors."""
+    kinds = (table, indices, weights, out)
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        arrays = (*args[:3], args[6])
+        return _emit_row_sum(context, builder, kinds, arrays, args[3:5], args[5])
+
+    return types.void(table, indices, weights, types.intp, types.intp, types.intp, out), generate
+
+
+@njit(**OPTIONS)
+def _product(indptr, indices, data, M, out, start, stop):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
+        _row_sum(M, indices, data, indptr[i], indptr[i + 1], out[i])
+
+
+@njit(**OPTIONS)
+def _sampled_product(indptr, indices, x_indptr, x_indices, x_data, W, out, start, stop):  # type: ignore[no-untyped-def]
+    scores = np.empty(W.shape[1])
+    for i in range(start, stop):
+        _row_sum(W, x_indices, x_data, x_indptr[i], x_indptr[i + 1], scores)
+        for e in range(indptr[i], indptr[i + 1]):
+            out[e] = scores[indices[e]]
+
+
+@njit(**OPTIONS)
+def _spread_out(indptr, indices, data, first, begin, end, cursors, spread):  # type: ignore[no-untyped-def]
+    """The entries of some rows and labels as a dense block; the cursors go on to the labels after those."""
+    width = spread.shape[1]
+    for i in range(begin, end):
+        row = spread[i - begin]
+        for c in range(width):
+            row[c] = 0.0
+        e, last = cursors[i - begin], indptr[i + 1]
+        while e < last and indices[e] < first + width:
+            row[indices[e] - first] = data[e]
+            e += 1
+        cursors[i - begin] = e
+
+
+@njit(**OPTIONS)
+def _transposed_matrix(  # type: ignore[no-untyped-def]
+    x_indptr, x_indices, x_data, indptr, indices, data, rows_at_a_time, width, out, start, stop
+):
+    n_rows = len(indptr) - 1
+    spread = np.empty((rows_at_a_time, width))
+    # Where the part's rows begin and end among those of each column of X, which ascend.
+    begins, ends = x_indptr[start:stop].copy(), x_indptr[start:stop].copy()
+    out[start:stop] = 0.0
+    for begin in range(0, n_rows, rows_at_a_time):
+        end = min(begin + rows_at_a_time, n_rows)
+        cursors = indptr[begin:end].copy()
+        for f in range(stop - start):
+            t, last = ends[f], x_indptr[start + f + 1]
+            begins[f] = t
+            while t < last and x_indices[t] < end:
+                t += 1
+            ends[f] = t
+        for first in range(0, out.shape[1], width):
+            _spread_out(indptr, indices, data, first, begin, end, cursors, spread)
+            for f in range(stop - start):
+                if begins[f] < ends[f]:
+                    some = out[start + f, first : first + width]
+                    _add_row_sum(spread, x_indices, x_data, begins[f], ends[f], begin, some)
+
+
+def product(X: tuple[Ints, Ints, Floats], M: Floats) -> Floats:
+    """``X M`` for sparse X, given by rows."""
+    if M.shape[1] < _LANES:
+        return csr_product(*X, M)
+    out = np.empty((len(X[0]) - 1, M.shape[1]))
+    run_over_rows(_product, X[0], M.shape[1], *X, np.ascontiguousarray(M, dtype=np.float64), out)
+    return out
+
+
+def sampled_product(indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Floats], W: Floats) -> Floats:
+    """``X W`` at the entries of the pattern, by whole rows of XW; W has at least 8 columns."""
+    out = np.empty(len(indices))
+    per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
+    run_over_rows(_sampled_product, indptr, per_entry, indptr, indices, *X, np.ascontiguousarray(W), out)
+    return out
+
+
+def transposed_matrix(
+    columns: tuple[Ints, Ints, Floats], indptr: Ints, indices: Ints, data: Floats, n_labels: int
+) -> Floats:
+    """``Xᵀ S`` as a dense matrix, for sparse X given by columns and S by rows, labels ascending in each.
+
+    Fast where S is rather dense: some rows and labels of it at a time are spread out.
+    """
+    blocks = -(-n_labels // _WIDTH)
+    width = _LANES * -(-n_labels // (_LANES * blocks))
+    per_row = _ENTRY_BYTES * (1 + len(indices) // max(len(indptr) - 1, 1))
+    rows_at_a_time = max(_FEWEST_ROWS, min(_MOST_ROWS, _CACHE_BYTES // per_row))
+    out = np.empty((len(columns[0]) - 1, width * blocks))
+    run_over_rows(
+        _transposed_matrix, columns[0], n_labels,
+        *columns, indptr, indices, data, rows_at_a_time, width, out,
+    )  # fmt: skip
+    return out[:, :n_labels]

@@ -1,0 +1,154 @@
+"""The two sides of the scores ``Z = X W Fᵀ``: features X of the rows and F of the labels.
+
+A data term is written in ``P = XA`` and ``Q = FB``; this module carries derivatives from there to A and B.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from labelgap._types import Floats
+from labelgap.objective.cpu.features import Features, IdentityFeatures
+from labelgap.objective.protocol import Factors
+
+
+@dataclass(frozen=True)
+class Design:
+    """Features of the rows and of the labels (the identity where labels have none)."""
+
+    rows: Features
+    columns: Features
+
+    @classmethod
+    def of(cls, rows: Features, n_labels: int) -> Design:
+        """Labels without features."""
+        return cls(rows, IdentityFeatures(n_labels))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of W."""
+        return self.rows.n_features, self.columns.n_features
+
+    @property
+    def n_labels(self) -> int:
+        return self.columns.n_rows
+
+    @property
+    def n_stored(self) -> int:
+        return self.rows.n_stored + self.columns.n_stored
+
+    def left(self, A: Floats) -> Floats:
+        """``P = XA``."""
+        return np.ascontiguousarray(self.rows.product(np.ascontiguousarray(A)))
+
+    def right(self, B: Floats) -> Floats:
+        """``Q = FB``."""
+        return np.ascontiguousarray(self.columns.product(np.ascontiguousarray(B)))
+
+    def back(self, P: Floats, Q: Floats, intercept: Floats) -> Factors:
+        """A gradient in (P, Q, b) as one in (A, B, b)."""
+        return Factors(self.rows.transposed_product(P), self.columns.transposed_product(Q), intercept)
+
+    def to_original(self, factors: Factors) -> Factors:
+        """The same model in the coordinates of the features that were handed in."""
+        # A row's origin moves the scores of a label through its row of Q.
+        moved = self.rows.to_original(factors._replace(right=self.right(factors.right)))
+        return moved._replace(right=factors.right)
+
+
+def extrapolated(here: Factors, before: Factors, share: float) -> Factors:
+    """``W + share (W − W_before)``, b likewise."""
+    return Factors(
+        np.hstack([here.left, before.left]),
+        np.hstack([(1 + share) * here.right, -share * before.right]),
+        here.intercept + share * (here.intercept - before.intercept),
+    )
+
+
+class DesignPoint(ABC):
+    """A data term at one ``(A, B, b)``, written by a subclass in ``P = XA`` and ``Q = FB``."""
+
+    def __init__(self, design: Design, factors: Factors, P: Floats | None, Q: Floats) -> None:
+        self._design = design
+        self.factors = factors
+        self._Q = Q
+        if P is not None:
+            self._P = P
+
+    @cached_property
+    def _P(self) -> Floats:
+        return self._design.left(self.factors.left)
+
+    @property
+    def _known_P(self) -> Floats | None:
+        """P where it has been computed."""
+        return self.__dict__.get("_P")
+
+    @abstractmethod
+    def _gradient(self) -> tuple[Floats, Floats, Floats]:
+        """``G Q``, ``Gᵀ P`` and the label sums of G."""
+
+    @abstractmethod
+    def _hessian_product(self, dP: Floats, dQ: Floats, db: Floats) -> tuple[Floats, Floats, Floats]:
+        """The Hessian in (P, Q, b) times a direction."""
+
+    @abstractmethod
+    def _hessian_diagonal(self) -> tuple[Floats, Floats, Floats]:
+        """``D (Q∘Q)``, ``Dᵀ (P∘P)`` and the label sums of D, the second derivatives of f in the scores."""
+
+    @abstractmethod
+    def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
+        """``Σ D (Xu vᵀFᵀ)²`` for each column."""
+
+    def gradient(self) -> Factors:
+        return self._design.back(*self._gradient())
+
+    def hessian_product(self, direction: Factors) -> Factors:
+        dP, dQ = self._design.left(direction.left), self._design.right(direction.right)
+        return self._design.back(*self._hessian_product(dP, dQ, direction.intercept))
+
+    def hessian_diagonal(self) -> Factors:
+        by_row, by_label, intercept = self._hessian_diagonal()
+        return Factors(
+            self._design.rows.squared_transposed_product(by_row),
+            self._design.columns.squared_transposed_product(by_label),
+            intercept,
+        )
+
+    def curvature_along(self, U: Floats, V: Floats) -> Floats:
+        return self._curvature_along(self._design.left(U), self._design.right(V))
+
+
+class DesignGradient(ABC):
+    """``Xᵀ G F`` as a linear map, for a G that a subclass knows how to multiply with."""
+
+    def __init__(self, design: Design) -> None:
+        self._design = design
+
+    @abstractmethod
+    def _times(self, M: Floats) -> Floats:
+        """``G M``."""
+
+    @abstractmethod
+    def _transposed_times(self, M: Floats) -> Floats:
+        """``Gᵀ M``."""
+
+    @abstractmethod
+    def _by_features(self) -> Floats:
+        """``Xᵀ G`` (d x L)."""
+
+    def left_product(self, V: Floats) -> Floats:
+        return self._design.rows.transposed_product(self._times(self._design.right(V)))
+
+    def right_product(self, U: Floats) -> Floats:
+        return self._design.columns.transposed_product(self._transposed_times(self._design.left(U)))
+
+    def matrix(self) -> Floats:
+        by_features = self._by_features()
+        if isinstance(self._design.columns, IdentityFeatures):
+            return by_features
+        return self._design.columns.transposed_product(np.ascontiguousarray(by_features.T)).T

@@ -1,0 +1,154 @@
+"""``1/N Σ (z_ij + 1)²`` over every cell, without looking at a cell.
+
+With ``P' = [P, 1]`` and ``Q' = [Q, b + 1]`` the sum is ``‖P'Q'ᵀ‖² = ⟨P'ᵀP', Q'ᵀQ'⟩``: two small matrices.
+Every derivative is a product of the same kind, so all costs are O((n + L) k²).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap._types import Floats
+from labelgap.objective.cpu.arrays import NumpyTerm
+from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, extrapolated
+from labelgap.objective.protocol import Factors, Point, ScoreGradient
+
+
+class GramTerm(NumpyTerm):
+    """The squared loss against "no" of all rows and the given labels."""
+
+    def __init__(
+        self, design: Design, labels: NDArray[np.int64], total: float, *, has_intercept: bool
+    ) -> None:
+        self.design, self.labels, self.total = design, labels, total
+        self.has_intercept = has_intercept
+        self.shape, self.n_labels, self.n_stored = design.shape, design.n_labels, design.n_stored
+        self.in_term = np.zeros(design.n_labels, dtype=np.bool_)
+        self.in_term[labels] = True
+
+    def starting_intercept(self) -> Floats:
+        return np.zeros(self.n_labels)
+
+    def at(self, factors: Factors, product: Floats | None = None) -> GramPoint:
+        design = self.design
+        return GramPoint(self, factors, design.left(factors.left), design.right(factors.right))
+
+
+class GramPoint(DesignPoint):
+    """A :class:`GramTerm` at one ``(A, B, b)``."""
+
+    def __init__(self, term: GramTerm, factors: Factors, P: Floats, Q: Floats) -> None:
+        super().__init__(term.design, factors, P, Q)
+        self.term = term
+        n = len(P)
+        b = factors.intercept if term.has_intercept else np.zeros(term.n_labels)
+        inside = term.in_term[:, None]
+        # Labels outside the term have rows of 0 in Q', so they add nothing anywhere.
+        self.Q1 = np.hstack([Q, (b + 1)[:, None]]) * inside
+        self._Qs = Q * inside
+        self.P_sum = P.sum(axis=0)
+        self._PP = P.T @ P
+        self.P1P = np.vstack([self._PP, self.P_sum])
+        self.P1P1 = np.column_stack([self.P1P, np.append(self.P_sum, n)])
+        self._n = n
+        self._unit = 2.0 / term.total
+        self.value = float(np.sum(self.P1P1 * (self.Q1.T @ self.Q1))) / term.total
+        self.size = abs(self.value)
+
+    def _intercept_part(self, by_label: Floats) -> Floats:
+        return by_label if self.term.has_intercept else np.zeros(self.term.n_labels)
+
+    @property
+    def P1(self) -> Floats:
+        """``P'``."""
+        return np.column_stack([self._P, np.ones(self._n)])
+
+    def label_sums(self) -> Floats:
+        """The sum of G in each label."""
+        return np.asarray(self._unit * (self.Q1 @ self.P1P1[-1]))
+
+    def _bends(self) -> Floats:
+        """The sum of the second derivatives in each label."""
+        return np.where(self.term.in_term, self._unit * self._n, 0.0)
+
+    def _gradient(self) -> tuple[Floats, Floats, Floats]:
+        by_row = self._unit * (self.P1 @ (self.Q1.T @ self._Qs))
+        by_label = self._unit * (self.Q1 @ self.P1P)
+        return by_row, by_label, self._intercept_part(self.label_sums())
+
+    def _hessian_product(self, dP: Floats, dQ: Floats, db: Floats) -> tuple[Floats, Floats, Floats]:
+        inside = self.term.in_term[:, None]
+        dQ = dQ * inside
+        db = db[:, None] * inside if self.term.has_intercept else np.zeros((self.term.n_labels, 1))
+        # dZ = dP Qᵀ + P dQᵀ + 1 dbᵀ, and G = unit · P'Q'ᵀ.
+        by_row = (
+            dP @ (self._Qs.T @ self._Qs)
+            + self._P @ (dQ.T @ self._Qs)
+            + (db.T @ self._Qs)
+            + self.P1 @ (self.Q1.T @ dQ)
+        )
+        dP_P, dP_sum = dP.T @ self._P, dP.sum(axis=0)
+        P1_dP = np.vstack([dP_P.T, dP_sum])
+        by_label = self._Qs @ dP_P + dQ @ self._PP + db * self.P_sum + self.Q1 @ P1_dP
+        sums = self._Qs @ dP_sum + dQ @ self.P_sum + self._n * db[:, 0]
+        return self._unit * by_row, self._unit * by_label, self._intercept_part(self._unit * sums)
+
+    def _hessian_diagonal(self) -> tuple[Floats, Floats, Floats]:
+        inside = self.term.in_term
+        by_row = np.tile(self._unit * np.sum(self._Qs * self._Qs, axis=0), (self._n, 1))
+        by_label = np.outer(inside, self._unit * np.diag(self._PP))
+        return by_row, by_label, self._intercept_part(self._bends())
+
+    def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
+        inside = self.term.in_term[:, None]
+        return np.asarray(self._unit * np.sum(XU * XU, axis=0) * np.sum(FV * FV * inside, axis=0))
+
+    def label_curvature(self) -> Floats:
+        return self._intercept_part(self._bends())
+
+    def signed_label_sums(self) -> tuple[Floats, Floats]:
+        sums = self._intercept_part(self.label_sums())
+        return np.maximum(sums, 0), np.minimum(sums, 0)
+
+    def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
+        return LowRankGradient(self.term.design, self._unit * self.P1, self.Q1, self.term.total)
+
+    def with_intercept(self, intercept: Floats) -> Point:
+        return GramPoint(self.term, self.factors._replace(intercept=intercept), self._P, self._Q)
+
+    def beyond(self, previous: Point, share: float) -> Point:
+        assert isinstance(previous, GramPoint)
+        factors = extrapolated(self.factors, previous.factors, share)
+        P = np.hstack([self._P, previous._P])
+        return GramPoint(self.term, factors, P, np.hstack([(1 + share) * self._Q, -share * previous._Q]))
+
+    def slope_towards(self, other: Point) -> float:
+        assert isinstance(other, GramPoint)
+        there = np.sum((self.P1.T @ other._P) * (self.Q1.T @ other._Qs))
+        here = np.sum(self.P1P * (self.Q1.T @ self._Qs))
+        return float(self._unit * (there - here))
+
+
+class LowRankGradient(DesignGradient):
+    """``G = left rightᵀ`` (n x r, L x r), as the linear map ``Xᵀ G F``."""
+
+    def __init__(self, design: Design, left: Floats, right: Floats, total: float) -> None:
+        super().__init__(design)
+        self.left, self.right, self._total = left, right, total
+
+    def _times(self, M: Floats) -> Floats:
+        return self.left @ (self.right.T @ M)
+
+    def _transposed_times(self, M: Floats) -> Floats:
+        return self.right @ (self.left.T @ M)
+
+    def _by_features(self) -> Floats:
+        product: Floats = self._design.rows.transposed_product(np.ascontiguousarray(self.left)) @ self.right.T
+        return product
+
+    def conjugate(self, scale: float) -> float:
+        """``1/N Σ a²/4 − a`` with a = N · scale · G."""
+        square = float(np.sum((self.left.T @ self.left) * (self.right.T @ self.right)))
+        total = float(self.left.sum(axis=0) @ self.right.sum(axis=0))
+        return 0.25 * self._total * scale**2 * square - scale * total

@@ -1,0 +1,146 @@
+"""Newton steps row by row, where every row of a factor has entries of its own.
+
+With the users' factors P held, the part of the objective that an item's ``(Q_j, b_j)`` sees is a problem of
+k + 1 numbers, and with (Q, b) held a user's P_i sees k numbers. All of them make a step at once, in the
+working precision, on arrays padded to whole vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap._types import Floats
+from labelgap.kernels.entry_losses import CODES, QUADRATIC
+from labelgap.kernels.newton_rows import MOST_STRETCH, Workspace, newton_rows
+from labelgap.kernels.threads import run_parts, thread_count
+from labelgap.losses import FAMILIES, LOSSES
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.pattern import EntryPattern
+from labelgap.objective.cpu.working_factors import Side, SideModel, Working, WorkingFactors, working_factors
+from labelgap.objective.protocol import FactorPenalties, Factors
+
+# What a row costs beside its entries, in entries.
+_ROW_COST = 60
+
+
+def loss_code(loss: Any) -> int | None:
+    """The number by which compiled steps know a loss; None for one that they do not know."""
+    # By class: a loss of somebody else's may have any name.
+    if type(loss) not in (*LOSSES.values(), *FAMILIES.values()):
+        return None
+    return CODES.get(loss.name)
+
+
+class _Entries:
+    """The entries as seen from the rows, or from the labels, with room to work in."""
+
+    def __init__(
+        self, indptr: NDArray[Any], indices: NDArray[Any], answers: NDArray[Any], weights: Working
+    ) -> None:
+        self.indptr, self.indices, self.answers, self.weights = indptr, indices, answers, weights
+        work = indptr + _ROW_COST * np.arange(len(indptr))
+        parts = thread_count()
+        cuts = np.searchsorted(work, np.arange(1, parts) * (work[-1] / parts))
+        self.cuts = [0, *cuts.tolist(), len(indptr) - 1]
+        self._room: list[Workspace] = []
+
+    def room(self, width: int, dtype: Any) -> list[Workspace]:
+        if not self._room or self._room[0].gathered.shape[1] != width:
+            self._room = [Workspace.of(width, dtype) for _ in self.cuts[1:]]
+        return self._room
+
+
+class RowwiseSteps:
+    """Newton steps for the labels and for the rows of a sum over entries.
+
+    ``code`` is the loss (:func:`loss_code`), ``total`` what the sum of the losses is divided by.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        pattern: EntryPattern,
+        code: int,
+        answers: NDArray[Any],
+        weights: Floats | None,
+        total: float,
+        dtype: Any,
+        *,
+        has_intercept: bool,
+    ) -> None:
+        self.dtype = np.dtype(dtype)
+        self._models = SideModel(design.rows), SideModel(design.columns)
+        self._code, self._has_intercept, self._total = code, has_intercept, total
+        none = np.empty(0, self.dtype)
+        held = none if weights is None else weights.astype(self.dtype)
+        self._by_row = _Entries(pattern.indptr, pattern.indices, answers, held)
+        order = pattern.by_label
+        self._by_label = _Entries(
+            pattern.label_indptr, pattern.label_rows, answers[order], held[order] if len(held) else none
+        )
+        self._gains = np.zeros(max(pattern.n_rows, pattern.n_labels))
+        self._no_shift = np.zeros(pattern.n_rows, self.dtype)
+
+    @staticmethod
+    def fits(design: Design) -> bool:
+        """Whether both sides are made of rows with entries of their own."""
+        return SideModel.fits(design.rows) and SideModel.fits(design.columns)
+
+    def start(self, factors: Factors) -> WorkingFactors:
+        return working_factors(self._models, factors, self.dtype)
+
+    def step_labels(self, at: WorkingFactors, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+        """(Q, b) given P; returns what it gains, to second order."""
+        own = at.intercept if self._has_intercept else np.zeros_like(at.intercept)
+        return self._step(
+            self._by_label,
+            at.rows,
+            self._no_shift,
+            at.labels,
+            own,
+            penalties,
+            at.rank,
+            self._has_intercept,
+            stretch,
+        )
+
+    def step_rows(self, at: WorkingFactors, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+        """P given (Q, b); likewise."""
+        shifts = at.intercept if self._has_intercept else np.zeros_like(at.intercept)
+        return self._step(
+            self._by_row, at.labels, shifts, at.rows, shifts, penalties, at.rank, False, stretch
+        )
+
+    def _step(
+        self,
+        entries: _Entries,
+        given: Side,
+        shifts: Working,
+        moving: Side,
+        own_shifts: Working,
+        penalties: FactorPenalties,
+        rank: int,
+        has_shift: bool,
+        stretch: float,
+    ) -> float:
+        kind, N = self.dtype.type, self._total
+        gains = self._gains[: len(moving.factor)]
+        table = given.factor
+        width = table.shape[1]
+        penalty = N * penalties.trace * np.eye(width)
+        if penalties.ridge:
+            penalty += N * penalties.ridge * given.gram()
+        reach = kind(np.sqrt(np.max(np.einsum("ij,ij->i", table, table), initial=0.0)))
+        shared = (
+            entries.indptr, entries.indices, entries.answers, entries.weights, table, shifts, reach,
+            penalty.astype(self.dtype), moving.sizes, moving.prior, rank, self._code,
+            self._code not in QUADRATIC, kind(min(stretch, MOST_STRETCH)), has_shift,
+            kind(N * penalties.intercept),
+            kind(penalties.centre), moving.factor, own_shifts, gains,
+        )  # fmt: skip
+        run_parts(newton_rows, entries.cuts, shared, entries.room(width, self.dtype))
+        moving.renew_prior()
+        return float(gains.sum()) / N

@@ -1,0 +1,122 @@
+"""The constraint ``|XW| ≤ γ`` on chosen entries, as a smooth term (augmented Lagrangian).
+
+For a multiplier u and stiffness μ an entry contributes
+
+    ψ(z) = max_a  a z − γ|a| − (a − u)²/(2μ)
+         = μ/2 dist²(z + u/μ, [−γ, γ]) − u²/(2μ),
+
+whose derivative at z is the next multiplier. Its conjugate is ``γ|a| + (a − u)²/(2μ)``; that of the
+constraint itself is ``γ|a|``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap._types import Floats
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.observed import EntryGradient, EntryPoint, EntryTerm
+from labelgap.objective.cpu.pattern import EntryPattern
+from labelgap.objective.protocol import Factors, Point, ScoreGradient
+
+# Scores looked at in one go when all n·L of them are scanned.
+_SCAN_BLOCK = 1 << 20
+
+
+class ScoreBoundPenalty:
+    """An :class:`~labelgap.objective.cpu.observed.EntryFunction`: ψ with one multiplier per entry."""
+
+    def __init__(self, bound: float, multipliers: Floats, stiffness: float) -> None:
+        self._bound, self._u, self._mu = bound, multipliers, stiffness
+
+    def _excess(self, z: Floats) -> Floats:
+        shifted = z + self._u / self._mu
+        return shifted - np.clip(shifted, -self._bound, self._bound)
+
+    def value_and_gradient(self, z: Floats) -> tuple[float, Floats]:
+        a = self._mu * self._excess(z)
+        value = a * z - self._bound * np.abs(a) - (a - self._u) ** 2 / (2 * self._mu)
+        return float(value.sum()), a
+
+    def curvature(self, z: Floats) -> Floats:
+        return np.where(self._excess(z) != 0, self._mu, 0.0)
+
+    def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
+        a = scale * gradient
+        return float(np.sum(self._bound * np.abs(a) + (a - self._u) ** 2 / (2 * self._mu)))
+
+
+@dataclass(frozen=True)
+class BoundedEntries:
+    """Entries held to the bound, in row order, with their multipliers."""
+
+    keys: NDArray[np.int64]
+    """Row times the number of labels plus label, ascending."""
+    multipliers: Floats
+
+    def updated(self, multipliers: Floats) -> BoundedEntries:
+        """With new multipliers; entries that need none are let go (a scan finds them if they come back)."""
+        needed = multipliers != 0
+        return BoundedEntries(self.keys[needed], multipliers[needed])
+
+    def including(self, keys: NDArray[np.int64]) -> BoundedEntries:
+        """These and further entries, the new ones with multiplier 0."""
+        merged = np.union1d(self.keys, keys)
+        multipliers = np.zeros(len(merged))
+        multipliers[np.searchsorted(merged, self.keys)] = self.multipliers
+        return BoundedEntries(merged, multipliers)
+
+
+class ScoreBounds:
+    """``|(XWFᵀ)_ij| ≤ γ`` for every row of X and every label, observed or not.
+
+    All n·L scores are looked at in blocks of rows; only entries that once exceeded the bound are kept, and
+    those with the keys in ``always``, for a data term that without the bound would fall for ever there.
+    """
+
+    def __init__(self, design: Design, bound: float, always: NDArray[np.int64] | None = None) -> None:
+        self.bound = bound
+        self._design, self._n_labels = design, design.n_labels
+        self._always = np.zeros(0, dtype=np.int64) if always is None else always
+
+    def start(self) -> BoundedEntries:
+        """The entries that are held from the beginning."""
+        return BoundedEntries(self._always, np.zeros(len(self._always)))
+
+    def next(self, entries: BoundedEntries, point: Point, beyond: NDArray[np.int64]) -> BoundedEntries:
+        """The entries to hold next: those that need it still, those newly beyond, and the constant ones."""
+        assert isinstance(point, EntryPoint)
+        # The next multiplier is the term's derivative at the entry.
+        kept = entries.updated(point.entry_gradient)
+        return kept.including(np.union1d(beyond, self._always))
+
+    def scan(self, factors: Factors) -> tuple[float, NDArray[np.int64]]:
+        """The largest |score|, and the keys of the entries beyond the bound."""
+        P, Q = self._design.left(factors.left), self._design.right(factors.right)
+        largest, found = 0.0, []
+        step = max(1, _SCAN_BLOCK // max(self._n_labels, 1))
+        for start in range(0, len(P), step):
+            scores = np.abs(P[start : start + step] @ Q.T)
+            largest = max(largest, float(scores.max(initial=0.0)))
+            beyond = np.flatnonzero(scores > self.bound)
+            found.append(beyond.astype(np.int64) + start * self._n_labels)
+        return largest, np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+    def term(self, entries: BoundedEntries, stiffness: float) -> EntryTerm:
+        """The smooth stand-in for the constraint on these entries."""
+        rows, columns = np.divmod(entries.keys, self._n_labels)
+        indptr = np.searchsorted(rows, np.arange(self._design.rows.n_rows + 1))
+        return EntryTerm(
+            self._design,
+            EntryPattern(indptr, columns, self._n_labels),
+            ScoreBoundPenalty(self.bound, entries.multipliers, stiffness),
+            has_intercept=False,
+        )
+
+    def conjugate(self, gradient: ScoreGradient, scale: float) -> float:
+        """``γ Σ|scale · a|``, the conjugate of the constraint itself at the term's gradient."""
+        assert isinstance(gradient, EntryGradient)
+        return float(self.bound * scale * np.abs(gradient.entries).sum())

@@ -1,0 +1,5 @@
+"""Reading saved models."""
+
+from labelgap.persistence.loading import load
+
+__all__ = ["load"]

@@ -1,0 +1,234 @@
+"""Whether a model has all that it needs, in shapes that fit together: before it is saved, and once loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from labelgap.estimators.score_models import DirectModel, GivenScores, LabelModels, RowModel
+from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import UNOBSERVED
+from labelgap.losses import Family, Loss
+from labelgap.metrics import LinearFractional
+from labelgap.recommending.side_features import SideFeatures
+
+_DECISIONS = ("metric_", "classes_", "threshold_", "n_labels_", "_single", "_sparse_labels", "_unobserved")
+_LOW_RANK = ("coef_left_", "coef_right_", "intercept_")
+_NEEDED = {
+    "LowRankClassifier": (*_DECISIONS, *_LOW_RANK, "loss_"),
+    "LowRankRegressor": (*_LOW_RANK, "family_", "n_labels_", "_single", "_has_features", "n_features_in_"),
+    "MetricThreshold": (*_DECISIONS, "_model"),
+    "PlugInClassifier": (*_DECISIONS, "_model", "estimators_"),
+    "Recommender": (
+        *("user_ids_", "item_ids_", "user_factors_", "item_factors_", "item_intercept_", "user_prior_"),
+        *("user_feature_factors_", "item_feature_factors_", "shared_item_factor_", "user_intercept_"),
+        *("factor_penalty_", "item_factor_penalty_", "count_units_", "answers_", "answer_weight_"),
+        *("loss_", "metric_", "threshold_", "_users", "_items"),
+    ),
+}
+
+
+def _is_number(value: Any) -> bool:
+    # An infinite threshold is a yes, or a no, to everything.
+    return isinstance(value, float | np.floating) and not math.isnan(value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 0
+
+
+def _is_two_classes(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.shape == (2,)
+
+
+def _is_a(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "threshold_": (_is_number, "a number"),
+    "answer_weight_": (_is_number, "a number"),
+    "n_labels_": (_is_count, "a whole number"),
+    "n_features_in_": (_is_count, "a whole number"),
+    "classes_": (_is_two_classes, "an array of two classes"),
+    "_unobserved": (
+        lambda value: type(value) is str and value in UNOBSERVED,
+        "one of " + ", ".join(UNOBSERVED),
+    ),
+    "_single": (_is_a(bool), "True or False"),
+    "_sparse_labels": (_is_a(bool), "True or False"),
+    "_has_features": (_is_a(bool), "True or False"),
+    "metric_": (_is_a(LinearFractional), "a metric"),
+    "loss_": (_is_a(Loss), "a loss"),
+    "family_": (_is_a(Family), "a family"),
+    "_model": (_is_a(LabelModels, RowModel, DirectModel, GivenScores), "a model of scores"),
+    "answers_": (_is_a(ObservedLabels), "answers"),
+    "user_ids_": (_is_a(tuple), "a tuple of ids"),
+    "item_ids_": (_is_a(tuple), "a tuple of ids"),
+    "_users": (_is_a(SideFeatures), "features of users"),
+    "_items": (_is_a(SideFeatures), "features of items"),
+}
+"""What the attributes that are no arrays of numbers must be."""
+
+
+def require_fitted(model: Any) -> None:
+    """Raise NotFittedError if the last fit of the model did not come to its end."""
+    absent = [name for name in _NEEDED.get(type(model).__name__, ()) if not hasattr(model, name)]
+    if absent:
+        raise NotFittedError(
+            f"This {type(model).__name__} has no {absent[0]}: its fit did not come to an end. Fit it first."
+        )
+
+
+def check_shapes(model: Any) -> None:
+    """Raise ValueError where the parts of a fitted model are of a wrong type or do not fit together."""
+    name = type(model).__name__
+    if name not in _NEEDED:
+        return
+    _check_types(model)
+    if name == "Recommender":
+        _expect(model, _recommender_shapes(model))
+        _check_recommender(model)
+        return
+    _check_names(model)
+    if name in ("LowRankClassifier", "LowRankRegressor"):
+        _expect(model, _low_rank_shapes(model))
+    else:
+        _check_inner(model)
+
+
+def _check_types(model: Any) -> None:
+    for name, (is_right, expected) in _TYPES.items():
+        value = getattr(model, name, None)
+        if hasattr(model, name) and not is_right(value):
+            found = value if isinstance(value, bool | int | float) else type(value).__name__
+            raise ValueError(f"{name} is {found}; {expected} was expected")
+    if getattr(model, "_single", False) and model.n_labels_ != 1:
+        raise ValueError(f"it answers for a single label and has {model.n_labels_}")
+
+
+def _check_names(model: Any) -> None:
+    """Whether there are as many names as there are labels and features."""
+    if not hasattr(model, "n_features_in_"):
+        raise ValueError("it has no n_features_in_")
+    # After a fit without features, names may be left of a fit before.
+    with_names = (
+        ("feature_names_in_", "label_names_") if getattr(model, "_has_features", True) else ("label_names_",)
+    )
+    for name in with_names:
+        names = getattr(model, name, None)
+        count = model.n_labels_ if name == "label_names_" else model.n_features_in_
+        if names is not None and (np.ndim(names) == 0 or len(names) != count):
+            raise ValueError(f"{name} does not hold {count} names")
+
+
+def _check_recommender(model: Any) -> None:
+    n, n_items = len(model.user_ids_), len(model.item_ids_)
+    if model.answers_.shape != (n, n_items):
+        raise ValueError("its answers are not about its users and items")
+    for ids, side in ((model.user_ids_, model._users), (model.item_ids_, model._items)):
+        # Those that were folded in come last, and have no row there.
+        if ids[: len(side.ids)] != side.ids:
+            raise ValueError(f"its {side.what} ids are not those of its {side.what} features")
+    if model.answers_.unobserved == "unlabelled":
+        rates: Any = getattr(model, "_label_flip_rates", None)
+        if not _is_vector(rates) or not 0 < len(rates) <= n_items:
+            raise ValueError("its flip rates are not those of its items")
+
+
+def _check_inner(model: Any) -> None:
+    """The classifiers inside a PlugInClassifier or MetricThreshold."""
+    inner = model._model
+    if isinstance(inner, GivenScores):
+        if model.n_features_in_ != model.n_labels_:
+            raise ValueError(f"it has {model.n_labels_} labels and takes {model.n_features_in_} scores")
+        return
+    if isinstance(inner, DirectModel):
+        _check_direct(model, inner.estimator)
+        return
+    # The name of a method is looked up: no other is.
+    if inner.method not in ("predict_proba", "decision_function"):
+        raise ValueError(f"{inner.method!r} is no method that gives scores")
+    if not _is_vector(inner.constants) or len(inner.constants) != model.n_labels_:
+        raise ValueError(f"it has {model.n_labels_} labels and scores for {np.size(inner.constants)}")
+    if isinstance(inner, LabelModels):
+        if type(inner.estimators) is not list or len(inner.estimators) != model.n_labels_:
+            raise ValueError(f"it does not have one classifier for each of {model.n_labels_} labels")
+        for estimator in inner.estimators:
+            _check_classifier(model, estimator)
+
+
+def _check_direct(model: Any, estimator: Any) -> None:
+    if type(estimator).__name__ not in _NEEDED:
+        raise ValueError(f"a {type(estimator).__name__} gives no scores for several labels")
+    require_fitted(estimator)
+    check_shapes(estimator)
+    for name in ("n_features_in_", "n_labels_"):
+        if getattr(estimator, name, None) != getattr(model, name):
+            raise ValueError(f"{name} is not that of the {type(estimator).__name__} inside")
+
+
+def _check_classifier(model: Any, estimator: Any) -> None:
+    """A LogisticRegression for one label; None where the label has a constant score."""
+    if estimator is None:
+        return
+    shapes = {"coef_": (1, model.n_features_in_), "intercept_": (1,)}
+    if type(estimator).__name__ != "LogisticRegression" or any(
+        not hasattr(estimator, name) for name in shapes
+    ):
+        raise ValueError("a label has no fitted classifier")
+    _expect(estimator, shapes)
+    if not _is_two_classes(getattr(estimator, "classes_", None)):
+        raise ValueError("a classifier does not have two classes")
+
+
+def _is_vector(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 1
+
+
+def _low_rank_shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    rank = _columns(model, "coef_left_")
+    return {
+        "coef_left_": (model.n_features_in_, rank),
+        "coef_right_": (model.n_labels_, rank),
+        "intercept_": (model.n_labels_,),
+    }
+
+
+def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    n, n_items, rank = len(model.user_ids_), len(model.item_ids_), _columns(model, "user_factors_")
+    for side in (model._users, model._items):
+        if not _is_vector(side.mean) or not _is_vector(side.scale) or len(side.mean) != len(side.scale):
+            raise ValueError(f"the units of its {side.what} features do not fit together")
+    return {
+        "user_factors_": (n, rank),
+        "user_prior_": (n, rank),
+        "user_intercept_": (n,),
+        "item_factors_": (n_items, rank),
+        "item_intercept_": (n_items,),
+        "shared_item_factor_": (rank,),
+        "factor_penalty_": (rank, rank),
+        "item_factor_penalty_": (rank, rank),
+        "count_units_": (3,),
+        "user_feature_factors_": (len(model._users.mean), rank),
+        "item_feature_factors_": (len(model._items.mean), rank),
+    }
+
+
+def _columns(model: Any, name: str) -> int:
+    array = getattr(model, name)
+    if not isinstance(array, np.ndarray) or array.ndim != 2:
+        raise ValueError(f"{name} is no matrix")
+    return int(array.shape[1])
+
+
+def _expect(model: Any, shapes: dict[str, tuple[int, ...]]) -> None:
+    for name, shape in shapes.items():
+        array = getattr(model, name)
+        if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.shape != shape:
+            found = getattr(array, "shape", type(array).__name__)
+            raise ValueError(f"{name} has the shape {found}; numbers of shape {shape} were expected")

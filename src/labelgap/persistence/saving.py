@@ -1,0 +1,208 @@
+"""Saving a fitted estimator without pickle."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from labelgap._version import __version__
+from labelgap.exceptions import InvalidInputError
+from labelgap.losses import Family, Loss, family_names, loss_names
+from labelgap.persistence.checks import check_shapes, require_fitted
+from labelgap.persistence.codec import CannotSaveError, Encoder, Kind, check_extent
+from labelgap.persistence.container import write_file
+from labelgap.persistence.kinds import kind_of, without_requests
+
+VERSION = 1
+"""The version of the document. A higher one is refused on loading, a lower one brought up to this."""
+FILE_KIND = "model"
+
+SAVED = {
+    "LowRankClassifier": "labelgap.estimators.low_rank",
+    "LowRankRegressor": "labelgap.estimators.regressor",
+    "MetricThreshold": "labelgap.estimators.metric_threshold",
+    "PlugInClassifier": "labelgap.estimators.plug_in",
+    "Recommender": "labelgap.estimators.recommender",
+}
+"""The classes that can be saved, and where they are."""
+
+_IDS = ("user_ids_", "item_ids_", "_users", "_items", "answers_", "label_names_")
+
+
+class Saved:
+    """A fitted estimator that can be saved."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that :func:`labelgap.load` reads.
+
+        The file holds numbers and JSON, no code, and is checked byte by byte on loading. The loaded model
+        gives the very same answers. A file that is there is replaced, in one step. What scikit-learn's
+        metadata routing was told (``set_fit_request``) is not in it; say it again after loading.
+
+        Parameters
+        ----------
+        path : str or path
+            Any name in a folder that exists; ".labelgap" is a good ending.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted, or its last fit failed on the way.
+        FileNotFoundError
+            If there is no such folder.
+        InvalidInputError
+            If something in it is code (a function as ``positive``, a family or loss of your own) or of a type
+            that has no place in the file. Nothing is written then.
+
+        Examples
+        --------
+        >>> import labelgap
+        >>> from labelgap.data import make_low_rank_labels
+        >>> problem = make_low_rank_labels(n=100, n_labels=5, observed=0.5, random_state=0)
+        >>> clf = labelgap.LowRankClassifier(trace_penalty=0.01).fit(problem.X, problem.Y_observed)
+        >>> clf.save("tags.labelgap")
+        >>> again = labelgap.load("tags.labelgap")
+        >>> bool((again.predict(problem.X) == clf.predict(problem.X)).all())
+        True
+        """
+        check_is_fitted(self)
+        require_fitted(self)
+        _require_folder(path)
+        encoder = Encoder(kind_with_estimators)
+        try:
+            model = encoder.encode(self, "")
+        except CannotSaveError as problem:
+            raise InvalidInputError(_refusal(self, problem)) from None
+        _require_one_piece(self)
+        try:
+            check_extent(model, encoder.shared)
+        except ValueError as problem:
+            raise InvalidInputError(f"This {type(self).__name__} cannot be saved: {problem}.") from None
+        document = {
+            "version": VERSION,
+            "labelgap": __version__,
+            "model": model,
+            "shared": encoder.shared,
+        }
+        write_file(path, FILE_KIND, document, encoder.arrays)
+
+
+def _require_folder(path: str | os.PathLike[str]) -> None:
+    # Of a link the file it leads to is written.
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        problem = "There is no such folder to save the model in; make it first"
+        raise FileNotFoundError(errno.ENOENT, problem, str(folder))
+
+
+def _require_one_piece(model: Any) -> None:
+    """A fit that failed on the way may leave parts of its own among those of the fit before."""
+    try:
+        check_shapes(model)
+    except (NotFittedError, ValueError) as problem:
+        raise NotFittedError(
+            f"This {type(model).__name__} is not in one piece: {problem}. Its last fit did not come to its "
+            "end; fit it again."
+        ) from None
+
+
+def kind_with_estimators(value: Any) -> Kind | None:
+    """The kind of a value, labelgap's estimators among them."""
+    cls = type(value)
+    # By name and place, for this module stands below theirs; a class that somebody derived is another one.
+    if SAVED.get(cls.__name__) == cls.__module__:
+        return estimator_kind(cls)
+    return kind_of(value)
+
+
+def estimator_kind(cls: Any) -> Kind:
+    """An estimator by its parameters and what its fit left behind; what it can make anew is left out."""
+    return Kind(cls.__name__, _state, _rebuild(cls), shared=True)
+
+
+def _state(model: BaseEstimator) -> Mapping[str, Any]:
+    state = without_requests(model.__getstate__())
+    for name, value in state.items():
+        if not _has_place(type(model), name):
+            raise CannotSaveError(name, value)
+    return state
+
+
+def _rebuild(cls: Any) -> Callable[[dict[str, Any]], Any]:
+    def rebuild(state: dict[str, Any]) -> Any:
+        names = cls._get_param_names()
+        model = cls(**{name: state[name] for name in names if name in state})
+        known = without_requests(state)
+        for name, value in state.items():
+            if not _has_place(cls, name) or name not in known:
+                raise ValueError(f"{cls.__name__} has no place for {name!r}")
+            if name not in names:
+                setattr(model, name, value)
+        return model
+
+    return rebuild
+
+
+def _has_place(cls: Any, name: str) -> bool:
+    """Whether it is a parameter, or could be what a fit leaves behind and hides no method."""
+    if name in cls._get_param_names():
+        return True
+    held = getattr(cls, name, None)
+    ours = name.endswith("_") or name.startswith("_")
+    hides = name.startswith("__") or callable(held) or isinstance(held, property)
+    return name.isidentifier() and ours and not hides
+
+
+def _refusal(model: Any, problem: CannotSaveError) -> str:
+    """What cannot be saved, and what to do."""
+    name = type(model).__name__
+    if problem.value is model:
+        return (
+            f"This {name} cannot be saved: it is a class of your own, and a file holds no code. Fit and save "
+            f"one of {', '.join(SAVED)} itself."
+        )
+    first, value = problem.where.split(".")[0], problem.value
+    if not _has_place(type(model), first):
+        return (
+            f"This {name} cannot be saved: its attribute {first!r} is not one of labelgap's. Remove it "
+            f"first: del model.{first}."
+        )
+    what = "parameter" if first in model.get_params(deep=False) else "attribute"
+    return f"This {name} cannot be saved: its {what} {first!r} {_reason(first, value)}"
+
+
+def _reason(first: str, value: Any) -> str:
+    kind = type(value).__name__
+    if isinstance(value, Loss):
+        names = family_names() if isinstance(value, Family) else loss_names()
+        return (
+            f"is a {kind}, which is made of functions, and a file holds no code. Fit with one of the names "
+            f"{', '.join(map(repr, names))}, or keep the code and the data, and fit again where you need it."
+        )
+    if first == "positive":
+        return (
+            "is a function, and a file holds no code. Fit with a number, such as positive=4, or apply the "
+            "function to the answers before the fit."
+        )
+    if isinstance(value, BaseEstimator):
+        return (
+            f"holds a {kind}; of scikit-learn's classifiers only LogisticRegression can be saved, since of "
+            "the others only scikit-learn knows what is in them. Fit with LogisticRegression, fit again "
+            "where you need the model, or use skops or pickle, which run code from the file."
+        )
+    if first in _IDS:
+        return (
+            f"holds the id or name {value!r} of type {kind}. Those that can be saved are text, whole and "
+            "real numbers, True and False, and tuples of these: turn the others into text, and fit again."
+        )
+    return (
+        f"holds something of type {kind}, for which a file has no place. Fit with plain numbers, text or "
+        "arrays there."
+    )

@@ -1,0 +1,186 @@
+"""The fitted state of a recommender: factors of users and items under their ids, and how to read them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from labelgap._types import Floats, Ints
+from labelgap.exceptions import InvalidFeaturesError
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Loss
+from labelgap.metrics import LinearFractional
+from labelgap.recommending.ids import IdIndex, Ids
+from labelgap.recommending.ratings import Rule, read_answers
+from labelgap.recommending.top_items import Factors, Seen
+
+
+class FactorModel(BaseEstimator):  # type: ignore[misc]
+    """What a fit leaves behind, ``z_ij = u_i · v_j + b_j``, and the hooks by which a fit says more.
+
+    The settings ``user``, ``item``, ``value``, ``positive`` of an estimator that has them say how answers are
+    read.
+    """
+
+    user_ids_: Ids
+    item_ids_: Ids
+    user_factors_: Floats
+    """u, users x k."""
+    item_factors_: Floats
+    """v, items x k."""
+    item_intercept_: Floats
+    """b, one per item."""
+    user_prior_: Floats
+    """The part of ``user_factors_`` that comes from features of the users; 0 without."""
+    factor_penalty_: Floats
+    """M, k x k: a user's factors beyond the prior cost ``½ aᵀ M a``."""
+    answer_weight_: float
+    """What an answer weighs in the objective."""
+    answers_: ObservedLabels
+    loss_: Loss
+    metric_: LinearFractional
+    threshold_: float
+
+    # -- hooks -----------------------------------------------------------------------------------------
+
+    def _entry_loss(self, *, of_new_items: bool = False) -> Loss:
+        """The loss that the fit took of each answer: rows of all items, or answers about new ones."""
+        return self.loss_
+
+    def _flip_rate_of_items(self) -> Any:
+        """ρ, one number or one per item: the share of likes that the fit took to be unrecorded."""
+        return getattr(self, "flip_rate_", 0.0)
+
+    def _item_penalty(self) -> Floats:
+        """As ``factor_penalty_``, of the factors of an item: ``item_factor_penalty_`` where there is one."""
+        penalty: Floats = getattr(self, "item_factor_penalty_", self.factor_penalty_)
+        return penalty
+
+    def _penalty_sizes(self, what: str, counts: Ints) -> Floats | None:
+        """What the penalty of a user, or an item, with so many answers is multiplied with; None for 1."""
+        units = getattr(self, "count_units_", None)
+        if units is None or units[0] == 0:
+            return None
+        mean = units[1] if what == "user" else units[2]
+        return np.asarray((np.maximum(counts, 1) / mean) ** units[0])
+
+    def _shared_item_factor(self) -> Floats:
+        """The part of v that all items share: ``u · shared`` is a user's intercept. 0 where there is none."""
+        shared: Floats = getattr(self, "shared_item_factor_", np.zeros(self.item_factors_.shape[1]))
+        return shared
+
+    def _prior_of_features(self, features: Any) -> Floats:
+        """Prior factors (m x k) of users with these features: an array, or a frame without its ids."""
+        _no_features("user")
+
+    def _item_prior_of_features(self, features: Any) -> Floats:
+        """Prior factors (m x k) of items with these features: an array, or a frame without its ids."""
+        _no_features("item")
+
+    def _intercept_without_answers(self) -> float:
+        """The intercept of a new item that nobody has answered about."""
+        return float(self.item_intercept_.mean())
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def _require_fit(self) -> None:
+        if not hasattr(self, "user_factors_"):
+            raise NotFittedError(
+                f"This {type(self).__name__} is not fitted yet. Call 'fit' with answers before using it."
+            )
+
+    def _setting(self, name: str, default: Any) -> Any:
+        return getattr(self, name, default)
+
+    def _read_answers(self, answers: Any, unobserved: str) -> ObservedLabels:
+        positive: Rule = self._setting("positive", None)
+        return read_answers(
+            answers,
+            user=self._setting("user", "user"),
+            item=self._setting("item", "item"),
+            value=self._setting("value", "value"),
+            positive=positive,
+            unobserved=unobserved,
+        )
+
+    def _index(self, what: str) -> IdIndex:
+        """Where each user or item stands; made on first use, and anew when the ids are others."""
+        ids = self.user_ids_ if what == "user" else self.item_ids_
+        held: dict[str, IdIndex] = self.__dict__.get("_indices", {})
+        if what not in held or held[what].ids is not ids:
+            held = {**held, what: IdIndex(ids, what)}
+            self._indices = held
+        return held[what]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The ids say it all: neither a pickle nor a copy needs the index.
+        return {name: value for name, value in super().__getstate__().items() if name != "_indices"}
+
+    def _factors(self, users: Ints | None = None) -> Factors:
+        chosen = self.user_factors_ if users is None else self.user_factors_[users]
+        return Factors(chosen, self.item_factors_, self.item_intercept_)
+
+    def _seen(self, users: Ints | None = None) -> Seen:
+        """The items that the users gave an answer about, row by row."""
+        answers = replace(self.answers_, row_names=None)
+        if users is not None:
+            answers = answers.take_rows(users)
+        if answers.unobserved == "negative":
+            # Every cell is an entry there; only a yes was said by the user.
+            answers = answers.select(answers.values == 1)
+        return Seen(answers.indptr, answers.indices)
+
+    def _decided(self, rows: Ints, columns: Ints, scores: Floats) -> NDArray[np.int8]:
+        """Decisions for pairs: a score of at least θ, or a recorded like where only likes are recorded."""
+        yes = np.asarray(scores >= self.threshold_)
+        if self.answers_.unobserved == "unlabelled":
+            yes = yes | contains(self.answers_, rows, columns)
+        return yes.astype(np.int8)
+
+    def _judged_rows(self, labels: ObservedLabels) -> ObservedLabels:
+        """The entries of these rows of answers that the loss was taken of."""
+        return complete(labels) if labels.unobserved == "unlabelled" else labels
+
+
+def contains(labels: ObservedLabels, rows: Ints, columns: Ints) -> NDArray[np.bool_]:
+    """Whether there is an entry at each of the pairs; a column of -1 is in no row.
+
+    Examples
+    --------
+    >>> labels = ObservedLabels.from_triplets([0, 1], [1, 2], [1, 1], shape=(2, 3))
+    >>> contains(labels, np.array([0, 0, 1]), np.array([1, 2, 2]))
+    array([ True, False,  True])
+    """
+    low, end = labels.indptr[rows], labels.indptr[np.asarray(rows) + 1]
+    high = end.copy()
+    # A binary search in all rows at once: rows are sorted.
+    while (low < high).any():
+        middle = (low + high) // 2
+        below = (low < high) & (labels.indices[np.minimum(middle, len(labels.indices) - 1)] < columns)
+        low, high = np.where(below, middle + 1, low), np.where(below | (low >= high), high, middle)
+    found = low < end
+    found[found] = labels.indices[low[found]] == np.asarray(columns)[found]
+    return np.asarray(found)
+
+
+def complete(labels: ObservedLabels) -> ObservedLabels:
+    """Every cell as an entry, 0 where there was none.
+
+    Examples
+    --------
+    >>> complete(ObservedLabels.from_triplets([0], [1], [1], shape=(1, 3))).to_dense()
+    array([[0., 1., 0.]])
+    """
+    return ObservedLabels.from_any(replace(labels, unobserved="missing"), "negative")
+
+
+def _no_features(what: str) -> NoReturn:
+    raise InvalidFeaturesError(
+        f"This recommender was fitted without {what} features, so it cannot read those of new {what}s. "
+        f"Leave {what}_features out, or fit it with features."
+    )

@@ -1,0 +1,337 @@
+"""Answers of users about items, in the forms in which people hold them, as observed labels with ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Real
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from labelgap._names import check_choice
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import UNOBSERVED
+from labelgap.labels.frames import frame_library, read_long
+from labelgap.labels.sources import Entries, index_type, is_null, read_sparse
+from labelgap.recommending.ids import number_ids
+
+Rule: TypeAlias = float | Callable[..., Any] | None
+
+_FORMS = (
+    "Answers are three sequences (users, items, values), two sequences (users, items) of likes, a long "
+    "frame, a scipy sparse matrix, or ObservedLabels"
+)
+# A frame without this column holds likes; any other name was chosen by the user, and must be there.
+_DEFAULT_VALUE = "value"
+_LIKES_COLUMN = "labelgap: like"
+
+
+def read_answers(
+    answers: Any,
+    *,
+    user: str = "user",
+    item: str = "item",
+    value: str | None = "value",
+    positive: Rule = None,
+    unobserved: str = "missing",
+) -> ObservedLabels:
+    """Answers as labels 0 and 1, users x items, with the ids as ``row_names`` and ``label_names``.
+
+    An answer is a like (1) or a dislike (0); a NaN or None is none. The same pair may come twice if both
+    answers are the same after the rule ``positive``, and then counts once; if they differ, that is an error.
+
+    Parameters
+    ----------
+    answers : one of these forms
+
+        - Three sequences of one length, ``(users, items, values)``, or two, ``(users, items)``, where each
+          pair is a like. Ids are any hashable values, also of several types, in order of first appearance.
+        - A long pandas or polars frame with one line per answer.
+        - A scipy sparse matrix, users x items. Ids are the numbers of its rows and columns; a stored zero is
+          an answer, an absent entry is none.
+        - ObservedLabels. Their names are the ids, or else their numbers; weights are kept.
+
+        Ids of lines without an answer (NaN) are known too.
+    user, item, value : names of columns, default "user", "item", "value"
+        Read in a frame only. A frame without a column "value", or any frame with ``value=None``, holds likes.
+    positive : None, number or function, default None
+        Which values are likes. None: they are 0 and 1 (or False and True) already. A number: that much or
+        more. A function takes the values as a float64 vector, or else one value, and returns booleans. Binary
+        ObservedLabels, and forms without values, are taken as they are.
+    unobserved : "missing", "negative" or "unlabelled", default "missing"
+        What a pair without an answer means, as in ``ObservedLabels``. Under "unlabelled" only likes are kept;
+        under "negative" every pair becomes an entry.
+
+    Examples
+    --------
+    >>> answers = read_answers((["ann", "bob", "ann"], ["Ran", "Ran", 1984], [5, 2, 4]), positive=4)
+    >>> answers.row_names, answers.label_names
+    (('ann', 'bob'), ('Ran', 1984))
+    >>> answers.to_dense()
+    array([[ 1.,  1.],
+           [ 0., nan]])
+    """
+    check_choice("unobserved", unobserved, UNOBSERVED)
+    _check_rule(positive)
+    if isinstance(answers, ObservedLabels):
+        return ObservedLabels.from_any(_from_labels(answers, positive), unobserved)
+    if sparse.issparse(answers):
+        entries = read_sparse(answers, None, None, None)
+        entries = replace(
+            entries, row_names=tuple(range(entries.shape[0])), label_names=tuple(range(entries.shape[1]))
+        )
+    elif frame_library(answers):
+        entries = _from_frame(answers, user, item, value, positive)
+    else:
+        entries = _from_sequences(answers)
+    if entries.values.dtype != np.bool_:
+        # Likes without values are booleans already.
+        entries = replace(entries, values=_as_numbers(entries))
+    return ObservedLabels.from_any(_pack(entries, positive), unobserved)
+
+
+def _check_rule(positive: Any) -> None:
+    if positive is None or callable(positive):
+        return
+    if isinstance(positive, bool) or not isinstance(positive, Real) or np.isnan(float(positive)):
+        raise InvalidParameterError(
+            f"positive must be None, a number (that much or more is a like) or a function of the values; "
+            f"got {positive!r}."
+        )
+
+
+# -- forms -------------------------------------------------------------------------------------------------
+
+
+def _from_labels(labels: ObservedLabels, positive: Rule) -> ObservedLabels:
+    n, n_items = labels.shape
+    users = tuple(range(n)) if labels.row_names is None else labels.row_names
+    items = tuple(range(n_items)) if labels.label_names is None else labels.label_names
+    if len(set(users)) < n:
+        twice, _ = Counter(users).most_common(1)[0]
+        raise InvalidLabelsError(
+            f"Two rows of the labels are named {twice!r}; a user needs an id of its own."
+        )
+    named = replace(labels, row_names=users, label_names=items)
+    if labels.values.dtype == np.int8:
+        return named
+    place = Entries(labels.rows, labels.cols, labels.values, None, labels.shape, users, items)
+    return replace(named, values=_likes(place, positive).astype(np.int8))
+
+
+def _from_frame(frame: Any, user: str, item: str, value: str | None, positive: Rule) -> Entries:
+    if type(frame).__name__ != "DataFrame":
+        raise InvalidLabelsError(
+            f"{_FORMS}; got a {type(frame).__name__}. Use frame.collect() for a LazyFrame."
+        )
+    columns = list(frame.columns)
+    for column, what in ((user, "user"), (item, "item")):
+        if column not in columns:
+            raise InvalidLabelsError(
+                f"The frame has no column {column!r}; it has {', '.join(map(repr, columns))}. "
+                f"Say which of them holds the {what} ids: {what}=..."
+            )
+    if value is None or (value == _DEFAULT_VALUE and value not in columns and positive is None):
+        ones = _with_likes(frame[[user, item]])
+        entries = read_long(ones, user, item, _LIKES_COLUMN, None, None, None)
+        return replace(entries, values=np.ones(len(entries.rows), dtype=np.bool_))
+    if value not in columns:
+        raise InvalidLabelsError(
+            f"The frame has no column {value!r}; it has {', '.join(map(repr, columns))}. "
+            "Say which of them holds the answers: value=..., or value=None if every line is a like."
+        )
+    return read_long(frame, user, item, value, None, None, None)
+
+
+def _with_likes(frame: Any) -> Any:
+    if frame_library(frame) == "pandas":
+        return frame.assign(**{_LIKES_COLUMN: 1})
+    import polars
+
+    return frame.with_columns(polars.lit(1).alias(_LIKES_COLUMN))
+
+
+def _from_sequences(answers: Any) -> Entries:
+    if not isinstance(answers, tuple | list):
+        raise InvalidLabelsError(
+            f"{_FORMS}; got {type(answers).__name__}. A dense matrix with NaN is read by "
+            "ObservedLabels.from_dense, lines (user, item, value) are turned by zip(*lines)."
+        )
+    if len(answers) not in (2, 3):
+        raise InvalidLabelsError(
+            f"{_FORMS}; got {len(answers)} sequences. Lines (user, item, value) are turned by zip(*lines)."
+        )
+    rows, users = number_ids(answers[0], "user")
+    cols, items = number_ids(answers[1], "item")
+    values = np.ones(len(rows), dtype=np.bool_) if len(answers) == 2 else _as_vector(answers[2])
+    lengths = {"users": len(rows), "items": len(cols), "values": len(values)}
+    if len(answers) == 2:
+        del lengths["values"]
+    if len(set(lengths.values())) > 1:
+        given = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise InvalidLabelsError(f"Answers need sequences of one length, but there are {given}.")
+    return Entries(rows, cols, values, None, (len(users), len(items)), users, items)
+
+
+def _as_vector(values: Any) -> NDArray[Any]:
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise InvalidLabelsError(
+            f"The values must be a sequence of answers, not the single value {values!r}."
+        )
+    vector = values.to_numpy() if frame_library(values) else values
+    if not isinstance(vector, np.ndarray):
+        listed = list(vector)
+        try:
+            vector = np.asarray(listed)
+        except ValueError:  # Sequences among the values: the check of each one names it.
+            vector = np.empty(0, dtype=object)
+        if vector.ndim != 1 or vector.dtype.kind not in "biuf":
+            vector = np.fromiter(listed, dtype=object, count=len(listed))
+    if vector.ndim != 1:
+        raise InvalidLabelsError(
+            f"The values must be a 1-d sequence; the array has {vector.ndim} dimensions."
+        )
+    # Booleans stand for likes without values; an array of True and False is one of values.
+    return np.asarray(vector.astype(np.int8) if vector.dtype.kind == "b" else vector)
+
+
+# -- values ------------------------------------------------------------------------------------------------
+
+
+def _as_numbers(entries: Entries) -> NDArray[np.float64]:
+    """The values as float64, NaN for none."""
+    values = entries.values
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64, copy=False)
+    numbers = np.empty(len(values))
+    for entry, given in enumerate(values.tolist()):
+        if is_null(given):
+            numbers[entry] = np.nan
+        elif isinstance(given, bool | int | float | np.number | np.bool_):
+            numbers[entry] = float(given)
+        else:
+            raise InvalidLabelsError(
+                f"The answer of {_pair(entries, entry)} is {given!r}, which is no number. Give likes as 1, "
+                "dislikes as 0, or ratings as numbers together with positive=..."
+            )
+    return numbers
+
+
+def _pair(entries: Entries, entry: int) -> str:
+    users, items = entries.row_names or (), entries.label_names or ()
+    return f"user {users[int(entries.rows[entry])]!r} about item {items[int(entries.cols[entry])]!r}"
+
+
+def _likes(entries: Entries, positive: Rule) -> NDArray[np.bool_]:
+    """Which answers are likes; the values are numbers, none of them NaN."""
+    values = entries.values
+    if values.dtype == np.bool_ or len(values) == 0:
+        return values.astype(np.bool_)
+    infinite = np.isinf(values)
+    if infinite.any():
+        first = int(np.argmax(infinite))
+        raise InvalidLabelsError(
+            f"The answer of {_pair(entries, first)} is {values[first]}; use NaN where there is no answer."
+        )
+    if positive is None:
+        likes = np.asarray(values == 1)
+        bad = ~likes & (values != 0)
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise InvalidLabelsError(
+                f"The answer of {_pair(entries, first)} is {values[first]:g}, which is neither 0 nor 1. Say "
+                "which answers are likes: positive=4 for 4 and more, or a function of the values, such as "
+                "positive=lambda value: value > 3."
+            )
+        return likes
+    return _judged(positive, values) if callable(positive) else np.asarray(values >= positive)
+
+
+def _judged(rule: Callable[..., Any], values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The rule for all values at once, or for each distinct one where it takes a single number."""
+    vector = values.view()
+    vector.flags.writeable = False
+    try:
+        likes = np.asarray(rule(vector))
+    except Exception:  # Whatever a rule for single numbers makes of a vector; below it is asked again.
+        likes = np.empty(0)
+    if likes.shape != values.shape:
+        distinct, which = np.unique(values, return_inverse=True)
+        try:
+            each = [rule(number) for number in distinct.tolist()]
+        except Exception as error:
+            raise InvalidParameterError(
+                f"positive failed on the values, all at once and one by one: {error!r}."
+            ) from error
+        if not all(isinstance(answer, bool | np.bool_) for answer in each):
+            raise _not_boolean(next(a for a in each if not isinstance(a, bool | np.bool_)))
+        likes = np.array(each, dtype=np.bool_)[which]
+    if likes.dtype != np.bool_:
+        raise _not_boolean(likes[:1].tolist()[0] if len(likes) else likes)
+    return likes
+
+
+def _not_boolean(answer: object) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"positive must say True or False for each value, as value >= 4 does; it said {answer!r}."
+    )
+
+
+# -- entries -----------------------------------------------------------------------------------------------
+
+
+def _pack(entries: Entries, positive: Rule) -> ObservedLabels:
+    """Labels from entries in any order, some of them NaN, some of them twice."""
+    values = entries.values
+    kept, lines = entries, None
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        lines = np.flatnonzero(~np.isnan(values))
+        kept = entries.keep(lines)
+    likes = _likes(kept, positive)
+    n, n_items = entries.shape
+    # The answer rides along as the last bit: sorting numbers is much faster than finding an order of them.
+    # In place, step by step: there may be very many.
+    coded = kept.rows.astype(np.int64)
+    coded *= n_items
+    coded += kept.cols
+    coded *= 2
+    coded += likes
+    if not np.all(coded[1:] > coded[:-1]):
+        coded.sort()
+    again = np.flatnonzero(coded[1:] == coded[:-1])
+    if len(again):
+        coded = np.delete(coded, again)
+    values = np.empty(len(coded), dtype=np.int8)
+    np.bitwise_and(coded, 1, out=values, casting="unsafe")
+    coded >>= 1
+    twice = coded[1:] == coded[:-1]
+    if twice.any():
+        here = kept.rows.astype(np.int64) * n_items + kept.cols == coded[int(np.argmax(twice))]
+        raise _two_answers(kept, lines, likes, here)
+    indptr = np.searchsorted(coded, np.arange(n + 1, dtype=np.int64) * n_items)
+    coded %= max(n_items, 1)
+    return ObservedLabels(
+        indptr=indptr,
+        indices=coded.astype(index_type(n_items)),
+        values=values,
+        shape=(n, n_items),
+        row_names=entries.row_names,
+        label_names=entries.label_names,
+    )
+
+
+def _two_answers(
+    entries: Entries, lines: NDArray[np.int64] | None, likes: NDArray[np.bool_], here: NDArray[np.bool_]
+) -> InvalidLabelsError:
+    """The error for the first two answers that differ, of those ``here``, which are about one pair."""
+    one, other = sorted(int(np.flatnonzero(here & (likes == like))[0]) for like in (False, True))
+    first, second = (one, other) if lines is None else (int(lines[one]), int(lines[other]))
+    return InvalidLabelsError(
+        f"There are two answers of {_pair(entries, one)}: {entries.values[one]:g} in line {first} and "
+        f"{entries.values[other]:g} in line {second}. Keep one of them."
+    )

@@ -1,0 +1,311 @@
+"""The search for penalties, with judges whose opinion is a formula or a table."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labelgap.exceptions import UnknownNameError
+from labelgap.fitting import search
+from labelgap.fitting.search import Candidate, Contest, PenaltyGrid, select_penalties
+from labelgap.solvers import Penalties
+
+TRACES = tuple(2.0**-step for step in range(10))
+RIDGES = tuple(2.0**power for power in range(-4, 4))
+INTERCEPTS = (0.0, 1.0, 3.0, 7.0)
+STRIDES = ((4, 2), (2, 1), (1, 1))
+N_PARTS = 6
+
+
+class FakeJudge:
+    """Metric and loss as functions of (λ, λ₂, κ); remembers what it was asked, and will not be asked twice.
+
+    ``noise`` is about the standard error of a metric value; None leaves that unknown.
+    """
+
+    def __init__(self, quality, loss=None, noise=None):
+        self.quality, self.loss, self.noise, self.asked = quality, loss, noise, {}
+
+    def __call__(self, choices):
+        assert len(choices) > 0
+        return [self.judge(penalties) for penalties in choices]
+
+    def judge(self, penalties):
+        key = (penalties.trace, penalties.ridge, penalties.intercept)
+        assert key not in self.asked, f"{key} is judged twice"
+        value = float(self.quality(*key))
+        loss = -value if self.loss is None else float(self.loss(*key))
+        leave_out = None
+        if self.noise is not None:
+            # Another pattern for each choice, so that differences are as unsure as the values.
+            pattern = np.random.default_rng(len(self.asked)).standard_normal(N_PARTS)
+            leave_out = value + self.noise / np.sqrt(N_PARTS) * pattern
+        self.asked[key] = Candidate(penalties, value, 0.5, loss, rank=1.0, leave_out=leave_out)
+        return self.asked[key]
+
+    @property
+    def traces(self):
+        return [trace for trace, _, _ in self.asked]
+
+
+def hill(trace, ridge=None, intercept=None):
+    """A smooth hill in the logarithms with its top at the given penalties."""
+
+    def quality(t, r, k):
+        height = -(np.log2(t / trace) ** 2)
+        if ridge is not None:
+            height -= np.log2(r / ridge) ** 2
+        if intercept is not None:
+            height -= np.log2((k + 1) / (intercept + 1)) ** 2
+        return 0.01 * height
+
+    return quality
+
+
+def obvious_choice(candidates, criterion="metric"):
+    """The rule by a loop: who leads among the candidates in the order they were tried."""
+    if criterion == "loss":
+        return min(candidates, key=lambda c: c.loss)
+    top = max(candidates, key=lambda c: c.metric_value)
+    best = None
+    for candidate in candidates:
+        error = 0.0
+        if candidate.leave_out is not None and top.leave_out is not None:
+            parts = len(top.leave_out)
+            gaps = [a - b for a, b in zip(candidate.leave_out, top.leave_out, strict=True)]
+            mean = sum(gaps) / parts
+            error = ((parts - 1) / parts * sum((gap - mean) ** 2 for gap in gaps)) ** 0.5
+        alike = top.metric_value - candidate.metric_value <= search._ALIKE * error
+        if alike and (best is None or candidate.loss < best.loss):
+            best = candidate
+    return best
+
+
+# -- the grid -----------------------------------------------------------------------------------------------
+
+
+def test_the_grid_knows_its_places():
+    grid = PenaltyGrid((0.3, 0.1), (0.2, 0.4, 0.8), (0.0, 5.0), centre=1.0)
+    assert grid.at((1, 2, 0)) == Penalties(0.1, 0.8, 0.0, 1.0)
+    assert not grid.is_single
+    inside = set(product(range(2), range(3), range(2)))
+    for place in product(range(-1, 4), repeat=3):
+        assert grid.holds(place) == (place in inside)
+
+
+def test_a_single_choice_is_judged_once():
+    grid = PenaltyGrid((0.3,), (0.2,), (0.1,), centre=1.0)
+    assert grid.is_single
+    judge = FakeJudge(hill(1.0))
+    assert select_penalties(judge, grid).penalties == Penalties(0.3, 0.2, 0.1, 1.0)
+    assert len(judge.asked) == 1
+
+
+def test_candidates_are_equal_whatever_is_known_of_their_sureness():
+    plain = Candidate(Penalties(1.0), 0.5, 0.1, 0.2, 3.0)
+    sure = Candidate(Penalties(1.0), 0.5, 0.1, 0.2, 3.0, leave_out=np.ones(4))
+    assert plain == sure
+    assert plain != Candidate(Penalties(1.0), 0.5, 0.1, 0.2, 3.0, n_folds=5)
+    assert "leave_out" not in repr(sure)
+
+
+# -- the way through it -------------------------------------------------------------------------------------
+
+
+def test_the_top_of_a_hill_along_the_trace_penalties_is_found_without_walking_to_the_end():
+    judge = FakeJudge(hill(2.0**-3))
+    best = select_penalties(judge, PenaltyGrid(TRACES))
+    assert best is judge.asked[2.0**-3, 0.0, 0.0]
+    assert judge.traces[:4] == list(TRACES[:4])
+    assert len(judge.asked) < len(TRACES)
+
+
+def test_the_way_down_sees_over_a_dip_at_its_start():
+    values = dict(zip(TRACES, [0.3, 0.2, 0.5, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], strict=True))
+    judge = FakeJudge(lambda trace, ridge, intercept: values[trace])
+    assert select_penalties(judge, PenaltyGrid(TRACES)).penalties.trace == TRACES[3]
+
+
+def test_ties_stay_with_the_larger_penalty():
+    judge = FakeJudge(lambda trace, ridge, intercept: 0.5)
+    grid = PenaltyGrid(TRACES, ridges=(0.1, 0.2), intercepts=(0.0, 1.0))
+    assert select_penalties(judge, grid).penalties == Penalties(1.0, 0.1)
+
+
+@pytest.mark.parametrize("strides", [((1, 1),), STRIDES, ((3, 3), (1, 1))])
+@pytest.mark.parametrize(
+    "top",
+    [
+        *product((TRACES[0], TRACES[-1]), (RIDGES[0], RIDGES[-1]), (INTERCEPTS[0], INTERCEPTS[-1])),
+        *[(2.0**-3, 4.0, 3.0), (2.0**-6, 2.0**-3, 1.0), (2.0**-5, 1.0, 0.0)],
+    ],
+)
+@pytest.mark.parametrize("noise", [None, 1e-6])
+def test_the_top_of_a_hill_is_found_wherever_it_is(top, strides, noise):
+    judge = FakeJudge(hill(*top), noise=noise)
+    grid = PenaltyGrid(TRACES, RIDGES, INTERCEPTS, centre=-1.5, first_ridge=4, strides=strides)
+    best = select_penalties(judge, grid)
+    assert best.penalties == Penalties(*top, -1.5)
+    # The search begins at the ridge it was told, with intercepts left free, and is far from exhaustive.
+    assert next(iter(judge.asked)) == (TRACES[0], RIDGES[4], 0.0)
+    assert len(judge.asked) < 0.3 * len(TRACES) * len(RIDGES) * len(INTERCEPTS)
+
+
+@pytest.mark.parametrize("end", [0, -1])
+def test_a_step_of_the_ridge_that_would_leave_the_grid_ends_at_its_edge(end):
+    # From the second of four ridges, steps of two lead past both ends.
+    ridges = RIDGES[:4]
+    grid = PenaltyGrid(TRACES, ridges, first_ridge=1, strides=((1, 2),))
+    judge = FakeJudge(hill(2.0**-3, ridges[end]))
+    assert select_penalties(judge, grid).penalties == Penalties(2.0**-3, ridges[end])
+
+
+def test_larger_steps_come_first():
+    judge = FakeJudge(hill(2.0**-7))
+    select_penalties(judge, PenaltyGrid(TRACES, strides=((4, 1), (2, 1), (1, 1))))
+    steps = [-int(np.log2(trace)) for trace in judge.traces]
+    assert steps[:3] == [0, 4, 8]
+    # Odd places only once the steps of two have nothing more to say.
+    odd = [step % 2 for step in steps]
+    assert odd == sorted(odd)
+    assert steps[-1] in (6, 7, 8)
+
+
+def ridge_that_replaces_trace(trace, ridge, intercept):
+    """More ridge alone is a little worse, with less trace a little better: the hill runs along a diagonal."""
+    return -2e-5 * (np.log2(trace * ridge) + 4) ** 2 + 1e-5 * np.log2(ridge)
+
+
+@pytest.mark.parametrize("noise", [None, 1e-3])
+def test_the_trace_penalty_follows_when_the_ridge_moves(noise):
+    ridges = tuple(2.0**power for power in range(4))
+    judge = FakeJudge(ridge_that_replaces_trace, noise=noise)
+    assert select_penalties(judge, PenaltyGrid(TRACES, ridges)).penalties == Penalties(2.0**-7, 2.0**3)
+
+
+def test_a_ridge_far_behind_is_not_followed_up():
+    def quality(trace, ridge, intercept):
+        return hill(2.0**-3)(trace, ridge, intercept) - (0.0 if ridge == 1.0 else 5.0)
+
+    judge = FakeJudge(quality)
+    best = select_penalties(judge, PenaltyGrid(TRACES, (0.5, 1.0, 2.0), first_ridge=1))
+    assert best.penalties == Penalties(2.0**-3, 1.0)
+    # One look at each, where the leader was.
+    assert [key[:2] for key in judge.asked if key[1] != 1.0] == [(2.0**-3, 2.0), (2.0**-3, 0.5)]
+
+
+# -- a coarse search ----------------------------------------------------------------------------------------
+
+
+def test_a_coarse_search_changes_one_penalty_at_a_time_and_stops_at_its_step():
+    ridges = tuple(2.0**power for power in range(4))
+    grid = PenaltyGrid(TRACES, ridges, strides=((2, 1), (2, 1), (1, 1)))
+    judge = FakeJudge(ridge_that_replaces_trace)
+    assert select_penalties(judge, grid, coarse=True).penalties == Penalties(2.0**-4, 1.0)
+    assert all(np.log2(trace) % 2 == 0 for trace in judge.traces)
+
+
+@pytest.mark.parametrize("top", [(2.0**-3, 4.0, 3.0), (2.0**-8, 2.0**-3, 1.0), (1.0, 1.0, 0.0)])
+def test_a_coarse_search_is_the_best_of_fewer_looks(top):
+    grid = PenaltyGrid(TRACES, RIDGES, INTERCEPTS, first_ridge=4, strides=STRIDES)
+    judge, thorough = FakeJudge(hill(*top)), FakeJudge(hill(*top))
+    best = select_penalties(judge, grid, coarse=True).penalties
+    assert select_penalties(thorough, grid).penalties == Penalties(*top)
+    assert (best.trace, best.ridge, best.intercept) == max(judge.asked, key=lambda asked: hill(*top)(*asked))
+    assert len(judge.asked) < len(thorough.asked)
+
+
+# -- who leads ----------------------------------------------------------------------------------------------
+
+
+def loss_valley(trace):
+    return lambda t, r, k: 1.0 + np.log2(t / trace) ** 2
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(10.0, 2.0**-3), (1e-9, 2.0**-5), (None, 2.0**-5)])
+def test_the_loss_decides_among_metric_values_that_cannot_be_told_apart(noise, expected):
+    judge = FakeJudge(hill(2.0**-5), loss_valley(2.0**-3), noise)
+    assert select_penalties(judge, PenaltyGrid(TRACES)).penalties.trace == expected
+
+
+def test_the_loss_does_not_decide_where_the_metric_can():
+    # Down to 2⁻⁵ the metric falls off a cliff; between the two it says next to nothing.
+    def quality(trace, ridge, intercept):
+        return 0.5 + 1e-4 * np.log2(trace) if trace >= 2.0**-4 else 0.2
+
+    judge = FakeJudge(quality, loss_valley(2.0**-6), noise=0.01)
+    assert select_penalties(judge, PenaltyGrid(TRACES)).penalties.trace == 2.0**-4
+
+
+def test_the_loss_can_be_the_only_criterion():
+    for noise in (None, 10.0):
+        judge = FakeJudge(hill(2.0**-5), loss_valley(2.0**-2), noise)
+        assert select_penalties(judge, PenaltyGrid(TRACES), criterion="loss").penalties.trace == 2.0**-2
+
+
+def test_an_unknown_criterion_is_named_before_anything_is_fitted():
+    judge = FakeJudge(hill(1.0))
+    with pytest.raises(UnknownNameError, match="metrik"):
+        select_penalties(judge, PenaltyGrid(TRACES), criterion="metrik")
+    assert judge.asked == {}
+
+
+numbers = st.integers(0, 6).map(lambda value: value / 6)
+tables = st.lists(
+    st.tuples(numbers, numbers, st.none() | st.lists(numbers, min_size=4, max_size=4)),
+    min_size=1,
+    max_size=24,
+)
+
+
+def judge_by_table(table, grid):
+    """Ties, plateaus and sheer noise: any metric, loss and sureness at any place."""
+    answers = iter(range(10**6))
+
+    def judge(penalties):
+        value, loss, offsets = table[next(answers) % len(table)]
+        leave_out = None if offsets is None else value + np.array(offsets)
+        return Candidate(penalties, value, 0.5, loss, 1.0, leave_out=leave_out)
+
+    return lambda choices: [judge(penalties) for penalties in choices]
+
+
+@settings(max_examples=150, deadline=None)
+@given(table=tables, criterion=st.sampled_from(["metric", "loss"]))
+def test_property_the_leader_is_the_obvious_choice(table, criterion):
+    grid = PenaltyGrid(np.geomspace(1, 0.1, len(table)))
+    contest = Contest(judge_by_table(table, grid), grid, criterion)
+    for step in range(len(table)):
+        contest.look_at((step, 0, 0), (step, 0, 0))
+        contest.look_at((0, 0, 0))
+        assert len(contest.tried) == step + 1
+        assert contest.tried[contest.leader()] is obvious_choice(list(contest.tried.values()), criterion)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    table=tables,
+    lengths=st.tuples(st.integers(1, 9), st.integers(1, 4), st.integers(1, 3)),
+    strides=st.sampled_from([((1, 1),), STRIDES, ((2, 2), (2, 2))]),
+    criterion=st.sampled_from(["metric", "loss"]),
+    coarse=st.booleans(),
+    data=st.data(),
+)
+def test_property_any_search_ends_with_the_leader_of_what_it_judged_once(
+    table, lengths, strides, criterion, coarse, data
+):
+    traces, ridges, intercepts = (np.arange(1.0, length + 1) for length in lengths)
+    first = data.draw(st.integers(0, lengths[1] - 1))
+    grid = PenaltyGrid(traces[::-1], ridges, intercepts, first_ridge=first, strides=strides)
+    by_table, judged = judge_by_table(table, grid), []
+
+    def compare(choices):
+        found = by_table(choices)
+        judged.extend(found)
+        return found
+
+    best = select_penalties(compare, grid, criterion=criterion, coarse=coarse)
+    assert best is obvious_choice(judged, criterion)
+    assert len({candidate.penalties for candidate in judged}) == len(judged)
