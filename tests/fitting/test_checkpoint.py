@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from labelgap import LowRankClassifier, ObservedLabels, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import CheckpointError, LabelgapWarning
-from labelgap.fitting.checkpoint import FolderTrail, open_checkpoint, remove_checkpoint
+from labelgap.fitting.checkpoint import FolderCheckpoint, open_checkpoint, remove_checkpoint
 from labelgap.fitting.digests import described
 from labelgap.fitting.interrupt import StopRequest
 from labelgap.persistence.container import read_file
@@ -148,7 +148,7 @@ def test_a_full_disk_ends_the_checkpoint_and_not_the_fit(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(FolderTrail, "_write_file", staticmethod(full))
+    monkeypatch.setattr(FolderCheckpoint, "_write_file", staticmethod(full))
     with pytest.warns(LabelgapWarning, match="cannot be written any more") as caught:
         model = fitted(tmp_path)
     assert len(caught) == 1
@@ -169,11 +169,11 @@ def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
 
 def test_a_thread_that_outlives_the_fit_writes_nothing(tmp_path):
     fitted(tmp_path / "a")
-    with open_checkpoint(tmp_path / "a", _about(tmp_path / "a"), StopRequest()) as (trail, _):
-        part = trail.part("late")
-        part.mark({"x": np.zeros(1)}, at_once=True)
+    with open_checkpoint(tmp_path / "a", _about(tmp_path / "a"), StopRequest()) as (checkpoint, _):
+        part = checkpoint.part("late")
+        part.snapshot({"x": np.zeros(1)}, at_once=True)
         assert part.last() is not None
-    part.mark({"x": np.ones(1)}, at_once=True)
+    part.snapshot({"x": np.ones(1)}, at_once=True)
     assert part.last()["x"] == 0
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labelgap.kernels.threads import limit_threads
-from labelgap.recommending import score_tiles, top_items
+from labelgap.recommending import score_tiles
+from labelgap.recommending import top_items as top_items_module
 from labelgap.recommending.top_items import (
     Factors,
     Seen,
@@ -99,7 +100,7 @@ def test_neither_tiles_nor_precision_show(
     factors, seen = random_factors(90, 400, 8, 1, ties=ties), random_seen(90, 400, 0.2, 1)
     expected, above = top_items(factors, 7, seen), items_above(factors, 2.0, seen)
     for name, value in changes.items():
-        monkeypatch.setattr(score_tiles if hasattr(score_tiles, name) else top_items, name, value)
+        monkeypatch.setattr(score_tiles if hasattr(score_tiles, name) else top_items_module, name, value)
     for mine, theirs in zip(top_items(factors, 7, seen), expected, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     for mine, theirs in zip(items_above(factors, 2.0, seen), above, strict=True):
@@ -111,7 +112,7 @@ def test_threads_do_not_show(threads: int, monkeypatch: pytest.MonkeyPatch) -> N
     factors, seen = random_factors(103, 600, 4, 2), random_seen(103, 600, 0.1, 2)
     with limit_threads(1):
         expected, above = top_items(factors, 5, seen), items_above(factors, 3.0, seen)
-    monkeypatch.setattr(top_items, "_WORK_PER_THREAD", 1)
+    monkeypatch.setattr(top_items_module, "_WORK_PER_THREAD", 1)
     with limit_threads(threads):
         found, found_above = top_items(factors, 5, seen), items_above(factors, 3.0, seen)
     for mine, theirs in zip((*found, *found_above), (*expected, *above), strict=True):

@@ -229,17 +229,17 @@ class DecisionFitting(LowRankEstimator):
         if not (plan >= 0).any():
             return
 
-        if not run.trail.stopping():
+        if not run.checkpoint.stopping():
             run.stage("choosing the threshold")
 
         def fit_fold(fold: int, train: ObservedLabels, held: ObservedLabels) -> Floats:
             objective = problem.thinned(train, free_intercept=penalties.intercept == 0)
-            trail = run.trail.part(f"threshold fold {fold}")
-            fit = self._settings().fit(problem, objective, penalties, trail=trail)
+            checkpoint = run.checkpoint.part(f"threshold fold {fold}")
+            fit = self._settings().fit(problem, objective, penalties, checkpoint=checkpoint)
             return problem.scores(fit.factors, held)
 
         _, scores = gather(plan, map_folds(cells, plan, fit_fold, self.n_jobs))
-        if run.trail.stopping():
+        if run.checkpoint.stopping():
             # Half-fitted scores are no measure; the threshold that the search found stays.
             return
         judge = unlabelled_judge(metric, setting.loss, flip_rate, recorded_are_known=True)
@@ -316,8 +316,8 @@ class DecisionFitting(LowRankEstimator):
         plan = hold_out_plan(cells, "cross-fit", setting.rng)
         judge = unlabelled_judge(_ACCURACY, setting.loss, none)
         tol = max(self.tol, SELECTION_TOL)
-        settings, trail = replace(self._settings(), tol=tol), run.trail.part("flip rate")
-        held_out = HeldOutJudge(problem, cells, plan, judge, settings, self.n_jobs, trail)
+        settings, checkpoint = replace(self._settings(), tol=tol), run.checkpoint.part("flip rate")
+        held_out = HeldOutJudge(problem, cells, plan, judge, settings, self.n_jobs, checkpoint)
         best = select_penalties(held_out.compare, grid, criterion="loss").penalties
         scores = held_out.scores_with(best)
         return flip_rate_from_scores(

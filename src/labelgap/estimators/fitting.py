@@ -27,8 +27,8 @@ from labelgap.objective.cpu.whitened import WhitenedFeatures
 from labelgap.objective.protocol import Factors
 from labelgap.objective.scaling import SCALINGS, feature_scales
 from labelgap.solvers import RIVALS, SOLVERS, Callback, Fit, Penalties, Progress, default_max_iter
+from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.listener import Candidate
-from labelgap.solvers.trail import Stopped, Trail
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 PENALTIES = ("weights", "scores")
@@ -176,7 +176,7 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         guess = grid.at((len(grid.traces) // 3, grid.first_ridge, 0))
         penalties, threshold = guess, None
         if (plan >= 0).any():
-            search = run.trail.part("search")
+            search = run.checkpoint.part("search")
             held_out = HeldOutJudge(problem, labels, plan, judge, settings, self.n_jobs, search)
             with contextlib.suppress(Stopped):
                 # Without a single choice judged, the guess above has to do.
@@ -184,7 +184,7 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
                 penalties, threshold = best.penalties, best.threshold
                 self.held_out_metric_ = best.metric_value
             start = held_out.fit_of_fold(0)
-            if run.trail.stopping() and held_out.best_so_far is not None:
+            if run.checkpoint.stopping() and held_out.best_so_far is not None:
                 best, start = held_out.best_so_far
                 penalties, threshold = best.penalties, best.threshold
                 self.held_out_metric_ = best.metric_value
@@ -197,12 +197,12 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
                     f"{' and '.join(without)}.",
                     LabelgapWarning,
                 )
-        stopped = run.trail.stopping
+        stopped = run.checkpoint.stopping
         if stopped() and (start is None or start.rank == 0):
             # Nothing that tells rows apart has been fitted yet: a few steps make a model of it.
             penalties, threshold, start = guess, None, None
             self.held_out_metric_ = None
-            run = replace(run, trail=Trail())
+            run = replace(run, checkpoint=Checkpoint())
             settings = replace(settings, max_iter=_HURRIED_STEPS)
         elif not stopped():
             run.stage("fitting")
@@ -225,12 +225,14 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         self._say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
         objective = problem.objective(labels, free_intercept=penalties.intercept == 0)
         # A fit that is to stop at once keeps what goes with the threshold.
-        if start is not None and not run.trail.stopping():
+        if start is not None and not run.checkpoint.stopping():
             # A label that its entries cannot tell has the rate of all of them, not of those of a fold.
             start = start._replace(intercept=objective.starting_intercept())
         report = self._reporter(run.callback)
-        trail = run.trail.part("fit")
-        return settings.fit(problem, objective, penalties, warm_start=start, callback=report, trail=trail)
+        checkpoint = run.checkpoint.part("fit")
+        return settings.fit(
+            problem, objective, penalties, warm_start=start, callback=report, checkpoint=checkpoint
+        )
 
     def _keep_fit(self, fit: Fit, penalties: Penalties) -> None:
         self.trace_penalty_, self.ridge_penalty_ = penalties.trace, penalties.ridge

@@ -22,9 +22,9 @@ from labelgap._warn import warn
 from labelgap.exceptions import CheckpointError, LabelgapWarning
 from labelgap.fitting.interrupt import StopRequest
 from labelgap.persistence.container import read_file, write_file
+from labelgap.solvers.checkpoint import Checkpoint
 from labelgap.solvers.result import Fit, fit_from, fit_state
 from labelgap.solvers.states import State
-from labelgap.solvers.trail import Trail
 
 _KIND = "checkpoint"
 _HEADER, _LOCK = "checkpoint.npz", "checkpoint.lock"
@@ -32,7 +32,7 @@ _HEADER, _LOCK = "checkpoint.npz", "checkpoint.lock"
 _EVERY, _TIMES_THE_COST = 1.0, 20.0
 
 
-class StoppableTrail(Trail):
+class StoppableCheckpoint(Checkpoint):
     """Keeps nothing, but ends on request."""
 
     def __init__(self, request: StopRequest) -> None:
@@ -52,7 +52,7 @@ class _Shared:
     writable: bool = True
 
 
-class FolderTrail(StoppableTrail):
+class FolderCheckpoint(StoppableCheckpoint):
     """Keeps states and finished fits in a folder; each piece of the work in one below it."""
 
     def __init__(self, folder: Path, shared: _Shared) -> None:
@@ -66,7 +66,7 @@ class FolderTrail(StoppableTrail):
     def last(self) -> State | None:
         return self._read("state.npz")
 
-    def mark(self, state: State, *, at_once: bool = False) -> None:
+    def snapshot(self, state: State, *, at_once: bool = False) -> None:
         began = time.monotonic()
         if began >= self._next_mark or at_once:
             self._write("state.npz", state)
@@ -77,7 +77,7 @@ class FolderTrail(StoppableTrail):
         done = self._read("fit.npz")
         if done is not None:
             return fit_from(done)
-        fit: Fit = solve(trail=self)
+        fit: Fit = solve(checkpoint=self)
         if not self.stopping() and self._write("fit.npz", fit_state(fit)):
             self._forget_but("fit.npz")
         return fit
@@ -121,8 +121,8 @@ class FolderTrail(StoppableTrail):
 @contextlib.contextmanager
 def open_checkpoint(
     folder: str | os.PathLike[str], about: Mapping[str, str], request: StopRequest
-) -> Iterator[tuple[FolderTrail, int]]:
-    """The trail in a folder, new or of an earlier run of the same fit, and the seed that goes with it.
+) -> Iterator[tuple[FolderCheckpoint, int]]:
+    """The checkpoint in a folder, new or of an earlier run of the same fit, and the seed that goes with it.
 
     ``about`` says what the fit is, in words or digests; one of another fit is an error.
     """
@@ -144,7 +144,7 @@ def open_checkpoint(
             write_file(header, _KIND, document, {})
         shared = _Shared(request)
         try:
-            yield FolderTrail(work, shared), int(document["seed"])
+            yield FolderCheckpoint(work, shared), int(document["seed"])
         finally:
             shared.open = False
 

@@ -22,12 +22,12 @@ from labelgap.labels import ObservedLabels
 from labelgap.objective.cpu.score_bound import ScoreBounds
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.bounded import Solver, solve_bounded
+from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
 from labelgap.solvers.listener import Candidate
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit
-from labelgap.solvers.trail import Stopped, Trail
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 
 
@@ -78,7 +78,7 @@ class SolverSettings:
         penalties: Penalties,
         warm_start: Factors | None = None,
         callback: Callback | None = None,
-        trail: Trail | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Fit:
         bounds = problem.bounds(objective)
         options: dict[str, Any] = {
@@ -92,7 +92,7 @@ class SolverSettings:
             solve = partial(self.solver, objective, penalties, **options)
         else:
             solve = partial(solve_bounded, self.solver, objective, penalties, bounds, **options)
-        return (trail or Trail()).fit(solve)
+        return (checkpoint or Checkpoint()).fit(solve)
 
 
 def largest_trace_penalty(objective: Objective) -> float:
@@ -130,14 +130,14 @@ class HeldOutJudge:
         judge: Judge,
         settings: SolverSettings,
         n_jobs: int | None = None,
-        trail: Trail | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self._problem, self._labels, self._plan = problem, labels, fold_of_entry
         self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
         self._held = labels.select(fold_of_entry >= 0)
         self._objectives: dict[tuple[int, bool], Objective] = {}
         self._last: dict[int, tuple[Factors, float]] = {}
-        self._trail = trail or Trail()
+        self._trail = checkpoint or Checkpoint()
         self._log = ComparisonLog.of(self._trail.last())
         self._comparisons = self._scorings = 0
         self.best_so_far: tuple[Candidate, Factors] | None = None
@@ -182,10 +182,10 @@ class HeldOutJudge:
         held = self._held
         if n_folds < self.n_folds:
             held = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
-        trail = self._trail.part(f"comparison {self._comparisons}")
+        checkpoint = self._trail.part(f"comparison {self._comparisons}")
         candidates = []
         for penalties, (scores, rank, first) in zip(
-            choices, self._scores(choices, tol, n_folds, trail), strict=True
+            choices, self._scores(choices, tol, n_folds, checkpoint), strict=True
         ):
             value, threshold, loss, leave_out = (judge or self._judge)(scores, held)
             candidate = Candidate(penalties, value, threshold, loss, rank, n_folds, leave_out)
@@ -193,18 +193,18 @@ class HeldOutJudge:
             if self.best_so_far is None or value >= self.best_so_far[0].metric_value:
                 self.best_so_far = candidate, first
         self._log = self._log.with_comparison(candidates, self._last)
-        self._trail.mark(self._log.state(), at_once=True)
-        trail.forget()
+        self._trail.snapshot(self._log.state(), at_once=True)
+        checkpoint.forget()
         return candidates
 
     def scores_with(self, penalties: Penalties) -> Floats:
         """The held-out scores of all folds in the order of the entries."""
         self._scorings += 1
-        trail = self._trail.part(f"scoring {self._scorings}")
-        return self._scores([penalties], None, self.n_folds, trail)[0][0]
+        checkpoint = self._trail.part(f"scoring {self._scorings}")
+        return self._scores([penalties], None, self.n_folds, checkpoint)[0][0]
 
     def _scores(
-        self, choices: Sequence[Penalties], tol: float | None, n_folds: int, trail: Trail
+        self, choices: Sequence[Penalties], tol: float | None, n_folds: int, checkpoint: Checkpoint
     ) -> list[tuple[Floats, float, Factors]]:
         """For each choice the held-out scores in the order of the entries, the mean rank, the first fit."""
         plan = np.where(self._plan < n_folds, self._plan, NEVER)
@@ -220,8 +220,8 @@ class HeldOutJudge:
             if start is not None and pull != penalties.intercept:
                 # A free intercept that no entry speaks to must not keep what a penalty once made of it.
                 start = start._replace(intercept=objective.starting_intercept())
-            part = trail.part(f"choice {number} fold {fold}")
-            fit = settings.fit(self._problem, objective, penalties, warm_start=start, trail=part)
+            part = checkpoint.part(f"choice {number} fold {fold}")
+            fit = settings.fit(self._problem, objective, penalties, warm_start=start, checkpoint=part)
             return self._problem.scores(fit.factors, held), fit
 
         by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, list(enumerate(choices)))
@@ -231,7 +231,7 @@ class HeldOutJudge:
             _, scores = gather(plan, [part for part, _ in by_fold])
             rank = float(np.mean([fit.rank for _, fit in by_fold]))
             answers.append((scores, rank, by_fold[0][1].factors))
-        if trail.stopping():
+        if checkpoint.stopping():
             # Unfinished fits cannot be compared. They are kept, to start the last one from.
             raise Stopped
         return answers

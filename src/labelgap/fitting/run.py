@@ -13,12 +13,12 @@ import numpy as np
 from labelgap._version import __version__
 from labelgap._warn import warn
 from labelgap.exceptions import InterruptedFitWarning
-from labelgap.fitting.checkpoint import StoppableTrail, open_checkpoint
+from labelgap.fitting.checkpoint import StoppableCheckpoint, open_checkpoint
 from labelgap.fitting.digests import described
 from labelgap.fitting.interrupt import stop_on_interrupt
 from labelgap.solvers import Callback, FitListener
+from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.listener import Candidate
-from labelgap.solvers.trail import Stopped, Trail
 
 # Settings that say how the work is done and not what comes out.
 _WITHOUT_EFFECT = ("n_jobs", "verbose")
@@ -29,7 +29,7 @@ class FitRun:
     """Of one call of ``fit``."""
 
     callback: Callback | None = None
-    trail: Trail = field(default_factory=Trail)
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
     random_state: Any = None
     """What is to be drawn from: the estimator's own, or what the checkpoint says if that is None."""
     at: str = "fitting"
@@ -66,17 +66,17 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
         model.interrupted_ = False
         with contextlib.ExitStack() as stack:
             request = stack.enter_context(stop_on_interrupt())
-            run = FitRun(self._callback, StoppableTrail(request), model.random_state)
+            run = FitRun(self._callback, StoppableCheckpoint(request), model.random_state)
             if self._checkpoint is not None:
                 about = {**_settings_of(model), **self._data()}
-                run.trail, seed = stack.enter_context(open_checkpoint(self._checkpoint, about, request))
+                run.checkpoint, seed = stack.enter_context(open_checkpoint(self._checkpoint, about, request))
                 if model.random_state is None or model.random_state is np.random:
                     run.random_state = seed
             self._run, self._request, self._stack = run, request, stack.pop_all()
         return run
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        stopped = self._run.trail.stopping()
+        stopped = self._run.checkpoint.stopping()
         # Threads that are still at work after an error have nobody to work for.
         self._request.make()
         self._stack.__exit__(kind, error, traceback)

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from labelgap._names import check_choice
 from labelgap.metrics.jackknife import standard_error
+from labelgap.solvers.checkpoint import Stopped
 from labelgap.solvers.listener import Candidate
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.trail import Stopped
 
 Place: TypeAlias = tuple[int, int, int]
 Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence[Candidate]]

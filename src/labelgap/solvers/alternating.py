@@ -21,13 +21,13 @@ import numpy as np
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.checkpoint import Checkpoint
 from labelgap.solvers.leading import with_leading_columns
 from labelgap.solvers.linalg.spectral import balanced
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import starting_factors
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.states import factors_from, factors_state, scalars
-from labelgap.solvers.trail import Trail
 from labelgap.solvers.turns import balanced_factors, make_turns
 
 _CERTIFY_EVERY = 5
@@ -54,7 +54,7 @@ def solve_alternating(
     max_iter: int = 1000,
     warm_start: Factors | None = None,
     callback: Callback | None = None,
-    trail: Trail | None = None,
+    checkpoint: Checkpoint | None = None,
     random_state: int | np.random.RandomState | None = 0,
 ) -> Fit:
     """Alternate between (B, b) and A until a round gains less than a hundredth of ``tol``.
@@ -71,8 +71,8 @@ def solve_alternating(
         )
     full = min(objective.shape)
     cap = min(full, rank)
-    trail = trail or Trail()
-    kept = trail.last()
+    checkpoint = checkpoint or Checkpoint()
+    kept = checkpoint.last()
     recorder = Recorder(callback, kept)
     certificate: Certificate | None = None
 
@@ -101,7 +101,7 @@ def solve_alternating(
         factors, rounds, scale = factors_from(kept), int(kept["rounds"]), float(kept["scale"])
     turns = make_turns(objective, penalties, factors, tol)
     died_out = False
-    while not (died_out or rounds >= max_iter or trail.stopping()):
+    while not (died_out or rounds >= max_iter or checkpoint.stopping()):
         gained = turns.round()
         rounds += 1
         died_out = gained <= _NOTHING * tol * scale
@@ -114,7 +114,7 @@ def solve_alternating(
             if certificate.relative_gap <= tol:
                 break
             numbers = scalars(rounds=rounds, scale=scale)
-            trail.mark({**factors_state(factors), **numbers, "history": recorder.as_state()})
+            checkpoint.snapshot({**factors_state(factors), **numbers, "history": recorder.as_state()})
     factors = turns.factors()
     if certificate is None:
         # One that was told to stop need not know how far it came, to the digit.

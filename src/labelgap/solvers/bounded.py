@@ -18,11 +18,11 @@ from labelgap.objective.cpu.score_bound import ScoreBounds
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
 from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.checkpoint import Checkpoint
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.linalg.spectral import balanced
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
-from labelgap.solvers.trail import Trail
 
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
 _STIFFEST = 1e4
@@ -41,7 +41,7 @@ class Solver(Protocol):
         max_iter: int = ...,
         warm_start: Factors | None = ...,
         callback: Callback | None = ...,
-        trail: Trail | None = ...,
+        checkpoint: Checkpoint | None = ...,
     ) -> Fit: ...
 
 
@@ -56,7 +56,7 @@ def solve_bounded(
     max_iter: int = 5000,
     warm_start: Factors | None = None,
     callback: Callback | None = None,
-    trail: Trail | None = None,
+    checkpoint: Checkpoint | None = None,
     max_rounds: int = 60,
 ) -> Fit:
     """Minimise subject to the bound, to a relative duality gap of ``tol``.
@@ -64,7 +64,7 @@ def solve_bounded(
     ``max_iter`` bounds the inner iterations in all. A model that never reaches the bound costs one inner fit
     and one look at the scores.
     """
-    trail = trail or Trail()
+    checkpoint = checkpoint or Checkpoint()
     recorder = Recorder(callback)
     entries = bounds.start()
     stiffness = 1.0 / max(objective.n_stored, 1)
@@ -87,7 +87,7 @@ def solve_bounded(
             warm_start=start,
         )
         # A run that goes on from an interrupted one gets its finished rounds back and need not mark any.
-        fit = trail.part(f"round {number}").fit(solve)
+        fit = checkpoint.part(f"round {number}").fit(solve)
         used += fit.n_iter
         start = fit.factors
         point = total.at(fit.factors)
@@ -107,7 +107,7 @@ def solve_bounded(
         reached = gap <= tol
         # Under a rank cap the gap stays open; such a fit is done once it keeps the bound.
         done = fit.capped and fit.converged and largest <= bounds.bound * (1 + tol)
-        if reached or done or used >= max_iter or trail.stopping():
+        if reached or done or used >= max_iter or checkpoint.stopping():
             break
         excess = largest - bounds.bound
         if excess > 0.25 * last_excess:

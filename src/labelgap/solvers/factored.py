@@ -24,13 +24,13 @@ import numpy as np
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.checkpoint import Checkpoint
 from labelgap.solvers.factored_state import FactoredState
 from labelgap.solvers.linalg.spectral import balanced
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import ProximalPath, starting_factors
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.states import factors_from, factors_state, scalars
-from labelgap.solvers.trail import Trail
 
 # Directions of W below this share of the largest are dead.
 _DEAD = 1e-6
@@ -62,7 +62,7 @@ def solve_factored(
     max_iter: int = 500,
     warm_start: Factors | None = None,
     callback: Callback | None = None,
-    trail: Trail | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Fit:
     """Minimise to a relative duality gap of ``tol``.
 
@@ -72,8 +72,8 @@ def solve_factored(
     """
     full = min(objective.shape)
     cap = full if rank is None else min(full, rank)
-    trail = trail or Trail()
-    kept = trail.last()
+    checkpoint = checkpoint or Checkpoint()
+    kept = checkpoint.last()
     recorder = Recorder(callback, kept)
     capped, died_out = False, False
     radius: float | None = None
@@ -94,9 +94,9 @@ def solve_factored(
     else:
         start = starting_factors(objective, warm_start)
         point, certificate, steps = _proximal_start(
-            objective, penalties, start, cap, full, tol, max_iter, recorder, trail
+            objective, penalties, start, cap, full, tol, max_iter, recorder, checkpoint
         )
-    while not (certificate.relative_gap <= tol or died_out or steps >= max_iter or trail.stopping()):
+    while not (certificate.relative_gap <= tol or died_out or steps >= max_iter or checkpoint.stopping()):
         factors = point.factors
         grown = _grow(objective, penalties, point, certificate, cap, 0.1 * tol)
         state = FactoredState(objective, penalties, grown or point)
@@ -107,7 +107,7 @@ def solve_factored(
                 state.moved_to,
                 enough=_ROUND_SHARE * certificate.gap,
                 max_steps=max_iter - steps,
-                stopping=trail.stopping,
+                stopping=checkpoint.stopping,
             )
         else:
             # Nothing to add: the gap is unfinished work at this rank, one accurate step at a time.
@@ -118,7 +118,7 @@ def solve_factored(
                 max_steps=max_iter - steps,
                 radius=radius,
                 forcing=0.1,
-                stopping=trail.stopping,
+                stopping=checkpoint.stopping,
             )
             capped = factors.rank == cap < full
             smallest = 0.01 * tol if capped else 1e-14
@@ -130,7 +130,7 @@ def solve_factored(
         last_gap = certificate.gap
         steps, radius = steps + report.steps, report.radius
         factors = _balanced_factors(report.state.point.factors, cap)
-        if not trail.stopping():
+        if not checkpoint.stopping():
             numbers = scalars(
                 steps=steps,
                 radius=radius,
@@ -140,7 +140,7 @@ def solve_factored(
                 died_out=died_out,
                 last_gap=last_gap,
             )
-            trail.mark({**factors_state(factors), **numbers, "history": recorder.as_state()})
+            checkpoint.snapshot({**factors_state(factors), **numbers, "history": recorder.as_state()})
         point, certificate = look(factors)
         # A step that gains nothing measurable of the objective may still close the gap.
         died_out &= certificate.gap > 0.5 * last_gap
@@ -157,7 +157,7 @@ def _proximal_start(
     tol: float,
     max_iter: int,
     recorder: Recorder,
-    trail: Trail,
+    checkpoint: Checkpoint,
 ) -> tuple[Point, Certificate, int]:
     """Proximal steps for as long as they close the gap fast.
 
@@ -176,7 +176,7 @@ def _proximal_start(
     usual = _LOOSE_ROUND if tol >= _LOOSE else _PROXIMAL_ROUND
     gaps: list[float] = []
     gained = np.inf
-    kept = trail.last()
+    kept = checkpoint.last()
     if kept is not None:
         path.restart(kept)
         steps, gained, gaps = int(kept["steps"]), float(kept["gained"]), kept["gaps"].tolist()
@@ -184,13 +184,15 @@ def _proximal_start(
         if len(gaps) % _MARK_EVERY == 0 and gaps:
             path.restart()
             numbers = scalars(steps=steps, gained=gained)
-            trail.mark({**path.state(), **numbers, "gaps": np.array(gaps), "history": recorder.as_state()})
+            checkpoint.snapshot(
+                {**path.state(), **numbers, "gaps": np.array(gaps), "history": recorder.as_state()}
+            )
         point = path.point
         rank = point.factors.rank
         certificate = path.certificate(_count(penalties, rank, cap))
         recorder.report(steps, certificate, rank)
         gaps.append(certificate.gap)
-        if certificate.relative_gap <= tol or steps >= max_iter or trail.stopping():
+        if certificate.relative_gap <= tol or steps >= max_iter or checkpoint.stopping():
             break
         # Far from the optimum the gap tells nothing yet. Without a trace norm nothing balances the factors,
         # and Newton's method in them is the slower one for good.

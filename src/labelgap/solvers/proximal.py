@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.checkpoint import Checkpoint
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.linalg.spectral import LowRankShift, balanced, leading_triplets
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Recorder, finished
 from labelgap.solvers.states import State, contiguous, factors_from, factors_state, scalars
-from labelgap.solvers.trail import Trail
 
 _CERTIFY_EVERY = 10
 # Steps between two places from which a run can be gone on with; a multiple of those between two looks.
@@ -250,7 +250,7 @@ def solve_proximal(
     max_iter: int = 5000,
     warm_start: Factors | None = None,
     callback: Callback | None = None,
-    trail: Trail | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Fit:
     """Minimise to a relative duality gap of ``tol``.
 
@@ -261,8 +261,8 @@ def solve_proximal(
     cap = full if rank is None else min(full, rank)
     # A capped fit is done when its steps die out; else only rounding stops it before the gap does.
     nothing = 1e-4 * tol if cap < full else 1e-15
-    trail = trail or Trail()
-    kept = trail.last()
+    checkpoint = checkpoint or Checkpoint()
+    kept = checkpoint.last()
     path = ProximalPath(objective, penalties, starting_factors(objective, warm_start), cap, tol)
     recorder = Recorder(callback, kept)
     iteration = quiet = 0
@@ -270,12 +270,12 @@ def solve_proximal(
         path.restart(kept)
         iteration, quiet = int(kept["iteration"]), int(kept["quiet"])
     while True:
-        last = iteration >= max_iter or quiet >= _QUIET or trail.stopping()
+        last = iteration >= max_iter or quiet >= _QUIET or checkpoint.stopping()
         if last or iteration % _CERTIFY_EVERY == 0:
             if iteration % _MARK_EVERY == 0 and iteration > 0:
                 path.restart()
                 numbers = scalars(iteration=iteration, quiet=quiet)
-                trail.mark({**path.state(), **numbers, "history": recorder.as_state()})
+                checkpoint.snapshot({**path.state(), **numbers, "history": recorder.as_state()})
             certificate = path.certificate(_PROBES)
             recorder.report(iteration, certificate, path.point.factors.rank)
             if last or certificate.relative_gap <= tol:

@@ -15,12 +15,12 @@ from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import make_features
 from labelgap.objective.problem import ObservedProblem
 from labelgap.solvers import Penalties, solve_alternating, solve_bounded, solve_factored, solve_proximal
+from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.result import fit_from, fit_state
-from labelgap.solvers.trail import Stopped, Trail
 from solver_problems import Case, random_factors
 
 
-class Memory(Trail):
+class Memory(Checkpoint):
     """Keeps every mark and every finished part, as copies; ``start`` is what an earlier run left."""
 
     def __init__(self, start=None, fits=None, stop_after=np.inf):
@@ -35,7 +35,7 @@ class Memory(Trail):
     def last(self):
         return self._start
 
-    def mark(self, state, *, at_once=False):
+    def snapshot(self, state, *, at_once=False):
         self.marks.append({name: np.array(array, order="C") for name, array in state.items()})
 
     def part(self, name):
@@ -45,7 +45,7 @@ class Memory(Trail):
 
     def fit(self, solve):
         if self._name not in self.fits:
-            self.fits[self._name] = fit_state(solve(trail=self))
+            self.fits[self._name] = fit_state(solve(checkpoint=self))
         return fit_from({name: np.array(array) for name, array in self.fits[self._name].items()})
 
 
@@ -83,19 +83,19 @@ def test_going_on_from_any_mark_ends_with_the_same_bits(name):
     solve, penalties, options = RUNS[name]
     objective = hard_objective()
     whole = Memory()
-    expected = bits(solve(objective, penalties, trail=whole, **options))
+    expected = bits(solve(objective, penalties, checkpoint=whole, **options))
     assert bits(solve(objective, penalties, **options)) == expected
     assert len(whole.marks) >= 2
     for mark in whole.marks[:: max(1, len(whole.marks) // 6)]:
-        assert bits(solve(objective, penalties, trail=Memory(mark), **options)) == expected
+        assert bits(solve(objective, penalties, checkpoint=Memory(mark), **options)) == expected
 
 
 def test_the_factored_solver_goes_on_in_both_of_its_phases():
-    objective, trail = hard_objective(longest=1.0), Memory()
-    expected = bits(solve_factored(objective, Penalties(5e-3), tol=1e-10, trail=trail))
-    assert {"radius" in mark for mark in trail.marks} == {True, False}
-    for mark in trail.marks:
-        again = solve_factored(objective, Penalties(5e-3), tol=1e-10, trail=Memory(mark))
+    objective, checkpoint = hard_objective(longest=1.0), Memory()
+    expected = bits(solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=checkpoint))
+    assert {"radius" in mark for mark in checkpoint.marks} == {True, False}
+    for mark in checkpoint.marks:
+        again = solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=Memory(mark))
         assert bits(again) == expected
 
 
@@ -104,10 +104,10 @@ def test_a_bounded_fit_takes_its_finished_rounds_from_the_trail():
     objective = case.objective()
     bounds = case.problem.bounds(objective)
     whole = Memory()
-    expected = bits(solve_bounded(solve_factored, objective, Penalties(1e-3), bounds, trail=whole))
+    expected = bits(solve_bounded(solve_factored, objective, Penalties(1e-3), bounds, checkpoint=whole))
     assert len(whole.fits) >= 2
     some = dict(list(whole.fits.items())[:2])
-    again = solve_bounded(solve_factored, objective, Penalties(1e-3), bounds, trail=Memory(fits=some))
+    again = solve_bounded(solve_factored, objective, Penalties(1e-3), bounds, checkpoint=Memory(fits=some))
     assert bits(again) == expected
 
 
@@ -116,7 +116,7 @@ def test_a_bounded_fit_takes_its_finished_rounds_from_the_trail():
 def test_a_stopped_run_returns_what_it_has(solver, stop_after):
     options = {"rank": 4} if solver is solve_alternating else {}
     objective = hard_objective(longest=3.0)
-    fit = solver(objective, Penalties(2e-3), tol=1e-6, trail=Memory(stop_after=stop_after), **options)
+    fit = solver(objective, Penalties(2e-3), tol=1e-6, checkpoint=Memory(stop_after=stop_after), **options)
     whole = solver(objective, Penalties(2e-3), tol=1e-6, **options)
     assert not fit.converged
     assert fit.n_iter < whole.n_iter

@@ -17,7 +17,7 @@ class Stopped(Exception):
     """The work was asked to stop before it had an answer."""
 
 
-class Trail:
+class Checkpoint:
     """Of a run and of the runs that it is made of. This one keeps nothing and never asks to stop."""
 
     def stopping(self) -> bool:
@@ -28,16 +28,16 @@ class Trail:
         """The state that an earlier run marked last; None where there was none."""
         return None
 
-    def mark(self, state: State, *, at_once: bool = False) -> None:
+    def snapshot(self, state: State, *, at_once: bool = False) -> None:
         """Keep a state; not where the last one is fresh, unless ``at_once``."""
 
     def part(self, name: str) -> Self:
-        """The trail of a piece of the work."""
+        """The checkpoint of a piece of the work."""
         return self
 
     def fit(self, solve: Callable[..., Fit]) -> Fit:
-        """The fit that an earlier run finished, or else ``solve(trail=...)`` with this trail."""
-        return solve(trail=self)
+        """The fit that an earlier run finished, or else ``solve(checkpoint=...)`` with this checkpoint."""
+        return solve(checkpoint=self)
 
     def forget(self) -> None:
         """Drop what was kept of this piece of the work."""
