@@ -17,7 +17,7 @@ from labelgap.estimators.checks import check_number
 from labelgap.estimators.fitting import SELECTION_TOL, Chosen, LowRankEstimator
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.fitting.criteria import metric_judge, steady_judge, unlabelled_judge
-from labelgap.fitting.cross_validation import HeldOutJudge, Judge, Problem, largest_trace_penalty
+from labelgap.fitting.cross_validation import HeldOutJudge, Judge, largest_trace_penalty
 from labelgap.fitting.grid import penalty_grid
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, select_penalties
@@ -27,10 +27,10 @@ from labelgap.losses import Loss
 from labelgap.losses.unlabelled import UNLABELLED_LOSSES
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.unlabelled import punishes_false_positives
-from labelgap.objective.cpu.all_entries import cells_within
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.unlabelled import possible_flip_rates
-from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
+from labelgap.objective.cpu.all_entries import entries_within
+from labelgap.objective.frame import possible_flip_rates
+from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.problem import Problem
 from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import Penalties
 from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
@@ -87,15 +87,16 @@ class DecisionFitting(LowRankEstimator):
 
     def _fit_decisions(
         self,
-        design: Design,
+        X: Any,
         labels: ObservedLabels,
+        features: FeatureSettings,
         loss: Loss,
         metric: LinearFractional,
         intercept_penalty: float | str,
         run: FitRun,
     ) -> Chosen:
         if labels.unobserved == "unlabelled":
-            return self._fit_unlabelled(design, labels, loss, metric, intercept_penalty, run)
+            return self._fit_unlabelled(X, labels, features, loss, metric, intercept_penalty, run)
         if not (isinstance(self.flip_rate, str) and self.flip_rate == "estimate"):
             raise InvalidParameterError(
                 "flip_rate is the share of unrecorded positives and has a meaning only under "
@@ -106,7 +107,8 @@ class DecisionFitting(LowRankEstimator):
             self.__dict__.pop(name, None)
         bound = None if self.score_bound == "auto" else self.score_bound
         assert not isinstance(bound, str)
-        problem = ObservedProblem(design, loss, fit_intercept=self.fit_intercept, score_bound=bound)
+        settings = ProblemSettings(loss, features, fit_intercept=self.fit_intercept, score_bound=bound)
+        problem = Problem([RowBlock(X, labels)], settings)
         rate = float(np.average(labels.values, weights=labels.weights))
         grid = self._grid(problem, labels, labels.n_observed, rate, intercept_penalty)
         judge = metric_judge(metric, loss)
@@ -122,7 +124,7 @@ class DecisionFitting(LowRankEstimator):
 
     def _grid(
         self,
-        problem: ObservedProblem | UnlabelledProblem,
+        problem: Problem,
         labels: ObservedLabels,
         n_terms: int,
         rate: float,
@@ -132,14 +134,14 @@ class DecisionFitting(LowRankEstimator):
             lambda: self._largest_penalty(problem, labels),
             labels.shape[1],
             n_terms=n_terms,
-            square_length=problem.design.rows.mean_square_length(),
+            square_length=problem.mean_square_length,
             centre=float(problem.loss.link(rate)),
             trace=self.trace_penalty,
             ridge=self.ridge_penalty,
             intercept=intercept_penalty,
         )
 
-    def _largest_penalty(self, problem: ObservedProblem | UnlabelledProblem, labels: ObservedLabels) -> float:
+    def _largest_penalty(self, problem: Problem, labels: ObservedLabels) -> float:
         """Where the path of λ begins: with W = 0."""
         return largest_trace_penalty(problem.objective(labels))
 
@@ -167,8 +169,9 @@ class DecisionFitting(LowRankEstimator):
 
     def _fit_unlabelled(
         self,
-        design: Design,
+        X: Any,
         labels: ObservedLabels,
+        features: FeatureSettings,
         loss: Loss,
         metric: LinearFractional,
         intercept_penalty: float | str,
@@ -196,7 +199,7 @@ class DecisionFitting(LowRankEstimator):
                 f"'{metric.average}-f1' or '{metric.average}-jaccard'.",
                 LabelgapWarning,
             )
-        setting = self._unlabelled_setting(design, labels, loss, run)
+        setting = self._unlabelled_setting(X, labels, features, loss, run)
         flip_rate = self._flip_rates(setting, intercept_penalty, run)
         problem = setting.problem(flip_rate)
         n_cells = labels.shape[0] * labels.shape[1]
@@ -213,7 +216,7 @@ class DecisionFitting(LowRankEstimator):
     def _set_threshold_for_fitted_cells(
         self,
         setting: UnlabelledSetting,
-        problem: UnlabelledProblem,
+        problem: Problem,
         penalties: Penalties,
         metric: LinearFractional,
         flip_rate: Floats,
@@ -233,7 +236,7 @@ class DecisionFitting(LowRankEstimator):
             run.stage("choosing the threshold")
 
         def fit_fold(fold: int, train: ObservedLabels, held: ObservedLabels) -> Floats:
-            objective = problem.thinned(train, free_intercept=penalties.intercept == 0)
+            objective = problem.objective(train, thinned=True, free_intercept=penalties.intercept == 0)
             checkpoint = run.checkpoint.part(f"threshold fold {fold}")
             fit = self._settings().fit(problem, objective, penalties, checkpoint=checkpoint)
             return problem.scores(fit.factors, held)
@@ -247,22 +250,24 @@ class DecisionFitting(LowRankEstimator):
         self.threshold_, self.held_out_metric_ = verdict.threshold, verdict.value
 
     def _unlabelled_setting(
-        self, design: Design, labels: ObservedLabels, loss: Loss, run: FitRun
+        self, X: Any, labels: ObservedLabels, features: FeatureSettings, loss: Loss, run: FitRun
     ) -> UnlabelledSetting:
         rng = check_random_state(run.random_state)
         most = max(1, int(self.memory_limit_mb * 1e6 / _BYTES_PER_JUDGED_CELL))
         bound, cells = self._unlabelled_bound(loss), judged_cells(labels, most, rng)
 
-        def problem(flip_rate: Floats) -> UnlabelledProblem:
-            return UnlabelledProblem(
-                design,
-                loss,
-                flip_rate,
-                cells,
-                fit_intercept=self.fit_intercept,
-                score_bound=bound,
-                block_cells=cells_within(self.memory_limit_mb),
-            )
+        settings = ProblemSettings(
+            loss,
+            features,
+            fit_intercept=self.fit_intercept,
+            score_bound=bound,
+            flip_rate=np.zeros(labels.shape[1]),
+            block_entries=entries_within(self.memory_limit_mb),
+        )
+        without_flips = Problem([RowBlock(X, labels, judged=cells)], settings)
+
+        def problem(flip_rate: Floats) -> Problem:
+            return without_flips.with_settings(flip_rate=flip_rate)
 
         return UnlabelledSetting(labels, cells, loss, problem, rng)
 
@@ -344,7 +349,7 @@ class UnlabelledSetting(NamedTuple):
     cells: ObservedLabels
     """Recorded positives and other cells, on which decisions are judged."""
     loss: Loss
-    problem: Callable[[Floats], UnlabelledProblem]
+    problem: Callable[[Floats], Problem]
     """The problem at given flip rates."""
     rng: np.random.RandomState
 

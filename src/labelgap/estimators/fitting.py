@@ -22,10 +22,10 @@ from labelgap.fitting.cross_validation import HeldOutJudge, Judge, Problem, Solv
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, select_penalties
 from labelgap.labels import ObservedLabels
-from labelgap.objective.cpu.features import Features, looks_centred, make_features
-from labelgap.objective.cpu.whitened import WhitenedFeatures
+from labelgap.objective.frame import SCALINGS
+from labelgap.objective.moments import ColumnMoments
+from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.protocol import Factors
-from labelgap.objective.scaling import SCALINGS, feature_scales
 from labelgap.solvers import RIVALS, SOLVERS, Callback, Fit, Penalties, Progress, default_max_iter
 from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.listener import Candidate
@@ -49,6 +49,7 @@ class Chosen(NamedTuple):
     fit: Fit
     penalties: Penalties
     threshold: float | None
+    problem: Any
 
 
 class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
@@ -112,33 +113,33 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
                 f"solver={self.solver!r} works at a fixed rank: give rank=, a whole number such as 10."
             )
 
-    def _features(self, X: Any, intercept_penalty: float | str, *, bounded: bool) -> Features:
-        """The features as the penalty and the intercepts allow to take them."""
-        self.feature_scales_: Floats | None = None
+    def _feature_settings(self, X: Any, intercept_penalty: float | str, *, bounded: bool) -> FeatureSettings:
+        """How the penalty and the intercepts allow to use the features."""
         if self.penalty == "scores":
-            return WhitenedFeatures(X)
+            return FeatureSettings(penalty="scores")
         # A penalty on the intercepts, and a bound on XW, are about the origin that was handed in.
-        centre = self.fit_intercept and intercept_penalty == 0 and not bounded
-        self.feature_scales_ = self._scales(X)
-        return make_features(X, centre=centre, scales=self.feature_scales_)
+        centre = bool(self.fit_intercept) and intercept_penalty == 0 and not bounded
+        return FeatureSettings(scaling=self._scaling(X), centre=centre)
 
-    def _scales(self, X: Any) -> Floats | None:
-        """What the columns of X are multiplied with before W is penalised."""
+    def _scaling(self, X: Any) -> str:
+        """What is done to the columns of X before W is penalised."""
         scaling = self.feature_scaling
         if scaling == "auto":
             # A penalty that was given is about the features that were given.
             if any(penalty not in ("auto", 0) for penalty in (self.trace_penalty, self.ridge_penalty)):
-                return None
+                return "none"
             # With fewer rows than features a rare feature is mostly noise.
             rare_counts = X.shape[0] >= X.shape[1]
             scaling = ("root" if rare_counts else "none") if sp.issparse(X) else "standard"
-        return feature_scales(X, scaling)
+        return scaling
 
     def _intercept_choice(self, X: Any) -> float | str:
         """What is to be found out about κ: "auto" only where the origin of X is its centre (None: X = I)."""
         if not self.fit_intercept:
             return 0.0
-        elsewhere = X is not None and self.intercept_penalty == "auto" and not looks_centred(X)
+        elsewhere = (
+            X is not None and self.intercept_penalty == "auto" and not ColumnMoments.of(X).look_centred()
+        )
         return 0.0 if elsewhere else self.intercept_penalty
 
     def _settings(self) -> SolverSettings:
@@ -210,7 +211,7 @@ class LowRankEstimator(BaseEstimator):  # type: ignore[misc]
         if not stopped():
             self._warn_unless_converged(fit, settings.max_iter)
         self._keep_fit(fit, penalties)
-        return Chosen(fit, penalties, threshold)
+        return Chosen(fit, penalties, threshold, problem)
 
     def _last_fit(
         self,

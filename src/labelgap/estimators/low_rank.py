@@ -18,7 +18,6 @@ from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
-from labelgap.objective.cpu.design import Design
 from labelgap.solvers import Callback
 
 
@@ -241,16 +240,16 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
             # fitted to give this one away, as they will not for a new row.
             self._holds_out_rows = X.shape[1] > X.shape[0]
             intercept_penalty = self._intercept_choice(X)
-            design = self._design(X, labels, intercept_penalty)
-            chosen = self._fit_decisions(design, labels, loss, metric, intercept_penalty, run)
-            self.coef_left_, self.coef_right_, self.intercept_ = design.to_original(chosen.fit.factors)
+            bounded = self.score_bound is not None and (
+                self.score_bound != "auto" or labels.unobserved == "unlabelled"
+            )
+            features = self._feature_settings(X, intercept_penalty, bounded=bounded)
+            chosen = self._fit_decisions(X, labels, features, loss, metric, intercept_penalty, run)
+            coordinates = chosen.problem.features.coordinates
+            self.feature_scales_ = None if coordinates is None else coordinates.scales
+            factors = chosen.problem.to_original(chosen.fit.factors)
+            self.coef_left_, self.coef_right_, self.intercept_ = factors
         return self
-
-    def _design(self, X: Any, labels: ObservedLabels, intercept_penalty: float | str) -> Design:
-        bounded = self.score_bound is not None and (
-            self.score_bound != "auto" or labels.unobserved == "unlabelled"
-        )
-        return Design.of(self._features(X, intercept_penalty, bounded=bounded), labels.shape[1])
 
     # -- scoring ---------------------------------------------------------------------------------------
 

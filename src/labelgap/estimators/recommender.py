@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from labelgap._types import Floats, Ints
+from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.checks import check_share
 from labelgap.estimators.decision_fitting import DecisionFitting
@@ -21,10 +22,8 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import Features, IdentityFeatures, SparseFeatures, StackedFeatures
-from labelgap.objective.cpu.scaled_identity import ScaledIdentityFeatures, scales_by_count
-from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
+from labelgap.objective.parts import FeatureSettings
+from labelgap.objective.problem import Problem
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.by_id import propensities_of, rates_of
 from labelgap.recommending.ratings import Rule
@@ -238,11 +237,17 @@ class Recommender(Saved, DecisionFitting, Recommending):
             fit_run(self, callback, checkpoint, data) as run,
             threadpool_limits(limits=1, user_api="blas"),
         ):
-            design = self._design(labels, self.user_intercept)
+            features = self._feature_settings_of_pairs(self.user_intercept)
             chosen = self._fit_decisions(
-                design, labels, self.loss_, self.metric_, self.intercept_penalty, run
+                self._users.matrix,
+                labels,
+                features,
+                self.loss_,
+                self.metric_,
+                self.intercept_penalty,
+                run,
             )
-            self._keep_factors(design, chosen.fit.factors.left, chosen.fit.factors.right)
+            self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
         self.item_intercept_ = chosen.fit.factors.intercept
         self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
         self.answers_ = labels
@@ -251,35 +256,30 @@ class Recommender(Saved, DecisionFitting, Recommending):
         self.count_units_ = np.array([self.count_weighting, *means])
         return self
 
-    def _design(self, labels: ObservedLabels, user_intercept: bool) -> Design:
-        n_items = labels.shape[1]
-        rows: list[Features] = [self._own(labels.row_counts())]
-        if self._users.matrix is not None:
-            rows.append(SparseFeatures(self._users.matrix))
-        columns: list[Features] = [self._own(labels.label_counts())]
+    def _feature_settings_of_pairs(self, user_intercept: bool) -> FeatureSettings:
+        """Users and items with parameters of their own, and what is known of them beside those."""
+        n_items = len(self._items.ids)
+        blocks = [] if self._items.matrix is None else [sp.csr_array(self._items.matrix)]
         if user_intercept:
-            columns.append(SparseFeatures(np.full((n_items, 1), _ones(n_items))))
-        if self._items.matrix is not None:
-            columns.append(SparseFeatures(self._items.matrix))
-        return Design(_stacked(rows), _stacked(columns))
+            blocks.insert(0, sp.csr_array(np.full((n_items, 1), _ones(n_items))))
+        shared = sp.csr_array(sp.hstack(blocks)) if blocks else None
+        return FeatureSettings(
+            own_rows=True, label_features=shared, count_weighting=float(self.count_weighting)
+        )
 
-    def _own(self, counts: Ints) -> Features:
-        """What is a user's, or an item's, own, in units that go by the number of answers."""
-        if self.count_weighting == 0:
-            return IdentityFeatures(len(counts))
-        return ScaledIdentityFeatures(scales_by_count(counts, self.count_weighting))
-
-    def _largest_penalty(self, problem: ObservedProblem | UnlabelledProblem, labels: ObservedLabels) -> float:
+    def _largest_penalty(self, problem: Problem, labels: ObservedLabels) -> float:
         """That without the users' intercepts, which come in before it at next to no cost."""
-        plain = self._design(labels, user_intercept=False)
-        return largest_trace_penalty(problem.with_design(plain).objective(labels))
+        plain = problem.with_settings(features=self._feature_settings_of_pairs(user_intercept=False))
+        return largest_trace_penalty(plain.objective(labels))
 
-    def _keep_factors(self, design: Design, left: Floats, right: Floats) -> None:
-        n, n_items = design.rows.n_rows, design.n_labels
-        self.user_factors_, self.item_factors_ = design.left(left), design.right(right)
+    def _keep_factors(self, problem: Problem, left: Floats, right: Floats) -> None:
+        n, n_items = len(self._users.ids), len(self._items.ids)
+        self.user_factors_, self.item_factors_ = problem.left(left), problem.right(right)
         rank = left.shape[1]
         self.user_feature_factors_ = left[n:]
-        self.user_prior_ = self._prior(design.rows, left)
+        self.user_prior_ = np.zeros((n, rank))
+        if self._users.matrix is not None:
+            self.user_prior_ = np.asarray(self._users.matrix @ left[n:])
         beyond = right[n_items:]
         self.shared_item_factor_ = _ones(n_items) * beyond[0] if self.user_intercept else np.zeros(rank)
         self.item_feature_factors_ = beyond[1:] if self.user_intercept else beyond
@@ -287,12 +287,6 @@ class Recommender(Saved, DecisionFitting, Recommending):
         trace = self.trace_penalty_ * np.eye(rank)
         self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
         self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
-
-    def _prior(self, rows: Features, left: Floats) -> Floats:
-        """The part of the users' factors that comes from their features."""
-        if not isinstance(rows, StackedFeatures):
-            return np.zeros((rows.n_rows, left.shape[1]))
-        return rows.others.product(np.ascontiguousarray(left[rows.n_rows :]))
 
     def _given_flip_rate(self, labels: ObservedLabels) -> Any:
         return rates_of(labels.label_names or (), self.flip_rate)
@@ -340,10 +334,6 @@ class Recommender(Saved, DecisionFitting, Recommending):
 def _ones(n_items: int) -> float:
     """What the column of ones is multiplied with."""
     return float(_INTERCEPT_LENGTH / np.sqrt(n_items))
-
-
-def _stacked(parts: list[Features]) -> Features:
-    return parts[0] if len(parts) == 1 else StackedFeatures(parts)
 
 
 def _total_weight(labels: ObservedLabels) -> float:

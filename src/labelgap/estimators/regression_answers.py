@@ -14,9 +14,8 @@ from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidPa
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import Family, Gaussian, Poisson
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures
-from labelgap.objective.cpu.observed import observed_objective
+from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Point
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.penalties import Penalties
@@ -266,8 +265,7 @@ def common_score(labels: ObservedLabels, family: Family) -> float:
 
 
 def _best_constants(labels: ObservedLabels, family: Family) -> Point:
-    n, n_labels = labels.shape
-    design = Design.of(IdentityFeatures(n), n_labels)
-    objective = observed_objective(design, labels, family, fit_intercept=True)
+    settings = ProblemSettings(family, FeatureSettings(own_rows=True))
+    objective = Problem([RowBlock(None, labels)], settings).objective(labels)
     start = Factors.zero(objective.shape, objective.starting_intercept())
     return with_best_intercept(objective, objective.at(start), Penalties(1.0))

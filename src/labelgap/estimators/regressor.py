@@ -32,9 +32,8 @@ from labelgap.fitting.search import PenaltyGrid
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Poisson, get_family
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures
-from labelgap.objective.problem import ObservedProblem
+from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.problem import Problem
 from labelgap.persistence.saving import Saved
 from labelgap.solvers import Callback, Fit, Penalties
 
@@ -260,35 +259,32 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         if self._units.scale != 1:
             self._say(f"answers, and trace penalties below, are in units of {self._units.scale:.3g}")
         intercept_penalty = self._intercept_choice(X)
-        # Without features there is nothing to scale.
-        self.feature_scales_ = None
         # As in LowRankClassifier: other answers of a row would give away the one that is held out.
         self._holds_out_rows = X is not None and X.shape[1] > X.shape[0]
+        bound = self._inner_bound()
         features = (
-            IdentityFeatures(labels.shape[0])
+            FeatureSettings(own_rows=True)
             if X is None
-            else self._features(X, intercept_penalty, bounded=self._inner_bound() is not None)
+            else self._feature_settings(X, intercept_penalty, bounded=bound is not None)
         )
-        design = Design.of(features, labels.shape[1])
-        problem = ObservedProblem(
-            design, family, fit_intercept=self.fit_intercept, score_bound=self._inner_bound()
-        )
+        settings = ProblemSettings(family, features, fit_intercept=self.fit_intercept, score_bound=bound)
+        problem = Problem([RowBlock(X, labels)], settings)
+        coordinates = problem.features.coordinates
+        self.feature_scales_ = None if coordinates is None else coordinates.scales
         grid = self._grid(problem, labels, intercept_penalty)
         judge = _share_judge(family, null_loss(labels, family))
         chosen = self._choose_and_fit(problem, labels, grid, judge, "train", run, criterion="loss")
-        factors = self._units.factors(design.to_original(chosen.fit.factors))
+        factors = self._units.factors(problem.to_original(chosen.fit.factors))
         self.coef_left_, self.coef_right_, self.intercept_ = factors
         self.candidates_ = tuple(self._units.candidate(candidate) for candidate in self.candidates_)
 
-    def _grid(
-        self, problem: ObservedProblem, labels: ObservedLabels, intercept_penalty: float | str
-    ) -> PenaltyGrid:
+    def _grid(self, problem: Problem, labels: ObservedLabels, intercept_penalty: float | str) -> PenaltyGrid:
         trace = self.trace_penalty
         return penalty_grid(
             lambda: largest_trace_penalty(problem.objective(labels)),
             labels.shape[1],
             n_terms=labels.n_observed,
-            square_length=problem.design.rows.mean_square_length(),
+            square_length=problem.mean_square_length,
             # The best common score in these units, whatever the offsets.
             centre=float(problem.loss.link(np.average(labels.values, weights=labels.weights))),
             trace=trace if isinstance(trace, str) else trace / self._units.scale,

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.fitting.comparison_log import ComparisonLog
 from labelgap.labels import ObservedLabels
-from labelgap.objective.cpu.score_bound import ScoreBounds
-from labelgap.objective.protocol import Factors, Objective
+from labelgap.objective.protocol import Factors, Objective, ScoreBounds
 from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.intercept import with_best_intercept

@@ -74,9 +74,9 @@ def estimate_flip_rate(
     X, targets = model._read_fit_input(X, y, "unlabelled")
     labels = targets.labels
     with threadpool_limits(limits=1, user_api="blas"):
-        design = model._design(X, labels, 0.0)
+        features = model._feature_settings(X, 0.0, bounded=True)
         run = FitRun(random_state=random_state)
-        setting = model._unlabelled_setting(design, labels, get_loss(loss), run)
+        setting = model._unlabelled_setting(X, labels, features, get_loss(loss), run)
         return model._estimated_flip_rate(setting, 0.0, run)
 
 

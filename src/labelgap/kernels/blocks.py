@@ -1,7 +1,7 @@
 """The products over entries by dense blocks: worth it where most of a block is observed.
 
 A matrix product computes a score many times faster than a loop over entries, but it computes all of them. So
-there is a share of observed cells from which on it wins; ``python -m benchmarks kernels`` measures it.
+there is a fraction of observed entries from which on it wins; ``python -m benchmarks kernels`` measures it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from labelgap.kernels.threads import map_in_order
 
 # Cells of a block: it stays in the second cache while its entries are picked.
 _BLOCK_CELLS = 1 << 17
-# The share of observed cells from which on blocks win, and the columns that it takes: a sampled product has a
-# sum across a vector for each entry, which a sparse one has not.
-_SHARE = 0.4
+# The fraction of observed entries from which on blocks win, and the columns that it takes: a sampled product
+# has a sum across a vector for each entry, which a sparse one has not.
+_FRACTION = 0.4
 SAMPLED_COLUMNS, PRODUCT_COLUMNS = 16, 96
 
 
 def is_dense(n_entries: int, n_rows: int, n_columns: int) -> bool:
-    """Whether so many of the cells are observed that blocks are worth their while."""
-    return n_entries > _SHARE * n_rows * n_columns
+    """Whether so many of the entries are observed that blocks are worth their while."""
+    return n_entries > _FRACTION * n_rows * n_columns
 
 
 @njit(**OPTIONS)

@@ -7,7 +7,7 @@ entry. Entries have weight 1 here, so all counts are whole numbers. The metric i
 
 A bucket comes from the bits of a score, which are in the order of the scores up to the sign, by a table that
 is made from a sample such that buckets are about equally full: ``table[c]`` is the part of the sample below
-cell c of 2¹² cells of equal width, and within a cell the part grows linearly.
+cell c of 2¹² entries of equal width, and within a cell the part grows linearly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SAMPLE_BITS = 16
 _SAMPLE = 1 << _SAMPLE_BITS
 # Entries whose buckets are found before they are counted: either loop is faster alone.
 _BLOCK = 4096
-# Steps of this share of the whole spread any number of samples evenly, and in step with nothing.
+# Steps of this fraction of the whole spread any number of samples evenly, and in step with nothing.
 _GOLDEN = (math.sqrt(5) - 1) / 2
 # Bounds are plain sums of ratios; a cut is left out only where it falls short by more than their rounding.
 _SAFETY = 1e-9
@@ -58,8 +58,8 @@ def make_table(bits: NDArray[Any], table: NDArray[np.int32]) -> tuple[int, int, 
     mask = np.int64(0x7FFFFFFFFFFFFFFF) if bits.itemsize == 8 else np.int64(0x7FFFFFFF)
     sample = np.empty(_SAMPLE, np.int64)
     for s in range(_SAMPLE):
-        share = s * _GOLDEN
-        sample[s] = _place(bits[int((share - math.floor(share)) * bits.size)], mask)
+        fraction = s * _GOLDEN
+        sample[s] = _place(bits[int((fraction - math.floor(fraction)) * bits.size)], mask)
     lowest = sample.min()
     highest = sample.max()
     width = 0

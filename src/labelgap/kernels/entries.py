@@ -95,18 +95,18 @@ def _csr_product_pair(indptr, indices, data, M, data2, M2, out, start, stop):  #
 
 @njit(**OPTIONS)
 def _curvature_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, P, dP, B, dB, db, curvature, gradient, bent, other, out, start, stop
+    indptr, indices, P, dP, B, dB, db, curvature, gradient, curved, other, out, start, stop
 ):
     k = P.shape[1]
     second = np.empty(k, P.dtype)
-    _sampled_product(indptr, indices, dP, B, bent, start, stop)
+    _sampled_product(indptr, indices, dP, B, curved, start, stop)
     _sampled_product(indptr, indices, P, dB, other, start, stop)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
         for e in range(begin, end):
-            bent[e] = curvature[e] * (bent[e] + other[e] + db[indices[e]])
+            curved[e] = curvature[e] * (curved[e] + other[e] + db[indices[e]])
         row = out[i]
-        _sum_of_entries(bent, indices, begin, end, B, row)
+        _sum_of_entries(curved, indices, begin, end, B, row)
         _sum_of_entries(gradient, indices, begin, end, dB, second)
         for c in range(k):
             row[c] += second[c]
@@ -233,11 +233,11 @@ def curvature_rows(
     With ``dZ = dP Bᵀ + P dBᵀ + 1 dbᵀ`` on the pattern, D the curvature and G the gradient of the loss,
     returns the entries ``D∘dZ`` and the matrix ``(D∘dZ) B + G dB``.
     """
-    bent, other = (np.empty(len(indices), dtype=P.dtype) for _ in range(2))
+    curved, other = (np.empty(len(indices), dtype=P.dtype) for _ in range(2))
     out = np.empty(P.shape, dtype=P.dtype)
     factors = (np.ascontiguousarray(M) for M in (P, dP, B, dB))
     run_over_rows(
         _curvature_rows, indptr, 4 * P.shape[1],
-        indptr, indices, *factors, db, curvature, gradient, bent, other, out,
+        indptr, indices, *factors, db, curvature, gradient, curved, other, out,
     )  # fmt: skip
-    return bent, out
+    return curved, out

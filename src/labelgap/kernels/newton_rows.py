@@ -13,7 +13,7 @@ Nothing is allocated.
 **Why a step cannot overshoot.** Where ``|ℓ'''| ≤ ℓ''`` (logistic, exponential, Poisson), a Newton step that
 changes no score by more than R lowers the objective if it is shortened to ``log(1 + R)/R``, and at full
 length if R < 1.79 (Bach, 2010). Only if a bound on R from the norms says it may be larger, R is computed.
-Steps may be stretched by up to 1.4, which speeds alternation up as over-relaxation does; that is safe for
+Steps may be over-relaxed by up to 1.4, which speeds alternation up as over-relaxation does; that is safe for
 R < 0.7.
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from labelgap.kernels.entry_losses import derivatives
+from labelgap.kernels.losses import derivatives
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.vectors import (
     add_gram,
@@ -42,9 +42,9 @@ from labelgap.kernels.vectors import (
 CHUNK = 64
 # A full step is safe below this change of any score.
 _SAFE = 1.79
-# So is one that is stretched, up to so much, below this one.
-MOST_STRETCH, _SAFE_STRETCHED = 1.4, 0.7
-# A pivot below this share of the largest diagonal element is rounding.
+# So is one that is over-relaxed, up to so much, below this one.
+MOST_RELAXATION, _SAFE_RELAXED = 1.4, 0.7
+# A pivot below this fraction of the largest diagonal element is rounding.
 _LEAST_PIVOT = 1e-7
 # Places that the widest vector may reach back.
 _LANES = 16
@@ -116,29 +116,29 @@ def _solve_back(U, k, x):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _add_entries(  # type: ignore[no-untyped-def]
-    indices, answers, weights, table, shifts, own, own_shift, code, begin, end,
-    gathered, scaled, H, slope, bent, z, y, slopes, bends,
+    indices, targets, weights, table, shifts, own, own_shift, code, begin, end,
+    gathered, scaled, H, slope, curved, z, y, slopes, curvatures,
 ):  # fmt: skip
-    """The entries' parts of gradient and Hessian; returns the sums of slopes and bends."""
+    """The entries' parts of gradient and Hessian; returns the sums of slopes and curvatures."""
     total_slope = z.dtype.type(0)
-    total_bend = z.dtype.type(0)
+    total_curvature = z.dtype.type(0)
     for s in range(begin, end, CHUNK):
         count = min(CHUNK, end - s)
         gather_and_dot(table, indices, s, count, own, gathered, z)
         for e in range(count):
             z[e] += shifts[indices[s + e]] + own_shift
-            y[e] = answers[s + e]
-        derivatives(code, z, y, slopes, bends, count)
+            y[e] = targets[s + e]
+        derivatives(code, z, y, slopes, curvatures, count)
         if len(weights):
             for e in range(count):
                 slopes[e] *= weights[s + e]
-                bends[e] *= weights[s + e]
+                curvatures[e] *= weights[s + e]
         for e in range(count):
             total_slope += slopes[e]
-            total_bend += bends[e]
-        scale_and_sum(gathered, count, slopes, bends, scaled, slope, bent)
+            total_curvature += curvatures[e]
+        scale_and_sum(gathered, count, slopes, curvatures, scaled, slope, curved)
         add_gram(H, gathered, scaled, count)
-    return total_slope, total_bend
+    return total_slope, total_curvature
 
 
 @njit(**OPTIONS)
@@ -155,16 +155,16 @@ def _largest_change(indices, table, step, shift, begin, end, gathered, z):  # ty
 
 @njit(**OPTIONS)
 def newton_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, answers, weights, table, shifts, reach, penalty, sizes, priors, k, code, overshoots,
-    stretch, has_shift, shift_penalty, centre, factor, own_shifts, gains,
+    indptr, indices, targets, weights, table, shifts, reach, penalty, sizes, priors, k, code, overshoots,
+    relaxation, has_shift, shift_penalty, centre, factor, own_shifts, gains,
     gathered, scaled, H, vectors, entries, start, stop,
 ):  # fmt: skip
     """Rows ``start`` to ``stop`` of ``factor``, and of ``own_shifts`` where they have one, make one step.
 
     ``gains`` are what the second-order model says each of them gains by it.
     """
-    z, y, slopes, bends = entries[0], entries[1], entries[2], entries[3]
-    slope, bent, held = vectors[0], vectors[1], vectors[2]
+    z, y, slopes, curvatures = entries[0], entries[1], entries[2], entries[3]
+    slope, curved, held = vectors[0], vectors[1], vectors[2]
     width = factor.shape[1]
     zero, one = factor.dtype.type(0), factor.dtype.type(1)
     for i in range(start, stop):
@@ -178,16 +178,16 @@ def newton_rows(  # type: ignore[no-untyped-def]
             continue
         shift = own_shifts[i] if has_shift else zero
         for c in range(width):
-            bent[c] = zero
+            curved[c] = zero
             slope[c] = zero
         size = sizes[i if len(sizes) > 1 else 0]
         for r in range(k):
             for c in range(width):
                 H[r, c] = size * penalty[r, c]
             add_multiple(slope, size * (own[r] - prior[r]), penalty[r], 0)
-        pull, bend = _add_entries(
-            indices, answers, weights, table, shifts, own, shift, code, begin, end,
-            gathered, scaled, H, slope, bent, z, y, slopes, bends,
+        slope_sum, curvature = _add_entries(
+            indices, targets, weights, table, shifts, own, shift, code, begin, end,
+            gathered, scaled, H, slope, curved, z, y, slopes, curvatures,
         )  # fmt: skip
         for c in range(width):
             held[c] = slope[c]
@@ -196,28 +196,28 @@ def newton_rows(  # type: ignore[no-untyped-def]
         change = zero
         if has_shift:
             # The shift by its Schur complement: H⁻¹ of the cross terms is the second solution.
-            pull += shift_penalty * (shift - centre)
-            bend += shift_penalty
+            slope_sum += shift_penalty * (shift - centre)
+            curvature += shift_penalty
             cross = vectors[3]
             for c in range(width):
-                cross[c] = bent[c]
+                cross[c] = curved[c]
             _solve_forward(H, k, cross)
             _solve_back(H, k, cross)
-            left = bend - inner(bent, cross, 0)
-            if left > factor.dtype.type(_LEAST_PIVOT) * bend:
-                change = (inner(bent, held, 0) - pull) / left
+            left = curvature - inner(curved, cross, 0)
+            if left > factor.dtype.type(_LEAST_PIVOT) * curvature:
+                change = (inner(curved, held, 0) - slope_sum) / left
                 add_multiple(held, change, cross, 0)
-        gains[i] = 0.5 * (inner(slope, held, 0) - pull * change)
-        length = stretch
+        gains[i] = 0.5 * (inner(slope, held, 0) - slope_sum * change)
+        length = relaxation
         if overshoots:
             most = np.sqrt(inner(held, held, 0)) * reach + abs(change)
-            if most >= (_SAFE_STRETCHED if stretch > one else _SAFE):
+            if most >= (_SAFE_RELAXED if relaxation > one else _SAFE):
                 for c in range(width):
                     slope[c] = -held[c]
                 most = _largest_change(indices, table, slope, change, begin, end, gathered, z)
                 if most >= _SAFE:
                     length = factor.dtype.type(math.log1p(most) / most)
-                elif most >= _SAFE_STRETCHED:
+                elif most >= _SAFE_RELAXED:
                     length = one
         add_multiple(own, -length, held, 0)
         if has_shift:

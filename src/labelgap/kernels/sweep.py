@@ -4,7 +4,7 @@ The metric of a group is (a·counts) / (b·counts) with the group's weighted cou
 coefficients ``a`` and ``b`` in the same order; the metric is the mean over the groups that have an entry.
 
 In every signature empty ``weights`` stand for weights of 1, and empty ``groups`` for one group. A search
-answers (lowest score above the best cut, highest score below it, the metric, number of cuts), where NaN is a
+returns (lowest score above the best cut, highest score below it, the metric, number of cuts), where NaN is a
 neighbour that does not exist. It fills ``curve_scores[k]`` and ``curve_values[k]`` with the lowest included
 score and the metric of the k-th cut, unless these arrays are empty.
 """

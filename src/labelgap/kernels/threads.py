@@ -109,15 +109,15 @@ def run_parts(
     kernel: Callable[..., None],
     cuts: Sequence[int],
     shared: tuple[Any, ...],
-    rooms: Sequence[tuple[Any, ...]],
+    workspaces: Sequence[tuple[Any, ...]],
 ) -> None:
-    """Run ``kernel(*shared, *room, start, stop)`` between neighbouring cuts, each part in its own room."""
+    """Run ``kernel(*shared, *workspace, start, stop)`` between neighbouring cuts, each with its workspace."""
     parts = len(cuts) - 1
     if parts == 1:
-        kernel(*shared, *rooms[0], cuts[0], cuts[1])
+        kernel(*shared, *workspaces[0], cuts[0], cuts[1])
         return
     pool = _shared_pool(parts)
-    waiting = [pool.submit(kernel, *shared, *rooms[t], cuts[t], cuts[t + 1]) for t in range(1, parts)]
-    kernel(*shared, *rooms[0], cuts[0], cuts[1])
+    waiting = [pool.submit(kernel, *shared, *workspaces[t], cuts[t], cuts[t + 1]) for t in range(1, parts)]
+    kernel(*shared, *workspaces[0], cuts[0], cuts[1])
     for job in waiting:
         job.result()

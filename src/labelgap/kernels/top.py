@@ -164,7 +164,7 @@ def keep_best(  # type: ignore[no-untyped-def]
     items, rough : int32 array and array of the scores' type, rows x capacity
         The candidates so far, with their scores.
     counts : int64 array
-        How many there are; −1 for a row with more near ties than it has room for, where they are lost.
+        How many there are; −1 for a row with more near ties than it has space for, where they are lost.
     """
     n = best.shape[1]
     width = scores.shape[1]
@@ -250,7 +250,7 @@ def pack_candidates(cuts, items, rough, counts, indptr):  # type: ignore[no-unty
 def keep_above(scores, first, cuts, seen_indptr, seen, start, rows, items, filled):  # type: ignore[no-untyped-def]
     """Add all that reach the cut of their row to ``rows`` and ``items``, from the row ``start`` on.
 
-    Answers (the first row that there was no room for, or the number of rows; how many are there now).
+    Answers (the first row that there was no space for, or the number of rows; how many are there now).
     """
     width = scores.shape[1]
     scores = scores.ravel()
@@ -326,7 +326,7 @@ def sort_rows(indptr, items, scores):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def write_best(indptr, items, scores, out_items, out_scores):  # type: ignore[no-untyped-def]
-    """The first items of each sorted row, as many as there is room for."""
+    """The first items of each sorted row, as many as there is space for."""
     for i in range(indptr.size - 1):
         for e in range(min(indptr[i + 1] - indptr[i], out_items.shape[1])):
             out_items[i, e] = items[indptr[i] + e]

@@ -171,34 +171,34 @@ def gather_and_dot(typingctx, table, indices, start, count, own, gathered, dots)
 
 
 @intrinsic
-def scale_and_sum(typingctx, gathered, count, slopes, bends, scaled, total, bent):  # type: ignore[no-untyped-def]
-    """``scaled = bends ∘ gathered`` by rows, ``total += slopesᵀ gathered``, ``bent += bendsᵀ gathered``."""
-    signature = types.void(gathered, types.intp, slopes, bends, scaled, total, bent)
+def scale_and_sum(typingctx, gathered, count, slopes, curvatures, scaled, total, curved_total):  # type: ignore[no-untyped-def]
+    """``scaled = curvatures ∘ gathered`` by rows, and sums of the rows times slopes and times curvatures."""
+    signature = types.void(gathered, types.intp, slopes, curvatures, scaled, total, curved_total)
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
         emit = _Emitter(context, builder, gathered.dtype)
-        (rows, (_, width)), (slope, _), (bend, _), (out, _), (sums, _), (bends_sum, _) = (
+        (rows, (_, width)), (slope, _), (curvature, _), (out, _), (sums, _), (curvature_sums, _) = (
             emit.array(kind, value)
             for kind, value in zip(
-                (gathered, slopes, bends, scaled, total, bent),
+                (gathered, slopes, curvatures, scaled, total, curved_total),
                 (args[0], *args[2:]),
                 strict=True,
             )
         )
         with emit.vectors(width) as column:
             pulled = emit.variable(emit.load(emit.at(sums, column)))
-            curved = emit.variable(emit.load(emit.at(bends_sum, column)))
+            curved = emit.variable(emit.load(emit.at(curvature_sums, column)))
             with cgutils.for_range(builder, args[1]) as loop:
                 place = builder.add(builder.mul(loop.index, width), column)
                 part = emit.load(emit.at(rows, place))
                 g = emit.spread(builder.load(emit.at(slope, loop.index)))
-                c = emit.spread(builder.load(emit.at(bend, loop.index)))
+                c = emit.spread(builder.load(emit.at(curvature, loop.index)))
                 heavy = builder.fmul(c, part, flags=_FLAGS)
                 emit.store(heavy, emit.at(out, place))
                 builder.store(emit.multiply_add(g, part, builder.load(pulled)), pulled)
                 builder.store(builder.fadd(builder.load(curved), heavy, flags=_FLAGS), curved)
             emit.store(builder.load(pulled), emit.at(sums, column))
-            emit.store(builder.load(curved), emit.at(bends_sum, column))
+            emit.store(builder.load(curved), emit.at(curvature_sums, column))
         return context.get_dummy_value()
 
     return signature, generate

@@ -1,134 +1,204 @@
-"""One problem with everything fixed but the labels, from which the objectives of folds are made."""
+"""One learning problem, in one part or many, from which the objectives of all fits are made."""
 
 from __future__ import annotations
 
 import copy
-from typing import Self
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
-from labelgap.losses import Loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.observed import observed_objective
-from labelgap.objective.cpu.score_bound import ScoreBounds
-from labelgap.objective.cpu.unlabelled import UnlabelledObjective, unlabelled_objective
-from labelgap.objective.protocol import Factors, Objective
+from labelgap.objective.cpu.part import CpuBackend
+from labelgap.objective.frame import FeatureFrame, Frame, observed_frame, orthonormal, unlabelled_frame
+from labelgap.objective.moments import ObservedMoments, UnlabelledMoments
+from labelgap.objective.parts import Backend, ProblemSettings, RowBlock, RowData
+from labelgap.objective.protocol import Factors, Objective, ScoreBounds
+from labelgap.objective.sum import RowSplit, SumBounds, SumObjective
 
 
-class _DesignProblem:
-    """What both kinds of problem hold: features, loss, intercept, and a bound on the scores."""
+class Problem:
+    """Features and settings, with which objectives over any labels are made.
 
-    def __init__(
-        self, design: Design, loss: Loss, *, fit_intercept: bool, score_bound: float | None = None
-    ) -> None:
-        self.design, self.loss = design, loss
-        self._fit_intercept, self._score_bound = fit_intercept, score_bound
+    Parameters
+    ----------
+    blocks : sequence of RowBlock
+        The rows of the data, in order; one block on one machine.
+    settings : ProblemSettings
+    backend : Backend, default the CPU
+        The machine that objectives run on.
 
-    def with_design(self, design: Design) -> Self:
-        """The same problem with other features."""
-        other = copy.copy(self)
-        other.design = design
-        return other
-
-    def scores(self, factors: Factors, labels: ObservedLabels) -> Floats:
-        return scores_at(self.design, factors, labels)
-
-
-class ObservedProblem(_DesignProblem):
-    """Features, loss and intercept, from which objectives over any labels are made."""
-
-    def objective(self, labels: ObservedLabels, *, free_intercept: bool = True) -> Objective:
-        return observed_objective(
-            self.design,
-            labels,
-            self.loss,
-            fit_intercept=self._fit_intercept,
-            free_intercept=free_intercept,
-        )
-
-    def bounds(self, objective: Objective) -> ScoreBounds | None:
-        return None if self._score_bound is None else ScoreBounds(self.design, self._score_bound)
-
-
-class UnlabelledProblem(_DesignProblem):
-    """The positive-unlabelled problem: labels 1 are recorded positives, all else may be yes or no.
-
-    ``cells`` are recorded positives (1) and other cells (0) on which decisions are judged. An objective over
-    some of them leaves the others out altogether, and takes all cells outside ``cells`` for unlabelled. Where
-    that leaves a share s of the recorded positives and a share t of all n·L cells, as a fold of a sample of
-    cells does, positives are rarer than in truth by s/t, and the flip rate is ``1 − (1 − ρ) s/t``.
+    Examples
+    --------
+    >>> from labelgap.losses import Logistic
+    >>> from labelgap.objective.parts import ProblemSettings, RowBlock
+    >>> labels = ObservedLabels.from_dense([[1, 0], [0, 1], [1, 1], [0, 0]])
+    >>> X = np.array([[1.0], [0.5], [2.0], [-1.0]])
+    >>> whole = Problem([RowBlock(X, labels)], ProblemSettings(Logistic()))
+    >>> halves = [RowBlock(X[rows], labels.take_rows(rows)) for rows in (np.arange(3), np.arange(3, 4))]
+    >>> cut = Problem(halves, ProblemSettings(Logistic()))
+    >>> model = Factors(np.array([[1.0]]), np.array([[1.0], [-1.0]]), np.zeros(2))
+    >>> one, sum_of_two = (problem.objective(labels).at(model).value for problem in (whole, cut))
+    >>> bool(np.isclose(one, sum_of_two))
+    True
     """
 
     def __init__(
-        self,
-        design: Design,
-        loss: Loss,
-        flip_rate: Floats,
-        cells: ObservedLabels,
-        *,
-        fit_intercept: bool,
-        score_bound: float | None = None,
-        block_cells: int,
+        self, blocks: Sequence[RowBlock], settings: ProblemSettings, backend: Backend | None = None
     ) -> None:
-        super().__init__(design, loss, fit_intercept=fit_intercept, score_bound=score_bound)
-        self.flip_rate, self._cells, self._block_cells = flip_rate, cells, block_cells
+        self._backend = CpuBackend() if backend is None else backend
+        self._blocks = tuple(blocks)
+        self._rows: tuple[RowData, ...] = tuple(self._backend.row_data(block) for block in self._blocks)
+        self.settings = settings
+        self.features = self._decide_features()
 
-    def objective(self, labels: ObservedLabels, *, free_intercept: bool = True) -> UnlabelledObjective:
-        held_out = self._cells.select(~_contained(self._cells, labels))
-        return self._objective(labels, self._thinning(held_out), held_out, free_intercept)
+    def _decide_features(self) -> FeatureFrame:
+        settings = self.settings.features
+        frame = FeatureFrame.decide(
+            reduce(add, (rows.moments(settings) for rows in self._rows)),
+            scaling=settings.scaling,
+            penalty=settings.penalty,
+            centre=settings.centre,
+            count_weighting=settings.count_weighting,
+        )
+        if settings.penalty == "scores" and frame.coordinates is not None:
+            gram = reduce(add, (rows.gram(settings, frame) for rows in self._rows))
+            frame = replace(frame, coordinates=orthonormal(frame.coordinates, gram))
+        return frame
 
-    def thinned(self, labels: ObservedLabels, *, free_intercept: bool = True) -> UnlabelledObjective:
-        """Over all cells, with the recorded positives that are not among the labels taken for unlabelled."""
-        left = np.sum(labels.values == 1) / max(np.sum(self._cells.values == 1), 1)
-        return self._objective(labels, float(left), None, free_intercept)
+    def with_settings(self, **changes: Any) -> Problem:
+        """The same data under other settings; features are taken anew only if their settings change."""
+        other = copy.copy(self)
+        other.settings = replace(self.settings, **changes)
+        if "features" in changes:
+            other.features = other._decide_features()
+            for name in ("mean_square_length", "_split"):
+                other.__dict__.pop(name, None)
+        return other
 
-    def _objective(
-        self, labels: ObservedLabels, thinning: float, held_out: ObservedLabels | None, free_intercept: bool
-    ) -> UnlabelledObjective:
-        return unlabelled_objective(
-            self.design,
-            labels.select(labels.values == 1),
-            self.loss,
-            np.maximum(1.0 - (1.0 - self.flip_rate) * thinning, 0.0),
-            held_out=held_out,
-            fit_intercept=self._fit_intercept,
+    @property
+    def loss(self) -> Any:
+        return self.settings.loss
+
+    @cached_property
+    def mean_square_length(self) -> float:
+        """The mean squared length of a row of features, in the coordinates that are penalised."""
+        total = sum(rows.square_length(self.settings.features, self.features) for rows in self._rows)
+        return total / max(self.features.n_rows, 1)
+
+    # -- objectives ------------------------------------------------------------------------------------
+
+    def objective(
+        self, labels: ObservedLabels, *, free_intercept: bool = True, thinned: bool = False
+    ) -> Objective:
+        """The data term over these labels; ``free_intercept`` unless the intercepts are penalised.
+
+        Under positive-unlabelled learning, ``labels`` are some of the judged entries and the others are left
+        out altogether. With ``thinned`` nothing is left out: the recorded positives that are not among the
+        labels count as unlabelled.
+        """
+        pieces = zip(self._rows, self._blocks, self._by_block(labels), strict=True)
+        parts = [rows.part(self.settings, block, piece, thinned=thinned) for rows, block, piece in pieces]
+        frame = self._frame([part.moments() for part in parts], free_intercept, thinned)
+        terms = [part.objective(frame) for part in parts]
+        if len(terms) == 1:
+            return terms[0]
+        bounds = [term.bounds for term in terms if term.bounds is not None]
+        return SumObjective(terms, self._split, SumBounds(bounds, self._split) if bounds else None)
+
+    def _frame(self, moments: Sequence[Any], free_intercept: bool, thinned: bool) -> Frame:
+        settings, total = self.settings, reduce(add, moments)
+        if isinstance(total, UnlabelledMoments):
+            assert settings.flip_rate is not None
+            return unlabelled_frame(
+                self.features,
+                total,
+                settings.loss,
+                settings.flip_rate,
+                thinned=thinned,
+                fit_intercept=settings.fit_intercept,
+                free_intercept=free_intercept,
+            )
+        assert isinstance(total, ObservedMoments)
+        return observed_frame(
+            self.features,
+            total,
+            settings.loss,
+            fit_intercept=settings.fit_intercept,
             free_intercept=free_intercept,
-            score_bound=self._score_bound,
-            block_cells=self._block_cells,
         )
 
-    def _thinning(self, held_out: ObservedLabels) -> float:
-        """The share of the recorded positives that are left, relative to that of all cells."""
-        n, n_labels = self._cells.shape
-        recorded, gone = (int(np.sum(labels.values == 1)) for labels in (self._cells, held_out))
-        left, cells_left = recorded - gone, n * n_labels - held_out.n_observed
-        return left / max(recorded, 1) * (n * n_labels / max(cells_left, 1))
-
     def bounds(self, objective: Objective) -> ScoreBounds | None:
-        if self._score_bound is None:
+        """The constraint on the scores of one of its objectives, where there is one."""
+        return objective.bounds
+
+    def _by_block(self, labels: ObservedLabels) -> list[ObservedLabels]:
+        if len(self._rows) == 1:
+            return [labels]
+        ends = np.cumsum([0, *(rows.n_rows for rows in self._rows)])
+        return [
+            labels.take_rows(np.arange(start, stop))
+            for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+        ]
+
+    @cached_property
+    def _split(self) -> RowSplit | None:
+        if not self.settings.features.own_rows:
             return None
-        assert isinstance(objective, UnlabelledObjective)
-        # Only at recorded positives does the loss fall for ever.
-        return ScoreBounds(self.design, self._score_bound, always=objective.recorded_keys())
+        return RowSplit([rows.n_rows for rows in self._rows], self._backend.xp)
 
+    def _local(self, left: Any) -> list[Any]:
+        return [left] * len(self._rows) if self._split is None else self._split.local(left)
 
-def _contained(cells: ObservedLabels, some: ObservedLabels) -> NDArray[np.bool_]:
-    """Which of the cells are among some of them."""
-    if some.n_observed == cells.n_observed:
-        return np.ones(cells.n_observed, dtype=np.bool_)
-    n_labels = cells.shape[1]
-    chosen = some.rows * n_labels + some.cols
-    keys = cells.rows * n_labels + cells.cols
-    at = np.minimum(np.searchsorted(chosen, keys), max(len(chosen) - 1, 0))
-    return np.asarray(chosen[at] == keys if len(chosen) else np.zeros(len(keys), dtype=np.bool_))
+    # -- models ----------------------------------------------------------------------------------------
 
+    def scores(self, factors: Factors, labels: ObservedLabels) -> Floats:
+        """The model's scores at the entries of these labels (plus offsets, where labels have them)."""
+        pieces = zip(self._rows, self._local(factors.left), self._by_block(labels), strict=True)
+        scores = [
+            rows.scores(self.settings.features, self.features, left, factors.right, factors.intercept, piece)
+            for rows, left, piece in pieces
+        ]
+        return scores[0] if len(scores) == 1 else np.concatenate(scores)
 
-def scores_at(design: Design, factors: Factors, labels: ObservedLabels) -> Floats:
-    """``XABᵀFᵀ + 1bᵀ`` (plus offsets, where labels have them) at the entries of these labels."""
-    P, Q = design.left(factors.left), design.right(factors.right)
-    scores = sampled_product(labels.indptr, labels.indices, P, Q) + factors.intercept[labels.indices]
-    return np.asarray(scores if labels.offsets is None else scores + labels.offsets)
+    def left(self, A: Any) -> Any:
+        """``P = XA`` of all rows."""
+        pairs = zip(self._rows, self._local(A), strict=True)
+        products = [rows.left(self.settings.features, self.features, local) for rows, local in pairs]
+        return products[0] if len(products) == 1 else self._backend.xp.concat(products)
+
+    def right(self, B: Any) -> Any:
+        """``Q = FB`` of all labels."""
+        return self._rows[0].right(self.settings.features, self.features, B)
+
+    def to_original(self, factors: Factors) -> Factors:
+        """The same model in the features that were handed in.
+
+        Where rows have parameters of their own, their rows of ``left`` become their factors; features beside
+        them are used as they were given.
+        """
+        if self.features.coordinates is not None:
+            # The centre moves the scores of a label through its row of Q.
+            moved = self.features.coordinates.to_original(factors._replace(right=self.right(factors.right)))
+            return moved._replace(right=factors.right)
+        return self._scaled_rows(factors, 1.0)
+
+    def from_original(self, factors: Factors) -> Factors:
+        """The model in the coordinates of the fit; inverts :meth:`to_original`."""
+        if self.features.coordinates is not None:
+            moved = self.features.coordinates.from_original(factors._replace(right=self.right(factors.right)))
+            return moved._replace(right=factors.right)
+        return self._scaled_rows(factors, -1.0)
+
+    def _scaled_rows(self, factors: Factors, power: float) -> Factors:
+        scales = [rows.own_scales(self.settings.features, self.features) for rows in self._rows]
+        known = [scale for scale in scales if scale is not None]
+        if not known:
+            return factors
+        own = np.concatenate(known) ** power
+        left = np.concatenate([factors.left[: len(own)] * own[:, None], factors.left[len(own) :]])
+        return factors._replace(left=left)

@@ -4,7 +4,8 @@ The scores are ``Z = X W Fᵀ + 1bᵀ``, with X the features of the rows and F t
 identity). A solver knows nothing of losses, kernels or where the entries live. It asks an :class:`Objective`
 for the data term at a low-rank ``W = A Bᵀ`` and an intercept ``b``, and gets a :class:`Point` that answers
 every further question there (gradient, curvature, dual) without repeating work. All answers are sums over the
-entries, so a sum of objectives, over several terms or the partitions of a cluster, is an objective again.
+entries, so a sum of objectives, over several terms or over the parts of a data set, is an objective again
+(:mod:`labelgap.objective.sum`). What parts have to agree on is in :mod:`labelgap.objective.frame`.
 """
 
 from __future__ import annotations
@@ -52,11 +53,19 @@ class ScoreGradient(Protocol):
         """``Xᵀ G F`` as a dense array like W, for callers that know it to be small."""
         ...
 
-    def conjugate(self, scale: float) -> float:
+    def label_capacity(self, scale: float) -> Floats | None:
+        """Sums over each label's entries (3 x L) that :meth:`conjugate` must know of all parts together.
+
+        None where the conjugate of a part does not depend on the other parts.
+        """
+        ...
+
+    def conjugate(self, scale: float, capacity: Floats | None = None) -> float:
         """``f*(scale · G)``, the convex conjugate of the data term as a function of the scores.
 
         A term that comes with a bound γ on every ``|XWFᵀ|`` may change G to a G' in the conjugate's domain
-        and answer ``f*(G') + γ‖scale · G − G'‖₁``, which bounds the same optimum.
+        and answer ``f*(G') + γ‖scale · G − G'‖₁``, which bounds the same optimum. ``capacity`` is the sum of
+        :meth:`label_capacity` over all parts; None where this is the only one.
         """
         ...
 
@@ -105,11 +114,14 @@ class Point(Protocol):
         """
         ...
 
-    def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
-        """G; with ``balance``, made to sum to 0 in every label, as a free intercept demands.
+    def score_gradient(
+        self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
+    ) -> ScoreGradient:
+        """G, or with ``balanced`` a G that sums to 0 in every label, as a free intercept demands.
 
-        ``balance`` holds a factor per label for each of the two parts of :meth:`signed_label_sums`. A term
-        that brings its own way of summing to 0 within its conjugate's domain may use that.
+        ``sums`` are the :meth:`signed_label_sums` of all parts together; None where this is the only one.
+        They say how to balance: usually by shrinking the heavier sign of each label
+        (:func:`zero_sum_factors`), which keeps every entry in the domain of the conjugate whatever the loss.
         """
         ...
 
@@ -117,8 +129,8 @@ class Point(Protocol):
         """The same W with another b, for the price of the losses alone."""
         ...
 
-    def beyond(self, previous: Point, share: float) -> Point:
-        """At ``W + share (W − W_previous)``, b likewise; scores are linear, so only losses are computed."""
+    def beyond(self, previous: Point, step: float) -> Point:
+        """At ``W + step (W − W_previous)``, b likewise; scores are linear, so only losses are computed."""
         ...
 
     def slope_towards(self, other: Point) -> float:
@@ -163,6 +175,11 @@ class Objective(Protocol):
     @property
     def has_intercept(self) -> bool: ...
 
+    @property
+    def bounds(self) -> ScoreBounds | None:
+        """The constraint on the scores, where there is one."""
+        ...
+
     def starting_intercept(self) -> Floats:
         """The best intercept at W = 0 (zeros without one)."""
         ...
@@ -179,8 +196,41 @@ class Objective(Protocol):
         ...
 
 
+class ScoreBounds(Protocol):
+    """The constraint ``|(XWFᵀ)_ij| ≤ γ`` on every entry, observed or not, for the method of multipliers.
+
+    The entries that are held to the bound, with their multipliers, are the objective's own; a solver hands
+    them from one method to the next.
+    """
+
+    @property
+    def bound(self) -> float:
+        """γ."""
+        ...
+
+    def start(self) -> Any:
+        """The entries that are held from the beginning."""
+        ...
+
+    def next(self, entries: Any, point: Point, beyond: Any) -> Any:
+        """The entries to hold next, from a point of their term and those found beyond the bound."""
+        ...
+
+    def scan(self, factors: Factors) -> tuple[float, Any]:
+        """The largest |score|, and the entries beyond the bound."""
+        ...
+
+    def term(self, entries: Any, stiffness: float) -> Objective:
+        """A smooth term that stands for the constraint on these entries."""
+        ...
+
+    def conjugate(self, gradient: ScoreGradient, scale: float) -> float:
+        """The conjugate of the constraint itself at the term's gradient, ``γ Σ|scale · a|``."""
+        ...
+
+
 class FactorPenalties(Protocol):
-    """λ, λ₂, and the pull κ of the intercepts towards a centre."""
+    """λ, λ₂, and the penalty κ that holds the intercepts to a centre."""
 
     @property
     def trace(self) -> float: ...
@@ -195,7 +245,7 @@ class FactorPenalties(Protocol):
     def centre(self) -> float: ...
 
 
-class Working(Protocol):
+class RowwiseState(Protocol):
     """Factors in the form and precision that steps row by row work on."""
 
     def balance(self) -> None:
@@ -209,17 +259,31 @@ class Rowwise(Protocol):
     """Steps for all labels at once, and for all rows at once, where each has entries of its own."""
 
     def start(self, factors: Factors) -> Any:
-        """A :class:`Working` copy of the factors, for the other methods."""
+        """A :class:`RowwiseState` made from the factors, for the other methods."""
         ...
 
-    def step_labels(self, at: Any, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+    def step_labels(self, at: Any, penalties: FactorPenalties, relaxation: float = 1.0) -> float:
         """A Newton step for every label's (B_j, b_j), in place; the penalised objective can only fall.
 
-        Returns by how much, as far as the second-order model tells. ``stretch`` between 1 and 1.4 makes steps
-        longer where that is safe.
+        Returns by how much, as far as the second-order model tells. ``relaxation`` between 1 and 1.4 makes
+        steps longer where that is safe (over-relaxation).
         """
         ...
 
-    def step_rows(self, at: Any, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+    def step_rows(self, at: Any, penalties: FactorPenalties, relaxation: float = 1.0) -> float:
         """The same for every row's A_i."""
         ...
+
+
+def zero_sum_factors(xp: Any, up: Any, down: Any) -> tuple[Any, Any]:
+    """Per label, factors for the positive and the negative part of G with which they cancel.
+
+    The heavier sign is shrunk. ``up`` and ``down`` are the sums of the two parts, ``xp`` their namespace.
+    """
+    weight, other = up, -down
+    lighter = xp.minimum(weight, other)
+    one = xp.ones_like(weight)
+    return (
+        xp.where(weight > 0, lighter / xp.where(weight > 0, weight, one), one),
+        xp.where(other > 0, lighter / xp.where(other > 0, other, one), one),
+    )

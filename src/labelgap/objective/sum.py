@@ -1,42 +1,91 @@
-"""A sum of objectives over the same W: several terms, or the row partitions of one data set."""
+"""A sum of objectives over the same W: several terms, or the parts of a data set."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from itertools import accumulate
+from operator import add
 from typing import Any
-
-import numpy as np
 
 from labelgap._types import Floats
 from labelgap.objective.limits import may_form
-from labelgap.objective.protocol import Factors, Objective, Point, Rowwise, ScoreGradient
+from labelgap.objective.protocol import Factors, Objective, Point, Rowwise, ScoreBounds, ScoreGradient
 
 
-def _total(arrays: Sequence[Floats]) -> Floats:
-    return np.asarray(np.sum(arrays, axis=0))
+class RowSplit:
+    """Which rows of A each part has of its own; the rows after those are shared by all parts.
+
+    Where X = I, row i of A belongs to row i of the data, and so to the part that holds it.
+    """
+
+    def __init__(self, own: Sequence[int], xp: Any) -> None:
+        self._counts, self._xp = tuple(own), xp
+        self._ends = tuple(accumulate(own, initial=0))
+        self.n_own = self._ends[-1]
+
+    def total(self, n_rows: int) -> int:
+        """The rows of A, where the first part works on ``n_rows`` of them."""
+        return self.n_own + n_rows - self._counts[0]
+
+    def local(self, array: Any) -> list[Any]:
+        """The rows of an array that each part works on."""
+        shared = array[self.n_own :]
+        pairs = zip(self._ends[:-1], self._ends[1:], strict=True)
+        return [self._xp.concat([array[start:stop], shared]) for start, stop in pairs]
+
+    def gathered(self, arrays: Sequence[Any]) -> Any:
+        """One array from what each part has to say of its rows: own rows stacked, shared ones added up."""
+        own = [array[:count] for array, count in zip(arrays, self._counts, strict=True)]
+        shared = [array[count:] for array, count in zip(arrays, self._counts, strict=True)]
+        return self._xp.concat([*own, reduce(add, shared)])
 
 
-def _add(parts: Sequence[Factors]) -> Factors:
-    return Factors(*(_total(arrays) for arrays in zip(*parts, strict=True)))
+class _SameRows:
+    """Every part works on all rows."""
+
+    def __init__(self, n_parts: int) -> None:
+        self._n_parts = n_parts
+
+    def local(self, array: Any) -> list[Any]:
+        return [array] * self._n_parts
+
+    def gathered(self, arrays: Sequence[Any]) -> Any:
+        return reduce(add, arrays)
 
 
 class SumObjective:
-    """``Σ f_t``; each answer is the sum of the terms' answers."""
+    """``Σ f_t``; each answer is the sum of the terms' answers.
 
-    def __init__(self, terms: Sequence[Objective]) -> None:
-        self._terms = tuple(terms)
-        first = self._terms[0]
-        self.shape, self.n_labels = first.shape, first.n_labels
-        self.n_stored = sum(term.n_stored for term in self._terms)
+    ``split`` says which rows of A the terms have of their own; None where all work on all rows.
+    """
+
+    def __init__(
+        self, terms: Sequence[Objective], split: RowSplit | None = None, bounds: ScoreBounds | None = None
+    ) -> None:
+        self.terms = tuple(terms)
+        self.split = split or _SameRows(len(self.terms))
+        self.bounds = bounds
+        first = self.terms[0]
         self.xp, self.dtype = first.xp, first.dtype
+        rows, columns = first.shape
+        self.shape = (rows if split is None else split.total(rows), columns)
+        self.n_labels = first.n_labels
+        self.n_stored = sum(term.n_stored for term in self.terms)
         self.may_form = may_form(self.shape, self.n_stored)
-        self.has_intercept = any(term.has_intercept for term in self._terms)
+        self.has_intercept = any(term.has_intercept for term in self.terms)
 
     def starting_intercept(self) -> Floats:
-        return self._terms[0].starting_intercept()
+        return self.terms[0].starting_intercept()
 
     def at(self, factors: Factors, product: Floats | None = None) -> Point:
-        return SumPoint([term.at(factors, product) for term in self._terms])
+        lefts = self.split.local(factors.left)
+        products = [None] * len(lefts) if product is None else self.split.local(product)
+        parts = [
+            term.at(factors._replace(left=left), known)
+            for term, left, known in zip(self.terms, lefts, products, strict=True)
+        ]
+        return SumPoint(self, parts, factors)
 
     def rowwise(self, dtype: Any) -> Rowwise | None:
         """None: a row's problem would have to gather its entries from all terms."""
@@ -46,44 +95,54 @@ class SumObjective:
 class SumPoint:
     """A :class:`SumObjective` at one place."""
 
-    def __init__(self, parts: Sequence[Point]) -> None:
-        self.parts = tuple(parts)
+    def __init__(self, objective: SumObjective, parts: Sequence[Point], factors: Factors) -> None:
+        self._sum, self.parts, self.factors = objective, tuple(parts), factors
         self.value = float(sum(part.value for part in self.parts))
         self.size = float(sum(part.size for part in self.parts))
 
-    @property
-    def factors(self) -> Factors:
-        return self.parts[0].factors
-
     def gradient(self) -> Factors:
-        return _add([part.gradient() for part in self.parts])
+        return self._added([part.gradient() for part in self.parts])
 
     def hessian_product(self, direction: Factors) -> Factors:
-        return _add([part.hessian_product(direction) for part in self.parts])
+        lefts = self._sum.split.local(direction.left)
+        pairs = zip(self.parts, lefts, strict=True)
+        return self._added([part.hessian_product(direction._replace(left=left)) for part, left in pairs])
 
     def hessian_diagonal(self) -> Factors:
-        return _add([part.hessian_diagonal() for part in self.parts])
+        return self._added([part.hessian_diagonal() for part in self.parts])
+
+    def _added(self, parts: Sequence[Factors]) -> Factors:
+        lefts, rights, intercepts = zip(*parts, strict=True)
+        return Factors(self._sum.split.gathered(lefts), reduce(add, rights), reduce(add, intercepts))
 
     def curvature_along(self, U: Floats, V: Floats) -> Floats:
-        return _total([part.curvature_along(U, V) for part in self.parts])
+        pairs = zip(self.parts, self._sum.split.local(U), strict=True)
+        return reduce(add, [part.curvature_along(rows, V) for part, rows in pairs])
 
     def label_curvature(self) -> Floats:
-        return _total([part.label_curvature() for part in self.parts])
+        return reduce(add, [part.label_curvature() for part in self.parts])
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
         up, down = zip(*(part.signed_label_sums() for part in self.parts), strict=True)
-        return _total(up), _total(down)
+        return reduce(add, up), reduce(add, down)
 
-    def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
-        return SumGradient([part.score_gradient(balance) for part in self.parts])
+    def score_gradient(
+        self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
+    ) -> ScoreGradient:
+        if sums is None and self._sum.has_intercept:
+            sums = self.signed_label_sums()
+        parts = [part.score_gradient(sums, balanced=balanced) for part in self.parts]
+        return SumGradient(parts, self._sum.split)
 
     def with_intercept(self, intercept: Floats) -> Point:
-        return SumPoint([part.with_intercept(intercept) for part in self.parts])
+        parts = [part.with_intercept(intercept) for part in self.parts]
+        return SumPoint(self._sum, parts, self.factors._replace(intercept=intercept))
 
-    def beyond(self, previous: Point, share: float) -> Point:
+    def beyond(self, previous: Point, step: float) -> Point:
         assert isinstance(previous, SumPoint)
         pairs = zip(self.parts, previous.parts, strict=True)
-        return SumPoint([part.beyond(before, share) for part, before in pairs])
+        parts = [part.beyond(before, step) for part, before in pairs]
+        return SumPoint(self._sum, parts, extrapolated(self._sum.xp, self.factors, previous.factors, step))
 
     def slope_towards(self, other: Point) -> float:
         assert isinstance(other, SumPoint)
@@ -94,17 +153,67 @@ class SumPoint:
 class SumGradient:
     """The sum of the terms' score gradients."""
 
-    def __init__(self, parts: Sequence[ScoreGradient]) -> None:
+    def __init__(self, parts: Sequence[ScoreGradient], split: RowSplit | _SameRows | None = None) -> None:
         self.parts = tuple(parts)
+        self._split = split or _SameRows(len(self.parts))
 
     def left_product(self, V: Floats) -> Floats:
-        return _total([part.left_product(V) for part in self.parts])
+        product: Floats = self._split.gathered([part.left_product(V) for part in self.parts])
+        return product
 
     def right_product(self, U: Floats) -> Floats:
-        return _total([part.right_product(U) for part in self.parts])
+        pairs = zip(self.parts, self._split.local(U), strict=True)
+        return reduce(add, [part.right_product(rows) for part, rows in pairs])
 
     def matrix(self) -> Floats:
-        return _total([part.matrix() for part in self.parts])
+        matrix: Floats = self._split.gathered([part.matrix() for part in self.parts])
+        return matrix
 
-    def conjugate(self, scale: float) -> float:
-        return float(sum(part.conjugate(scale) for part in self.parts))
+    def label_capacity(self, scale: float) -> Floats | None:
+        capacities = [part.label_capacity(scale) for part in self.parts]
+        known = [capacity for capacity in capacities if capacity is not None]
+        return reduce(add, known) if known else None
+
+    def conjugate(self, scale: float, capacity: Floats | None = None) -> float:
+        total = self.label_capacity(scale) if capacity is None else capacity
+        return float(sum(part.conjugate(scale, total) for part in self.parts))
+
+
+class SumBounds:
+    """The bounds of all parts; entries are a tuple with those of each part."""
+
+    def __init__(self, parts: Sequence[ScoreBounds], split: RowSplit | None) -> None:
+        self._parts, self._split = tuple(parts), split
+        self.bound = self._parts[0].bound
+
+    def start(self) -> tuple[Any, ...]:
+        return tuple(part.start() for part in self._parts)
+
+    def next(self, entries: Any, point: Point, beyond: Any) -> tuple[Any, ...]:
+        assert isinstance(point, SumPoint)
+        rows = zip(self._parts, entries, point.parts, beyond, strict=True)
+        return tuple(part.next(held, at, found) for part, held, at, found in rows)
+
+    def scan(self, factors: Factors) -> tuple[float, tuple[Any, ...]]:
+        lefts = (self._split or _SameRows(len(self._parts))).local(factors.left)
+        pairs = zip(self._parts, lefts, strict=True)
+        found = [part.scan(factors._replace(left=left)) for part, left in pairs]
+        return max(largest for largest, _ in found), tuple(beyond for _, beyond in found)
+
+    def term(self, entries: Any, stiffness: float) -> Objective:
+        terms = [part.term(held, stiffness) for part, held in zip(self._parts, entries, strict=True)]
+        return SumObjective(terms, self._split)
+
+    def conjugate(self, gradient: ScoreGradient, scale: float) -> float:
+        assert isinstance(gradient, SumGradient)
+        pairs = zip(self._parts, gradient.parts, strict=True)
+        return float(sum(part.conjugate(one, scale) for part, one in pairs))
+
+
+def extrapolated(xp: Any, here: Factors, before: Factors, step: float) -> Factors:
+    """``W + step (W − W_before)``, b likewise."""
+    return Factors(
+        xp.concat([here.left, before.left], axis=1),
+        xp.concat([(1 + step) * here.right, -step * before.right], axis=1),
+        here.intercept + step * (here.intercept - before.intercept),
+    )

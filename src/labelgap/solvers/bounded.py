@@ -14,8 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from labelgap.objective.cpu.score_bound import ScoreBounds
-from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
+from labelgap.objective.protocol import Factors, Objective, Point, ScoreBounds, ScoreGradient
 from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.checkpoint import Checkpoint

@@ -80,14 +80,11 @@ def certify(
         values, _, _ = balanced(factors.left, factors.right, cutoff=0.0)
     if primal is None:
         primal = point.value + penalties.of(values, factors.intercept)
-    sums, balance = np.zeros(1), None
+    sums, signed = np.zeros(1), None
     if objective.has_intercept:
-        up, down = point.signed_label_sums()
-        if penalties.intercept > 0:
-            sums = up + down
-        else:
-            balance = _zero_sum_factors(up, down)
-    gradient = point.score_gradient(balance)
+        signed = point.signed_label_sums()
+        sums = signed[0] + signed[1]
+    gradient = point.score_gradient(signed, balanced=penalties.intercept == 0)
     size = point.size
     # A point that nobody else holds need not be kept while the singular vectors are sought.
     del point
@@ -111,20 +108,6 @@ def certify(
         square = _squared_norm(shift, objective)
         lower = max(lower, data_dual(1.0) - square / (2 * penalties.ridge))
     return Certificate(float(primal), float(lower), residual, size)
-
-
-def _zero_sum_factors(up: Floats, down: Floats) -> tuple[Floats, Floats]:
-    """Per label, shrink the heavier sign of G so that the column sums to zero.
-
-    Shrinking towards 0 keeps every entry in the domain of the conjugate, whatever the loss.
-    """
-    weight, other = up, -down
-    lighter = np.minimum(weight, other)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (
-            np.where(weight > 0, lighter / weight, 1.0),
-            np.where(other > 0, lighter / other, 1.0),
-        )
 
 
 def _squared_norm(shift: LowRankShift, objective: Objective) -> float:

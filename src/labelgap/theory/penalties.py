@@ -16,9 +16,8 @@ from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics.confusion import judged_labels
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.problem import ObservedProblem
+from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.problem import Problem
 from labelgap.theory.assumptions import check_count, check_number
 
 
@@ -207,9 +206,9 @@ def noise_trace_penalty(
     multiple = check_number("multiple", multiple, above=0)
     share = check_number("quantile", quantile, least=0, most=1)
     rng = check_random_state(random_state)
-    n, n_labels = known.shape
-    features = IdentityFeatures(n) if X is None else make_features(X, centre=fit_intercept)
-    problem = ObservedProblem(Design.of(features, n_labels), get_loss(loss), fit_intercept=fit_intercept)
+    features = FeatureSettings(own_rows=X is None, centre=fit_intercept)
+    settings = ProblemSettings(get_loss(loss), features, fit_intercept=fit_intercept)
+    problem = Problem([RowBlock(X, known)], settings)
     rates = smoothed_rates(known).rate[known.indices] if fit_intercept else np.full(known.n_observed, 0.5)
     sizes = []
     for _ in range(check_count("n_draws", n_draws)):

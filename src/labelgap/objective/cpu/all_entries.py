@@ -1,7 +1,7 @@
-"""A data term over every cell of the label matrix, observed or not: ``1/N Σ_ij φ(z_ij)``.
+"""A data term over all n·L entries of the label matrix, observed or not: ``1/N Σ_ij φ(z_ij)``.
 
-There are n·L cells, so nothing of their size is kept: each answer is computed anew from P and Q, in blocks of
-rows. For the squared loss :mod:`labelgap.objective.cpu.gram` does without the cells altogether.
+Nothing of that size is kept: each result is computed anew from P and Q, in blocks of
+rows. For the squared loss :mod:`labelgap.objective.cpu.gram` needs no entries at all.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from labelgap._types import Floats
 from labelgap.kernels.threads import map_in_order
 from labelgap.losses import Loss
 from labelgap.objective.cpu.arrays import NumpyTerm
-from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, extrapolated
+from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
+from labelgap.objective.sum import extrapolated
 
 R = TypeVar("R")
 
@@ -26,19 +27,19 @@ R = TypeVar("R")
 _ARRAYS = 8
 
 
-# Cells in a block at most: its arrays stay in the cache, and there are blocks for every thread.
-_MOST_CELLS = 1 << 14
+# Entries in a block at most: its arrays stay in the cache, and there are blocks for every thread.
+_MOST_ENTRIES = 1 << 14
 # Blocks at work at one time. Not the number of threads: on that no sum may depend.
 _AT_A_TIME = 8
 
 
-def cells_within(megabytes: float) -> int:
-    """Cells in a block, so that several blocks at work take at most this much memory."""
+def entries_within(megabytes: float) -> int:
+    """Entries in a block, so that several blocks at work take at most this much memory."""
     fitting = int(megabytes * 1e6 / (8 * _ARRAYS * _AT_A_TIME))
-    return max(1, min(fitting, _MOST_CELLS))
+    return max(1, min(fitting, _MOST_ENTRIES))
 
 
-class CellTerm(NumpyTerm):
+class AllEntriesTerm(NumpyTerm):
     """``1/N Σ φ(z_ij)`` over all rows and the given labels, with ``φ(z) = ℓ(z, 0)``."""
 
     def __init__(
@@ -49,27 +50,27 @@ class CellTerm(NumpyTerm):
         total: float,
         *,
         has_intercept: bool,
-        block_cells: int,
+        block_entries: int,
     ) -> None:
         self.design, self.loss, self.labels, self.total = design, loss, labels, total
         self.has_intercept = has_intercept
         self.shape, self.n_labels, self.n_stored = design.shape, design.n_labels, design.n_stored
-        self.block_cells = block_cells
+        self.block_entries = block_entries
 
     def starting_intercept(self) -> Floats:
         return np.zeros(self.n_labels)
 
-    def at(self, factors: Factors, product: Floats | None = None) -> CellPoint:
+    def at(self, factors: Factors, product: Floats | None = None) -> AllEntriesPoint:
         design = self.design
-        return CellPoint(self, factors, design.left(factors.left), design.right(factors.right))
+        return AllEntriesPoint(self, factors, design.left(factors.left), design.right(factors.right))
 
     def row_blocks(self) -> list[slice]:
-        """Rows at a time, so that a block's cells stay within the limit."""
-        return _blocks(self.design.rows.n_rows, len(self.labels), self.block_cells)
+        """Rows at a time, so that a block's entries stay within the limit."""
+        return _blocks(self.design.rows.n_rows, len(self.labels), self.block_entries)
 
     def label_blocks(self) -> list[slice]:
         """Labels at a time, over all rows."""
-        return _blocks(len(self.labels), self.design.rows.n_rows, self.block_cells)
+        return _blocks(len(self.labels), self.design.rows.n_rows, self.block_entries)
 
     def spread(self, by_label: Floats) -> Floats:
         """Rows of a matrix for the labels in the term, as rows for all labels (0 for the others)."""
@@ -80,16 +81,16 @@ class CellTerm(NumpyTerm):
         return full
 
 
-class CellPoint(DesignPoint):
-    """A :class:`CellTerm` at one ``(A, B, b)``."""
+class AllEntriesPoint(DesignPoint):
+    """A :class:`AllEntriesTerm` at one ``(A, B, b)``."""
 
-    def __init__(self, term: CellTerm, factors: Factors, P: Floats, Q: Floats) -> None:
+    def __init__(self, term: AllEntriesTerm, factors: Factors, P: Floats, Q: Floats) -> None:
         super().__init__(term.design, factors, P, Q)
         self.term = term
         # Only the labels in the term are scored.
         self._Qs = Q if len(term.labels) == term.n_labels else np.ascontiguousarray(Q[term.labels])
         self._b = factors.intercept[term.labels] if term.has_intercept else np.zeros(len(term.labels))
-        self.value, self._slopes, self._bends = self._sums()
+        self.value, self._slopes, self._curvatures = self._sums()
         self.size = abs(self.value)
 
     def scores(self, rows: slice) -> Floats:
@@ -97,17 +98,17 @@ class CellPoint(DesignPoint):
         return np.asarray(self._P[rows] @ self._Qs.T + self._b)
 
     def slopes(self, rows: slice) -> Floats:
-        """φ' at the cells of a block of rows, not divided by N."""
+        """φ' at the entries of a block of rows, not divided by N."""
         return np.asarray(self.term.loss.gradient(self.scores(rows), 0))
 
     def map_rows(self, work: Callable[[slice], R]) -> Iterator[R]:
-        """The answers for each block of rows in turn; a few at a time are alive."""
+        """The results for each block of rows in turn; a few at a time are alive."""
         blocks = self.term.row_blocks()
         for start in range(0, len(blocks), _AT_A_TIME):
             yield from map_in_order(work, blocks[start : start + _AT_A_TIME])
 
     def sum_rows(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
-        """The answers for all blocks of rows, added up in their order."""
+        """The results for all blocks of rows, added up in their order."""
         return _added(self.map_rows(work))
 
     def _sums(self) -> tuple[float, Floats, Floats]:
@@ -116,18 +117,18 @@ class CellPoint(DesignPoint):
 
         def work(rows: slice) -> tuple[float, Floats, Floats]:
             z = self.scores(rows)
-            value, slope, bend = loss.value_gradient_and_curvature(z, 0)
-            return float(np.sum(value)), np.asarray(slope.sum(axis=0)), np.asarray(bend.sum(axis=0))
+            value, slope, curvature = loss.value_gradient_and_curvature(z, 0)
+            return float(np.sum(value)), np.asarray(slope.sum(axis=0)), np.asarray(curvature.sum(axis=0))
 
-        value, slopes, bends = self.sum_rows(work)
+        value, slopes, curvatures = self.sum_rows(work)
         spread, total = self.term.spread, self.term.total
-        return value / total, spread(slopes) / total, spread(bends) / total
+        return value / total, spread(slopes) / total, spread(curvatures) / total
 
     def _intercept_part(self, by_label: Floats) -> Floats:
         return by_label if self.term.has_intercept else np.zeros(self.term.n_labels)
 
     def _assembled(self, work: Callable[[slice], tuple[Floats, ...]]) -> list[Floats]:
-        """The work's first answers stacked, the others added up and spread over all labels; all over N."""
+        """The work's first results stacked, the others added up and spread over all labels; all over N."""
         by_row = []
 
         def others() -> Iterator[list[Floats]]:
@@ -152,10 +153,10 @@ class CellPoint(DesignPoint):
         dbs = db[labels] if self.term.has_intercept else np.zeros(len(labels))
 
         def work(rows: slice) -> tuple[Floats, Floats, Floats]:
-            _, slope, bent = self.term.loss.value_gradient_and_curvature(self.scores(rows), 0)
-            bent = bent * (dP[rows] @ self._Qs.T + self._P[rows] @ dQs.T + dbs)
-            by_row = bent @ self._Qs + slope @ dQs
-            return by_row, bent.T @ self._P[rows] + slope.T @ dP[rows], bent.sum(axis=0)
+            _, slope, curved = self.term.loss.value_gradient_and_curvature(self.scores(rows), 0)
+            curved = curved * (dP[rows] @ self._Qs.T + self._P[rows] @ dQs.T + dbs)
+            by_row = curved @ self._Qs + slope @ dQs
+            return by_row, curved.T @ self._P[rows] + slope.T @ dP[rows], curved.sum(axis=0)
 
         by_row, by_label, sums = self._assembled(work)
         return by_row, by_label, self._intercept_part(sums)
@@ -164,42 +165,44 @@ class CellPoint(DesignPoint):
         squares = self._Qs * self._Qs
 
         def work(rows: slice) -> tuple[Floats, Floats]:
-            bend = self.term.loss.curvature(self.scores(rows), 0)
-            return bend @ squares, bend.T @ (self._P[rows] * self._P[rows])
+            curvature = self.term.loss.curvature(self.scores(rows), 0)
+            return curvature @ squares, curvature.T @ (self._P[rows] * self._P[rows])
 
         by_row, by_label = self._assembled(work)
-        return by_row, by_label, self._intercept_part(self._bends)
+        return by_row, by_label, self._intercept_part(self._curvatures)
 
     def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
         squares = FV[self.term.labels] ** 2
 
         def work(rows: slice) -> tuple[Floats]:
-            bend = self.term.loss.curvature(self.scores(rows), 0)
-            return (np.einsum("ic,ic->c", XU[rows] * XU[rows], bend @ squares),)
+            curvature = self.term.loss.curvature(self.scores(rows), 0)
+            return (np.einsum("ic,ic->c", XU[rows] * XU[rows], curvature @ squares),)
 
         return np.asarray(self.sum_rows(work)[0] / self.term.total)
 
     def label_curvature(self) -> Floats:
-        return self._intercept_part(self._bends)
+        return self._intercept_part(self._curvatures)
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
         sums = self._intercept_part(self._slopes)
         return np.maximum(sums, 0), np.minimum(sums, 0)
 
-    def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
-        return CellGradient(self)
+    def score_gradient(
+        self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
+    ) -> ScoreGradient:
+        return AllEntriesGradient(self)
 
     def with_intercept(self, intercept: Floats) -> Point:
-        return CellPoint(self.term, self.factors._replace(intercept=intercept), self._P, self._Q)
+        return AllEntriesPoint(self.term, self.factors._replace(intercept=intercept), self._P, self._Q)
 
-    def beyond(self, previous: Point, share: float) -> Point:
-        assert isinstance(previous, CellPoint)
-        factors = extrapolated(self.factors, previous.factors, share)
+    def beyond(self, previous: Point, step: float) -> Point:
+        assert isinstance(previous, AllEntriesPoint)
+        factors = extrapolated(self.term.xp, self.factors, previous.factors, step)
         P = np.hstack([self._P, previous._P])
-        return CellPoint(self.term, factors, P, np.hstack([(1 + share) * self._Q, -share * previous._Q]))
+        return AllEntriesPoint(self.term, factors, P, np.hstack([(1 + step) * self._Q, -step * previous._Q]))
 
     def slope_towards(self, other: Point) -> float:
-        assert isinstance(other, CellPoint)
+        assert isinstance(other, AllEntriesPoint)
 
         def work(rows: slice) -> float:
             way = other._P[rows] @ other._Qs.T - self._P[rows] @ self._Qs.T
@@ -208,10 +211,10 @@ class CellPoint(DesignPoint):
         return sum(self.map_rows(work)) / self.term.total
 
 
-class CellGradient(DesignGradient):
-    """G over all cells, as the linear map ``Xᵀ G F``; its entries are computed when they are needed."""
+class AllEntriesGradient(DesignGradient):
+    """G over all entries, as the linear map ``Xᵀ G F``; its entries are computed when they are needed."""
 
-    def __init__(self, point: CellPoint) -> None:
+    def __init__(self, point: AllEntriesPoint) -> None:
         super().__init__(point.term.design)
         self._point, self._term = point, point.term
 
@@ -235,7 +238,10 @@ class CellGradient(DesignGradient):
         by_label = np.hstack(map_in_order(work, term.label_blocks())).T
         return term.spread(np.ascontiguousarray(by_label)).T / term.total
 
-    def conjugate(self, scale: float) -> float:
+    def label_capacity(self, scale: float) -> Floats | None:
+        return None
+
+    def conjugate(self, scale: float, capacity: Floats | None = None) -> float:
         """``1/N Σ φ*(scale · φ')``."""
         loss = self._term.loss
 
@@ -250,7 +256,7 @@ def _added(parts: Iterable[Sequence[Any]]) -> list[Any]:
     return list(reduce(lambda total, part: [a + b for a, b in zip(total, part, strict=True)], parts))
 
 
-def _blocks(length: int, width: int, cells: int) -> list[slice]:
+def _blocks(length: int, width: int, entries: int) -> list[slice]:
     """At least one block, if an empty one."""
-    step = max(1, cells // max(width, 1))
+    step = max(1, entries // max(width, 1))
     return [slice(start, min(start + step, length)) for start in range(0, max(length, 1), step)]

@@ -8,7 +8,7 @@ import array_api_compat.numpy as xp
 import numpy as np
 
 from labelgap.objective.limits import may_form
-from labelgap.objective.protocol import Rowwise
+from labelgap.objective.protocol import Rowwise, ScoreBounds
 
 
 class NumpyTerm:
@@ -18,6 +18,7 @@ class NumpyTerm:
     n_stored: int
     xp: Any = xp
     dtype: Any = np.float64
+    bounds: ScoreBounds | None = None
 
     @property
     def may_form(self) -> bool:

@@ -53,21 +53,6 @@ class Design:
         """A gradient in (P, Q, b) as one in (A, B, b)."""
         return Factors(self.rows.transposed_product(P), self.columns.transposed_product(Q), intercept)
 
-    def to_original(self, factors: Factors) -> Factors:
-        """The same model in the coordinates of the features that were handed in."""
-        # A row's origin moves the scores of a label through its row of Q.
-        moved = self.rows.to_original(factors._replace(right=self.right(factors.right)))
-        return moved._replace(right=factors.right)
-
-
-def extrapolated(here: Factors, before: Factors, share: float) -> Factors:
-    """``W + share (W − W_before)``, b likewise."""
-    return Factors(
-        np.hstack([here.left, before.left]),
-        np.hstack([(1 + share) * here.right, -share * before.right]),
-        here.intercept + share * (here.intercept - before.intercept),
-    )
-
 
 class DesignPoint(ABC):
     """A data term at one ``(A, B, b)``, written by a subclass in ``P = XA`` and ``Q = FB``."""

@@ -1,9 +1,8 @@
-"""The features X as a linear map: dense, sparse, or the identity (collaborative filtering).
+"""The features X of some rows as a linear map: dense, sparse, the identity (collaborative filtering), or
+several.
 
-Dense features are rotated (and, with a free intercept, centred) once. Neither changes the problem: the trace
-norm and the Frobenius norm of W are invariant under rotation, and a free intercept absorbs the centre. But in
-rotated coordinates ``XᵀX`` is diagonal, so the solvers' diagonal preconditioner takes out the conditioning
-of the features, and when d > n only n coordinates remain.
+They are in the coordinates of the frame (:mod:`labelgap.objective.frame`), which alone knows the way back to
+the features that were handed in.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from labelgap._types import Floats
@@ -23,12 +21,8 @@ from labelgap.kernels.entries import (
     sparse_sparse_product,
 )
 from labelgap.objective.cpu.pattern import EntryPattern
-from labelgap.objective.protocol import Factors
 
-# Multiply-adds beyond which a rotation is not worth its time.
-_ROTATION_WORK = 2e10
-# A sparse X with this many features for each row is taken to the span of its rows, if it is no larger dense.
-_FEW_ROWS, _LARGEST_DENSE = 4, 1 << 24
+# Labels that are worked on at a time where Xᵀ S is formed.
 _BLOCK = 64
 # A multiply-add that gathers its operand takes about as long as this many that stream theirs.
 _GATHER = 14
@@ -68,12 +62,8 @@ class Features(Protocol):
         """``Xᵀ S`` as a dense d x L matrix, for the sparse S with ``data`` on the pattern."""
         ...
 
-    def mean_square_length(self) -> float:
-        """Mean of ``‖x_i‖²`` over the rows."""
-        ...
-
-    def to_original(self, factors: Factors) -> Factors:
-        """The same model in the coordinates of the X that was handed in."""
+    def square_length(self) -> float:
+        """Sum of ``‖x_i‖²`` over the rows."""
         ...
 
 
@@ -101,22 +91,48 @@ class IdentityFeatures:
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         return blocks_of_labels(self, pattern, data)
 
-    def mean_square_length(self) -> float:
-        return 1.0
+    def square_length(self) -> float:
+        return float(self.n_rows)
 
-    def to_original(self, factors: Factors) -> Factors:
-        return factors
+
+class ScaledIdentityFeatures:
+    """``X = diag(s)``: each row has parameters of its own, in units of its own. Never formed."""
+
+    def __init__(self, scales: Floats) -> None:
+        self.scales = np.asarray(scales, dtype=np.float64)
+        self.n_rows = self.n_features = len(self.scales)
+        self.n_stored = 0
+
+    def product(self, M: Floats) -> Floats:
+        # In the precision that M came in.
+        return np.asarray(self.scales[:, None].astype(M.dtype, copy=False) * M)
+
+    def transposed_product(self, M: Floats) -> Floats:
+        return self.product(M)
+
+    def squared_transposed_product(self, M: Floats) -> Floats:
+        return np.asarray(np.square(self.scales)[:, None] * M)
+
+    def scores_at(
+        self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
+    ) -> tuple[Floats, Floats | None]:
+        return through_factors(self, pattern, left, right)
+
+    def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
+        return blocks_of_labels(self, pattern, data)
+
+    def square_length(self) -> float:
+        return float(np.sum(np.square(self.scales)))
 
 
 class SparseFeatures:
     """CSR features, with the transpose stored beside them so that both products run over rows.
 
-    ``scales`` multiply the columns; :meth:`to_original` leads back to the X that was handed in.
+    ``scales`` multiply the columns.
     """
 
     def __init__(self, X: Any, scales: Floats | None = None) -> None:
         rows = sp.csr_array(X, dtype=np.float64)
-        self._scales = scales
         if scales is not None:
             rows = sp.csr_array(rows @ sp.diags_array(scales))
         if not rows.has_canonical_format:
@@ -165,30 +181,16 @@ class SparseFeatures:
         rows = (pattern.label_indptr, pattern.label_rows, data[pattern.by_label])
         return sparse_sparse_product(rows, self._rows, self.n_features).T
 
-    def mean_square_length(self) -> float:
+    def square_length(self) -> float:
         data = self._rows[2]
-        return float(np.dot(data, data) / self.n_rows)
-
-    def to_original(self, factors: Factors) -> Factors:
-        return _unscaled(factors, self._scales)
+        return float(np.dot(data, data))
 
 
 class DenseFeatures:
-    """Dense features in coordinates where ``XᵀX`` is diagonal, their columns multiplied by ``scales``."""
+    """Dense features, in the coordinates of the frame."""
 
-    def __init__(self, X: Floats, *, centre: bool, scales: Floats | None = None) -> None:
-        X = np.asarray(X, dtype=np.float64)
-        self._scales = scales
-        if scales is not None:
-            X = X * scales
-        n, d = X.shape
-        self._mean = X.mean(axis=0) if centre else np.zeros(d)
-        centred = X - self._mean
-        self._basis: Floats | None = None
-        if n * d * min(n, d) <= _ROTATION_WORK:
-            self._basis = _principal_axes(centred)
-            centred = centred @ self._basis
-        self._X = np.ascontiguousarray(centred)
+    def __init__(self, X: Floats) -> None:
+        self._X = np.ascontiguousarray(X, dtype=np.float64)
         self.n_rows, self.n_features = self._X.shape
         self.n_stored = self._X.size
 
@@ -210,13 +212,8 @@ class DenseFeatures:
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         return blocks_of_labels(self, pattern, data)
 
-    def mean_square_length(self) -> float:
-        return float(np.sum(self._X * self._X) / self.n_rows)
-
-    def to_original(self, factors: Factors) -> Factors:
-        left = factors.left if self._basis is None else self._basis @ factors.left
-        centred = Factors(left, factors.right, factors.intercept - factors.right @ (left.T @ self._mean))
-        return _unscaled(centred, self._scales)
+    def square_length(self) -> float:
+        return float(np.vdot(self._X, self._X))
 
 
 class StackedFeatures:
@@ -260,26 +257,8 @@ class StackedFeatures:
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         return np.vstack([part.transposed_matrix(pattern, data) for part in self._parts])
 
-    def mean_square_length(self) -> float:
-        return sum(part.mean_square_length() for part in self._parts)
-
-    def to_original(self, factors: Factors) -> Factors:
-        """Blocks keep their coordinates: those that move the origin or rotate cannot be stacked."""
-        return factors
-
-
-def looks_centred(X: Any) -> bool:
-    """Whether all column means could be 0 by chance (within five standard errors).
-
-    Only then does the origin mean something to a pull on the intercepts, which act there.
-    """
-    n = X.shape[0]
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    square = np.asarray((X.multiply(X) if sp.issparse(X) else X * X).mean(axis=0)).ravel()
-    deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
-    # Means that are rounding of 0, as after standardising, count as 0 whatever the deviation.
-    chance = np.maximum(5.0 * deviation / np.sqrt(n), 1e-12 * np.sqrt(square))
-    return bool(np.all(np.abs(mean) <= chance))
+    def square_length(self) -> float:
+        return sum(part.square_length() for part in self._parts)
 
 
 def through_factors(
@@ -297,33 +276,3 @@ def blocks_of_labels(features: Features, pattern: EntryPattern, data: Floats) ->
         stop = min(start + _BLOCK, pattern.n_labels)
         matrix[:, start:stop] = features.transposed_product(pattern.columns(data, start, stop))
     return matrix
-
-
-def _principal_axes(X: Floats) -> Floats:
-    """Orthonormal columns that span the rows of X and make ``XᵀX`` diagonal."""
-    n, d = X.shape
-    if d <= n:
-        return np.ascontiguousarray(scipy.linalg.eigh(X.T @ X)[1][:, ::-1])
-    # More features than rows: W has no component outside the row space at the optimum.
-    Q = scipy.linalg.qr(X.T, mode="economic")[0]
-    reduced = X @ Q
-    return np.ascontiguousarray(Q @ scipy.linalg.eigh(reduced.T @ reduced)[1][:, ::-1])
-
-
-def _unscaled(factors: Factors, scales: Floats | None) -> Factors:
-    """The weights of the features as they were before they were multiplied by ``scales``."""
-    return factors if scales is None else factors._replace(left=scales[:, None] * factors.left)
-
-
-def make_features(X: Any, *, centre: bool, scales: Floats | None = None) -> Features:
-    """Wrap a dense array or sparse matrix.
-
-    ``centre`` says whether a free intercept may absorb the mean; ``scales`` multiply the columns. A sparse X
-    with far fewer rows than features is taken to the space that its rows span, where it is dense but small.
-    """
-    if sp.issparse(X):
-        n, d = X.shape
-        if _FEW_ROWS * n > d or n * d > _LARGEST_DENSE:
-            return SparseFeatures(X, scales)
-        X = X.toarray()
-    return DenseFeatures(np.asarray(X), centre=centre, scales=scales)

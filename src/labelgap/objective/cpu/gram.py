@@ -1,4 +1,4 @@
-"""``1/N Σ (z_ij + 1)²`` over every cell, without looking at a cell.
+"""``1/N Σ (z_ij + 1)²`` over all n·L entries, without looking at one of them.
 
 With ``P' = [P, 1]`` and ``Q' = [Q, b + 1]`` the sum is ``‖P'Q'ᵀ‖² = ⟨P'ᵀP', Q'ᵀQ'⟩``: two small matrices.
 Every derivative is a product of the same kind, so all costs are O((n + L) k²).
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.objective.cpu.arrays import NumpyTerm
-from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, extrapolated
+from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
+from labelgap.objective.sum import extrapolated
 
 
 class GramTerm(NumpyTerm):
@@ -68,7 +69,7 @@ class GramPoint(DesignPoint):
         """The sum of G in each label."""
         return np.asarray(self._unit * (self.Q1 @ self.P1P1[-1]))
 
-    def _bends(self) -> Floats:
+    def _curvature_sums(self) -> Floats:
         """The sum of the second derivatives in each label."""
         return np.where(self.term.in_term, self._unit * self._n, 0.0)
 
@@ -98,30 +99,38 @@ class GramPoint(DesignPoint):
         inside = self.term.in_term
         by_row = np.tile(self._unit * np.sum(self._Qs * self._Qs, axis=0), (self._n, 1))
         by_label = np.outer(inside, self._unit * np.diag(self._PP))
-        return by_row, by_label, self._intercept_part(self._bends())
+        return by_row, by_label, self._intercept_part(self._curvature_sums())
 
     def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
         inside = self.term.in_term[:, None]
         return np.asarray(self._unit * np.sum(XU * XU, axis=0) * np.sum(FV * FV * inside, axis=0))
 
     def label_curvature(self) -> Floats:
-        return self._intercept_part(self._bends())
+        return self._intercept_part(self._curvature_sums())
 
     def signed_label_sums(self) -> tuple[Floats, Floats]:
-        sums = self._intercept_part(self.label_sums())
-        return np.maximum(sums, 0), np.minimum(sums, 0)
+        """Two parts with the right sum and a difference of at least ``Σ|g|``, which adds up over rows.
 
-    def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
+        For ``g = u (z + 1)``, with u the unit of the slopes, ``|g| ≤ u ((z + 1)² + 1)/2``.
+        """
+        squares = np.einsum("jc,jc->j", self.Q1 @ self.P1P1, self.Q1)
+        gross = 0.5 * self._unit * np.where(self.term.in_term, squares + self._n, 0.0)
+        sums = self.label_sums()
+        return self._intercept_part(0.5 * (gross + sums)), self._intercept_part(0.5 * (sums - gross))
+
+    def score_gradient(
+        self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
+    ) -> ScoreGradient:
         return LowRankGradient(self.term.design, self._unit * self.P1, self.Q1, self.term.total)
 
     def with_intercept(self, intercept: Floats) -> Point:
         return GramPoint(self.term, self.factors._replace(intercept=intercept), self._P, self._Q)
 
-    def beyond(self, previous: Point, share: float) -> Point:
+    def beyond(self, previous: Point, step: float) -> Point:
         assert isinstance(previous, GramPoint)
-        factors = extrapolated(self.factors, previous.factors, share)
+        factors = extrapolated(self.term.xp, self.factors, previous.factors, step)
         P = np.hstack([self._P, previous._P])
-        return GramPoint(self.term, factors, P, np.hstack([(1 + share) * self._Q, -share * previous._Q]))
+        return GramPoint(self.term, factors, P, np.hstack([(1 + step) * self._Q, -step * previous._Q]))
 
     def slope_towards(self, other: Point) -> float:
         assert isinstance(other, GramPoint)
@@ -147,7 +156,10 @@ class LowRankGradient(DesignGradient):
         product: Floats = self._design.rows.transposed_product(np.ascontiguousarray(self.left)) @ self.right.T
         return product
 
-    def conjugate(self, scale: float) -> float:
+    def label_capacity(self, scale: float) -> Floats | None:
+        return None
+
+    def conjugate(self, scale: float, capacity: Floats | None = None) -> float:
         """``1/N Σ a²/4 − a`` with a = N · scale · G."""
         square = float(np.sum((self.left.T @ self.left) * (self.right.T @ self.right)))
         total = float(self.left.sum(axis=0) @ self.right.sum(axis=0))

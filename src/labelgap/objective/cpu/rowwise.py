@@ -13,58 +13,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.kernels.entry_losses import CODES, QUADRATIC
-from labelgap.kernels.newton_rows import MOST_STRETCH, Workspace, newton_rows
+from labelgap.kernels.losses import CompiledLoss
+from labelgap.kernels.newton_rows import MOST_RELAXATION, Workspace, newton_rows
 from labelgap.kernels.threads import run_parts, thread_count
-from labelgap.losses import FAMILIES, LOSSES
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.pattern import EntryPattern
-from labelgap.objective.cpu.working_factors import Side, SideModel, Working, WorkingFactors, working_factors
+from labelgap.objective.cpu.working_factors import (
+    Side,
+    SideModel,
+    WorkingArray,
+    WorkingFactors,
+    working_factors,
+)
 from labelgap.objective.protocol import FactorPenalties, Factors
 
 # What a row costs beside its entries, in entries.
 _ROW_COST = 60
 
 
-def loss_code(loss: Any) -> int | None:
-    """The number by which compiled steps know a loss; None for one that they do not know."""
-    # By class: a loss of somebody else's may have any name.
-    if type(loss) not in (*LOSSES.values(), *FAMILIES.values()):
-        return None
-    return CODES.get(loss.name)
-
-
 class _Entries:
-    """The entries as seen from the rows, or from the labels, with room to work in."""
+    """The entries as seen from the rows, or from the labels, with arrays to work in."""
 
     def __init__(
-        self, indptr: NDArray[Any], indices: NDArray[Any], answers: NDArray[Any], weights: Working
+        self, indptr: NDArray[Any], indices: NDArray[Any], targets: NDArray[Any], weights: WorkingArray
     ) -> None:
-        self.indptr, self.indices, self.answers, self.weights = indptr, indices, answers, weights
+        self.indptr, self.indices, self.targets, self.weights = indptr, indices, targets, weights
         work = indptr + _ROW_COST * np.arange(len(indptr))
         parts = thread_count()
         cuts = np.searchsorted(work, np.arange(1, parts) * (work[-1] / parts))
         self.cuts = [0, *cuts.tolist(), len(indptr) - 1]
-        self._room: list[Workspace] = []
+        self._workspaces: list[Workspace] = []
 
-    def room(self, width: int, dtype: Any) -> list[Workspace]:
-        if not self._room or self._room[0].gathered.shape[1] != width:
-            self._room = [Workspace.of(width, dtype) for _ in self.cuts[1:]]
-        return self._room
+    def workspaces(self, width: int, dtype: Any) -> list[Workspace]:
+        if not self._workspaces or self._workspaces[0].gathered.shape[1] != width:
+            self._workspaces = [Workspace.of(width, dtype) for _ in self.cuts[1:]]
+        return self._workspaces
 
 
 class RowwiseSteps:
     """Newton steps for the labels and for the rows of a sum over entries.
 
-    ``code`` is the loss (:func:`loss_code`), ``total`` what the sum of the losses is divided by.
+    ``form`` is the compiled loss, ``total`` what the sum of the losses is divided by.
     """
 
     def __init__(
         self,
         design: Design,
         pattern: EntryPattern,
-        code: int,
-        answers: NDArray[Any],
+        form: CompiledLoss,
+        targets: NDArray[Any],
         weights: Floats | None,
         total: float,
         dtype: Any,
@@ -73,13 +70,13 @@ class RowwiseSteps:
     ) -> None:
         self.dtype = np.dtype(dtype)
         self._models = SideModel(design.rows), SideModel(design.columns)
-        self._code, self._has_intercept, self._total = code, has_intercept, total
+        self._form, self._has_intercept, self._total = form, has_intercept, total
         none = np.empty(0, self.dtype)
         held = none if weights is None else weights.astype(self.dtype)
-        self._by_row = _Entries(pattern.indptr, pattern.indices, answers, held)
+        self._by_row = _Entries(pattern.indptr, pattern.indices, targets, held)
         order = pattern.by_label
         self._by_label = _Entries(
-            pattern.label_indptr, pattern.label_rows, answers[order], held[order] if len(held) else none
+            pattern.label_indptr, pattern.label_rows, targets[order], held[order] if len(held) else none
         )
         self._gains = np.zeros(max(pattern.n_rows, pattern.n_labels))
         self._no_shift = np.zeros(pattern.n_rows, self.dtype)
@@ -92,7 +89,7 @@ class RowwiseSteps:
     def start(self, factors: Factors) -> WorkingFactors:
         return working_factors(self._models, factors, self.dtype)
 
-    def step_labels(self, at: WorkingFactors, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+    def step_labels(self, at: WorkingFactors, penalties: FactorPenalties, relaxation: float = 1.0) -> float:
         """(Q, b) given P; returns what it gains, to second order."""
         own = at.intercept if self._has_intercept else np.zeros_like(at.intercept)
         return self._step(
@@ -104,27 +101,27 @@ class RowwiseSteps:
             penalties,
             at.rank,
             self._has_intercept,
-            stretch,
+            relaxation,
         )
 
-    def step_rows(self, at: WorkingFactors, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+    def step_rows(self, at: WorkingFactors, penalties: FactorPenalties, relaxation: float = 1.0) -> float:
         """P given (Q, b); likewise."""
         shifts = at.intercept if self._has_intercept else np.zeros_like(at.intercept)
         return self._step(
-            self._by_row, at.labels, shifts, at.rows, shifts, penalties, at.rank, False, stretch
+            self._by_row, at.labels, shifts, at.rows, shifts, penalties, at.rank, False, relaxation
         )
 
     def _step(
         self,
         entries: _Entries,
         given: Side,
-        shifts: Working,
+        shifts: WorkingArray,
         moving: Side,
-        own_shifts: Working,
+        own_shifts: WorkingArray,
         penalties: FactorPenalties,
         rank: int,
         has_shift: bool,
-        stretch: float,
+        relaxation: float,
     ) -> float:
         kind, N = self.dtype.type, self._total
         gains = self._gains[: len(moving.factor)]
@@ -135,12 +132,12 @@ class RowwiseSteps:
             penalty += N * penalties.ridge * given.gram()
         reach = kind(np.sqrt(np.max(np.einsum("ij,ij->i", table, table), initial=0.0)))
         shared = (
-            entries.indptr, entries.indices, entries.answers, entries.weights, table, shifts, reach,
-            penalty.astype(self.dtype), moving.sizes, moving.prior, rank, self._code,
-            self._code not in QUADRATIC, kind(min(stretch, MOST_STRETCH)), has_shift,
+            entries.indptr, entries.indices, entries.targets, entries.weights, table, shifts, reach,
+            penalty.astype(self.dtype), moving.sizes, moving.prior, rank, self._form.code,
+            not self._form.bounds_curvature, kind(min(relaxation, MOST_RELAXATION)), has_shift,
             kind(N * penalties.intercept),
             kind(penalties.centre), moving.factor, own_shifts, gains,
         )  # fmt: skip
-        run_parts(newton_rows, entries.cuts, shared, entries.room(width, self.dtype))
+        run_parts(newton_rows, entries.cuts, shared, entries.workspaces(width, self.dtype))
         moving.renew_prior()
         return float(gains.sum()) / N

@@ -1,8 +1,8 @@
 """Exact minimisation row by row for recorded positives under the squared loss.
 
-Every cell counts, but each as ``(z + 1)²``, and a recorded positive adds a linear term ``c_j z``. So all rows
-have the same Hessian up to the size of their penalty: ``m_i M + 2 QᵀQ``. One joint diagonalisation of M and
-QᵀQ solves all rows at once, and the entries come in through one sparse product.
+Every entry counts, but each as ``(z + 1)²``, and a recorded positive adds a linear term ``c_j z``. So all
+rows have the same Hessian up to the size of their penalty: ``m_i M + 2 QᵀQ``. One joint diagonalisation of M
+and QᵀQ solves all rows at once, and the entries come in through one sparse product.
 """
 
 from __future__ import annotations
@@ -17,14 +17,20 @@ from labelgap._types import Floats
 from labelgap.kernels.entries import csr_product
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.pattern import EntryPattern
-from labelgap.objective.cpu.working_factors import Side, SideModel, Working, WorkingFactors, working_factors
+from labelgap.objective.cpu.working_factors import (
+    Side,
+    SideModel,
+    WorkingArray,
+    WorkingFactors,
+    working_factors,
+)
 from labelgap.objective.protocol import FactorPenalties, Factors
 
 
 class GramRowwise:
-    """The rows and labels of ``Σ_cells (z + 1)² + Σ_recorded c_j z``, divided by ``total``.
+    """The rows and labels of ``Σ_entries (z + 1)² + Σ_recorded c_j z``, divided by ``total``.
 
-    ``labels`` are those in the sum, ``slopes`` the c_j of all labels; a label outside the sum stays.
+    ``labels`` are those in the sum, ``linear`` the c_j of all labels; a label outside the sum stays.
     """
 
     def __init__(
@@ -32,7 +38,7 @@ class GramRowwise:
         design: Design,
         pattern: EntryPattern,
         labels: NDArray[np.int64],
-        slopes: Floats,
+        linear: Floats,
         total: float,
         dtype: Any,
         *,
@@ -41,49 +47,49 @@ class GramRowwise:
         self.dtype = np.dtype(dtype)
         self._models = SideModel(design.rows), SideModel(design.columns)
         self._pattern, self._labels, self._total = pattern, labels, total
-        self._slopes, self._has_intercept = slopes, has_intercept
-        self._row_data = slopes[pattern.indices].astype(self.dtype)
+        self._linear, self._has_intercept = linear, has_intercept
+        self._row_data = linear[pattern.indices].astype(self.dtype)
         self._label_data = self._row_data[pattern.by_label]
         self._counts = np.diff(pattern.label_indptr)
 
     def start(self, factors: Factors) -> WorkingFactors:
         return working_factors(self._models, factors, self.dtype)
 
-    def step_rows(self, at: WorkingFactors, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+    def step_rows(self, at: WorkingFactors, penalties: FactorPenalties, relaxation: float = 1.0) -> float:
         """P given (Q, b), to the minimum; returns what it gains."""
         Q = at.labels.factor[self._labels]
         shift = self._intercept(at)[self._labels] + 1
         pattern = self._pattern
-        pull = csr_product(pattern.indptr, pattern.indices, self._row_data, at.labels.factor)
-        pull += (2 * (shift @ Q)).astype(self.dtype)
+        slope = csr_product(pattern.indptr, pattern.indices, self._row_data, at.labels.factor)
+        slope += (2 * (shift @ Q)).astype(self.dtype)
         gram = (Q.T @ Q).astype(np.float64)
         gained = self._solve(
-            at.rows, 2 * gram, pull, self._penalty(at.labels, penalties), slice(None), stretch
+            at.rows, 2 * gram, slope, self._penalty(at.labels, penalties), slice(None), relaxation
         )
         at.rows.renew_prior()
         return gained
 
-    def step_labels(self, at: WorkingFactors, penalties: FactorPenalties, stretch: float = 1.0) -> float:
+    def step_labels(self, at: WorkingFactors, penalties: FactorPenalties, relaxation: float = 1.0) -> float:
         """(Q, b) given P, to the minimum; returns what it gains."""
         P, chosen = at.rows.factor, self._labels
         pattern = self._pattern
-        pull = csr_product(pattern.label_indptr, pattern.label_rows, self._label_data, P)[chosen]
+        slope = csr_product(pattern.label_indptr, pattern.label_rows, self._label_data, P)[chosen]
         total = P.sum(axis=0, dtype=np.float64)
         gram = (P.T @ P).astype(np.float64)
         if not self._has_intercept:
-            pull += (2 * total).astype(self.dtype)
+            slope += (2 * total).astype(self.dtype)
             gained = self._solve(
-                at.labels, 2 * gram, pull, self._penalty(at.rows, penalties), chosen, stretch
+                at.labels, 2 * gram, slope, self._penalty(at.rows, penalties), chosen, relaxation
             )
             at.labels.renew_prior()
             return gained
         # The best intercept for a Q_j is ``(r_j − 2 s·Q_j) / h``; put in, it takes part of the Hessian away.
         held = self._total * penalties.intercept
         h = 2 * len(P) + held
-        r = held * penalties.centre - 2 * len(P) - (self._slopes * self._counts)[chosen]
-        pull += ((2 + 2 * r[:, None] / h) * total).astype(self.dtype)
+        r = held * penalties.centre - 2 * len(P) - (self._linear * self._counts)[chosen]
+        slope += ((2 + 2 * r[:, None] / h) * total).astype(self.dtype)
         reduced = 2 * gram - np.outer(2 * total, 2 * total) / h
-        gained = self._solve(at.labels, reduced, pull, self._penalty(at.rows, penalties), chosen, stretch)
+        gained = self._solve(at.labels, reduced, slope, self._penalty(at.rows, penalties), chosen, relaxation)
         at.intercept[chosen] = ((r - 2 * (at.labels.factor[chosen] @ total)) / h).astype(self.dtype)
         at.labels.renew_prior()
         return gained
@@ -99,24 +105,24 @@ class GramRowwise:
         return penalty
 
     def _solve(
-        self, side: Side, gram: Floats, pull: Working, penalty: Floats, chosen: Any, stretch: float
+        self, side: Side, gram: Floats, slope: WorkingArray, penalty: Floats, chosen: Any, relaxation: float
     ) -> float:
-        """Rows ``p + (m M + gram)⁻¹ (−pull − gram p)`` with p the prior; returns what they gain.
+        """Rows ``p + (m M + gram)⁻¹ (−slope − gram p)`` with p the prior; returns what they gain.
 
-        With ``stretch`` they go on by that much of the way there.
+        With ``relaxation`` they go on by that much of the way there.
         """
         prior = side.prior if len(side.prior) == 1 else side.prior[chosen]
         sizes = side.sizes if len(side.sizes) == 1 else side.sizes[chosen]
         values, vectors = scipy.linalg.eigh(gram, penalty)
         inverse = (1.0 / (sizes[:, None].astype(np.float64) + np.maximum(values, 0.0))).astype(self.dtype)
-        right = pull + prior @ gram.astype(self.dtype)
+        right = slope + prior @ gram.astype(self.dtype)
         V = vectors.astype(self.dtype)
         before = side.factor[chosen].copy()
         moved = before - (prior - ((right @ V) * inverse) @ V.T)
-        side.factor[chosen] = before - self.dtype.type(stretch) * moved
+        side.factor[chosen] = before - self.dtype.type(relaxation) * moved
         # ½ Σ dᵀ (m M + gram) d: the way up again from a minimum.
-        bent = sizes[:, None] * (moved @ penalty.astype(self.dtype)) + moved @ gram.astype(self.dtype)
-        return 0.5 * float(np.einsum("ij,ij->", moved, bent, dtype=np.float64)) / self._total
+        curved = sizes[:, None] * (moved @ penalty.astype(self.dtype)) + moved @ gram.astype(self.dtype)
+        return 0.5 * float(np.einsum("ij,ij->", moved, curved, dtype=np.float64)) / self._total
 
     def _intercept(self, at: WorkingFactors) -> Floats:
         b = at.intercept.astype(np.float64)

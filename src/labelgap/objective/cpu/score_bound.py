@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.observed import EntryGradient, EntryPoint, EntryTerm
+from labelgap.objective.cpu.entries import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
 
@@ -27,7 +27,7 @@ _SCAN_BLOCK = 1 << 20
 
 
 class ScoreBoundPenalty:
-    """An :class:`~labelgap.objective.cpu.observed.EntryFunction`: ψ with one multiplier per entry."""
+    """An :class:`~labelgap.objective.cpu.entries.EntryFunction`: ψ with one multiplier per entry."""
 
     def __init__(self, bound: float, multipliers: Floats, stiffness: float) -> None:
         self._bound, self._u, self._mu = bound, multipliers, stiffness
@@ -40,6 +40,12 @@ class ScoreBoundPenalty:
         a = self._mu * self._excess(z)
         value = a * z - self._bound * np.abs(a) - (a - self._u) ** 2 / (2 * self._mu)
         return float(value.sum()), a
+
+    def size(self, z: Floats) -> float:
+        """Multipliers make values negative, so the sum of their absolute values is another."""
+        a = self._mu * self._excess(z)
+        value = a * z - self._bound * np.abs(a) - (a - self._u) ** 2 / (2 * self._mu)
+        return float(np.abs(value).sum())
 
     def curvature(self, z: Floats) -> Floats:
         return np.where(self._excess(z) != 0, self._mu, 0.0)
@@ -70,7 +76,7 @@ class BoundedEntries:
         return BoundedEntries(merged, multipliers)
 
 
-class ScoreBounds:
+class EntryBounds:
     """``|(XWFᵀ)_ij| ≤ γ`` for every row of X and every label, observed or not.
 
     All n·L scores are looked at in blocks of rows; only entries that once exceeded the bound are kept, and

@@ -1,16 +1,17 @@
-"""The positive-unlabelled data term: the unbiased loss over all n·L cells.
+"""The positive-unlabelled data term: the unbiased loss over all n·L entries.
 
     f(Z) = 1/N [ Σ_all ℓ(z_ij, 0) + Σ_recorded ( ℓ̃(z_ij, 1) − ℓ(z_ij, 0) ) − Σ_held ℓ(z_ij, 0) ]
 
-is a sum of a term over all cells and sparse ones; cells that are held out are taken off again. What does not
-come from the parts is the dual. The slope of ℓ̃(·, 1) stays below 0 for the logistic and the exponential loss,
-because it falls for ever; so a gradient that is shrunk towards 0, as the duality gap has it, leaves the
-domain of the conjugate. There the bound γ on the scores helps: with |XWFᵀ| ≤ γ any part of the dual may be
-given up at the price of γ for each unit.
+is a sum of a term over all entries and sparse ones; entries that are held out are subtracted again. Only the
+dual does not come from the terms. The slope of ℓ̃(·, 1) stays below 0 for the logistic and the exponential
+loss, which fall without limit there. So a gradient that is shrunk towards 0, as the duality gap needs it,
+leaves the domain of the conjugate. The bound γ on the scores helps: with |XWFᵀ| ≤ γ the dual may be changed
+by any amount, and each unit of change costs γ in the lower bound.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,20 +19,19 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.kernels.entries import sampled_product
-from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.losses.unlabelled import Unlabelled
-from labelgap.objective.cpu.all_entries import CellPoint, CellTerm
-from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.all_entries import AllEntriesPoint, AllEntriesTerm
+from labelgap.objective.cpu.entries import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.cpu.gram import GramPoint, GramTerm, LowRankGradient
-from labelgap.objective.cpu.observed import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.cpu.rowwise_gram import GramRowwise
 from labelgap.objective.cpu.working_factors import SideModel
-from labelgap.objective.protocol import Factors, Point, ScoreGradient
+from labelgap.objective.frame import Frame
+from labelgap.objective.protocol import Factors, Point, ScoreBounds, ScoreGradient
 from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 
-# Sums over a label's cells agree to this share of what is summed.
+# Sums over a label's entries agree to this fraction of what is summed.
 _ROUNDING = 1e-12
 
 
@@ -51,12 +51,12 @@ class RecordedCorrection:
         return np.asarray((self.loss.curvature(z, 1) - self.loss.base.curvature(z, 0)) / self._total)
 
     def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
-        """Infinite but at one slope: only together with the other cells is there a useful one."""
+        """Infinite but at one slope: only together with the other entries is there a useful one."""
         return float("inf")
 
 
 class HeldCorrection:
-    """``−Σ ℓ(z, 0) / N`` over cells that are held out, an entry function (concave; the sum is convex)."""
+    """``−Σ ℓ(z, 0) / N`` over entries that are held out, an entry function (concave; the sum is convex)."""
 
     def __init__(self, loss: Loss, total: float) -> None:
         self._loss, self._total = loss, total
@@ -69,7 +69,7 @@ class HeldCorrection:
         return np.asarray(self._loss.curvature(z, 0) / -self._total)
 
     def conjugate(self, gradient: Floats, scale: float = 1.0) -> float:
-        """None: only together with the other cells is there one."""
+        """None: only together with the other entries is there one."""
         return float("inf")
 
 
@@ -78,39 +78,40 @@ class UnlabelledObjective(SumObjective):
 
     def __init__(
         self,
-        cells: CellTerm | GramTerm,
+        every: AllEntriesTerm | GramTerm,
         recorded: EntryTerm,
         held: EntryTerm,
         loss: Unlabelled,
-        start: Floats,
-        score_bound: float | None,
+        frame: Frame,
+        bounds: ScoreBounds | None,
     ) -> None:
-        super().__init__([cells, recorded, held])
-        self.cells, self.recorded, self.held, self.loss = cells, recorded, held, loss
-        self.score_bound = score_bound
-        self._start = start
+        super().__init__([every, recorded, held], bounds=bounds)
+        self.every, self.recorded, self.held, self.loss = every, recorded, held, loss
+        self.frame = frame
+        self.score_bound = None if bounds is None else bounds.bound
 
     def starting_intercept(self) -> Floats:
-        return self._start.copy()
+        return self.frame.starting_intercept.copy()
 
     def at(self, factors: Factors, product: Floats | None = None) -> Point:
-        return UnlabelledPoint(self, super().at(factors, product))
+        parts = [term.at(factors, product) for term in self.terms]
+        return UnlabelledPoint(self, parts, factors)
 
     def rowwise(self, dtype: Any) -> GramRowwise | None:
-        """Exact steps under the squared loss, where all cells count."""
-        cells, pattern = self.cells, self.recorded.pattern
-        sides = (cells.design.rows, cells.design.columns)
-        if not isinstance(cells, GramTerm) or len(self.held.pattern) or not all(map(SideModel.fits, sides)):
+        """Exact steps under the squared loss, where all entries count."""
+        every, pattern = self.every, self.recorded.pattern
+        sides = (every.design.rows, every.design.columns)
+        if not isinstance(every, GramTerm) or len(self.held.pattern) or not all(map(SideModel.fits, sides)):
             return None
         slopes = np.zeros(self.n_labels)
         # ((z − 1)² − (z + 1)²) / (1 − ρ)
         slopes[pattern.indices] = -4.0 / (1.0 - np.asarray(self.loss.flip_rate))
         return GramRowwise(
-            cells.design,
+            every.design,
             pattern,
-            cells.labels,
+            every.labels,
             slopes,
-            cells.total,
+            every.total,
             dtype,
             has_intercept=self.has_intercept,
         )
@@ -123,36 +124,44 @@ class UnlabelledObjective(SumObjective):
 
 
 class UnlabelledPoint(SumPoint):
-    """An :class:`UnlabelledObjective` at one place; all but the dual is the sum of the parts."""
+    """An :class:`UnlabelledObjective` at one place; all but the dual is the sum of its terms."""
 
-    def __init__(self, objective: UnlabelledObjective, summed: Point) -> None:
-        assert isinstance(summed, SumPoint)
-        super().__init__(summed.parts)
+    def __init__(self, objective: UnlabelledObjective, parts: Sequence[Point], factors: Factors) -> None:
+        super().__init__(objective, parts, factors)
         self._objective = objective
-        cells, recorded, held = summed.parts
+        every, recorded, held = self.parts
         assert isinstance(recorded, EntryPoint)
-        # What the corrections take back must not count as size.
+        # The sum of the absolute losses: what the corrections take back does not count.
         loss, z = objective.loss, recorded.scores
         change = float(np.sum(np.abs(loss.value(z, 1)) - loss.base.value(z, 0)))
-        self.size = max(cells.value + change / objective.cells.total + held.value, abs(self.value))
+        self.size = every.value + change / objective.every.total + held.value
 
-    def score_gradient(self, balance: tuple[Floats, Floats] | None = None) -> ScoreGradient:
-        cells, recorded, held = self.parts
+    def score_gradient(
+        self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
+    ) -> ScoreGradient:
+        every, recorded, held = self.parts
         assert isinstance(recorded, EntryPoint)
-        sums = None
-        if self._objective.has_intercept:
-            up, down = self.signed_label_sums()
-            sums = (np.zeros_like(up) if balance else up + down, up - down)
-        if isinstance(cells, GramPoint):
-            return _squared_gradient(self._objective, cells, recorded, centred=balance is not None)
-        assert isinstance(cells, CellPoint)
-        return UnlabelledGradient(self._objective, cells, recorded, held, sums)
+        has_intercept = self._objective.has_intercept
+        if sums is None and has_intercept:
+            sums = self.signed_label_sums()
+        if isinstance(every, GramPoint):
+            taken_off = sums[0] + sums[1] if balanced and sums is not None else None
+            return _squared_gradient(self._objective, every, recorded, taken_off)
+        assert isinstance(every, AllEntriesPoint)
+        demanded = None
+        if has_intercept and sums is not None:
+            up, down = sums
+            demanded = (np.zeros_like(up) if balanced else up + down, up - down)
+        return UnlabelledGradient(self._objective, every, recorded, held, demanded)
 
     def with_intercept(self, intercept: Floats) -> Point:
-        return UnlabelledPoint(self._objective, super().with_intercept(intercept))
+        parts = [part.with_intercept(intercept) for part in self.parts]
+        return UnlabelledPoint(self._objective, parts, self.factors._replace(intercept=intercept))
 
-    def beyond(self, previous: Point, share: float) -> Point:
-        return UnlabelledPoint(self._objective, super().beyond(previous, share))
+    def beyond(self, previous: Point, step: float) -> Point:
+        moved = super().beyond(previous, step)
+        assert isinstance(moved, SumPoint)
+        return UnlabelledPoint(self._objective, moved.parts, moved.factors)
 
 
 class UnlabelledGradient(SumGradient):
@@ -165,70 +174,81 @@ class UnlabelledGradient(SumGradient):
     def __init__(
         self,
         objective: UnlabelledObjective,
-        cells: CellPoint,
+        every: AllEntriesPoint,
         recorded: EntryPoint,
         held: Point,
         sums: tuple[Floats, Floats] | None,
     ) -> None:
-        super().__init__([part.score_gradient() for part in (cells, recorded, held)])
-        self._objective, self._cells, self._recorded = objective, cells, recorded
+        super().__init__([part.score_gradient() for part in (every, recorded, held)])
+        self._objective, self._every, self._recorded = objective, every, recorded
         # Per label, the sum that an intercept demands and what there was to cancel.
         self._sums = sums
-        self._at_recorded = _Places(objective.recorded.pattern, cells.term.labels)
-        self._at_held = _Places(objective.held.pattern, cells.term.labels)
+        self._at_recorded = _Places(objective.recorded.pattern, every.term.labels)
+        self._at_held = _Places(objective.held.pattern, every.term.labels)
         base = objective.loss.base
         self._low, self._high = (float(edge) for edge in Unlabelled(base, 0.0).slope_range(0))
         self._boxed = np.isfinite(self._high)
         n_recorded = len(objective.recorded.pattern)
         self._recorded_range = [np.broadcast_to(e, n_recorded) for e in objective.loss.slope_range(1)]
 
-    def conjugate(self, scale: float) -> float:
-        term, bound = self._cells.term, self._objective.score_bound
-        share_up, share_down = np.zeros(len(term.labels)), np.zeros(len(term.labels))
+    def label_capacity(self, scale: float) -> Floats | None:
+        """Per label: the sum of the nearest slopes in the domain, and how far they could go up and down."""
+        if self._sums is None:
+            return None
+        return np.array(self._every.sum_rows(lambda rows: self._capacity(rows, scale)))
+
+    def conjugate(self, scale: float, capacity: Floats | None = None) -> float:
+        term, bound = self._every.term, self._objective.score_bound
+        move_up, move_down = np.zeros(len(term.labels)), np.zeros(len(term.labels))
         if self._sums is not None:
-            total, up, down = self._cells.sum_rows(lambda rows: self._room(rows, scale))
+            known = self.label_capacity(scale) if capacity is None else capacity
+            assert known is not None
+            total, up, down = known
             wanted, gross = (scale * part[term.labels] * term.total for part in self._sums)
             missing = wanted - total
-            # What is missing by rounding needs no room.
+            # What is missing by rounding needs no correction.
             missing[np.abs(missing) <= _ROUNDING * (gross + np.abs(total))] = 0.0
             with np.errstate(divide="ignore", invalid="ignore"):
-                share_up = np.where(missing > 0, missing / up, 0.0)
-                share_down = np.where(missing < 0, -missing / down, 0.0)
+                move_up = np.where(missing > 0, missing / up, 0.0)
+                move_down = np.where(missing < 0, -missing / down, 0.0)
             # Sums that no slopes in the domain have: this direction proves nothing.
             limit = 1.0 if self._boxed else np.finfo(float).max
-            if not (np.all(share_up <= limit) and np.all(share_down <= 1.0)):
+            if not (np.all(move_up <= limit) and np.all(move_down <= 1.0)):
                 return float("inf")
-        dual, given_up = self._cells.sum_rows(lambda rows: self._price(rows, scale, share_up, share_down))
-        if given_up > 0 and bound is None:
+        dual, changed = self._every.sum_rows(lambda rows: self._price(rows, scale, move_up, move_down))
+        if changed > 0 and bound is None:
             return float("inf")
-        return float(dual + (bound or 0.0) * given_up) / term.total
+        return float(dual + (bound or 0.0) * changed) / term.total
 
     def _slopes(self, rows: slice, scale: float) -> tuple[Floats, Floats, Floats, Floats]:
-        """Of a block: the slopes wanted, the nearest in the domain, its room above and below; all times N."""
-        wanted = scale * self._cells.slopes(rows)
+        """The slopes wanted in a block, the nearest in the domain, and how far those are from its two edges.
+
+        All are multiplied by N.
+        """
+        wanted = scale * self._every.slopes(rows)
         here, at = self._at_recorded.within(rows)
-        wanted[at] += scale * self._cells.term.total * self._recorded.entry_gradient[here]
+        wanted[at] += scale * self._every.term.total * self._recorded.entry_gradient[here]
         low, high = np.full_like(wanted, self._low), np.full_like(wanted, self._high)
         low[at], high[at] = (edge[here] for edge in self._recorded_range)
-        # A cell that is held out has no loss and hence no slope.
+        # An entry that is held out has no loss and hence no slope.
         _, out = self._at_held.within(rows)
         wanted[out] = low[out] = high[out] = 0.0
         nearest = np.clip(wanted, low, high)
         with np.errstate(invalid="ignore"):
             down = np.where(np.isfinite(low), nearest - low, 0.0)
-            # Without an edge above, cells may grow by multiples of their size and need no help.
+            # Without an edge above, slopes may grow by multiples of their size and need no help.
             up = high - nearest if self._boxed else np.where(np.isfinite(high), 0.0, nearest)
         return wanted, nearest, up, down
 
-    def _room(self, rows: slice, scale: float) -> tuple[Floats, Floats, Floats]:
+    def _capacity(self, rows: slice, scale: float) -> tuple[Floats, Floats, Floats]:
         """Per label: the sum of the nearest slopes, and how far they could go up and down."""
         _, nearest, up, down = self._slopes(rows, scale)
         return nearest.sum(axis=0), up.sum(axis=0), down.sum(axis=0)
 
-    def _price(self, rows: slice, scale: float, share_up: Floats, share_down: Floats) -> tuple[float, float]:
-        """The conjugate at the slopes with the right sums, and how much was given up for them."""
+    def _price(self, rows: slice, scale: float, move_up: Floats, move_down: Floats) -> tuple[float, float]:
+        """The conjugate at the slopes with the right sums, and how much had to be changed for them."""
         wanted, nearest, up, down = self._slopes(rows, scale)
-        chosen = nearest + share_up * up - share_down * down
+        chosen = nearest + move_up * up - move_down * down
         here, at = self._at_recorded.within(rows)
         loss = self._objective.loss
         dual = np.asarray(loss.base.conjugate(np.clip(chosen, self._low, self._high), 0))
@@ -255,27 +275,27 @@ class _Places:
 
 
 def _squared_gradient(
-    objective: UnlabelledObjective, cells: GramPoint, recorded: EntryPoint, *, centred: bool
+    objective: UnlabelledObjective, every: GramPoint, recorded: EntryPoint, taken_off: Floats | None
 ) -> ScoreGradient:
-    """G of the squared loss, low-rank plus sparse; ``centred`` takes each label's mean off."""
-    right, left = cells.Q1.copy(), 2.0 / cells.term.total * cells.P1
+    """G of the squared loss, low-rank plus sparse.
+
+    Label sums ``taken_off`` are subtracted from it, spread evenly over each label's entries.
+    """
+    right, left = every.Q1.copy(), 2.0 / every.term.total * every.P1
     held = objective.held.pattern
-    if centred:
-        out = held.label_sums(sampled_product(held.indptr, held.indices, left, right))
-        sums = cells.label_sums() - out + np.add(*recorded.signed_label_sums())
+    if taken_off is not None:
+        assert objective.frame.n_counted is not None
         # G = 2/N P'Q'ᵀ − sparse: the last column of Q' belongs to the ones in P'.
-        counted = np.maximum(len(left) - np.bincount(held.indices, minlength=held.n_labels), 1)
-        right[:, -1] -= sums * objective.cells.total / (2 * counted)
-    low_rank = LowRankGradient(cells.term.design, left, right, cells.term.total)
-    # Held-out cells have no slope.
-    taken_off = -sampled_product(held.indptr, held.indices, left, np.ascontiguousarray(right))
-    return SquaredGradient(
-        objective, low_rank, recorded.score_gradient(), EntryGradient(objective.held, taken_off)
-    )
+        counted = np.maximum(objective.frame.n_counted, 1)
+        right[:, -1] -= taken_off * objective.every.total / (2 * counted)
+    low_rank = LowRankGradient(every.term.design, left, right, every.term.total)
+    # Held-out entries have no slope.
+    out = -sampled_product(held.indptr, held.indices, left, np.ascontiguousarray(right))
+    return SquaredGradient(objective, low_rank, recorded.score_gradient(), EntryGradient(objective.held, out))
 
 
 class SquaredGradient(SumGradient):
-    """G of the squared loss: a low-rank part over all cells and a sparse one on the recorded positives."""
+    """G of the squared loss: a low-rank part over all entries and a sparse one on the recorded positives."""
 
     def __init__(
         self,
@@ -287,13 +307,13 @@ class SquaredGradient(SumGradient):
         super().__init__([low_rank, recorded, held])
         self._objective = objective
 
-    def conjugate(self, scale: float) -> float:
+    def conjugate(self, scale: float, capacity: Floats | None = None) -> float:
         """``1/N Σ a²/4 − a`` with a = N (scale · G + C), C = −G of the linear part on recorded positives."""
         low_rank, recorded, held = self.parts
         assert isinstance(low_rank, LowRankGradient)
         assert isinstance(recorded, EntryGradient)
         assert isinstance(held, EntryGradient)
-        total, pattern = self._objective.cells.total, self._objective.recorded.pattern
+        total, pattern = self._objective.every.total, self._objective.recorded.pattern
         # f is 1/N Σ (z + 1)² + ⟨recorded, Z⟩, so f*(A) is the first part's conjugate at A − recorded.
         sparse = (scale - 1.0) * recorded.entries
         at_recorded = sampled_product(
@@ -303,72 +323,3 @@ class SquaredGradient(SumGradient):
         out = scale * held.entries
         of_held = 0.25 * total * float(out @ out) + float(out.sum())
         return low_rank.conjugate(scale) - of_held + 0.25 * total * square - float(sparse.sum())
-
-
-def possible_flip_rates(recorded: NDArray[np.int64], rows: NDArray[np.int64], flip_rate: Floats) -> Floats:
-    """The flip rates, lowered where a label has more recorded positives than they allow.
-
-    A rate ρ says that there are ``recorded/(1 − ρ)`` positives in truth, which cannot be more than rows: with
-    more, the loss of some labels would fall for ever in their intercept. Their share of the rows may be as
-    high as the smoothed rate of a label that is all yes, ``(n + ½)/(n + 1)``.
-    """
-    most = np.maximum(rows, 1) * (rows + 0.5) / (rows + 1.0)
-    return np.asarray(np.minimum(flip_rate, np.maximum(1.0 - np.maximum(recorded, 0.5) / most, 0.0)))
-
-
-def unlabelled_objective(
-    design: Design,
-    positives: ObservedLabels,
-    loss: Loss,
-    flip_rate: Floats,
-    *,
-    held_out: ObservedLabels | None = None,
-    fit_intercept: bool,
-    free_intercept: bool = True,
-    score_bound: float | None,
-    block_cells: int,
-) -> UnlabelledObjective:
-    """The mean unbiased loss over all cells, from the recorded positives and one flip rate per label.
-
-    Entries of ``held_out``, none of them among the ``positives``, are left out of the mean.
-
-    A label without a recorded positive has its best intercept at −∞, and one with all rows recorded at +∞:
-    with a free intercept they are left out of the sum, and their intercepts come from the smoothed rates
-    ``½/(n + 1)``, corrected by the flip rate, and ``(n + ½)/(n + 1)``.
-    """
-    n, n_labels = positives.shape
-    none = np.zeros(positives.n_observed, dtype=np.bool_)
-    held = positives.select(none) if held_out is None else held_out
-    total = float(n * n_labels - held.n_observed)
-    rows, counts = n - held.label_counts(), positives.positive_counts()
-    rho = possible_flip_rates(counts, rows, flip_rate)
-    start = np.zeros(n_labels)
-    labels = np.arange(n_labels)
-    if fit_intercept:
-        smallest = 0.5 / (rows + 1.0)
-        rates = np.where(counts > 0, counts / np.maximum(rows, 1), smallest) / (1.0 - rho)
-        start = np.asarray(loss.link(np.minimum(rates, 1 - smallest)), dtype=np.float64)
-        if free_intercept:
-            informative = (counts > 0) & (counts < rows)
-            labels = np.flatnonzero(informative)
-            positives = positives.select(informative[positives.indices])
-            held = held.select(informative[held.indices])
-    unbiased = Unlabelled(loss, rho[positives.indices])
-    recorded = EntryTerm(
-        design,
-        EntryPattern(positives.indptr, positives.indices, n_labels),
-        RecordedCorrection(unbiased, total),
-        has_intercept=fit_intercept,
-    )
-    cells: CellTerm | GramTerm
-    if loss.name == "squared":
-        cells = GramTerm(design, labels, total, has_intercept=fit_intercept)
-    else:
-        cells = CellTerm(design, loss, labels, total, has_intercept=fit_intercept, block_cells=block_cells)
-    out = EntryTerm(
-        design,
-        EntryPattern(held.indptr, held.indices, n_labels),
-        HeldCorrection(loss, total),
-        has_intercept=fit_intercept,
-    )
-    return UnlabelledObjective(cells, recorded, out, unbiased, start, score_bound)

@@ -15,16 +15,20 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.kernels.vectors import padded_width
-from labelgap.objective.cpu.features import Features, IdentityFeatures, StackedFeatures
-from labelgap.objective.cpu.scaled_identity import ScaledIdentityFeatures
+from labelgap.objective.cpu.features import (
+    Features,
+    IdentityFeatures,
+    ScaledIdentityFeatures,
+    StackedFeatures,
+)
 from labelgap.objective.protocol import Factors
 
-Working = NDArray[Any]
+WorkingArray = NDArray[Any]
 """Numbers in the working precision."""
 
 # Features beside the identity, at most, whose regression on the factors is next to nothing.
 _MOST_FEATURES = 1024
-# Directions below this share of the largest are dead.
+# Directions below this fraction of the largest are dead.
 _DEAD = 1e-6
 
 
@@ -53,7 +57,7 @@ class SideModel:
                 return False
         return isinstance(own, (IdentityFeatures, ScaledIdentityFeatures))
 
-    def prior(self, P: Working) -> tuple[Working, Working]:
+    def prior(self, P: WorkingArray) -> tuple[WorkingArray, WorkingArray]:
         """XU and U, for the U at which P is cheapest: ``(I + XᵀS⁻²X)⁻¹ XᵀS⁻²P``."""
         assert self.others is not None
         weighted = np.ascontiguousarray(P * self.sizes[:, None], dtype=np.float64)
@@ -66,11 +70,11 @@ class Side:
     """One side's factor P in the working precision, rows filled up with zeros to whole vectors."""
 
     model: SideModel
-    factor: Working
-    prior: Working
+    factor: WorkingArray
+    prior: WorkingArray
     """What the rows are drawn to; one row where that is 0 for all."""
-    shared: Working
-    sizes: Working
+    shared: WorkingArray
+    sizes: WorkingArray
 
     @classmethod
     def of(cls, model: SideModel, parameters: Floats, width: int, dtype: Any) -> Side:
@@ -90,7 +94,7 @@ class Side:
         if self.model.others is not None:
             self.prior, self.shared = self.model.prior(self.factor)
 
-    def own(self) -> Working:
+    def own(self) -> WorkingArray:
         """A: what each row adds to its prior, in the row's units."""
         own = self.factor if self.model.others is None else self.factor - self.prior
         return own if self.model.scales is None else own * np.sqrt(self.sizes)[:, None]
@@ -100,10 +104,10 @@ class Side:
         own = self.own()
         return np.asarray(own.T @ own + self.shared.T @ self.shared, dtype=np.float64)
 
-    def turn(self, T: Floats) -> None:
+    def rotate(self, T: Floats) -> None:
         """All rows times T."""
-        turned = T.astype(self.factor.dtype)
-        self.factor, self.prior, self.shared = (M @ turned for M in (self.factor, self.prior, self.shared))
+        rotation = T.astype(self.factor.dtype)
+        self.factor, self.prior, self.shared = (M @ rotation for M in (self.factor, self.prior, self.shared))
 
     def parameters(self, rank: int) -> Floats:
         """Own and shared rows, in double precision."""
@@ -116,7 +120,7 @@ class WorkingFactors:
 
     rows: Side
     labels: Side
-    intercept: Working
+    intercept: WorkingArray
     rank: int
 
     def balance(self) -> None:
@@ -125,8 +129,8 @@ class WorkingFactors:
         half_B, back_B = _roots(self.labels.gram())
         U, values, Vt = scipy.linalg.svd(half_A @ half_B.T)
         alive = np.sqrt(np.where(values > _DEAD * values[0], values, 0.0))
-        self.rows.turn(back_A @ (U * alive))
-        self.labels.turn(back_B @ (Vt.T * alive))
+        self.rows.rotate(back_A @ (U * alive))
+        self.labels.rotate(back_B @ (Vt.T * alive))
 
     def factors(self) -> Factors:
         return Factors(

@@ -1,0 +1,291 @@
+"""Losses in compiled form, a few entries at a time, and the one table that says which losses have one.
+
+A loss without a compiled form is left to the slower ways; that is all that its author has to know. To give it
+one, write its two functions here (derivatives in either precision for Newton steps row by row; value and
+derivatives in double precision for passes over all entries), a code with a branch in :func:`derivatives` and
+:func:`losses`, and a line in :data:`COMPILED`. The registry-wide tests check every line of the table.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic, overload
+
+from labelgap.kernels.options import OPTIONS
+from labelgap.losses import Bernoulli, Exponential, Gaussian, Logistic, Poisson, Squared, SquaredHinge
+
+LOGISTIC, SQUARED, GAUSSIAN, POISSON, EXPONENTIAL, SQUARED_HINGE = range(6)
+
+
+@dataclass(frozen=True)
+class CompiledLoss:
+    """How compiled code knows a loss."""
+
+    code: int
+    bounds_curvature: bool = False
+    """Whether the curvature given here is nowhere too small: then a full Newton step cannot overshoot."""
+    value_at_zero: float | None = None
+    """The compiled value at a score of 0, for a loss whose compiled form leaves out what depends on the
+    values of the labels alone; None where nothing is left out."""
+
+
+COMPILED: dict[type, CompiledLoss] = {
+    Logistic: CompiledLoss(LOGISTIC),
+    Bernoulli: CompiledLoss(LOGISTIC, value_at_zero=math.log(2.0)),
+    Squared: CompiledLoss(SQUARED, bounds_curvature=True),
+    Gaussian: CompiledLoss(GAUSSIAN, bounds_curvature=True),
+    Poisson: CompiledLoss(POISSON, value_at_zero=1.0),
+    Exponential: CompiledLoss(EXPONENTIAL),
+    SquaredHinge: CompiledLoss(SQUARED_HINGE, bounds_curvature=True),
+}
+"""Every loss that has a compiled form, by its class: a loss of somebody else's may have any name."""
+
+
+def compiled_loss(loss: Any) -> CompiledLoss | None:
+    """The compiled form of a loss; None for one that has none."""
+    return COMPILED.get(type(loss))
+
+
+# Taylor coefficients of e^x, as many as the type has digits for on |x| ≤ log(2)/2.
+_SINGLE_TERMS, _DOUBLE_TERMS = 7, 13
+_LOG2 = math.log(2.0)
+# For derivatives alone: scores beyond which e^−|z| counts as 0, and beyond which e^z continues as a constant.
+# Both are within the range of both types.
+_FAR, _CAP = 80.0, 40.0
+
+
+@intrinsic
+def _power_of_two(typingctx, exponent, like):  # type: ignore[no-untyped-def]
+    """2 to a whole power, in the type of ``like``: the exponent put into its place."""
+    single = like == types.float32
+    number, whole = (types.float32, types.int32) if single else (types.float64, types.int64)
+    bits, bias, shift = (32, 127, 23) if single else (64, 1023, 52)
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        integer = ir.IntType(bits)
+        raised = builder.add(args[0], ir.Constant(integer, bias))
+        placed = builder.shl(raised, ir.Constant(integer, shift))
+        return builder.bitcast(placed, ir.FloatType() if single else ir.DoubleType())
+
+    return number(whole, number), generate
+
+
+def exp_of(x: Any) -> Any:
+    """e^x within a few roundings, for x that neither overflows nor underflows the type."""
+    raise NotImplementedError("for compiled code")
+
+
+def _make_exp(dtype: Any, terms: int) -> Any:
+    scale, half, one = dtype(1 / _LOG2), dtype(0.5), dtype(1)
+    # log 2 in two parts, so that the reduced argument keeps its digits.
+    high = dtype(np.float32(_LOG2)) if dtype is np.float64 else dtype(0.693359375)
+    low = dtype(_LOG2 - float(high))
+    inverse = tuple(dtype(1 / math.factorial(i)) for i in range(terms))
+
+    if dtype is np.float32:
+        c2, c3, c4, c5, c6 = inverse[2:7]
+
+        def single(x):  # type: ignore[no-untyped-def]
+            n = np.int32(np.floor(x * scale + half))
+            r = (x - dtype(n) * high) - dtype(n) * low
+            p = one + r * (one + r * (c2 + r * (c3 + r * (c4 + r * (c5 + r * c6)))))
+            return p * _power_of_two(n, x)
+
+        return single
+    d2, d3, d4, d5, d6, d7, d8, d9, d10, d11, d12 = inverse[2:13]
+
+    def double(x):  # type: ignore[no-untyped-def]
+        n = np.int64(np.floor(x * scale + half))
+        r = (x - dtype(n) * high) - dtype(n) * low
+        tail = d7 + r * (d8 + r * (d9 + r * (d10 + r * (d11 + r * d12))))
+        p = one + r * (one + r * (d2 + r * (d3 + r * (d4 + r * (d5 + r * (d6 + r * tail))))))
+        return p * _power_of_two(n, x)
+
+    return double
+
+
+@overload(exp_of, jit_options={"fastmath": OPTIONS["fastmath"]}, inline="always")
+def _exp_of_type(x):  # type: ignore[no-untyped-def]
+    if x == types.float32:
+        return _make_exp(np.float32, _SINGLE_TERMS)
+    return _make_exp(np.float64, _DOUBLE_TERMS)
+
+
+# Beyond this e^−|z| stays as it is: its square is still an ordinary number, and the next ones would be slow.
+_FAR_IN_DOUBLE = 350.0
+# Where e^z goes on along its tangent, as the losses of numpy have it.
+_CAP_IN_DOUBLE = math.log(np.finfo(np.float64).max) / 2
+# log(1 + x) = 2 artanh(s) with s = x/(2 + x) ≤ 1/3: so many terms of its series in s².
+_T1, _T2, _T3, _T4, _T5, _T6, _T7, _T8, _T9, _T10, _T11, _T12, _T13, _T14, _T15 = (
+    2.0 / (2 * i + 1) for i in range(1, 16)
+)
+
+
+@njit(**OPTIONS)
+def _logistic_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    one, far = z.dtype.type(1), z.dtype.type(_FAR)
+    for e in range(count):
+        decay = exp_of(-min(abs(z[e]), far))
+        rest = one / (one + decay)
+        probability = rest if z[e] >= 0 else decay * rest
+        slopes[e] = probability - y[e]
+        curvatures[e] = decay * rest * rest
+
+
+@njit(**OPTIONS)
+def _squared_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    one, two = z.dtype.type(1), z.dtype.type(2)
+    for e in range(count):
+        slopes[e] = two * (z[e] - (two * y[e] - one))
+        curvatures[e] = two
+
+
+@njit(**OPTIONS)
+def _gaussian_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    for e in range(count):
+        slopes[e] = z[e] - y[e]
+        curvatures[e] = z.dtype.type(1)
+
+
+@njit(**OPTIONS)
+def _poisson_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    low, high = z.dtype.type(-_FAR), z.dtype.type(_CAP)
+    for e in range(count):
+        mean = exp_of(min(max(z[e], low), high))
+        slopes[e] = mean - y[e]
+        curvatures[e] = mean
+
+
+@njit(**OPTIONS)
+def _exponential_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    one, two, low, high = z.dtype.type(1), z.dtype.type(2), z.dtype.type(-_FAR), z.dtype.type(_CAP)
+    for e in range(count):
+        sign = two * y[e] - one
+        power = exp_of(min(max(-sign * z[e], low), high))
+        slopes[e] = -sign * power
+        curvatures[e] = power
+
+
+@njit(**OPTIONS)
+def _squared_hinge_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    zero, one, two = z.dtype.type(0), z.dtype.type(1), z.dtype.type(2)
+    for e in range(count):
+        sign = two * y[e] - one
+        slopes[e] = -two * sign * max(one - sign * z[e], zero)
+        # 2 on both sides of the kink: what bounds the loss from above.
+        curvatures[e] = two
+
+
+@njit(**OPTIONS)
+def derivatives(code, z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    """ℓ' and ℓ'' at the first ``count`` entries, z and y of one floating-point type."""
+    if code == LOGISTIC:
+        _logistic_derivatives(z, y, slopes, curvatures, count)
+    elif code == SQUARED:
+        _squared_derivatives(z, y, slopes, curvatures, count)
+    elif code == GAUSSIAN:
+        _gaussian_derivatives(z, y, slopes, curvatures, count)
+    elif code == POISSON:
+        _poisson_derivatives(z, y, slopes, curvatures, count)
+    elif code == EXPONENTIAL:
+        _exponential_derivatives(z, y, slopes, curvatures, count)
+    elif code == SQUARED_HINGE:
+        _squared_hinge_derivatives(z, y, slopes, curvatures, count)
+    else:
+        raise ValueError("There is no compiled loss of that code.")
+
+
+@njit(**OPTIONS)
+def _logistic_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    # Two loops: in one, the constants of both series would not fit into the registers.
+    for e in range(count):
+        decay = exp_of(-min(abs(z[e]), _FAR_IN_DOUBLE))
+        rest = 1.0 / (1.0 + decay)
+        tail = decay * rest
+        right = z[e] > 0
+        side = 1.0 - y[e] if right else -y[e]
+        values[e] = decay
+        slopes[e] = side - tail if right else side + tail
+        curvatures[e] = tail * rest
+    for e in range(count):
+        s = values[e] / (2.0 + values[e])
+        t = s * s
+        high = _T8 + t * (_T9 + t * (_T10 + t * (_T11 + t * (_T12 + t * (_T13 + t * (_T14 + t * _T15))))))
+        low = _T1 + t * (_T2 + t * (_T3 + t * (_T4 + t * (_T5 + t * (_T6 + t * (_T7 + t * high))))))
+        # max(z, 0) − y z, written so that a score of the right sign loses no digits; y may be a fraction.
+        side = 1.0 - y[e] if z[e] > 0 else -y[e]
+        values[e] = side * z[e] + s * (2.0 + t * low)
+
+
+@njit(**OPTIONS)
+def _squared_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    for e in range(count):
+        error = z[e] - (2.0 * y[e] - 1.0)
+        values[e] = error * error
+        slopes[e] = 2.0 * error
+        curvatures[e] = 2.0
+
+
+@njit(**OPTIONS)
+def _gaussian_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    for e in range(count):
+        error = z[e] - y[e]
+        values[e] = 0.5 * error * error
+        slopes[e] = error
+        curvatures[e] = 1.0
+
+
+@njit(**OPTIONS)
+def _poisson_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    for e in range(count):
+        mean = exp_of(min(max(z[e], -_FAR_IN_DOUBLE), _CAP_IN_DOUBLE))
+        values[e] = mean * (1.0 + max(z[e] - _CAP_IN_DOUBLE, 0.0)) - y[e] * z[e]
+        slopes[e] = mean - y[e]
+        curvatures[e] = mean
+
+
+@njit(**OPTIONS)
+def _exponential_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    for e in range(count):
+        sign = 2.0 * y[e] - 1.0
+        exponent = -sign * z[e]
+        power = exp_of(min(max(exponent, -_FAR_IN_DOUBLE), _CAP_IN_DOUBLE))
+        values[e] = power * (1.0 + max(exponent - _CAP_IN_DOUBLE, 0.0))
+        slopes[e] = -sign * power
+        curvatures[e] = power
+
+
+@njit(**OPTIONS)
+def _squared_hinge_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    for e in range(count):
+        sign = 2.0 * y[e] - 1.0
+        short = 1.0 - sign * z[e]
+        left = max(short, 0.0)
+        values[e] = left * left
+        slopes[e] = -2.0 * sign * left
+        curvatures[e] = 2.0 if short >= 0.0 else 0.0
+
+
+@njit(**OPTIONS)
+def losses(code, z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    """ℓ, ℓ' and ℓ'' at the first ``count`` entries, in double precision."""
+    if code == LOGISTIC:
+        _logistic_losses(z, y, values, slopes, curvatures, count)
+    elif code == SQUARED:
+        _squared_losses(z, y, values, slopes, curvatures, count)
+    elif code == GAUSSIAN:
+        _gaussian_losses(z, y, values, slopes, curvatures, count)
+    elif code == POISSON:
+        _poisson_losses(z, y, values, slopes, curvatures, count)
+    elif code == EXPONENTIAL:
+        _exponential_losses(z, y, values, slopes, curvatures, count)
+    elif code == SQUARED_HINGE:
+        _squared_hinge_losses(z, y, values, slopes, curvatures, count)
+    else:
+        raise ValueError("There is no compiled loss of that code.")

@@ -1,0 +1,278 @@
+"""Rows of a data set on the CPU: their moments, and their objective once the frame is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat.numpy as array_namespace
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labelgap._types import Floats
+from labelgap.exceptions import InvalidFeaturesError
+from labelgap.kernels.entries import sampled_product
+from labelgap.labels import ObservedLabels
+from labelgap.labels.rates import LabelSums
+from labelgap.losses.unlabelled import Unlabelled
+from labelgap.objective.cpu.all_entries import AllEntriesTerm
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.entries import EntryTerm
+from labelgap.objective.cpu.features import (
+    DenseFeatures,
+    Features,
+    IdentityFeatures,
+    ScaledIdentityFeatures,
+    SparseFeatures,
+    StackedFeatures,
+)
+from labelgap.objective.cpu.gram import GramTerm
+from labelgap.objective.cpu.pattern import EntryPattern
+from labelgap.objective.cpu.score_bound import EntryBounds
+from labelgap.objective.cpu.unlabelled import HeldCorrection, RecordedCorrection, UnlabelledObjective
+from labelgap.objective.cpu.weighted_loss import WeightedLoss
+from labelgap.objective.frame import Coordinates, FeatureFrame, Frame, scales_by_count
+from labelgap.objective.moments import (
+    ColumnMoments,
+    FeatureMoments,
+    ObservedMoments,
+    RootMoments,
+    SecondMoments,
+    UnlabelledMoments,
+    row_blocks,
+    wants_axes,
+)
+from labelgap.objective.parts import FeatureSettings, Part, ProblemSettings, RowBlock
+from labelgap.objective.protocol import Objective
+
+# Numbers in the largest sparse X that is made dense for a penalty on the scores (1 GiB of them).
+_LARGEST_DENSE = 1 << 27
+
+
+class CpuRows:
+    """The features of some rows, as they were handed in and, once a frame is known, in its coordinates."""
+
+    def __init__(self, block: RowBlock) -> None:
+        self._X = sp.csr_array(block.X) if sp.issparse(block.X) else block.X
+        self._counts, self._label_counts = block.labels.row_counts(), block.labels.label_counts()
+        self.n_rows = block.labels.shape[0]
+        self._design: tuple[FeatureSettings, FeatureFrame, Design] | None = None
+
+    def moments(self, settings: FeatureSettings) -> FeatureMoments:
+        X, columns, second, root = self._X, None, None, None
+        is_sparse = sp.issparse(X)
+        if X is not None and not settings.own_rows:
+            columns = ColumnMoments.of(X)
+            if settings.penalty == "scores":
+                _refuse_large(X)
+                root = RootMoments.of(X)
+            elif wants_axes(X.shape[0], X.shape[1], is_sparse):
+                second = SecondMoments.of(X, columns)
+        filled = float(np.maximum(self._counts, 1).sum())
+        return FeatureMoments(is_sparse, columns, second, root, self.n_rows, filled, self._label_counts)
+
+    def design(self, settings: FeatureSettings, frame: FeatureFrame) -> Design:
+        """The features of rows and labels in the frame's coordinates; made once for a frame."""
+        if self._design is None or self._design[0] is not settings or self._design[1] is not frame:
+            design = Design(self._row_features(settings, frame), self._label_features(settings, frame))
+            self._design = settings, frame, design
+        return self._design[2]
+
+    def _row_features(self, settings: FeatureSettings, frame: FeatureFrame) -> Features:
+        if not settings.own_rows:
+            assert frame.coordinates is not None
+            return features_in(frame.coordinates, self._X)
+        own = _own_features(self.own_scales(settings, frame), self.n_rows)
+        return own if self._X is None else StackedFeatures([own, SparseFeatures(self._X)])
+
+    def _label_features(self, settings: FeatureSettings, frame: FeatureFrame) -> Features:
+        own = _own_features(frame.label_scales, len(self._label_counts))
+        if settings.label_features is None:
+            return own
+        others = SparseFeatures(settings.label_features)
+        return StackedFeatures([own, others]) if settings.own_labels else others
+
+    def own_scales(self, settings: FeatureSettings, frame: FeatureFrame) -> Floats | None:
+        if not settings.own_rows or settings.count_weighting == 0:
+            return None
+        return scales_by_count(self._counts, settings.count_weighting, frame.mean_row_count)
+
+    def gram(self, settings: FeatureSettings, frame: FeatureFrame) -> Floats:
+        rows = self.design(settings, frame).rows
+        return rows.transposed_product(rows.product(np.eye(rows.n_features)))
+
+    def square_length(self, settings: FeatureSettings, frame: FeatureFrame) -> float:
+        return self.design(settings, frame).rows.square_length()
+
+    def left(self, settings: FeatureSettings, frame: FeatureFrame, A: Floats) -> Floats:
+        return self.design(settings, frame).left(A)
+
+    def right(self, settings: FeatureSettings, frame: FeatureFrame, B: Floats) -> Floats:
+        return self.design(settings, frame).right(B)
+
+    def scores(
+        self,
+        settings: FeatureSettings,
+        frame: FeatureFrame,
+        A: Floats,
+        B: Floats,
+        b: Floats,
+        labels: ObservedLabels,
+    ) -> Floats:
+        P, Q = self.left(settings, frame, A), self.right(settings, frame, B)
+        scores = sampled_product(labels.indptr, labels.indices, P, Q) + b[labels.indices]
+        return np.asarray(scores if labels.offsets is None else scores + labels.offsets)
+
+    def part(
+        self, settings: ProblemSettings, block: RowBlock, labels: ObservedLabels, *, thinned: bool
+    ) -> Part:
+        if settings.flip_rate is None:
+            return ObservedPart(self, settings, labels)
+        judged = block.labels if block.judged is None else block.judged
+        return UnlabelledPart(self, settings, judged, labels, thinned=thinned)
+
+
+class CpuBackend:
+    """This machine's processor, and numpy's arrays."""
+
+    xp: Any = array_namespace
+
+    def row_data(self, block: RowBlock) -> CpuRows:
+        return CpuRows(block)
+
+
+def features_in(coordinates: Coordinates, X: Any) -> Features:
+    """Rows of features in the coordinates of a frame: ``(s∘x − c) V``."""
+    if coordinates.is_sparse:
+        return SparseFeatures(X, coordinates.scales)
+    n, d = X.shape
+    moved = np.empty((n, coordinates.n_coordinates))
+    for rows in row_blocks(n, d):
+        block = X[rows].toarray() if sp.issparse(X) else np.asarray(X[rows], dtype=np.float64)
+        if coordinates.scales is not None:
+            block = block * coordinates.scales
+        if coordinates.centre is not None:
+            block = block - coordinates.centre
+        moved[rows] = block if coordinates.basis is None else block @ coordinates.basis
+    return DenseFeatures(moved)
+
+
+def _own_features(scales: Floats | None, n_rows: int) -> Features:
+    return IdentityFeatures(n_rows) if scales is None else ScaledIdentityFeatures(scales)
+
+
+def _refuse_large(X: Any) -> None:
+    n, d = X.shape
+    if sp.issparse(X) and n * d > _LARGEST_DENSE:
+        raise InvalidFeaturesError(
+            f"A penalty on the scores works with a dense basis of X, and X is sparse with {n} x {d} = "
+            f"{n * d:.1e} entries (at most {_LARGEST_DENSE:.1e} are possible). Reduce the features first, "
+            "for instance with sklearn.decomposition.TruncatedSVD, or put the penalty on W."
+        )
+
+
+class ObservedPart:
+    """Rows with observed labels: ``Σ_Ω ω_ij ℓ(z_ij, y_ij) / total``."""
+
+    def __init__(self, rows: CpuRows, settings: ProblemSettings, labels: ObservedLabels) -> None:
+        self._rows, self._settings, self._labels = rows, settings, labels
+
+    def moments(self) -> ObservedMoments:
+        labels = self._labels
+        total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
+        offsets = None
+        if labels.offsets is not None:
+            sums = np.bincount(labels.indices, weights=labels.offsets, minlength=labels.shape[1])
+            offsets = sums.astype(np.float64)
+        return ObservedMoments(total, LabelSums.of(labels, self._settings.loss.edge_values), offsets)
+
+    def objective(self, frame: Frame) -> Objective:
+        settings, labels = self._settings, self._labels
+        kept = labels if frame.informative.all() else labels.select(frame.informative[labels.indices])
+        design = self._rows.design(settings.features, frame.features)
+        bound = settings.score_bound
+        return EntryTerm(
+            design,
+            EntryPattern(kept.indptr, kept.indices, labels.shape[1]),
+            WeightedLoss(settings.loss, kept.values, kept.weights, frame.total, kept.offsets),
+            has_intercept=settings.fit_intercept,
+            starting_intercept=frame.starting_intercept,
+            bounds=None if bound is None else EntryBounds(design, bound),
+        )
+
+
+class UnlabelledPart:
+    """Rows of which only positives are recorded; every entry counts.
+
+    ``labels`` are some of the ``judged`` entries; the others are held out, or with ``thinned`` those of them
+    that are recorded positives count as unlabelled.
+    """
+
+    def __init__(
+        self,
+        rows: CpuRows,
+        settings: ProblemSettings,
+        judged: ObservedLabels,
+        labels: ObservedLabels,
+        *,
+        thinned: bool,
+    ) -> None:
+        self._rows, self._settings, self._judged = rows, settings, judged
+        self._positives = labels.select(labels.values == 1)
+        outside = np.zeros(judged.n_observed, dtype=np.bool_) if thinned else ~_contained(judged, labels)
+        self._held = judged.select(outside)
+
+    def moments(self) -> UnlabelledMoments:
+        return UnlabelledMoments(
+            self._judged.shape[0],
+            self._positives.label_counts(),
+            self._held.label_counts(),
+            int(np.sum(self._judged.values == 1)),
+            int(np.sum(self._held.values == 1)),
+        )
+
+    def objective(self, frame: Frame) -> Objective:
+        settings, inside = self._settings, frame.informative
+        assert frame.flip_rates is not None
+        loss, total, n_labels = settings.loss, frame.total, len(inside)
+        design = self._rows.design(settings.features, frame.features)
+        positives = self._positives.select(inside[self._positives.indices])
+        held = self._held.select(inside[self._held.indices])
+        unbiased = Unlabelled(loss, frame.flip_rates[positives.indices])
+        has_intercept, labels = settings.fit_intercept, np.flatnonzero(inside)
+
+        def sparse(entries: ObservedLabels, function: Any) -> EntryTerm:
+            pattern = EntryPattern(entries.indptr, entries.indices, n_labels)
+            return EntryTerm(design, pattern, function, has_intercept=has_intercept)
+
+        recorded = sparse(positives, RecordedCorrection(unbiased, total))
+        every: AllEntriesTerm | GramTerm
+        if loss.name == "squared":
+            every = GramTerm(design, labels, total, has_intercept=has_intercept)
+        else:
+            every = AllEntriesTerm(
+                design,
+                loss,
+                labels,
+                total,
+                has_intercept=has_intercept,
+                block_entries=settings.block_entries,
+            )
+        bounds = None
+        if settings.score_bound is not None:
+            # Only at recorded positives does the loss fall without limit.
+            always = positives.rows * n_labels + positives.indices
+            bounds = EntryBounds(design, settings.score_bound, always=always)
+        out = sparse(held, HeldCorrection(loss, total))
+        return UnlabelledObjective(every, recorded, out, unbiased, frame, bounds)
+
+
+def _contained(entries: ObservedLabels, some: ObservedLabels) -> NDArray[np.bool_]:
+    """Which of the entries are among some of them."""
+    if some.n_observed == entries.n_observed:
+        return np.ones(entries.n_observed, dtype=np.bool_)
+    n_labels = entries.shape[1]
+    chosen = some.rows * n_labels + some.cols
+    keys = entries.rows * n_labels + entries.cols
+    at = np.minimum(np.searchsorted(chosen, keys), max(len(chosen) - 1, 0))
+    return np.asarray(chosen[at] == keys if len(chosen) else np.zeros(len(keys), dtype=np.bool_))

@@ -1,0 +1,287 @@
+"""What the parts of a data set know of themselves that adds up: the ground on which a frame is decided.
+
+A part (some rows of the data) cannot know the centre of the features, the number of all entries or which
+labels have both classes. It can say what it contributes to them. Sums of moments are moments again, and the
+order in which parts are added changes them by rounding only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labelgap._types import Floats
+from labelgap.labels.rates import LabelSums
+
+# Multiply-adds beyond which principal axes are not worth their time.
+ROTATION_WORK = 2e10
+# A sparse X with this many features for each row is taken to the span of its rows, if it is no larger dense.
+_FEW_ROWS, _LARGEST_DENSE = 4, 1 << 24
+# Values of X that are worked on at a time.
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """Mean, size and spread of every column of the features.
+
+    Deviations are in units of the largest value, whose square might be too large for a number.
+    """
+
+    n_rows: int
+    mean: Floats
+    largest: Floats
+    """The largest absolute value."""
+    deviations: Floats
+    """The sum of the squared differences from the mean, in units of :attr:`unit`."""
+
+    @classmethod
+    def of(cls, X: Any) -> Self:
+        n, d = X.shape
+        if n == 0:
+            return cls(0, np.zeros(d), np.zeros(d), np.zeros(d))
+        if sp.issparse(X):
+            return cls._of_sparse(X)
+        mean = np.asarray(X.mean(axis=0, dtype=np.float64))
+        largest = np.zeros(d)
+        for rows in row_blocks(n, d):
+            largest = np.maximum(largest, np.abs(X[rows]).max(axis=0))
+        deviations, unit = np.zeros(d), _unit(largest)
+        for rows in row_blocks(n, d):
+            deviations += np.sum(np.square((X[rows] - mean) / unit), axis=0)
+        return cls(n, mean, largest, deviations)
+
+    @classmethod
+    def _of_sparse(cls, X: Any) -> Self:
+        columns = sp.csc_array(X, dtype=np.float64)
+        if not columns.has_canonical_format:
+            columns = columns.copy()
+            columns.sum_duplicates()
+        n, d = columns.shape
+        column_of = np.repeat(np.arange(d), np.diff(columns.indptr))
+        largest = np.zeros(d)
+        np.maximum.at(largest, column_of, np.abs(columns.data))
+        unit = _unit(largest)
+        mean = np.bincount(column_of, weights=columns.data, minlength=d) / n
+        squares = np.bincount(column_of, weights=np.square(columns.data / unit[column_of]), minlength=d)
+        return cls(n, mean, largest, np.maximum(squares - n * np.square(mean / unit), 0.0))
+
+    @property
+    def unit(self) -> Floats:
+        """What the deviations are measured in: the largest value, or 1 for a column of zeros."""
+        return _unit(self.largest)
+
+    def __add__(self, other: Self) -> Self:
+        if not (self.n_rows and other.n_rows):
+            return self if self.n_rows else other
+        n = self.n_rows + other.n_rows
+        largest = np.maximum(self.largest, other.largest)
+        unit = _unit(largest)
+        # The pairwise update of Chan, Golub and LeVeque: no difference of large squares.
+        apart = (other.mean - self.mean) / unit
+        deviations = (
+            self.deviations * np.square(self.unit / unit)
+            + other.deviations * np.square(other.unit / unit)
+            + np.square(apart) * (self.n_rows * other.n_rows / n)
+        )
+        mean = self.mean + (other.mean - self.mean) * (other.n_rows / n)
+        return type(self)(n, mean, largest, deviations)
+
+    def mean_squares(self, *, centred: bool) -> Floats:
+        """The mean square of every column, about its mean or about 0."""
+        n, unit = max(self.n_rows, 1), self.unit
+        squares = self.deviations / n + (0.0 if centred else np.square(self.mean / unit))
+        return np.asarray(np.square(unit) * squares)
+
+    def look_centred(self) -> bool:
+        """Whether all column means could be 0 by chance (within five standard errors).
+
+        Only then does the origin mean something to a penalty on the intercepts, which act there.
+        """
+        n, unit = max(self.n_rows, 1), self.unit
+        deviation = unit * np.sqrt(self.deviations / n)
+        size = np.sqrt(self.mean_squares(centred=False))
+        # Means that are rounding of 0, as after standardising, count as 0 whatever the deviation.
+        chance = np.maximum(5.0 * deviation / np.sqrt(n), 1e-12 * size)
+        return bool(np.all(np.abs(self.mean) <= chance))
+
+
+@dataclass(frozen=True)
+class SecondMoments:
+    """``Σ (x − m)(x − m)ᵀ`` over the rows, with m their mean; or the rows themselves while they are few.
+
+    Fewer rows than columns take less memory than the d x d matrix, and their span is known exactly.
+    """
+
+    columns: ColumnMoments
+    gram: Floats | None
+    rows: Floats | None
+
+    @classmethod
+    def of(cls, X: Any, columns: ColumnMoments) -> Self:
+        n, d = X.shape
+        if n < d:
+            return cls(columns, None, X.toarray() if sp.issparse(X) else np.asarray(X))
+        gram = np.zeros((d, d))
+        for rows in row_blocks(n, d):
+            centred = X[rows] - columns.mean
+            gram += centred.T @ centred
+        return cls(columns, gram, None)
+
+    def __add__(self, other: Self) -> Self:
+        if not (self.columns.n_rows and other.columns.n_rows):
+            return self if self.columns.n_rows else other
+        both = self.columns + other.columns
+        if self.rows is not None and other.rows is not None and both.n_rows < len(both.mean):
+            return type(self)(both, None, np.vstack([self.rows, other.rows]))
+        apart = other.columns.mean - self.columns.mean
+        between = np.outer(apart, apart) * (self.columns.n_rows * other.columns.n_rows / both.n_rows)
+        return type(self)(both, self._as_gram() + other._as_gram() + between, None)
+
+    def _as_gram(self) -> Floats:
+        if self.gram is not None:
+            return self.gram
+        assert self.rows is not None
+        centred = self.rows - self.columns.mean
+        product: Floats = centred.T @ centred
+        return product
+
+    def about_origin(self) -> Floats:
+        """``Σ x xᵀ``."""
+        mean = self.columns.mean
+        return self._as_gram() + self.columns.n_rows * np.outer(mean, mean)
+
+
+@dataclass(frozen=True)
+class RootMoments:
+    """A matrix R with ``RᵀR = Σ x xᵀ`` and no more rows than columns: it has the singular values of X."""
+
+    root: Floats
+    precision: float
+    """The relative rounding of the values as they came."""
+
+    @classmethod
+    def of(cls, X: Any) -> Self:
+        n, d = X.shape
+        root = np.zeros((0, d))
+        for rows in row_blocks(n, d, at_least=4 * d):
+            block = X[rows]
+            dense = block.toarray() if sp.issparse(block) else np.asarray(block, dtype=np.float64)
+            root = _compressed(np.vstack([root, dense]))
+        return cls(root, float(np.finfo(X.dtype).eps) if np.issubdtype(X.dtype, np.floating) else 0.0)
+
+    def __add__(self, other: Self) -> Self:
+        stacked = _compressed(np.vstack([self.root, other.root]))
+        return type(self)(stacked, max(self.precision, other.precision))
+
+
+def _compressed(rows: Floats) -> Floats:
+    """As many rows as columns at most, with the same ``RᵀR``."""
+    if len(rows) <= rows.shape[1]:
+        return rows
+    triangle: Floats = scipy.linalg.qr(rows, mode="r", check_finite=False)[0][: rows.shape[1]]
+    return triangle
+
+
+@dataclass(frozen=True)
+class FeatureMoments:
+    """What a part knows of its features, and of the rows that have parameters of their own.
+
+    ``second`` is None where principal axes are out of reach or not wanted, ``root`` where the penalty is on
+    W.
+    """
+
+    is_sparse: bool
+    columns: ColumnMoments | None
+    second: SecondMoments | None
+    root: RootMoments | None
+    n_rows: int
+    filled_rows: float
+    """The sum over the rows of the number of their entries, with 1 for none."""
+    label_counts: NDArray[np.int64]
+    """The number of entries of each label."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.is_sparse,
+            None if self.columns is None or other.columns is None else self.columns + other.columns,
+            self._added_second(other),
+            None if self.root is None or other.root is None else self.root + other.root,
+            self.n_rows + other.n_rows,
+            self.filled_rows + other.filled_rows,
+            self.label_counts + other.label_counts,
+        )
+
+    def _added_second(self, other: Self) -> SecondMoments | None:
+        if self.second is None or other.second is None or self.columns is None:
+            return None
+        n, d = self.n_rows + other.n_rows, len(self.columns.mean)
+        return self.second + other.second if wants_axes(n, d, self.is_sparse) else None
+
+
+def wants_axes(n: int, d: int, is_sparse: bool) -> bool:
+    """Whether features of this size are worth taking to their principal axes."""
+    if is_sparse and (_FEW_ROWS * n > d or n * d > _LARGEST_DENSE):
+        return False
+    return n * d * min(n, d) <= ROTATION_WORK
+
+
+@dataclass(frozen=True)
+class ObservedMoments:
+    """Sums over a part's observed entries."""
+
+    total: float
+    """The number of entries, or the sum of their weights."""
+    labels: LabelSums
+    offsets: Floats | None
+    """The sum of each label's offsets; None without any."""
+
+    def __add__(self, other: Self) -> Self:
+        offsets = None
+        if self.offsets is not None or other.offsets is not None:
+            zero = np.zeros(len(self.labels.count))
+            offsets = (zero if self.offsets is None else self.offsets) + (
+                zero if other.offsets is None else other.offsets
+            )
+        return type(self)(self.total + other.total, self.labels + other.labels, offsets)
+
+
+@dataclass(frozen=True)
+class UnlabelledMoments:
+    """Counts over a part's recorded positives, and over the entries that are held out."""
+
+    n_rows: int
+    recorded: NDArray[np.int64]
+    """Each label's recorded positives that take part."""
+    held: NDArray[np.int64]
+    """Each label's entries that are left out altogether."""
+    all_recorded: int
+    """Recorded positives, with those that are held out."""
+    held_recorded: int
+    """Recorded positives among those held out."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.n_rows + other.n_rows,
+            self.recorded + other.recorded,
+            self.held + other.held,
+            self.all_recorded + other.all_recorded,
+            self.held_recorded + other.held_recorded,
+        )
+
+
+def row_blocks(n: int, d: int, at_least: int = 1) -> Iterator[slice]:
+    """Slices of rows with about as many values each, for work that needs a copy."""
+    step = max(at_least, _BLOCK // max(d, 1), 1)
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def _unit(largest: Floats) -> Floats:
+    return np.where(largest > 0, largest, 1.0)
