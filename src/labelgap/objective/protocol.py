@@ -287,3 +287,12 @@ def zero_sum_factors(xp: Any, up: Any, down: Any) -> tuple[Any, Any]:
         xp.where(weight > 0, lighter / xp.where(weight > 0, weight, one), one),
         xp.where(other > 0, lighter / xp.where(other > 0, other, one), one),
     )
+
+
+def extrapolated(xp: Any, here: Factors, before: Factors, step: float) -> Factors:
+    """``W + step (W − W_before)``, b likewise."""
+    return Factors(
+        xp.concat([here.left, before.left], axis=1),
+        xp.concat([(1 + step) * here.right, -step * before.right], axis=1),
+        here.intercept + step * (here.intercept - before.intercept),
+    )

@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.kernels.threads import map_in_order
 from labelgap.losses import Loss
-from labelgap.objective.cpu.arrays import NumpyTerm
-from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint
-from labelgap.objective.protocol import Factors, Point, ScoreGradient
-from labelgap.objective.sum import extrapolated
+from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
+from labelgap.objective.protocol import Factors, Point, ScoreGradient, extrapolated
 
 R = TypeVar("R")
 
