@@ -29,7 +29,7 @@ from labelgap.solvers.result import Callback, Fit, State, factors_from, factors_
 _CERTIFY_EVERY = 10
 # Steps between two places from which a run can be resumed; a multiple of those between two certificates.
 _SNAPSHOT_EVERY = 50
-# Steps that gain nothing measurable before the method stops; the gap goes on closing in the meantime.
+# Steps that gain nothing measurable, and do not halve the gap, before the method stops.
 _QUIET = 30
 # A gain of so many units of rounding is not measurable. A capped fit is done when its steps gain less than
 # this fraction of the tolerance.
@@ -273,7 +273,7 @@ class ProximalMethod(Method):
     """Proximal steps to the end, with a certificate every few of them."""
 
     _path: ProximalPath
-    _quiet = 0
+    _quiet, _best_gap = 0, math.inf
 
     def begin(self, start: Factors | None, kept: State | None) -> None:
         first = starting_factors(self._objective, start)
@@ -284,15 +284,20 @@ class ProximalMethod(Method):
         if kept is not None:
             self._path.restore(kept)
             self.iteration, self._quiet = int(kept["iteration"]), int(kept["quiet"])
+            self._best_gap = float(kept["best_gap"])
 
     def snapshot(self) -> Mapping[str, Array] | None:
         if self.iteration % _SNAPSHOT_EVERY:
             return None
-        return {**self._path.restart(), **scalars(iteration=self.iteration, quiet=self._quiet)}
+        numbers = scalars(iteration=self.iteration, quiet=self._quiet, best_gap=self._best_gap)
+        return {**self._path.restart(), **numbers}
 
     def certify(self) -> Certificate:
         certificate = self._path.certificate(_PROBES)
         self._scale = certificate.scale
+        if certificate.gap <= 0.5 * self._best_gap:
+            # What the values do not show any more the gap still does.
+            self._best_gap, self._quiet = certificate.gap, 0
         return certificate
 
     def step(self, stopping: Callable[[], bool]) -> None:
