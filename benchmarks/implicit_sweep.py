@@ -46,8 +46,8 @@ def labelgap_rounds(likes: Any, rank: int) -> Any:
     from labelgap.objective.cpu.features import IdentityFeatures
     from labelgap.objective.cpu.unlabelled import unlabelled_objective
     from labelgap.objective.protocol import Factors
+    from labelgap.solvers.alternating import make_sweeps
     from labelgap.solvers.penalties import Penalties
-    from labelgap.solvers.turns import make_turns
 
     n, n_items = likes.shape
     objective = unlabelled_objective(
@@ -65,12 +65,12 @@ def labelgap_rounds(likes: Any, rank: int) -> Any:
     start = Factors(left, np.zeros((n_items, rank)), objective.starting_intercept())
     penalties = Penalties(STRENGTH / (n * n_items))
     # At this tolerance it works in single precision, as implicit does.
-    return make_turns(objective, penalties, start, tol=1e-3)
+    return make_sweeps(objective, penalties, start, tol=1e-3)
 
 
 def labelgap_sweep_seconds(rounds: Any) -> float:
     """The mean time of two of labelgap's sweeps."""
-    return seconds(lambda: [rounds.round() for _ in range(MORE - FEW)]) / (MORE - FEW)
+    return seconds(lambda: [rounds.sweep() for _ in range(MORE - FEW)]) / (MORE - FEW)
 
 
 def sweep_seconds(fit: Callable[[int], Any]) -> float:
@@ -105,7 +105,7 @@ def measure(likes: Answers, rank: int, options: Options, bounds: Bounds) -> tupl
         )
         if len(likes) <= LARGEST_FOR_CHOLESKY:
             jobs["implicit (ALS, Cholesky)"] = lambda: rival_sweep_seconds(data, rank, options.threads, False)
-    rounds.round()  # compiles
+    rounds.sweep()  # compiles
     runs = [{name: job() for name, job in jobs.items()} for _ in range(options.repeats)]
     times = {name: statistics.median(run[name] for run in runs) for name in jobs}
     own = times.pop("labelgap")

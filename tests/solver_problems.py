@@ -97,6 +97,16 @@ class Case:
         return (left if X is None else X @ left) @ right.T
 
 
+class Asked:
+    """An objective that gives another answer to whether a d x L array may be formed."""
+
+    def __init__(self, objective, may_form):
+        self._objective, self.may_form = objective, may_form
+
+    def __getattr__(self, name):
+        return getattr(self._objective, name)
+
+
 @cache
 def _optimum(case, penalties):
     X, Y, weights = case.data

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from labelgap.cli.progress import FitDisplay, duration, seconds_left, share_of_way, shown
 from labelgap.solvers import Penalties, Progress
-from labelgap.solvers.listener import Candidate
+from labelgap.solvers.result import Candidate
 
 
 def rounds(*gaps: float, every: float = 1.0) -> list[Progress]:

@@ -150,7 +150,9 @@ def test_a_stopped_regression_can_be_used(request_to_stop):
 
 
 SCRIPT = """
-    import sys, time, warnings
+    import signal, sys, time, warnings
+    # Whoever runs the tests may ignore interrupts, as shells do for what they run in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     import numpy as np
     from labelgap import LowRankClassifier
     from labelgap.data import make_low_rank_labels

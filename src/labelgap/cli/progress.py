@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from labelgap.solvers import Progress
-from labelgap.solvers.listener import Candidate, FitListener
+from labelgap.solvers.result import Candidate, FitListener
 
 # Rounds whose fall of the gap says how the next ones will go.
 _LAST_ROUNDS = 6

@@ -20,7 +20,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Gaussian
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties, Progress
-from labelgap.solvers.listener import Candidate
+from labelgap.solvers.result import Candidate
 
 # Answers that differ from their mean by no more than this share are equal, but for rounding.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)

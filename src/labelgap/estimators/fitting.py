@@ -28,7 +28,7 @@ from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import RIVALS, SOLVERS, Callback, Fit, Penalties, Progress, default_max_iter
 from labelgap.solvers.checkpoint import Checkpoint, Stopped
-from labelgap.solvers.listener import Candidate
+from labelgap.solvers.result import Candidate
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 PENALTIES = ("weights", "scores")

@@ -23,8 +23,7 @@ from labelgap.exceptions import CheckpointError, LabelgapWarning
 from labelgap.fitting.interrupt import StopRequest
 from labelgap.persistence.container import read_file, write_file
 from labelgap.solvers.checkpoint import Checkpoint
-from labelgap.solvers.result import Fit, fit_from, fit_state
-from labelgap.solvers.states import State
+from labelgap.solvers.result import Fit, State, fit_from, fit_state
 
 _KIND = "checkpoint"
 _HEADER, _LOCK = "checkpoint.npz", "checkpoint.lock"

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.listener import Candidate
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.states import State, factors_from, factors_state
+from labelgap.solvers.result import Candidate, State, factors_from, factors_state
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
-from labelgap.solvers.listener import Candidate
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.result import Callback, Fit
+from labelgap.solvers.result import Callback, Candidate, Fit
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 
 

@@ -18,7 +18,7 @@ from labelgap.fitting.digests import described
 from labelgap.fitting.interrupt import stop_on_interrupt
 from labelgap.solvers import Callback, FitListener
 from labelgap.solvers.checkpoint import Checkpoint, Stopped
-from labelgap.solvers.listener import Candidate
+from labelgap.solvers.result import Candidate
 
 # Settings that say how the work is done and not what comes out.
 _WITHOUT_EFFECT = ("n_jobs", "verbose")

@@ -14,8 +14,8 @@ from typing import TypeAlias
 from labelgap._names import check_choice
 from labelgap.metrics.jackknife import standard_error
 from labelgap.solvers.checkpoint import Stopped
-from labelgap.solvers.listener import Candidate
 from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.result import Candidate
 
 Place: TypeAlias = tuple[int, int, int]
 Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence[Candidate]]

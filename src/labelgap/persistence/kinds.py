@@ -19,7 +19,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.persistence.codec import CannotSaveError, Kind
 from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Penalties, Progress
-from labelgap.solvers.listener import Candidate
+from labelgap.solvers.result import Candidate
 
 _SPARSE = {matrix.__name__: matrix for matrix in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)}
 _SCALARS = {np.dtype(code).name: np.dtype(code).type for code in "?bhilBHILefd"} | {"str": np.str_}
