@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap import LowRankClassifier, LowRankRegressor, ObservedLabels
 from labelgap.data import make_low_rank_labels
-from labelgap.estimators import fitting
 from labelgap.exceptions import UninformativeLabelsWarning
+from labelgap.fitting import choice
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 PROBLEM = make_low_rank_labels(n=120, n_labels=8, n_features=5, rank=2, observed=0.5, random_state=1)
@@ -22,8 +22,8 @@ FIXED: dict[str, Any] = {"trace_penalty": 0.01, "ridge_penalty": 1e-3, "intercep
 
 def begin_with(monkeypatch: pytest.MonkeyPatch, entries: float, rare: float = 0.0) -> None:
     """Let a search begin with folds that have this many entries, and this many of the rarer answer."""
-    monkeypatch.setattr(fitting, "_ENOUGH_ENTRIES", entries)
-    monkeypatch.setattr(fitting, "_ENOUGH_RARE", rare)
+    monkeypatch.setattr(choice, "_ENOUGH_ENTRIES", entries)
+    monkeypatch.setattr(choice, "_ENOUGH_RARE", rare)
 
 
 def n_folds_of(model: Any) -> list[int]:

@@ -21,8 +21,12 @@ from sklearn.exceptions import NotFittedError
 from labelgap import LowRankClassifier, ObservedLabels, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import CheckpointError, LabelgapWarning
-from labelgap.fitting.checkpoint import FolderCheckpoint, open_checkpoint, remove_checkpoint
-from labelgap.fitting.digests import described
+from labelgap.fitting.checkpoint import (
+    FolderCheckpoint,
+    described,
+    open_checkpoint,
+    remove_checkpoint,
+)
 from labelgap.fitting.interrupt import StopRequest
 from labelgap.persistence.container import read_file
 from labelgap.solvers import FitListener

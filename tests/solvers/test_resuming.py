@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from labelgap.fitting.comparison_log import ComparisonLog
+from labelgap.fitting.cross_validation import ComparisonLog
 from labelgap.fitting.search import Candidate, PenaltyGrid, select_penalties
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss

@@ -6,23 +6,25 @@ import os
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
-from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
-from labelgap.estimators.checks import refuse_huge
-from labelgap.estimators.decision_fitting import DecisionFitting
-from labelgap.fitting.digests import digest
+from labelgap.estimators.base import CertifiedFit, DecisionEstimator
+from labelgap.estimators.inputs import refuse_huge, warn_of_unseen_labels, weighted_labels
+from labelgap.estimators.parameters import check_decision_parameters, refuse_flip_rate, solver_settings
+from labelgap.fitting.checkpoint import digest
+from labelgap.fitting.choice import choice_for_decisions, observed_grid
+from labelgap.fitting.problem import feature_design, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
-from labelgap.objective.cpu.design import Design
 from labelgap.solvers import Callback
 
 
-class LowRankClassifier(DecisionFitting, DecisionEstimator):
+class LowRankClassifier(CertifiedFit, DecisionEstimator):
     """Yes/no decisions for many labels from features and incomplete labels.
 
     Fits, over the observed entries Ω,
@@ -219,38 +221,64 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
             stopped, goes on from there and ends with the same model. Delete the folder once the model is
             saved.
         """
-        self._check_decision_parameters()
-        loss, metric = get_loss(self.loss), self._metric()
-        self.loss_ = loss
+        check_decision_parameters(self)
+        self.loss_, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        labels = self._weighted(targets.labels, propensities)
+        labels = weighted_labels(targets.labels, self.weights, propensities)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
-        # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
-        # must not depend on how many threads there are.
-        with (
-            fit_run(
-                self,
-                callback,
-                checkpoint,
-                lambda: {"the features": digest(X), "the labels": digest(labels)},
-            ) as run,
-            threadpool_limits(limits=1, user_api="blas"),
-        ):
+        unlabelled = labels.unobserved == "unlabelled"
+        with fit_run(
+            self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
+        ) as run:
+            request = PenaltyRequest(
+                self.trace_penalty,
+                self.ridge_penalty,
+                intercept_request(X, self.intercept_penalty, fit_intercept=self.fit_intercept),
+            )
+            design, self.feature_scales_ = feature_design(
+                X,
+                labels.shape[1],
+                request,
+                fit_intercept=self.fit_intercept,
+                bounded=self.score_bound is not None and (self.score_bound != "auto" or unlabelled),
+                penalty=self.penalty,
+                scaling=self.feature_scaling,
+            )
             # With more features than rows a model can tell the rows apart: other labels of a row that it was
-            # fitted to give this one away, as they will not for a new row.
-            self._holds_out_rows = X.shape[1] > X.shape[0]
-            intercept_penalty = self._intercept_choice(X)
-            design = self._design(X, labels, intercept_penalty)
-            chosen = self._fit_decisions(design, labels, loss, metric, intercept_penalty, run)
+            # fitted to would give the held-out one away, which they do not do for a new row.
+            by_row = X.shape[1] > X.shape[0]
+            settings = solver_settings(self)
+            if unlabelled:
+                check_unlabelled(labels, self.loss_, metric)
+                chosen = UnlabelledChoice(
+                    design,
+                    labels,
+                    self.loss_,
+                    request,
+                    settings,
+                    run,
+                    fit_intercept=self.fit_intercept,
+                    score_bound=self.score_bound,
+                    memory_limit_mb=self.memory_limit_mb,
+                ).fit(metric, self.flip_rate, how=self.threshold, by_row=by_row)
+            else:
+                refuse_flip_rate(self.flip_rate, labels.unobserved)
+                problem = observed_problem(
+                    design, self.loss_, fit_intercept=self.fit_intercept, score_bound=self.score_bound
+                )
+                grid = observed_grid(problem, labels, request)
+                chosen = choice_for_decisions(
+                    problem, labels, grid, metric, settings, run, how=self.threshold, by_row=by_row
+                ).fit()
+            self._keep_decisions(chosen)
             self.coef_left_, self.coef_right_, self.intercept_ = design.to_original(chosen.fit.factors)
         return self
 
-    def _design(self, X: Any, labels: ObservedLabels, intercept_penalty: float | str) -> Design:
-        bounded = self.score_bound is not None and (
-            self.score_bound != "auto" or labels.unobserved == "unlabelled"
-        )
-        return Design.of(self._features(X, intercept_penalty, bounded=bounded), labels.shape[1])
+    @property
+    def coef_(self) -> Floats:
+        """W (d x L), multiplied out."""
+        return self.coef_left_ @ self.coef_right_.T
 
     # -- scoring ---------------------------------------------------------------------------------------
 

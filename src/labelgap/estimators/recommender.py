@@ -7,24 +7,36 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from labelgap._types import Floats, Ints
+from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.estimators.checks import check_share
-from labelgap.estimators.decision_fitting import DecisionFitting
+from labelgap.estimators.base import CertifiedFit
+from labelgap.estimators.inputs import weighted_labels
+from labelgap.estimators.parameters import (
+    check_decision_parameters,
+    check_fraction,
+    refuse_flip_rate,
+    solver_settings,
+)
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
+from labelgap.fitting.checkpoint import digest
+from labelgap.fitting.choice import choice_for_decisions, observed_grid
 from labelgap.fitting.cross_validation import largest_trace_penalty
-from labelgap.fitting.digests import digest
+from labelgap.fitting.problem import (
+    Design,
+    Problem,
+    observed_problem,
+    recommender_design,
+    row_feature_part,
+    shared_column_length,
+)
 from labelgap.fitting.run import fit_run
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import Features, IdentityFeatures, SparseFeatures, StackedFeatures
-from labelgap.objective.cpu.scaled_identity import ScaledIdentityFeatures, scales_by_count
-from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.by_id import propensities_of, rates_of
 from labelgap.recommending.ratings import Rule
@@ -32,12 +44,8 @@ from labelgap.recommending.serving import Recommending
 from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Callback
 
-# The column of ones that carries the users' intercepts, in units in which an item's own column has length 1.
-# Longer is cheaper under the trace norm, but slower to fit; from about here on nothing is gained.
-_INTERCEPT_LENGTH = 3.0
 
-
-class Recommender(Saved, DecisionFitting, Recommending):
+class Recommender(CertifiedFit, Saved, Recommending):
     """Decides which items a user likes, from answers of many users about few items each.
 
     Fits, over the answers Ω,
@@ -127,10 +135,6 @@ class Recommender(Saved, DecisionFitting, Recommending):
     ['Ikiru']
     """
 
-    fit_intercept = True
-    intercept_penalty = 0.0
-    _decides_fitted_cells = True
-
     def __init__(
         self,
         metric: str | LinearFractional = "micro-f1",
@@ -217,31 +221,57 @@ class Recommender(Saved, DecisionFitting, Recommending):
             stopped, goes on from there and ends with the same model. Delete the folder once the model is
             saved.
         """
-        self._check_decision_parameters()
-        check_share("count_weighting", self.count_weighting)
+        check_decision_parameters(self)
+        check_fraction("count_weighting", self.count_weighting)
         labels = self._read_answers(answers, self.unobserved)
-        automatic = "squared" if labels.unobserved == "unlabelled" else "logistic"
+        unlabelled = labels.unobserved == "unlabelled"
+        automatic = "squared" if unlabelled else "logistic"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
         self.metric_ = get_metric(self.metric)
         self._users = SideFeatures.read(user_features, self.user, "user", labels.row_names)
         self._items = SideFeatures.read(item_features, self.item, "item", labels.label_names)
         labels = _for_ids(labels, self._users.ids, self._items.ids)
         labels.require_both_classes()
-        labels = self._weighted(labels, propensities_of(labels, propensities))
-        _warn_of_items_without_answers(labels)
+        labels = weighted_labels(labels, self.weights, propensities_of(labels, propensities))
+        _warn_of_items_without_ratings(labels)
 
         def data() -> dict[str, str]:
             features = digest(self._users.matrix, self._items.matrix)
             return {"the answers": digest(labels), "the features": features}
 
-        with (
-            fit_run(self, callback, checkpoint, data) as run,
-            threadpool_limits(limits=1, user_api="blas"),
-        ):
+        with fit_run(self, callback, checkpoint, data) as run:
             design = self._design(labels, self.user_intercept)
-            chosen = self._fit_decisions(
-                design, labels, self.loss_, self.metric_, self.intercept_penalty, run
-            )
+            request = PenaltyRequest(self.trace_penalty, self.ridge_penalty, 0.0)
+            settings = solver_settings(self)
+            if unlabelled:
+                check_unlabelled(labels, self.loss_, self.metric_)
+                by_id = self.flip_rate
+                chosen = UnlabelledChoice(
+                    design,
+                    labels,
+                    self.loss_,
+                    request,
+                    settings,
+                    run,
+                    score_bound=self.score_bound,
+                    memory_limit_mb=self.memory_limit_mb,
+                    largest=self._largest_penalty,
+                ).fit(
+                    self.metric_,
+                    by_id if isinstance(by_id, str) else rates_of(labels.label_names or (), by_id),
+                    how=self.threshold,
+                    for_fitted_entries=True,
+                )
+            else:
+                refuse_flip_rate(self.flip_rate, labels.unobserved)
+                problem = observed_problem(
+                    design, self.loss_, fit_intercept=True, score_bound=self.score_bound
+                )
+                grid = observed_grid(problem, labels, request, self._largest_penalty)
+                chosen = choice_for_decisions(
+                    problem, labels, grid, self.metric_, settings, run, how=self.threshold
+                ).fit()
+            self._keep_decisions(chosen)
             self._keep_factors(design, chosen.fit.factors.left, chosen.fit.factors.right)
         self.item_intercept_ = chosen.fit.factors.intercept
         self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
@@ -252,50 +282,33 @@ class Recommender(Saved, DecisionFitting, Recommending):
         return self
 
     def _design(self, labels: ObservedLabels, user_intercept: bool) -> Design:
-        n_items = labels.shape[1]
-        rows: list[Features] = [self._own(labels.row_counts())]
-        if self._users.matrix is not None:
-            rows.append(SparseFeatures(self._users.matrix))
-        columns: list[Features] = [self._own(labels.label_counts())]
-        if user_intercept:
-            columns.append(SparseFeatures(np.full((n_items, 1), _ones(n_items))))
-        if self._items.matrix is not None:
-            columns.append(SparseFeatures(self._items.matrix))
-        return Design(_stacked(rows), _stacked(columns))
+        return recommender_design(
+            labels,
+            self._users.matrix,
+            self._items.matrix,
+            user_intercept=user_intercept,
+            count_weighting=self.count_weighting,
+        )
 
-    def _own(self, counts: Ints) -> Features:
-        """What is a user's, or an item's, own, in units that go by the number of answers."""
-        if self.count_weighting == 0:
-            return IdentityFeatures(len(counts))
-        return ScaledIdentityFeatures(scales_by_count(counts, self.count_weighting))
-
-    def _largest_penalty(self, problem: ObservedProblem | UnlabelledProblem, labels: ObservedLabels) -> float:
-        """That without the users' intercepts, which come in before it at next to no cost."""
+    def _largest_penalty(self, problem: Problem, labels: ObservedLabels) -> float:
+        """The smallest λ at which W = 0 but for the users' intercepts, which cost next to nothing."""
         plain = self._design(labels, user_intercept=False)
         return largest_trace_penalty(problem.with_design(plain).objective(labels))
 
     def _keep_factors(self, design: Design, left: Floats, right: Floats) -> None:
-        n, n_items = design.rows.n_rows, design.n_labels
+        n, n_items = len(self._users.ids), len(self._items.ids)
         self.user_factors_, self.item_factors_ = design.left(left), design.right(right)
         rank = left.shape[1]
         self.user_feature_factors_ = left[n:]
-        self.user_prior_ = self._prior(design.rows, left)
+        self.user_prior_ = row_feature_part(design, left)
         beyond = right[n_items:]
-        self.shared_item_factor_ = _ones(n_items) * beyond[0] if self.user_intercept else np.zeros(rank)
+        shared = shared_column_length(n_items)
+        self.shared_item_factor_ = shared * beyond[0] if self.user_intercept else np.zeros(rank)
         self.item_feature_factors_ = beyond[1:] if self.user_intercept else beyond
         self.user_intercept_ = self.user_factors_ @ self.shared_item_factor_
         trace = self.trace_penalty_ * np.eye(rank)
         self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
         self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
-
-    def _prior(self, rows: Features, left: Floats) -> Floats:
-        """The part of the users' factors that comes from their features."""
-        if not isinstance(rows, StackedFeatures):
-            return np.zeros((rows.n_rows, left.shape[1]))
-        return rows.others.product(np.ascontiguousarray(left[rows.n_rows :]))
-
-    def _given_flip_rate(self, labels: ObservedLabels) -> Any:
-        return rates_of(labels.label_names or (), self.flip_rate)
 
     # -- hooks of the serving half -----------------------------------------------------------------------
 
@@ -337,30 +350,21 @@ class Recommender(Saved, DecisionFitting, Recommending):
         return self._items.scaled(features) @ self.item_feature_factors_
 
 
-def _ones(n_items: int) -> float:
-    """What the column of ones is multiplied with."""
-    return float(_INTERCEPT_LENGTH / np.sqrt(n_items))
-
-
-def _stacked(parts: list[Features]) -> Features:
-    return parts[0] if len(parts) == 1 else StackedFeatures(parts)
-
-
 def _total_weight(labels: ObservedLabels) -> float:
-    """What the loss is divided by."""
+    """The number, or total weight, of the entries that the loss is the mean of."""
     if labels.unobserved == "unlabelled":
         return float(labels.shape[0] * labels.shape[1])
     return float(labels.n_observed if labels.weights is None else labels.weights.sum())
 
 
 def _for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:
-    """The labels with rows and columns for users and items without answers, which come last."""
+    """The labels with rows and columns for users and items without ratings, which come last."""
     extra = len(users) - labels.shape[0]
     indptr = np.concatenate([labels.indptr, np.full(extra, labels.indptr[-1])])
     return replace(labels, indptr=indptr, shape=(len(users), len(items)), row_names=users, label_names=items)
 
 
-def _warn_of_items_without_answers(labels: ObservedLabels) -> None:
+def _warn_of_items_without_ratings(labels: ObservedLabels) -> None:
     silent = np.flatnonzero(labels.label_counts() == 0)
     if len(silent):
         assert labels.label_names is not None

@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
-from labelgap.estimators.answer_units import Units
-from labelgap.estimators.base import warn_of_unseen_labels
-from labelgap.estimators.checks import refuse_huge
-from labelgap.estimators.feature_input import read_features
-from labelgap.estimators.fitting import LowRankEstimator
-from labelgap.estimators.regression_answers import (
-    cell_offsets,
+from labelgap.estimators.base import CertifiedFit
+from labelgap.estimators.inputs import read_features, refuse_huge, warn_of_unseen_labels
+from labelgap.estimators.parameters import check_fit_parameters, solver_settings
+from labelgap.estimators.regression_values import (
+    Units,
     null_loss,
-    read_answers,
+    read_values,
     require_something_to_learn,
+    score_offsets,
     with_known_parts,
 )
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
-from labelgap.fitting.cross_validation import Judge, Verdict, largest_trace_penalty
-from labelgap.fitting.digests import digest
-from labelgap.fitting.grid import penalty_grid
-from labelgap.fitting.run import FitRun, fit_run
-from labelgap.fitting.search import PenaltyGrid
+from labelgap.fitting.checkpoint import digest
+from labelgap.fitting.choice import ChosenFit, PenaltyChoice, observed_grid
+from labelgap.fitting.criteria import deviance_judge, mean_loss
+from labelgap.fitting.problem import feature_design, identity_design, intercept_request, observed_problem
+from labelgap.fitting.run import fit_run
+from labelgap.fitting.search import PenaltyRequest
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Poisson, get_family
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures
-from labelgap.objective.problem import ObservedProblem
 from labelgap.persistence.saving import Saved
-from labelgap.solvers import Callback, Fit, Penalties
-
-# Digits of the held-out deviance, as a share of the null model's, that decide between penalties.
-_SHARE_DIGITS = 4
+from labelgap.solvers import Callback
 
 
-class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore[misc]
+class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Real, count or share answers of many labels, from features and incomplete answers.
 
     Fits, over the observed answers Ω,
@@ -223,10 +217,10 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
             stopped, goes on from there and ends with the same model. Delete the folder once the model is
             saved.
         """
-        self._check_fit_parameters()
+        check_fit_parameters(self)
         self.family_ = get_family(self.family)
         X = None if X is None else read_features(self, X, reset=True)
-        labels, self._single = read_answers(y, self.family_)
+        labels, self._single = read_values(y, self.family_)
         n = labels.shape[0] if X is None else _num_samples(X)
         self.n_labels_, self._has_features = labels.shape[1], X is not None
         if X is None:
@@ -240,73 +234,55 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         self.label_names_ = None if labels.label_names is None else np.asarray(labels.label_names)
         require_something_to_learn(labels, self.family_)
         warn_of_unseen_labels(labels)
-        # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
-        # must not depend on how many threads there are.
-        with (
-            fit_run(
-                self,
-                callback,
-                checkpoint,
-                lambda: {"the features": digest(X), "the answers": digest(labels)},
-            ) as run,
-            threadpool_limits(limits=1, user_api="blas"),
-        ):
-            self._fit(X, labels, run)
+        with fit_run(
+            self, callback, checkpoint, lambda: {"the features": digest(X), "the answers": digest(labels)}
+        ) as run:
+            self._units, labels = Units.of(labels, self.family_, shifted=self.fit_intercept)
+            run.to_user_units = self._units.progress
+            scale = self._units.scale
+            if scale != 1:
+                run.say(f"answers, and trace penalties below, are in units of {scale:.3g}")
+            request = PenaltyRequest(
+                self.trace_penalty if isinstance(self.trace_penalty, str) else self.trace_penalty / scale,
+                self.ridge_penalty,
+                intercept_request(X, self.intercept_penalty, fit_intercept=self.fit_intercept),
+            )
+            bound = None if self.score_bound in (None, "auto") else float(self.score_bound) / scale
+            if X is None:
+                design, self.feature_scales_ = identity_design(*labels.shape), None
+            else:
+                design, self.feature_scales_ = feature_design(
+                    X,
+                    labels.shape[1],
+                    request,
+                    fit_intercept=self.fit_intercept,
+                    bounded=bound is not None,
+                    penalty=self.penalty,
+                    scaling=self.feature_scaling,
+                )
+            problem = observed_problem(
+                design, self.family_, fit_intercept=self.fit_intercept, score_bound=bound
+            )
+            chosen = PenaltyChoice(
+                problem,
+                labels,
+                observed_grid(problem, labels, request),
+                deviance_judge(self.family_, null_loss(labels, self.family_)),
+                solver_settings(self),
+                run,
+                # As in LowRankClassifier: other values of a row would give away the one that is held out.
+                by_row=X is not None and X.shape[1] > X.shape[0],
+                criterion="loss",
+            ).fit()
+            factors = self._units.factors(design.to_original(chosen.fit.factors))
+            self.coef_left_, self.coef_right_, self.intercept_ = factors
+            self._keep_fit(_in_user_units(chosen, self._units))
         return self
 
-    def _fit(self, X: Any, labels: ObservedLabels, run: FitRun) -> None:
-        family = self.family_
-        self._units, labels = Units.of(labels, family, shifted=self.fit_intercept)
-        if self._units.scale != 1:
-            self._say(f"answers, and trace penalties below, are in units of {self._units.scale:.3g}")
-        intercept_penalty = self._intercept_choice(X)
-        # Without features there is nothing to scale.
-        self.feature_scales_ = None
-        # As in LowRankClassifier: other answers of a row would give away the one that is held out.
-        self._holds_out_rows = X is not None and X.shape[1] > X.shape[0]
-        features = (
-            IdentityFeatures(labels.shape[0])
-            if X is None
-            else self._features(X, intercept_penalty, bounded=self._inner_bound() is not None)
-        )
-        design = Design.of(features, labels.shape[1])
-        problem = ObservedProblem(
-            design, family, fit_intercept=self.fit_intercept, score_bound=self._inner_bound()
-        )
-        grid = self._grid(problem, labels, intercept_penalty)
-        judge = _share_judge(family, null_loss(labels, family))
-        chosen = self._choose_and_fit(problem, labels, grid, judge, "train", run, criterion="loss")
-        factors = self._units.factors(design.to_original(chosen.fit.factors))
-        self.coef_left_, self.coef_right_, self.intercept_ = factors
-        self.candidates_ = tuple(self._units.candidate(candidate) for candidate in self.candidates_)
-
-    def _grid(
-        self, problem: ObservedProblem, labels: ObservedLabels, intercept_penalty: float | str
-    ) -> PenaltyGrid:
-        trace = self.trace_penalty
-        return penalty_grid(
-            lambda: largest_trace_penalty(problem.objective(labels)),
-            labels.shape[1],
-            n_terms=labels.n_observed,
-            square_length=problem.design.rows.mean_square_length(),
-            # The best common score in these units, whatever the offsets.
-            centre=float(problem.loss.link(np.average(labels.values, weights=labels.weights))),
-            trace=trace if isinstance(trace, str) else trace / self._units.scale,
-            ridge=self.ridge_penalty,
-            intercept=intercept_penalty,
-        )
-
-    def _inner_bound(self) -> float | None:
-        if self.score_bound is None or isinstance(self.score_bound, str):
-            return None
-        return self.score_bound / self._units.scale
-
-    def _keep_fit(self, fit: Fit, penalties: Penalties) -> None:
-        super()._keep_fit(self._units.fit(fit), self._units.penalties(penalties))
-
-    def _reporter(self, callback: Callback | None) -> Callback | None:
-        report = super()._reporter(callback)
-        return None if report is None else lambda progress: report(self._units.progress(progress))
+    @property
+    def coef_(self) -> Floats:
+        """W (d x L), multiplied out."""
+        return self.coef_left_ @ self.coef_right_.T
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -340,7 +316,7 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         """Scores ``z = x·w + b + offset + log(exposure)`` (n x L, dense; 1-d after a fit to a 1-d y)."""
         P = self._rows(X)
         scores = P @ self.coef_right_.T + self.intercept_
-        known = cell_offsets(self.family_, offset, exposure, scores.shape)
+        known = score_offsets(self.family_, offset, exposure, scores.shape)
         scores = scores if known is None else scores + known
         return scores[:, 0] if self._single else scores
 
@@ -387,7 +363,7 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         Parameters are those of :meth:`fit`.
         """
         labels, scores = self._judged(X, y, offset, exposure, sample_weight)
-        return 2.0 * _mean_loss(self.family_, scores, labels)
+        return 2.0 * mean_loss(self.family_, scores, labels)
 
     def score(
         self, X: Any, y: Any, *, offset: Any = None, exposure: Any = None, sample_weight: Any = None
@@ -404,29 +380,22 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         null = null_loss(labels, self.family_)
         if null == 0:
             return float(np.allclose(self.family_.inverse_link(scores), labels.values))
-        return 1.0 - _mean_loss(self.family_, scores, labels) / null
+        return 1.0 - mean_loss(self.family_, scores, labels) / null
 
     def _judged(
         self, X: Any, y: Any, offset: Any, exposure: Any, sample_weight: Any
     ) -> tuple[ObservedLabels, Floats]:
         P = self._rows(X)
-        answers, _ = read_answers(y, self.family_)
-        labels = self._with_known_parts(answers, len(P), offset, exposure, sample_weight)
+        values, _ = read_values(y, self.family_)
+        labels = self._with_known_parts(values, len(P), offset, exposure, sample_weight)
         return labels, self._score_entries(P, labels)
 
 
-def _share_judge(family: Family, null: float) -> Judge:
-    """The held-out deviance as a share of the null model's, which means the same for answers of any size.
-
-    It is rounded, so that λ does not go on falling, to fits that take ever longer, for gains of nothing.
-    """
-
-    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        share = round(_mean_loss(family, scores, labels) / (null if null > 0 else 1.0), _SHARE_DIGITS)
-        return Verdict(1.0 - share, np.nan, share)
-
-    return judge
-
-
-def _mean_loss(family: Family, scores: Floats, labels: ObservedLabels) -> float:
-    return float(np.average(family.value(scores, labels.values), weights=labels.weights))
+def _in_user_units(chosen: ChosenFit, units: Units) -> ChosenFit:
+    """The fit, its penalties and its candidates in the units of the user's values."""
+    return replace(
+        chosen,
+        fit=units.fit(chosen.fit),
+        penalties=units.penalties(chosen.penalties),
+        candidates=tuple(units.candidate(candidate) for candidate in chosen.candidates),
+    )

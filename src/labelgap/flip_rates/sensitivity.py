@@ -13,9 +13,13 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
 from labelgap.estimators.low_rank import LowRankClassifier
+from labelgap.estimators.parameters import check_decision_parameters, solver_settings
 from labelgap.estimators.recommender import Recommender
 from labelgap.exceptions import InvalidParameterError
+from labelgap.fitting.problem import feature_design
 from labelgap.fitting.run import FitRun
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.unlabelled import UnlabelledChoice
 from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate
 from labelgap.losses import get_loss
 
@@ -70,14 +74,28 @@ def estimate_flip_rate(
         n_jobs=n_jobs,
         memory_limit_mb=memory_limit_mb,
     )
-    model._check_decision_parameters()
+    check_decision_parameters(model)
     X, targets = model._read_fit_input(X, y, "unlabelled")
-    labels = targets.labels
+    labels, request = targets.labels, PenaltyRequest(model.trace_penalty, model.ridge_penalty, 0.0)
     with threadpool_limits(limits=1, user_api="blas"):
-        design = model._design(X, labels, 0.0)
-        run = FitRun(random_state=random_state)
-        setting = model._unlabelled_setting(design, labels, get_loss(loss), run)
-        return model._estimated_flip_rate(setting, 0.0, run)
+        design, _ = feature_design(
+            X,
+            labels.shape[1],
+            request,
+            fit_intercept=True,
+            bounded=True,
+            penalty=model.penalty,
+            scaling=model.feature_scaling,
+        )
+        return UnlabelledChoice(
+            design,
+            labels,
+            get_loss(loss),
+            request,
+            solver_settings(model),
+            FitRun(random_state=random_state, n_jobs=n_jobs),
+            memory_limit_mb=memory_limit_mb,
+        ).estimated_flip_rate()
 
 
 @dataclass(frozen=True)

@@ -1,40 +1,40 @@
-"""Real and count answers with their known parts: what a regressor is given as y, offset and exposure."""
+"""What a regressor is given as y, offset and exposure, and the units in which it fits them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from labelgap._types import Floats
-from labelgap.estimators.targets import _one_dimensional
+from labelgap.estimators.inputs import is_vector, vector_values
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
+from labelgap.fitting.problem import best_constants
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import Family, Gaussian, Poisson
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures
-from labelgap.objective.cpu.observed import observed_objective
-from labelgap.objective.protocol import Factors, Point
-from labelgap.solvers.intercept import with_best_intercept
-from labelgap.solvers.penalties import Penalties
+from labelgap.objective.protocol import Factors
+from labelgap.solvers import Fit, Penalties, Progress
+from labelgap.solvers.listener import Candidate
 
-# Squares of answers beyond this leave the range of floating point.
-_LARGEST_ANSWER = 1e100
+# Squares of values beyond this leave the range of floating point.
+_LARGEST_VALUE = 1e100
+# Values that differ from their mean by no more than this fraction are equal, but for rounding.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
-def read_answers(y: Any, family: Family) -> tuple[ObservedLabels, bool]:
-    """The observed answers as floats, and whether they came as a 1-d y (one label)."""
+def read_values(y: Any, family: Family) -> tuple[ObservedLabels, bool]:
+    """The observed values as floats, and whether they came as a 1-d y (one label)."""
     if y is None:
         raise InvalidLabelsError(
             "This estimator requires y to be passed, but the target y is None. "
             "Pass the answers, with NaN for those that are not observed."
         )
-    single = _is_vector(y)
+    single = is_vector(y)
     if single:
-        values, missing = _one_dimensional(y)
+        values, missing = vector_values(y)
         rows = np.flatnonzero(~missing)
         columns = np.zeros(len(rows), dtype=np.int64)
         shape = (len(values), 1)
@@ -60,17 +60,7 @@ def read_answers(y: Any, family: Family) -> tuple[ObservedLabels, bool]:
     return labels, single
 
 
-def _is_vector(y: Any) -> bool:
-    if isinstance(y, ObservedLabels) or sp.issparse(y):
-        return False
-    try:
-        shape = getattr(y, "shape", None)
-        return len(np.asarray(y).shape if shape is None else shape) == 1
-    except ValueError:  # Rows of several lengths: the reader of matrices says so.
-        return False
-
-
-def place(labels: ObservedLabels, entry: int) -> str:
+def _place(labels: ObservedLabels, entry: int) -> str:
     """Where an entry is, in words."""
     row, column = int(labels.rows[entry]), int(labels.cols[entry])
     name = "" if labels.label_names is None else f" (label {labels.label_names[column]!r})"
@@ -85,20 +75,20 @@ def _refuse_impossible(labels: ObservedLabels, family: Family) -> None:
         opening = "[" if low in family.edge_values else "("
         closing = "]" if high in family.edge_values else ")"
         raise InvalidLabelsError(
-            f"The answer at {place(labels, first)} is {values[first]:g}, but the {family.name} family takes "
+            f"The answer at {_place(labels, first)} is {values[first]:g}, but the {family.name} family takes "
             f"numbers in {opening}{low:g}, {high:g}{closing}. Correct it, mark it as not observed by NaN, or "
             "choose another family."
         )
     first = int(np.argmax(np.abs(values)))
-    if abs(values[first]) > _LARGEST_ANSWER:
+    if abs(values[first]) > _LARGEST_VALUE:
         raise InvalidLabelsError(
-            f"The answer at {place(labels, first)} is {values[first]:.1e}, whose square overflows. "
+            f"The answer at {_place(labels, first)} is {values[first]:.1e}, whose square overflows. "
             "Give the answers in another unit."
         )
 
 
 def require_something_to_learn(labels: ObservedLabels, family: Family) -> None:
-    """Raise when every label's answers all lie on one edge of the family's range."""
+    """Raise when the values of every label all lie on one edge of the family's range."""
     if not smoothed_rates(labels, family.edge_values).informative.any():
         edges = " or all ".join(f"{edge:g}" for edge in family.edge_values)
         raise InvalidLabelsError(
@@ -113,7 +103,7 @@ def require_something_to_learn(labels: ObservedLabels, family: Family) -> None:
 def with_known_parts(
     labels: ObservedLabels, family: Family, offset: Any, exposure: Any, sample_weight: Any
 ) -> ObservedLabels:
-    """The answers with offset and log exposure added to their offsets, and rows weighted.
+    """The values with offset and log exposure added to their offsets, and rows weighted.
 
     Rows of weight 0 lose their entries.
     """
@@ -147,13 +137,13 @@ def _row_weights(sample_weight: Any, n: int) -> Floats:
     return weights
 
 
-def cell_offsets(family: Family, offset: Any, exposure: Any, shape: tuple[int, int]) -> Floats | None:
+def score_offsets(family: Family, offset: Any, exposure: Any, shape: tuple[int, int]) -> Floats | None:
     """The known part of every score, to be added to an n x L array; None without any."""
     known = []
     if offset is not None:
-        known.append(_finite(_per_cell(offset, shape, "offset"), "offset"))
+        known.append(_finite(_per_score(offset, shape, "offset"), "offset"))
     if exposure is not None:
-        known.append(_log_exposure(_per_cell(exposure, shape, "exposure"), family))
+        known.append(_log_exposure(_per_score(exposure, shape, "exposure"), family))
     return sum(known[1:], start=known[0]) if known else None
 
 
@@ -180,7 +170,7 @@ def _at_entries(labels: ObservedLabels, given: Any, what: str) -> Floats:
     return np.asarray(labels.align(array, what))
 
 
-def _per_cell(given: Any, shape: tuple[int, int], what: str) -> Floats:
+def _per_score(given: Any, shape: tuple[int, int], what: str) -> Floats:
     array = _numbers(given.toarray() if sp.issparse(given) else given, what)
     if array.shape == shape[:1]:
         return array[:, None]
@@ -227,7 +217,7 @@ def _log_exposure(exposure: Floats, family: Family) -> Floats:
 
 
 def without_real_offsets(labels: ObservedLabels, family: Family) -> ObservedLabels:
-    """Real answers less their offsets, ℓ(z + o, y) = ℓ(z, y − o); answers of other families as they are."""
+    """Real values less their offsets, ℓ(z + o, y) = ℓ(z, y − o); values of other families unchanged."""
     if labels.offsets is None or not isinstance(family, Gaussian):
         return labels
     return replace(labels, values=labels.values - labels.offsets, offsets=None)
@@ -236,12 +226,12 @@ def without_real_offsets(labels: ObservedLabels, family: Family) -> ObservedLabe
 def null_loss(labels: ObservedLabels, family: Family) -> float:
     """The mean loss of the best constant score per label, given the offsets.
 
-    Exactly 0 where every label has one and the same answer throughout, and no offsets.
+    Exactly 0 where every label has one and the same value throughout, and no offsets.
     """
     labels = without_real_offsets(labels, family)
     if labels.offsets is None and _constant_by_label(labels):
         return 0.0
-    return _best_constants(labels, family).value
+    return best_constants(labels, family).value
 
 
 def _constant_by_label(labels: ObservedLabels) -> bool:
@@ -252,7 +242,7 @@ def _constant_by_label(labels: ObservedLabels) -> bool:
 
 
 def common_score(labels: ObservedLabels, family: Family) -> float:
-    """The one score that, with the offsets, fits the answers of all labels best."""
+    """The one score that, with the offsets, fits the values of all labels best."""
     total = labels.n_observed
     pooled = ObservedLabels(
         indptr=np.arange(total + 1),
@@ -262,12 +252,73 @@ def common_score(labels: ObservedLabels, family: Family) -> float:
         weights=labels.weights,
         offsets=labels.offsets,
     )
-    return float(_best_constants(pooled, family).factors.intercept[0])
+    return float(best_constants(pooled, family).factors.intercept[0])
 
 
-def _best_constants(labels: ObservedLabels, family: Family) -> Point:
-    n, n_labels = labels.shape
-    design = Design.of(IdentityFeatures(n), n_labels)
-    objective = observed_objective(design, labels, family, fit_intercept=True)
-    start = Factors.zero(objective.shape, objective.starting_intercept())
-    return with_best_intercept(objective, objective.at(start), Penalties(1.0))
+# -- units -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of a fit: ``z = scale · z' + shift`` for the scores without offsets.
+
+    Solvers take steps in units of the score. Half the squared error does not say what a unit is, so real
+    values are shifted by their mean m and divided by their spread s, rounded to a power of two, so that no
+    conversion loses a digit: ``y = s y' + m`` gives ``W = s W'``, ``b = s b' + m``, λ = s λ', λ₂ = λ₂',
+    κ = κ', and an objective s² times as large. Other families have a scale of their own; there only the
+    offsets are shifted, so that they are about 0 on average.
+    """
+
+    shift: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, labels: ObservedLabels, family: Family, *, shifted: bool) -> tuple[Self, ObservedLabels]:
+        """Units for these values, and the values in them; ``shifted`` if an intercept takes the shift."""
+        if isinstance(family, Gaussian):
+            return cls._of_real(without_real_offsets(labels, family), shifted)
+        if labels.offsets is None or not shifted:
+            return cls(), labels
+        mean = np.average(labels.values, weights=labels.weights)
+        shift = common_score(labels, family) - float(family.link(mean))
+        return cls(shift), labels.with_offsets(labels.offsets + shift)
+
+    @classmethod
+    def _of_real(cls, labels: ObservedLabels, shifted: bool) -> tuple[Self, ObservedLabels]:
+        values = labels.values
+        shift = float(np.average(values, weights=labels.weights)) if shifted else 0.0
+        moved: Floats = values - shift
+        moved = np.where(np.abs(moved) <= _ROUNDING * np.abs(values).max(), 0.0, moved)
+        largest = float(np.abs(moved).max())
+        if largest == 0:
+            return cls(shift), replace(labels, values=moved)
+        # Divided first: squares of small values underflow.
+        spread = largest * float(np.sqrt(np.average((moved / largest) ** 2, weights=labels.weights)))
+        scale = 2.0 ** round(np.log2(spread))
+        return cls(shift, scale), replace(labels, values=moved / scale)
+
+    def factors(self, factors: Factors) -> Factors:
+        """The model in the user's units."""
+        root = np.sqrt(self.scale)
+        intercept = self.scale * factors.intercept + self.shift
+        return Factors(root * factors.left, root * factors.right, intercept)
+
+    def penalties(self, penalties: Penalties) -> Penalties:
+        centre = self.scale * penalties.centre + self.shift
+        return replace(penalties, trace=self.scale * penalties.trace, centre=centre)
+
+    def candidate(self, candidate: Candidate) -> Candidate:
+        return replace(candidate, penalties=self.penalties(candidate.penalties))
+
+    def progress(self, progress: Progress) -> Progress:
+        return replace(progress, objective=self.scale**2 * progress.objective)
+
+    def fit(self, fit: Fit) -> Fit:
+        return replace(
+            fit,
+            factors=self.factors(fit.factors),
+            singular_values=self.scale * fit.singular_values,
+            objective=self.scale**2 * fit.objective,
+            gap=self.scale**2 * fit.gap,
+            history=tuple(self.progress(progress) for progress in fit.history),
+        )
