@@ -247,7 +247,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
             )
             # With more features than rows a model can tell the rows apart: other labels of a row that it was
             # fitted to would give the held-out one away, which they do not do for a new row.
-            by_row = X.shape[1] > X.shape[0]
+            self._holds_out_rows = X.shape[1] > X.shape[0]
             settings = solver_settings(self)
             if unlabelled:
                 check_unlabelled(labels, self.loss_, metric)
@@ -261,7 +261,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     fit_intercept=self.fit_intercept,
                     score_bound=self.score_bound,
                     memory_limit_mb=self.memory_limit_mb,
-                ).fit(metric, self.flip_rate, how=self.threshold, by_row=by_row)
+                ).fit(metric, self.flip_rate, how=self.threshold, by_row=self._holds_out_rows)
             else:
                 refuse_flip_rate(self.flip_rate, labels.unobserved)
                 problem = observed_problem(
@@ -269,7 +269,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                 )
                 grid = observed_grid(problem, labels, request)
                 chosen = choice_for_decisions(
-                    problem, labels, grid, metric, settings, run, how=self.threshold, by_row=by_row
+                    problem, labels, grid, metric, settings, run, how=self.threshold, by_row=self._holds_out_rows
                 ).fit()
             self._keep_decisions(chosen)
             self.coef_left_, self.coef_right_, self.intercept_ = design.to_original(chosen.fit.factors)

@@ -260,6 +260,8 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
                     penalty=self.penalty,
                     scaling=self.feature_scaling,
                 )
+            # As in LowRankClassifier: other values of a row would give away the one that is held out.
+            self._holds_out_rows = X is not None and X.shape[1] > X.shape[0]
             problem = observed_problem(
                 design, self.family_, fit_intercept=self.fit_intercept, score_bound=bound
             )
@@ -270,8 +272,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
                 deviance_judge(self.family_, null_loss(labels, self.family_)),
                 solver_settings(self),
                 run,
-                # As in LowRankClassifier: other values of a row would give away the one that is held out.
-                by_row=X is not None and X.shape[1] > X.shape[0],
+                by_row=self._holds_out_rows,
                 criterion="loss",
             ).fit()
             factors = self._units.factors(design.to_original(chosen.fit.factors))
