@@ -184,16 +184,16 @@ def test_everything_recorded_and_ties():
     [
         ([[1.0, 2.0]], [[1, 0]], {}, InvalidInputError, "vectors"),
         ([1.0, 2.0], [1], {}, InvalidInputError, r"\(2,\) and \(1,\)"),
-        ([1.0, np.nan], [1, 0], {}, InvalidScoresError, "cell 1 is NaN"),
+        ([1.0, np.nan], [1, 0], {}, InvalidScoresError, "entry 1 is NaN"),
         ([1.0, 1.0], [1, 0], {}, InvalidScoresError, "All scores are equal"),
-        ([1.0, 2.0], [0, 0], {}, InvalidLabelsError, "No cell is recorded"),
-        ([1.0, 2.0], [2, 0], {}, InvalidLabelsError, "recorded says 1"),
+        ([1.0, 2.0], [0, 0], {}, InvalidLabelsError, "No entry is recorded"),
+        ([1.0, 2.0], [2, 0], {}, InvalidLabelsError, "recorded must be 1"),
         ([1.0, 2.0], [1, 0], {"weights": [1.0, 0.0]}, InvalidInputError, "finite numbers above 0"),
         ([1.0, 2.0], [1, 0], {"weights": [1.0]}, InvalidInputError, "vector of 2"),
         ([1.0, 2.0], [1, 0], {"groups": [1]}, InvalidInputError, r"groups has shape \(1,\)"),
         ([1.0, 2.0], [1, 0], {"groups": [1, 1]}, InvalidInputError, "one row only"),
         ([1.0, 2.0], [1, 0], {"level": 1.0}, InvalidParameterError, "level"),
-        ([], [], {}, InvalidLabelsError, "No cell is recorded"),
+        ([], [], {}, InvalidLabelsError, "No entry is recorded"),
     ],
 )
 def test_bad_input(scores, recorded, options, error, message):

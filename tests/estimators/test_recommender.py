@@ -150,7 +150,7 @@ def test_features_are_refused_with_a_reason():
 def test_an_item_without_answers_is_told_of():
     answers, _ = like_and_dislike()
     features = {item: [float(item % 3)] for item in range(26)}
-    with pytest.warns(UninformativeLabelsWarning, match="1 of 26 items have no answer"):
+    with pytest.warns(UninformativeLabelsWarning, match="1 of 26 items have no rating"):
         Recommender(**EXACT).fit(answers, item_features=features)
 
 
@@ -350,7 +350,7 @@ def test_a_score_over_likes_alone_does_not_reward_yes_to_everything():
 
 def test_dislikes_are_not_taken_for_silence():
     answers, _ = like_and_dislike()
-    with pytest.raises(InvalidLabelsError, match="answers are dislikes"):
+    with pytest.raises(InvalidLabelsError, match="ratings are dislikes"):
         Recommender(unobserved="unlabelled", flip_rate=0.3).fit(answers)
 
 

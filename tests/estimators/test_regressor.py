@@ -285,7 +285,7 @@ def test_exposure_is_for_counts_only() -> None:
 def test_a_vector_that_could_be_meant_by_row_or_by_answer() -> None:
     Y = np.full((4, 2), np.nan)
     Y[0], Y[2], known = [1.0, 2.0], [3.0, 0.0], np.arange(1.0, 5.0)
-    with pytest.raises(InvalidInputError, match="by row or by answer"):
+    with pytest.raises(InvalidInputError, match="by row or by value"):
         LowRankRegressor("poisson", **FIXED).fit(X[:4], Y, exposure=known)
     # With one answer in every row the two are the same.
     one_each = np.array([[1.0, np.nan], [np.nan, 2.0], [3.0, np.nan], [np.nan, 0.0]])
@@ -334,7 +334,7 @@ def test_a_label_without_a_single_count_gets_a_small_rate() -> None:
 @pytest.mark.parametrize(
     ("family", "Y", "message"),
     [
-        ("poisson", np.zeros((6, 3)), "18 observed answers are, label by label, all 0,"),
+        ("poisson", np.zeros((6, 3)), "18 observed values are, label by label, all 0,"),
         ("bernoulli", np.ones((6, 3)), "all 0 or all 1,"),
         ("bernoulli", np.tile([0.0, 1.0], (6, 1)), "all 0 or all 1,"),
     ],
@@ -549,7 +549,7 @@ def test_a_callback_sees_the_objective_in_the_units_of_the_answers(capsys: Any) 
     model.fit(X, 1e5 * data("gaussian"), callback=seen.append)
     assert seen[-1].objective == pytest.approx(model.objective_) == model.history_[-1].objective
     printed = capsys.readouterr().out
-    assert "[LowRankRegressor] answers, and trace penalties below, are in units of" in printed
+    assert "[LowRankRegressor] values, and trace penalties below, are in units of" in printed
     assert f"objective {model.objective_:.6g}" in printed
 
 
@@ -571,7 +571,7 @@ def test_too_few_answers_to_hold_any_out() -> None:
 
 def test_answers_that_cannot_be_used() -> None:
     Y = data("poisson")
-    with pytest.raises(InvalidLabelsError, match=r"The answers have shape \(149, 8\); 150 rows"):
+    with pytest.raises(InvalidLabelsError, match=r"The labels have shape \(149, 8\); 150 rows"):
         LowRankRegressor().fit(X, Y[:-1])
     with pytest.raises(InvalidLabelsError, match="No label is observed"):
         LowRankRegressor().fit(X, np.full_like(Y, np.nan))

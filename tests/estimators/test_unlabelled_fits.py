@@ -149,7 +149,7 @@ def test_a_fit_to_known_negatives_forgets_the_rate() -> None:
         ({"unobserved": "negative"}, "only under unobserved='unlabelled'; here it is 'negative'"),
         ({"loss": "squared_hinge"}, "needs one of the losses .*not 'squared_hinge'"),
         ({"loss": "logistic", "score_bound": None}, "leave score_bound at 'auto', or give a number"),
-        ({"weights": "inverse-propensity"}, "under unobserved='unlabelled' every cell counts"),
+        ({"weights": "inverse-propensity"}, "under unobserved='unlabelled' every entry counts"),
         ({"memory_limit_mb": 0}, "memory_limit_mb"),
     ],
 )

@@ -181,7 +181,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or sparse matrix of shape (n, d)
         output : "auto", "dense" or "sparse"
-            "auto" answers in CSR when X here or the labels in ``fit`` came in a sparse form, else dense.
+            "auto" is CSR when X here or the labels in ``fit`` were in a sparse form, else dense.
         """
         check_is_fitted(self)
         check_choice("output", output, OUTPUTS)
@@ -202,7 +202,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         return self._sparse_decisions(X)
 
     def _sparse_decisions(self, X: Any) -> sp.csr_array:
-        # 32 bits hold any column number that occurs; they halve what the answer takes.
+        # 32 bits hold any column number that occurs; they halve the size of the result.
         width = np.int32 if self.n_labels_ <= np.iinfo(np.int32).max else np.int64
         counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=width)]
         for _, block in self._blocks(X):

@@ -89,9 +89,9 @@ class Targets:
     classes: NDArray[Any]
     """``[0, 1]``, or for a 1-d y its two values."""
     single: bool
-    """A 1-d y: one label, answered by 1-d decisions in the user's own two values."""
+    """Whether y was 1-d: one label, whose decisions are 1-d too, in the user's own two values."""
     sparse: bool
-    """Labels in a sparse form: decisions are answered in one too."""
+    """Whether the labels were in a sparse form, as the decisions then are."""
 
 
 def read_targets(y: Any, unobserved: str) -> Targets:
@@ -141,7 +141,7 @@ def is_vector(y: Any) -> bool:
 
 
 def _two_classes(values: NDArray[Any]) -> NDArray[Any]:
-    """The two classes of a 1-d y, or an error that says what there is instead."""
+    """The two classes of a 1-d y, or an error that says which there are."""
     try:
         classes = np.unique(values)
     except TypeError as error:

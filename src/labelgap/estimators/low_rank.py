@@ -76,7 +76,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
     verbose : int, default 0
         1 reports the stages, 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
-        κ, a pull of the intercepts towards the score c of the overall rate of positives; 0 leaves them free.
+        κ, a penalty that draws the intercepts to the score c of the overall rate of positives; 0 is none.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
         standardising), and is 0 where they are not, since b is the score at the origin.
     penalty : {"weights", "scores"}, default "weights"
@@ -85,9 +85,9 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         "inverse-propensity" weights each observed entry by one over its probability of being observed, in
         the loss and in the metric; see ``propensities`` in :meth:`fit`.
     flip_rate : float, array of length L, or "estimate", default "estimate"
-        ρ, the share of true positives that were not recorded, under ``unobserved="unlabelled"`` only.
+        ρ, the fraction of true positives that were not recorded, under ``unobserved="unlabelled"`` only.
     memory_limit_mb : float, default 256
-        About what the work over all n·L cells may take under ``unobserved="unlabelled"``, in megabytes.
+        About what the work over all n·L entries may take under ``unobserved="unlabelled"``, in megabytes.
     feature_scaling : {"auto", "none", "root", "standard"}, default "auto"
         What is done to the columns of X before W is penalised. "standard" makes their spreads equal, "root"
         goes half the way, on a logarithmic scale. "auto" is "standard" for a dense X, and "root" for a sparse
@@ -116,7 +116,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
     duality_gap_ : float
         Absolute; the objective is at most this far above its minimum over all W and b.
     relative_gap_ : float
-        The same as a share of the objective or, where losses of both signs cancel (recorded positives alone),
+        The same as a fraction of the objective or, where losses of both signs cancel (recorded positives),
         of the sum of their sizes. The fit stops when it is at most ``tol``.
     n_iter_ : int
     history_ : tuple of Progress
@@ -202,8 +202,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
     ) -> LowRankClassifier:
         """Fit W, b and θ.
 
-        Ctrl-C ends the fit early with what there is by then: a model that can be used, and a warning that
-        says what it is worth.
+        Ctrl-C ends the fit early with a usable model, and a warning that says how good it is.
 
         Parameters
         ----------
@@ -217,9 +216,8 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
             For ``weights="inverse-propensity"``: how likely each entry was to be observed. None estimates it
             from how often rows and labels are.
         checkpoint : path of a folder, or None
-            Where the fit keeps how far it has come. The same fit, started again after it was killed or
-            stopped, goes on from there and ends with the same model. Delete the folder once the model is
-            saved.
+            Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
+            resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
         check_decision_parameters(self)
         self.loss_, metric = get_loss(self.loss), self._metric()
@@ -269,7 +267,14 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                 )
                 grid = observed_grid(problem, labels, request)
                 chosen = choice_for_decisions(
-                    problem, labels, grid, metric, settings, run, how=self.threshold, by_row=self._holds_out_rows
+                    problem,
+                    labels,
+                    grid,
+                    metric,
+                    settings,
+                    run,
+                    how=self.threshold,
+                    by_row=self._holds_out_rows,
                 ).fit()
             self._keep_decisions(chosen)
             self.coef_left_, self.coef_right_, self.intercept_ = design.to_original(chosen.fit.factors)

@@ -51,7 +51,7 @@ class PlugInClassifier(DecisionEstimator):
     random_state : int, RandomState or None, default None
         Assigns entries to folds and seeds the classifiers.
     n_jobs : int or None, default None
-        Labels fitted side by side, by joblib. Each is fitted with one BLAS thread, so the answer does not
+        Labels fitted side by side, by joblib. Each is fitted with one BLAS thread, so the result does not
         depend on the number of jobs.
     verbose : int, default 0
         1 reports the stages.

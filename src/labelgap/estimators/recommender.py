@@ -46,15 +46,15 @@ from labelgap.solvers import Callback
 
 
 class Recommender(CertifiedFit, Saved, Recommending):
-    """Decides which items a user likes, from answers of many users about few items each.
+    """Decides which items a user likes, from ratings of many users about few items each.
 
-    Fits, over the answers Ω,
+    Fits, over the ratings Ω,
 
         ``min_{W,b}  1/|Ω| Σ_Ω ℓ(z_ij, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F²``,  ``Z = [I X] W [I s1 F]ᵀ + 1bᵀ``
 
     to a proven duality gap: every user and every item has factors of its own, an intercept, and what its
     features (X, F; optional) add to them. The decision is ``z_ij ≥ θ`` with the one θ that maximises the
-    metric. With answers of one kind only (likes and silence) set ``unobserved="unlabelled"``: then a recorded
+    metric. With ratings of one kind only (likes and silence) set ``unobserved="unlabelled"``: then a recorded
     like is a yes whatever its score, and θ is for the pairs that are not recorded.
 
     Parameters
@@ -70,7 +70,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         "auto" is the logistic loss, and the squared loss under ``unobserved="unlabelled"``, where it is many
         times faster and needs no bound on the scores.
     trace_penalty : float or "auto", default "auto"
-        λ. "auto" chooses it on held-out answers by the metric.
+        λ. "auto" chooses it on held-out ratings by the metric.
     ridge_penalty : float or "auto", default 0
         λ₂.
     rank : int or None, default None
@@ -78,22 +78,22 @@ class Recommender(CertifiedFit, Saved, Recommending):
     score_bound : float, None or "auto", default "auto"
         γ, a bound on every score without its item's intercept; as in :class:`labelgap.LowRankClassifier`.
     unobserved : {"missing", "negative", "unlabelled"}, default "missing"
-        What a pair without an answer means. "negative" makes every pair an answer, and takes that much
+        What a pair without a rating means. "negative" makes every pair a rating, and takes that much
         memory; "unlabelled" takes likes only.
     flip_rate : float, mapping from item to float, array, or "estimate", default "estimate"
-        ρ, the share of likes that were not recorded, under ``unobserved="unlabelled"`` only. The places of an
-        array are the items' ids, which then must be whole numbers from 0. It cannot be chosen by the metric:
-        each rate judges itself.
+        ρ, the fraction of likes that were not recorded, under ``unobserved="unlabelled"`` only. The places of
+        an array are the items' ids, which then must be whole numbers from 0. It cannot be chosen by the
+        metric: each rate judges itself.
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Where θ comes from; as in :class:`labelgap.LowRankClassifier`.
     user_intercept : bool, default True
         Whether users differ in how readily they like anything. Items always do.
     count_weighting : float from 0 to 1, default 0
-        How the penalty of a user's, or an item's, factors grows with the number m of its answers: by m to
+        How the penalty of a user's, or an item's, factors grows with the number m of its ratings: by m to
         this power, relative to the mean. 0 is the trace norm, which treats all alike; 1 the weighted trace
-        norm. Where a few users and items have most of the answers, about 0.75 predicts better.
+        norm. Where a few users and items have most of the ratings, about 0.75 predicts better.
     weights : {None, "inverse-propensity"}, default None
-        Weights each answer by one over its probability of being given; see ``propensities`` in :meth:`fit`.
+        Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
     solver : {"factored", "proximal", "alternating"}, default "factored"
     tol : float, default 1e-3
         Relative duality gap at which the fit stops.
@@ -118,7 +118,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
     candidates_, flip_rate_, flip_rate_interval_, loss_, metric_ :
         As in :class:`labelgap.LowRankClassifier`.
     answers_ : ObservedLabels
-        The answers, users x items.
+        The ratings, users x items.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
     ) -> Self:
         """Fit factors, intercepts and θ.
 
-        Ctrl-C ends the fit early with what there is by then; see :meth:`labelgap.LowRankClassifier.fit`.
+        Ctrl-C ends the fit early with a usable model; see :meth:`labelgap.LowRankClassifier.fit`.
 
         Parameters
         ----------
@@ -208,18 +208,17 @@ class Recommender(CertifiedFit, Saved, Recommending):
             Not used; it is there for scikit-learn.
         user_features, item_features : mapping from id to a row of numbers, or a frame with the ids in a
             column (or, in pandas, in the index); optional
-            What is known of the users and items. Those without answers are known to the model too, and every
-            user or item with answers must have a row.
+            What is known of the users and items. Those without ratings are known to the model too, and every
+            user or item with ratings must have a row.
         propensities : mapping from (user, item) to a number, array or sparse matrix of users x items, or None
-            For ``weights="inverse-propensity"``: how likely each answer was to be given. The rows and columns
+            For ``weights="inverse-propensity"``: how likely each rating was to be given. The rows and columns
             of an array are the ids, which then must be whole numbers from 0. None estimates them from how
-            many answers users and items have.
+            many ratings users and items have.
         callback : callable, optional
             As in :meth:`labelgap.LowRankClassifier.fit`.
         checkpoint : path of a folder, or None
-            Where the fit keeps how far it has come. The same fit, started again after it was killed or
-            stopped, goes on from there and ends with the same model. Delete the folder once the model is
-            saved.
+            Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
+            resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
         check_decision_parameters(self)
         check_fraction("count_weighting", self.count_weighting)
@@ -237,7 +236,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
 
         def data() -> dict[str, str]:
             features = digest(self._users.matrix, self._items.matrix)
-            return {"the answers": digest(labels), "the features": features}
+            return {"the ratings": digest(labels), "the features": features}
 
         with fit_run(self, callback, checkpoint, data) as run:
             design = self._design(labels, self.user_intercept)
@@ -319,7 +318,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         dislikes = int(np.sum(labels.values == 0))
         if dislikes:
             raise InvalidLabelsError(
-                f"{dislikes} of {labels.n_observed} answers are dislikes, but unobserved='unlabelled' is for "
+                f"{dislikes} of {labels.n_observed} ratings are dislikes, but unobserved='unlabelled' is for "
                 "likes alone. Leave the dislikes out, or use them with unobserved='missing'."
             )
         return ObservedLabels.from_any(labels, unobserved=unobserved)
@@ -369,7 +368,7 @@ def _warn_of_items_without_ratings(labels: ObservedLabels) -> None:
     if len(silent):
         assert labels.label_names is not None
         warn(
-            f"{len(silent)} of {labels.shape[1]} items have no answer (the first: "
+            f"{len(silent)} of {labels.shape[1]} items have no rating (the first: "
             f"{labels.label_names[silent[0]]!r}); their intercept is that of the overall rate of likes.",
             UninformativeLabelsWarning,
         )

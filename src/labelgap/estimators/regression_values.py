@@ -30,7 +30,7 @@ def read_values(y: Any, family: Family) -> tuple[ObservedLabels, bool]:
     if y is None:
         raise InvalidLabelsError(
             "This estimator requires y to be passed, but the target y is None. "
-            "Pass the answers, with NaN for those that are not observed."
+            "Pass the values, with NaN for those that are not observed."
         )
     single = is_vector(y)
     if single:
@@ -44,7 +44,7 @@ def read_values(y: Any, family: Family) -> tuple[ObservedLabels, bool]:
     if labels.unobserved == "unlabelled":
         raise InvalidLabelsError(
             "Labels with unobserved='unlabelled' hold recorded positives only, and there is no such thing "
-            "for other answers. Give every known answer, or read absent ones as 0 with "
+            "for other values. Give every known value, or read absent ones as 0 with "
             "unobserved='negative'."
         )
     labels.require_observed()
@@ -75,15 +75,15 @@ def _refuse_impossible(labels: ObservedLabels, family: Family) -> None:
         opening = "[" if low in family.edge_values else "("
         closing = "]" if high in family.edge_values else ")"
         raise InvalidLabelsError(
-            f"The answer at {_place(labels, first)} is {values[first]:g}, but the {family.name} family takes "
+            f"The value at {_place(labels, first)} is {values[first]:g}, but the {family.name} family takes "
             f"numbers in {opening}{low:g}, {high:g}{closing}. Correct it, mark it as not observed by NaN, or "
             "choose another family."
         )
     first = int(np.argmax(np.abs(values)))
     if abs(values[first]) > _LARGEST_VALUE:
         raise InvalidLabelsError(
-            f"The answer at {_place(labels, first)} is {values[first]:.1e}, whose square overflows. "
-            "Give the answers in another unit."
+            f"The value at {_place(labels, first)} is {values[first]:.1e}, whose square overflows. "
+            "Give the values in another unit."
         )
 
 
@@ -92,8 +92,8 @@ def require_something_to_learn(labels: ObservedLabels, family: Family) -> None:
     if not smoothed_rates(labels, family.edge_values).informative.any():
         edges = " or all ".join(f"{edge:g}" for edge in family.edge_values)
         raise InvalidLabelsError(
-            f"The {labels.n_observed} observed answers are, label by label, all {edges}, at the edge of what "
-            f"the {family.name} family can have, so nothing can be learned from them. Observe other answers."
+            f"The {labels.n_observed} observed values are, label by label, all {edges}, at the edge of what "
+            f"the {family.name} family can have, so nothing can be learned from them. Observe other values."
         )
 
 
@@ -119,7 +119,7 @@ def with_known_parts(
     weights = _row_weights(sample_weight, labels.shape[0])[labels.rows]
     if not (weights > 0).any():
         raise InvalidParameterError(
-            "sample_weight is zero for every row with an observed answer; make one of them positive."
+            "sample_weight is zero for every row with an observed value; make one of them positive."
         )
     weights = weights if labels.weights is None else weights * labels.weights
     kept = labels.select(weights > 0)
@@ -158,14 +158,14 @@ def _at_entries(labels: ObservedLabels, given: Any, what: str) -> Floats:
     if array.shape == (n,):
         if n == total and np.any(labels.row_counts() != 1):
             raise InvalidInputError(
-                f"The {what} is a vector of {n} numbers, and there are as many rows as observed answers: it "
-                f"could be meant by row or by answer. Give a matrix of shape {labels.shape}."
+                f"The {what} is a vector of {n} numbers, and there are as many rows as observed values: it "
+                f"could be meant by row or by value. Give a matrix of shape {labels.shape}."
             )
         return np.asarray(array[labels.rows])
     if array.shape not in ((n, n_labels), (total,)):
         raise InvalidInputError(
             f"The {what} has shape {array.shape}; expected one number, {n} (one per row), {total} (one per "
-            f"observed answer, row by row) or {labels.shape}."
+            f"observed value, row by row) or {labels.shape}."
         )
     return np.asarray(labels.align(array, what))
 
@@ -193,7 +193,7 @@ def _finite(known: Floats, what: str) -> Floats:
     if bad.any():
         raise InvalidInputError(
             f"The {what} is {known[bad][0]} where a number is needed (the first of {bad.sum()} such places); "
-            "give a finite number wherever there is an answer or a prediction is asked for."
+            "give a finite number wherever there is a value or a prediction is asked for."
         )
     return known
 
@@ -208,7 +208,7 @@ def _log_exposure(exposure: Floats, family: Family) -> Floats:
         bad = exposure[~(exposure > 0)]
         raise InvalidInputError(
             f"The exposure is {bad[0]:g} where a positive number is needed (the first of {len(bad)} such "
-            "places). Mark an answer without exposure as not observed."
+            "places). Mark a value without exposure as not observed."
         )
     return _finite(np.log(exposure), "exposure")
 

@@ -1,4 +1,4 @@
-"""Real, count and share answers with missing entries: the low-rank fit without a threshold."""
+"""Real values, counts and fractions with missing entries: the low-rank fit without a threshold."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from labelgap.solvers import Callback
 
 
 class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Real, count or share answers of many labels, from features and incomplete answers.
+    """Real values, counts or fractions of many labels, from features and incomplete labels.
 
-    Fits, over the observed answers Ω,
+    Fits, over the observed values Ω,
 
         ``min_{W,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + b_j + o_ij, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F² + κ/2 Σ_j (b_j − c)²``
 
@@ -49,7 +49,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
     Parameters
     ----------
     family : {"gaussian", "poisson", "bernoulli"} or Family, default "gaussian"
-        Real answers with mean z; counts with mean e^z; shares or yes/no with mean 1/(1 + e^−z); or a
+        Real values with mean z; counts with mean e^z; fractions or yes/no with mean 1/(1 + e^−z); or a
         :class:`labelgap.losses.CustomFamily`.
     trace_penalty : float or "auto", default "auto"
         λ. "auto" chooses it on held-out entries by the deviance.
@@ -70,14 +70,14 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
     max_iter : int or None, default None
         Iterations of the solver for one fit. None: 500 for "factored", 5000 for "proximal".
     random_state : int, RandomState or None, default None
-        Assigns entries to folds, where equal answers leave a choice.
+        Assigns entries to folds, where equal values leave a choice.
     n_jobs : int or None, default None
         Fits of folds and candidates side by side, in threads; None is one for each thread that there is
         (``LABELGAP_NUM_THREADS``, or the cores).
     verbose : int, default 0
         1 reports the stages, 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
-        κ, a pull of the intercepts towards c, the one score that fits all answers best; 0 leaves them free.
+        κ, a penalty that draws the intercepts to c, the one score that fits all values best; 0 is none.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
         standardising) or there is no X, and is 0 elsewhere, since b is the score at the origin.
     feature_scaling : {"auto", "none", "root", "standard"}, default "auto"
@@ -110,11 +110,11 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         Objective, relative gap, rank and time during the last fit.
     candidates_ : tuple of Candidate
         What was compared on held-out entries; the last one is the winner, fitted more closely. Their ``loss``
-        is the held-out deviance as a share of the null model's, to four digits, ``metric_value`` one minus
+        is the held-out deviance as a fraction of the null model's, to four digits, ``metric_value`` one minus
         that.
     family_ : Family
     has_offsets_ : bool
-        Whether the fit had an offset, an exposure, or answers that hold offsets.
+        Whether the fit had an offset, an exposure, or labels that hold offsets.
     n_labels_, label_names_, n_features_in_, feature_names_in_
 
     Examples
@@ -195,16 +195,16 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
     ) -> Self:
         """Fit W and b.
 
-        Ctrl-C ends the fit early with what there is by then; see :meth:`labelgap.LowRankClassifier.fit`.
+        Ctrl-C ends the fit early with a usable model; see :meth:`labelgap.LowRankClassifier.fit`.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d), or None
             None is for no features: every row has parameters of its own (matrix completion).
-        y : answers of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not observed;
+        y : values of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not observed;
             or a 1-d array, for one label
         offset : number, vector of length n or |Ω|, array or sparse matrix of shape (n, L), or None
-            A known part of each score, finite where there is an answer.
+            A known part of each score, finite where there is a value.
         exposure : like ``offset``, or None
             For counts: how long, or how many, each was counted over; positive. The same as
             ``offset=log(exposure)``; both together add up.
@@ -213,9 +213,8 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         callback : callable, optional
             As in :meth:`labelgap.LowRankClassifier.fit`.
         checkpoint : path of a folder, or None
-            Where the fit keeps how far it has come. The same fit, started again after it was killed or
-            stopped, goes on from there and ends with the same model. Delete the folder once the model is
-            saved.
+            Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
+            resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
         check_fit_parameters(self)
         self.family_ = get_family(self.family)
@@ -235,13 +234,13 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         require_something_to_learn(labels, self.family_)
         warn_of_unseen_labels(labels)
         with fit_run(
-            self, callback, checkpoint, lambda: {"the features": digest(X), "the answers": digest(labels)}
+            self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
         ) as run:
             self._units, labels = Units.of(labels, self.family_, shifted=self.fit_intercept)
             run.to_user_units = self._units.progress
             scale = self._units.scale
             if scale != 1:
-                run.say(f"answers, and trace penalties below, are in units of {scale:.3g}")
+                run.say(f"values, and trace penalties below, are in units of {scale:.3g}")
             request = PenaltyRequest(
                 self.trace_penalty if isinstance(self.trace_penalty, str) else self.trace_penalty / scale,
                 self.ridge_penalty,
@@ -306,7 +305,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
     ) -> ObservedLabels:
         if labels.shape != (n, self.n_labels_):
             raise InvalidLabelsError(
-                f"The answers have shape {labels.shape}; {n} rows, as in X, and {self.n_labels_} labels were "
+                f"The labels have shape {labels.shape}; {n} rows, as in X, and {self.n_labels_} labels were "
                 "expected (inconsistent numbers of samples, or other labels than in the fit)."
             )
         return with_known_parts(labels, self.family_, offset, exposure, sample_weight)
@@ -335,18 +334,18 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         return np.asarray(self.family_.inverse_link(scores))
 
     def predict_entries(self, X: Any, entries: Any, *, offset: Any = None, exposure: Any = None) -> Floats:
-        """Means at some cells only, one number for each; nothing of size n x L is made.
+        """Means at some entries only, one number for each; nothing of size n x L is made.
 
         Parameters
         ----------
         X : as in :meth:`predict`
         entries : ObservedLabels, or a form of y that ``ObservedLabels.from_any`` takes
-            The cells: those that are observed here, row by row. Their values do not matter; offsets do.
+            The entries that are observed here, row by row. Their values do not matter; offsets do.
         offset, exposure : as in :meth:`fit`
         """
         P = self._rows(X)
-        cells = ObservedLabels.from_any(entries, binary=False)
-        labels = self._with_known_parts(cells, len(P), offset, exposure, None)
+        wanted = ObservedLabels.from_any(entries, binary=False)
+        labels = self._with_known_parts(wanted, len(P), offset, exposure, None)
         return np.asarray(self.family_.inverse_link(self._score_entries(P, labels)))
 
     def _score_entries(self, P: Floats, labels: ObservedLabels) -> Floats:
@@ -369,12 +368,12 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
     def score(
         self, X: Any, y: Any, *, offset: Any = None, exposure: Any = None, sample_weight: Any = None
     ) -> float:
-        """D², the share of the null deviance that the model explains, over the observed entries of y.
+        """D², the fraction of the null deviance that the model explains, over the observed entries of y.
 
         The null model is scikit-learn's: it knows the mean of each label *in this y* (with offsets, the best
         constant score of each label beside them). So 0 is as good as those means, 1 is perfect, and below 0
         is worse. Deviances are summed over all labels before the ratio is taken. For the Gaussian family it
-        is R² with ``multioutput="variance_weighted"``. If every label has one answer throughout, D² is 1 for
+        is R² with ``multioutput="variance_weighted"``. If every label has one value throughout, D² is 1 for
         predictions that equal it and 0 for others. Parameters are those of :meth:`fit`.
         """
         labels, scores = self._judged(X, y, offset, exposure, sample_weight)

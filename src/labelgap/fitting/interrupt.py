@@ -1,4 +1,4 @@
-"""Ctrl-C during a fit: the first one ends it early with what there is, the second one at once."""
+"""Ctrl-C during a fit: the first one ends it early with a usable model, the second one at once."""
 
 from __future__ import annotations
 

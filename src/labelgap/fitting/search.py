@@ -119,7 +119,7 @@ def penalty_grid(
         return [s * unit for s in _RIDGE_STRENGTHS] if unit > 0 else [1.0]
 
     def intercepts() -> list[float]:
-        # The centre is common to all labels: with a single label there is nothing to share.
+        # The centre is common to all labels: a single label has no use for it.
         if n_labels == 1:
             return [0.0]
         return [s / n_terms for s in _INTERCEPT_STRENGTHS]

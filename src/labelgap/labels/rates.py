@@ -1,4 +1,4 @@
-"""How often each label is a yes among its observed entries, and what to say of labels that cannot tell."""
+"""The mean of each label over its observed entries, and what to take for it where a label has one class."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from labelgap.labels import ObservedLabels
 
 
 class LabelRates(NamedTuple):
-    """The mean answer of every label, and which labels have answers that tell where it lies."""
+    """The mean of every label, and which labels are informative: observed, and not all at one edge value."""
 
     rate: NDArray[np.float64]
     informative: NDArray[np.bool_]
 
 
 def smoothed_rates(labels: ObservedLabels, edge_values: tuple[float, ...] = (0.0, 1.0)) -> LabelRates:
-    """The (weighted) mean answer of every label, never exactly at an edge; for 0/1 labels the rate of yes.
+    """The (weighted) mean of every label, never exactly at an edge; for 0/1 labels the rate of yes.
 
-    It is ``Σ y / observed`` unless all answers of the label equal one of the edge values. Then it is
+    It is ``Σ y / observed`` unless all values of the label equal one of the edge values. Then it is
     ``(Σ y + m) / (observed + 1)``, and without any observation the same over all labels together, with m = ½
-    for 0/1 labels and the overall mean for other answers. Sums are weighted.
+    for 0/1 labels and the overall mean for other values. Sums are weighted.
 
     Parameters
     ----------
     labels : ObservedLabels
     edge_values : tuple of floats, default (0, 1)
-        The answers that no model with a finite score predicts for certain.
+        The values that no model with a finite score predicts for certain.
 
     Examples
     --------
