@@ -21,7 +21,7 @@ FIXED: dict[str, Any] = {"trace_penalty": 0.01, "ridge_penalty": 1e-3, "intercep
 
 
 def begin_with(monkeypatch: pytest.MonkeyPatch, entries: float, rare: float = 0.0) -> None:
-    """Let a search begin with folds that have this many entries, and this many of the rarer answer."""
+    """Let a search begin with folds that have this many entries, and this many of the rarer class."""
     monkeypatch.setattr(choice, "_ENOUGH_ENTRIES", entries)
     monkeypatch.setattr(choice, "_ENOUGH_RARE", rare)
 
@@ -55,7 +55,7 @@ def test_a_search_in_a_large_sample_is_judged_on_the_first_folds(
     assert model.duality_gap_ <= model.tol * model.objective_
 
 
-def test_rare_answers_need_more_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_classes_need_more_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Y[~np.isnan(Y)]
     rarer = min(np.sum(seen == 1), np.sum(seen == 0))
     begin_with(monkeypatch, 1, rare=0.5 * rarer)
@@ -135,7 +135,7 @@ def test_the_last_fit_is_to_all_entries_at_the_gap_asked_for() -> None:
     assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-2)
 
 
-def test_labels_that_cannot_tell_get_the_rate_of_all_their_entries() -> None:
+def test_one_class_labels_get_the_rate_of_all_their_entries() -> None:
     # The fit begins with that of a fold, which has seen fewer of them.
     gaps = Y.copy()
     gaps[:, 2] = np.where(np.isnan(Y[:, 2]), np.nan, 0.0)

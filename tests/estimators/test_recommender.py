@@ -22,12 +22,12 @@ EXACT = {"trace_penalty": 0.003, "threshold": "train", "tol": 1e-8, "random_stat
 CASE = Case(lambda: Recommender(**EXACT), example_answers(), tol=1e-3)
 
 
-def like_and_dislike(n=60, n_items=25, rank=2, share=0.4, seed=0):
+def like_and_dislike(n=60, n_items=25, rank=2, fraction=0.4, seed=0):
     """Answers of a low-rank truth with intercepts, and the truth."""
     rng = np.random.default_rng(seed)
     Z = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, n_items)) * 1.5
     Z = Z + rng.standard_normal((n, 1)) + rng.standard_normal(n_items)
-    users, items = np.nonzero(rng.random(Z.shape) < share)
+    users, items = np.nonzero(rng.random(Z.shape) < fraction)
     return (users, items, (Z[users, items] >= 0).astype(int)), (Z >= 0).astype(int)
 
 

@@ -12,7 +12,7 @@ from labelgap.estimators.base import CertifiedFit, DecisionEstimator
 from labelgap.estimators.inputs import refuse_huge, warn_of_unseen_labels, weighted_labels
 from labelgap.estimators.parameters import check_decision_parameters, refuse_flip_rate, solver_settings
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import choice_for_decisions, observed_grid
+from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
 from labelgap.fitting.problem import feature_design, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest
@@ -265,7 +265,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                 problem = observed_problem(
                     design, self.loss_, fit_intercept=self.fit_intercept, score_bound=self.score_bound
                 )
-                grid = observed_grid(problem, labels, request)
+                grid = grid_for_observed(problem, labels, request)
                 chosen = choice_for_decisions(
                     problem,
                     labels,

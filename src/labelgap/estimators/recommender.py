@@ -20,7 +20,7 @@ from labelgap.estimators.parameters import (
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import choice_for_decisions, observed_grid
+from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
 from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.fitting.problem import (
     Design,
@@ -266,7 +266,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
                 problem = observed_problem(
                     design, self.loss_, fit_intercept=True, score_bound=self.score_bound
                 )
-                grid = observed_grid(problem, labels, request, self._largest_penalty)
+                grid = grid_for_observed(problem, labels, request, self._largest_penalty)
                 chosen = choice_for_decisions(
                     problem, labels, grid, self.metric_, settings, run, how=self.threshold
                 ).fit()

@@ -24,7 +24,7 @@ from labelgap.estimators.regression_values import (
 )
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import ChosenFit, PenaltyChoice, observed_grid
+from labelgap.fitting.choice import ChosenFit, PenaltyChoice, grid_for_observed
 from labelgap.fitting.criteria import deviance_judge, mean_loss
 from labelgap.fitting.problem import feature_design, identity_design, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
@@ -267,7 +267,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
             chosen = PenaltyChoice(
                 problem,
                 labels,
-                observed_grid(problem, labels, request),
+                grid_for_observed(problem, labels, request),
                 deviance_judge(self.family_, null_loss(labels, self.family_)),
                 solver_settings(self),
                 run,

@@ -100,7 +100,7 @@ def grid_for(
     )
 
 
-def observed_grid(
+def grid_for_observed(
     problem: Problem,
     labels: ObservedLabels,
     request: PenaltyRequest,
