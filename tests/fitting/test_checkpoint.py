@@ -23,11 +23,11 @@ from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import CheckpointError, LabelgapWarning
 from labelgap.fitting.checkpoint import (
     FolderCheckpoint,
+    StopRequest,
     described,
     open_checkpoint,
     remove_checkpoint,
 )
-from labelgap.fitting.interrupt import StopRequest
 from labelgap.persistence.container import read_file
 from labelgap.solvers import FitListener
 

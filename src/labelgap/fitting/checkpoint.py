@@ -12,6 +12,7 @@ import functools
 import hashlib
 import os
 import shutil
+import threading
 import time
 import types
 from collections.abc import Iterator, Mapping, Set
@@ -24,7 +25,6 @@ import scipy.sparse as sp
 
 from labelgap._warn import warn
 from labelgap.exceptions import CheckpointError, LabelgapWarning
-from labelgap.fitting.interrupt import StopRequest
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.container import read_file, write_file
@@ -39,6 +39,20 @@ _EVERY, _TIMES_THE_COST = 1.0, 20.0
 # What a digest takes by its contents.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _FUNCTIONS = (types.FunctionType, types.MethodType)
+
+
+class StopRequest:
+    """Whether somebody wants the fit to end."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def make(self) -> None:
+        self._event.set()
+
+    @property
+    def made(self) -> bool:
+        return self._event.is_set()
 
 
 class StoppableCheckpoint(Checkpoint):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -14,8 +17,7 @@ from threadpoolctl import threadpool_limits
 from labelgap._version import __version__
 from labelgap._warn import warn
 from labelgap.exceptions import InterruptedFitWarning
-from labelgap.fitting.checkpoint import StoppableCheckpoint, described, open_checkpoint
-from labelgap.fitting.interrupt import stop_on_interrupt
+from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
 from labelgap.solvers import Callback, FitListener, Progress
 from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.listener import Candidate
@@ -80,6 +82,29 @@ class FitRun:
                 self.callback(progress)
 
         return report
+
+
+@contextlib.contextmanager
+def stop_on_interrupt() -> Iterator[StopRequest]:
+    """Inside, the first Ctrl-C makes a request instead of raising KeyboardInterrupt; the second one raises.
+
+    This holds in the main thread, the only one that may handle signals, and where no other handler is set.
+    """
+    request = StopRequest()
+    free = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not free or threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        request.make()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield request
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class fit_run(contextlib.AbstractContextManager[FitRun]):
