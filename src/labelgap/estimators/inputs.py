@@ -1,4 +1,4 @@
-"""What an estimator is given as X and y: checked features, and labels with the form in which they came."""
+"""What an estimator is given as X and y: checked features, and labels in the form they were given in."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def refuse_huge(X: Any) -> None:
 
 @dataclass(frozen=True)
 class Targets:
-    """Labels with the form in which they came."""
+    """Labels, and the form in which they were given."""
 
     labels: ObservedLabels
     classes: NDArray[Any]

@@ -211,7 +211,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
             observed; or a 1-d array with two classes
         callback : callable, optional
             Called with a :class:`labelgap.solvers.Progress` after each round of the last fit. A
-            :class:`labelgap.solvers.FitListener` hears of the search before it too.
+            :class:`labelgap.solvers.FitListener` is told about the search before it too.
         propensities : array of shape (n, L), sparse matrix, vector over Ω, or None
             For ``weights="inverse-propensity"``: how likely each entry was to be observed. None estimates it
             from how often rows and labels are.

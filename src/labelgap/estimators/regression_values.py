@@ -26,7 +26,7 @@ _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 def read_values(y: Any, family: Family) -> tuple[ObservedLabels, bool]:
-    """The observed values as floats, and whether they came as a 1-d y (one label)."""
+    """The observed values as floats, and whether y was 1-d (one label)."""
     if y is None:
         raise InvalidLabelsError(
             "This estimator requires y to be passed, but the target y is None. "

@@ -42,7 +42,7 @@ _FUNCTIONS = (types.FunctionType, types.MethodType)
 
 
 class StopRequest:
-    """Whether somebody wants the fit to end."""
+    """A request to end the fit, which a signal handler or another thread may make."""
 
     def __init__(self) -> None:
         self._event = threading.Event()

@@ -66,7 +66,7 @@ class FitRun:
             print(f"[{self.name}] {message}", flush=True)
 
     def reporter(self) -> Callback | None:
-        """What the solver of the last fit calls after each round; None if nobody is to be told."""
+        """What the solver of the last fit calls after each round; None if there is nothing to report to."""
         if self.callback is None and self.verbose < 2:
             return None
 
@@ -148,7 +148,7 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         stopped = self._run.checkpoint.stopping()
-        # Threads that are still at work after an error work for nobody.
+        # Threads that are still at work after an error are to stop.
         self._request.make()
         self._stack.__exit__(kind, error, traceback)
         if error is not None:

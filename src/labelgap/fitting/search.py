@@ -37,7 +37,7 @@ _ALIKE = 0.5
 # A choice is not followed up if it is behind by this many standard errors, or by this much where there are
 # none.
 _HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
-# Steps of λ from its largest value before one that brings nothing may end the first part of the search.
+# Steps of λ from its largest value before one without improvement may end the first part of the search.
 _FIRST_STEPS = 3
 
 
@@ -155,7 +155,7 @@ class Contest:
     def leader(self) -> Place:
         """The best by the metric, or among those that it cannot tell from the best, the one of least loss.
 
-        Ties stay with what came first.
+        Of equal ones it is the first.
         """
         places = list(self.tried)
         if self._criterion == "loss":

@@ -53,8 +53,8 @@ def map_folds(
     """``work(fold, training labels, held-out labels)`` for each fold, in threads.
 
     With ``choices`` it is ``work(fold, training labels, held-out labels, choice)``, and the result a list for
-    each choice. ``n_jobs`` pieces of work are done at a time; None is as many as there are threads, since
-    a fold in each makes more of them than all of them in one.
+    each choice. ``n_jobs`` tasks run at a time; None is as many as there are threads, since one fold in
+    each thread uses them better than one fold in all of them.
     """
     n_folds = int(fold_of_entry.max(initial=NEVER)) + 1
     tasks = [
