@@ -108,8 +108,8 @@ class MetricThreshold(DecisionEstimator):
 
     Notes
     -----
-    ``decision_function`` returns the scores that are compared with ``threshold_``. X is passed to the estimator
-    unchanged, so frames, text and NaN are fine where the estimator takes them.
+    ``decision_function`` returns the scores that are compared with ``threshold_``. X is passed to the
+    estimator unchanged, so frames, text and NaN are fine where the estimator takes them.
 
     Examples
     --------
