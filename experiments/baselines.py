@@ -22,7 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
+from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.inputs import warn_of_unseen_labels
 from labelgap.estimators.score_models import LabelModels, draw_seeds, entries_by_label, fit_label_models
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels

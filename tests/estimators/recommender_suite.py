@@ -397,13 +397,13 @@ def check_new_items_and_users_together(case: Case) -> None:
 def check_no_array_of_users_by_items(case: Case) -> None:
     n, n_items, n_answers = 2500, 4000, 15_000
     rng = np.random.RandomState(0)
-    cells = rng.choice(n * n_items, n_answers, replace=False)
+    pairs = rng.choice(n * n_items, n_answers, replace=False)
     values = rng.randint(0, 2, n_answers)
     model = case.make()
     limit = n * n_items * 8 / 3
     tracemalloc.start()
     try:
-        model.fit((cells // n_items, cells % n_items, values))
+        model.fit((pairs // n_items, pairs % n_items, values))
         # A rare yes, so that the answer itself is small.
         model = copy.copy(model)
         model.threshold_ = float(model.recommend_batch(n=1, exclude_seen=False).scores.max()) - 1e-9

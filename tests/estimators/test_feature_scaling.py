@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from labelgap.objective.scaling import feature_scales
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from labelgap import LowRankClassifier, LowRankRegressor, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InvalidParameterError, UnknownNameError
-from labelgap.objective.scaling import feature_scales
 
 PROBLEM = make_low_rank_labels(n=120, n_labels=8, n_features=5, rank=2, observed=0.5, random_state=1)
 UNITS = np.array([0.02, 1.0, 30.0, 3.0, 0.5])
-# Columns with very different spreads, not centred: no search for a pull on the intercepts.
+# Columns with very different spreads, not centred: no search for an intercept penalty.
 X, Y = PROBLEM.X * UNITS + 2.0 * UNITS, PROBLEM.Y_observed
 FIXED: dict[str, Any] = {"trace_penalty": 0.005, "ridge_penalty": 1e-4, "intercept_penalty": 0.0}
 ESTIMATORS = {

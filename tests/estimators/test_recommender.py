@@ -22,12 +22,12 @@ EXACT = {"trace_penalty": 0.003, "threshold": "train", "tol": 1e-8, "random_stat
 CASE = Case(lambda: Recommender(**EXACT), example_answers(), tol=1e-3)
 
 
-def like_and_dislike(n=60, n_items=25, rank=2, share=0.4, seed=0):
+def like_and_dislike(n=60, n_items=25, rank=2, fraction=0.4, seed=0):
     """Answers of a low-rank truth with intercepts, and the truth."""
     rng = np.random.default_rng(seed)
     Z = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, n_items)) * 1.5
     Z = Z + rng.standard_normal((n, 1)) + rng.standard_normal(n_items)
-    users, items = np.nonzero(rng.random(Z.shape) < share)
+    users, items = np.nonzero(rng.random(Z.shape) < fraction)
     return (users, items, (Z[users, items] >= 0).astype(int)), (Z >= 0).astype(int)
 
 
@@ -150,7 +150,7 @@ def test_features_are_refused_with_a_reason():
 def test_an_item_without_answers_is_told_of():
     answers, _ = like_and_dislike()
     features = {item: [float(item % 3)] for item in range(26)}
-    with pytest.warns(UninformativeLabelsWarning, match="1 of 26 items have no answer"):
+    with pytest.warns(UninformativeLabelsWarning, match="1 of 26 items have no rating"):
         Recommender(**EXACT).fit(answers, item_features=features)
 
 
@@ -350,7 +350,7 @@ def test_a_score_over_likes_alone_does_not_reward_yes_to_everything():
 
 def test_dislikes_are_not_taken_for_silence():
     answers, _ = like_and_dislike()
-    with pytest.raises(InvalidLabelsError, match="answers are dislikes"):
+    with pytest.raises(InvalidLabelsError, match="ratings are dislikes"):
         Recommender(unobserved="unlabelled", flip_rate=0.3).fit(answers)
 
 

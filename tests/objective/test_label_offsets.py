@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
@@ -14,7 +15,6 @@ from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_family, get_loss
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.cpu.observed import observed_objective
 from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
@@ -260,7 +260,7 @@ def problem_and_optimum(loss, intercept, bound):
 def test_fits_with_offsets_reach_the_optimum(solver, loss, intercept, bound):
     problem, labels, penalties, optimum = problem_and_optimum(loss, intercept, bound)
     settings = SolverSettings(SOLVERS[solver], tol=TOL, max_iter=1000)
-    fit = settings.fit(problem, problem.objective(labels), penalties)
+    fit = settings.fit(problem.objective(labels), penalties)
     excess = fit.objective - optimum
     assert fit.converged
     assert abs(excess) <= 1e-5 * optimum

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidParameterError
@@ -8,7 +9,6 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss, loss_names
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.cpu.observed import observed_objective
 from labelgap.objective.cpu.score_bound import ScoreBounds
 from labelgap.solvers import Penalties, solve_bounded, solve_factored
 from labelgap.solvers import alternating as alternating_module

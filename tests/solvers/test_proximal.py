@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose
 
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Poisson
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import make_features
-from labelgap.objective.cpu.observed import observed_objective
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.loop import starting_factors

@@ -15,7 +15,9 @@ from sklearn.utils.validation import _num_samples, validate_data
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
+from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.inputs import warn_of_unseen_labels
+from labelgap.estimators.parameters import THRESHOLDS
 from labelgap.estimators.score_models import (
     DirectModel,
     GivenScores,
@@ -106,8 +108,8 @@ class MetricThreshold(DecisionEstimator):
 
     Notes
     -----
-    ``decision_function`` returns the scores that are compared with ``threshold_``. X goes to the estimator as
-    it came, so frames, text and NaN are fine where the estimator takes them.
+    ``decision_function`` returns the scores that are compared with ``threshold_``. X is passed to the
+    estimator unchanged, so frames, text and NaN are fine where the estimator takes them.
 
     Examples
     --------

@@ -209,7 +209,7 @@ def clone_with_seed(estimator: Any, seed: int) -> Any:
 
 
 def draw_seeds(rng: np.random.RandomState, count: int) -> NDArray[Any]:
-    """One seed per label, drawn before any work is shared out so that ``n_jobs`` changes nothing."""
+    """One seed per label, drawn before any work is distributed so that ``n_jobs`` changes nothing."""
     return rng.randint(np.iinfo(np.int32).max, size=max(count, 1))
 
 

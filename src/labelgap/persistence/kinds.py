@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelgap.estimators.answer_units import Units
+from labelgap.estimators.regression_values import Units
 from labelgap.estimators.score_models import DirectModel, GivenScores, LabelModels, RowModel
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED

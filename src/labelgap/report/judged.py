@@ -10,7 +10,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.targets import read_labels_like
+from labelgap.estimators.inputs import read_labels_like
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional

@@ -12,11 +12,12 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.base import UNOBSERVED, DecisionEstimator
-from labelgap.estimators.decision_fitting import judged_cells
-from labelgap.estimators.targets import read_labels_like, read_targets
+from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.inputs import read_labels_like, read_targets
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
+from labelgap.fitting.unlabelled import judged_entries
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import UNOBSERVED
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.confusion import judged_labels
 from labelgap.recommending.serving import Recommending
@@ -144,7 +145,7 @@ def _of_rows(model: DecisionEstimator, X: Any, y: Any, unobserved: str | None) -
                 "to such. Judge by labels with known negatives."
             )
         # A sample that is the same every time: a picture that is drawn again should not change.
-        labels = judged_cells(labels, _MOST_CELLS, check_random_state(0))
+        labels = judged_entries(labels, _MOST_CELLS, check_random_state(0))
         rates = np.broadcast_to(model.flip_rate_, (model.n_labels_,))[labels.indices]
     scores = model._score_entries(X, labels)
     return ScoredEntries(labels, scores, model.threshold_, model.metric_, False, rates)

@@ -1,7 +1,7 @@
 """Fits that are killed again and again; run as ``python killed_fits.py KIND FOLDER``, prints JSON.
 
 Every attempt is a child process, killed by SIGKILL at a moment of a fixed random sequence: just before some
-call that puts a file on the disk or gives it its name, or after some milliseconds. The next one goes on with
+call that puts a file on the disk or gives it its name, or after some milliseconds. The next one resumes from
 the same checkpoint, until one ends. What it fitted is compared with a fit that nobody killed and that had no
 checkpoint.
 """
