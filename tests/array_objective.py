@@ -7,7 +7,7 @@ from functools import cached_property
 import array_api_compat.numpy
 import numpy as np
 
-from labelgap.objective.protocol import Factors
+from labelgap.objective.protocol import Factors, zero_sum_factors
 
 
 class Logistic:
@@ -98,6 +98,8 @@ class ArrayObjective:
     def at(self, factors, product=None):
         return ArrayPoint(self, factors)
 
+    bounds = None
+
     def rowwise(self, dtype):
         return None
 
@@ -163,19 +165,20 @@ class ArrayPoint:
         xp = self.objective.xp
         return xp.sum(xp.clip(self._G, 0.0, None), axis=0), xp.sum(xp.clip(self._G, None, 0.0), axis=0)
 
-    def score_gradient(self, balance=None):
-        G = self._G
-        if balance is not None:
-            G = G * self.objective.xp.where(G > 0, *balance)
+    def score_gradient(self, sums=None, *, balanced=False):
+        G, xp = self._G, self.objective.xp
+        if balanced and self.objective.has_intercept:
+            factors = zero_sum_factors(xp, *(self.signed_label_sums() if sums is None else sums))
+            G = G * xp.where(G > 0, *factors)
         return ArrayGradient(self.objective, G)
 
     def with_intercept(self, intercept):
         return ArrayPoint(self.objective, self.factors._replace(intercept=intercept))
 
-    def beyond(self, previous, fraction):
+    def beyond(self, previous, step):
         xp, (A, B, b), (A0, B0, b0) = self.objective.xp, self.factors, previous.factors
-        left = xp.concat([(1 + fraction) * A, -fraction * A0], axis=1)
-        ahead = Factors(left, xp.concat([B, B0], axis=1), (1 + fraction) * b - fraction * b0)
+        left = xp.concat([(1 + step) * A, -step * A0], axis=1)
+        ahead = Factors(left, xp.concat([B, B0], axis=1), (1 + step) * b - step * b0)
         return ArrayPoint(self.objective, ahead)
 
     def slope_towards(self, other):
@@ -197,7 +200,10 @@ class ArrayGradient:
     def matrix(self):
         return self._objective.X.T @ self._G @ self._objective.F
 
-    def conjugate(self, scale):
+    def label_capacity(self, scale):
+        return None
+
+    def conjugate(self, scale, capacity=None):
         objective, xp = self._objective, self._objective.xp
         seen = objective.weights > 0
         slopes = scale * self._G / xp.where(seen, objective.weights, 1.0)
