@@ -72,7 +72,7 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """How a row of features is taken: ``x ↦ (s∘x − c) V``."""
+    """How a row of features is taken: ``x ↦ (s∘x − c) V R⁻¹``."""
 
     n_features: int
     """The features that were handed in."""
@@ -83,6 +83,11 @@ class Coordinates:
     basis: Floats | None = None
     inverse: Floats | None = None
     """A left inverse of the basis; None for its transpose."""
+    root: Floats | None = None
+    """R, upper triangular and next to the identity; None for the identity.
+
+    It is kept apart from the basis: multiplied into it, it would be lost to the rounding of ``x V``.
+    """
 
     @property
     def n_coordinates(self) -> int:
@@ -91,6 +96,8 @@ class Coordinates:
     def to_original(self, factors: Factors) -> Factors:
         """The same model in the features that were handed in."""
         left, right, intercept = factors
+        if self.root is not None:
+            left = scipy.linalg.solve_triangular(self.root, left)
         if self.basis is not None:
             left = self.basis @ left
         if self.centre is not None:
@@ -110,6 +117,8 @@ class Coordinates:
             intercept = intercept + right @ (left.T @ self.centre)
         if self.basis is not None:
             left = (self.basis.T if self.inverse is None else self.inverse) @ left
+        if self.root is not None:
+            left = self.root @ left
         return Factors(left, right, intercept)
 
 
@@ -179,16 +188,10 @@ def _whitening(moments: RootMoments) -> Coordinates:
 def orthonormal(coordinates: Coordinates, gram: Floats) -> Coordinates:
     """Whitening coordinates, corrected by the Gram matrix that the features turned out to have in them.
 
-    A small singular value costs digits of the direction that belongs to it. The Gram matrix shows them, and
-    its Cholesky factor takes them out.
+    A small singular value costs digits of the column that belongs to it. The Gram matrix shows which, and its
+    Cholesky factor takes the error out of the columns as they were computed.
     """
-    assert coordinates.basis is not None
-    assert coordinates.inverse is not None
-    if not gram.any():
-        return coordinates
-    R = scipy.linalg.cholesky(gram)
-    basis = scipy.linalg.solve_triangular(R, coordinates.basis.T, trans="T").T
-    return replace(coordinates, basis=np.ascontiguousarray(basis), inverse=R @ coordinates.inverse)
+    return replace(coordinates, root=scipy.linalg.cholesky(gram)) if gram.any() else coordinates
 
 
 def scales_by_count(counts: NDArray[Any], power: float, mean: float | None = None) -> Floats:

@@ -69,8 +69,11 @@ class ColumnMoments:
         np.maximum.at(largest, column_of, np.abs(columns.data))
         unit = _unit(largest)
         mean = np.bincount(column_of, weights=columns.data, minlength=d) / n
-        squares = np.bincount(column_of, weights=np.square(columns.data / unit[column_of]), minlength=d)
-        return cls(n, mean, largest, np.maximum(squares - n * np.square(mean / unit), 0.0))
+        stored = np.square((columns.data - mean[column_of]) / unit[column_of])
+        deviations = np.bincount(column_of, weights=stored, minlength=d)
+        # A value that is not stored is 0, as far from the mean as the mean is from it.
+        absent = n - np.diff(columns.indptr)
+        return cls(n, mean, largest, deviations + absent * np.square(mean / unit))
 
     @property
     def unit(self) -> Floats:
