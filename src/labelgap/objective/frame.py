@@ -56,8 +56,7 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
     >>> feature_scales(columns, "standard", is_sparse=False).round(3)
     array([7.106, 0.711])
     """
-    unit = columns.unit
-    spreads = unit * np.sqrt(columns.mean_squares(centred=not is_sparse) / np.square(unit))
+    spreads = columns.spreads(centred=not is_sparse)
     informative = spreads > (0.0 if is_sparse else _ROUNDING * columns.largest)
     if scaling == "none" or not informative.any():
         return None
