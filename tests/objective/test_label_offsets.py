@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
@@ -14,7 +15,6 @@ from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_family, get_loss
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.cpu.observed import observed_objective
 from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties

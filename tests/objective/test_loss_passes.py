@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from labelgap.kernels.entry_losses import CODES
+from labelgap.objective.cpu.observed import WeightedLoss
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.kernels import loss_passes, threads
-from labelgap.kernels.entry_losses import CODES
 from labelgap.kernels.loss_passes import LossPasses
 from labelgap.losses import FAMILIES, LOSSES, CustomFamily
-from labelgap.objective.cpu.observed import WeightedLoss
 from labelgap.objective.cpu.pattern import EntryPattern
 
 N_LABELS = 7

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from labelgap.kernels.entry_losses import CODES, QUADRATIC, derivatives
+
 from labelgap.kernels.newton_rows import Workspace, newton_rows
 from labelgap.kernels.vectors import padded_width
 from labelgap.losses import FAMILIES, LOSSES

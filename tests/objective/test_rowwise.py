@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from labelgap.objective.cpu.observed import observed_objective
+from labelgap.objective.cpu.scaled_identity import ScaledIdentityFeatures, scales_by_count
 
 from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures
-from labelgap.objective.cpu.observed import observed_objective
-from labelgap.objective.cpu.scaled_identity import ScaledIdentityFeatures, scales_by_count
 from labelgap.objective.cpu.unlabelled import unlabelled_objective
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.factored_state import FactoredState, unflatten
