@@ -14,7 +14,7 @@ from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import map_in_order
 
 # Cells of a block: it stays in the second cache while its entries are picked.
-_BLOCK_CELLS = 1 << 17
+_BLOCK_ENTRIES = 1 << 17
 # The fraction of observed entries from which on blocks win, and the columns that it takes: a sampled product
 # has a sum across a vector for each entry, which a sparse one has not.
 _FRACTION = 0.4
@@ -43,7 +43,7 @@ def _spread(indptr, indices, data, dense, first):  # type: ignore[no-untyped-def
 
 
 def _row_blocks(n_rows: int, n_columns: int) -> list[slice]:
-    step = max(1, _BLOCK_CELLS // max(n_columns, 1))
+    step = max(1, _BLOCK_ENTRIES // max(n_columns, 1))
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
