@@ -22,14 +22,14 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-13}
 
 @dataclass
 class DenseTerm:
-    """``Σ share_ij ℓ(z_ij + offset_ij, y_ij)`` with ``Z = X W Fᵀ + 1bᵀ``, over the entries not NaN in Y.
+    """``Σ ω_ij ℓ(z_ij + offset_ij, y_ij)`` with ``Z = X W Fᵀ + 1bᵀ``, over the entries not NaN in Y.
 
     ``loss`` may be a list of one loss per label. ``F`` None means the identity.
     """
 
     X: Any
     Y: Any
-    share: Any
+    weights: Any
     loss: Any
     intercept: bool
     F: Any = None
@@ -66,7 +66,7 @@ class DenseTerm:
         Z, dense = self.scores(factors) + self.offsets, np.zeros(self.Y.shape)
         for j, loss in enumerate(self.losses):
             e = ~np.isnan(self.Y[:, j]), j
-            dense[e] = self.share[e] * getattr(loss, name)(Z[e], self.Y[e])
+            dense[e] = self.weights[e] * getattr(loss, name)(Z[e], self.Y[e])
         return dense
 
     def gradient(self, factors):
@@ -109,8 +109,8 @@ class DenseTerm:
         """``f*(G)`` for a dense G."""
         total = 0.0
         for e in self.entries:
-            share = self.share[e]
-            total += share * float(self.losses[e[1]].conjugate(G[e] / share, self.Y[e]))
+            weight = self.weights[e]
+            total += weight * float(self.losses[e[1]].conjugate(G[e] / weight, self.Y[e]))
             total -= G[e] * self.offsets[e]
         return total
 
@@ -147,6 +147,8 @@ class AgainstDense:
         assert objective.shape == (setup.oracle.X.shape[1], setup.oracle.F.shape[1])
         assert objective.n_labels == len(setup.oracle.F)
         assert objective.has_intercept == setup.oracle.intercept
+        assert objective.dtype == np.float64
+        assert objective.may_form
 
     @pytest.mark.parametrize("rank", [0, 1, 3])
     def test_value_and_gradient(self, setup, rank):
@@ -202,10 +204,10 @@ class AgainstDense:
 
     @pytest.mark.parametrize("ranks", [(2, 1), (1, 0)])
     def test_beyond_goes_on_in_a_straight_line(self, setup, ranks):
-        here, before, share = setup.factors(ranks[0]), setup.factors(ranks[1], seed=1), 0.6
-        ahead = setup.objective.at(here).beyond(setup.objective.at(before), share)
-        W = (1 + share) * here.left @ here.right.T - share * before.left @ before.right.T
-        b = (1 + share) * here.intercept - share * before.intercept
+        here, before, step = setup.factors(ranks[0]), setup.factors(ranks[1], seed=1), 0.6
+        ahead = setup.objective.at(here).beyond(setup.objective.at(before), step)
+        W = (1 + step) * here.left @ here.right.T - step * before.left @ before.right.T
+        b = (1 + step) * here.intercept - step * before.intercept
         assert_allclose(ahead.factors.left @ ahead.factors.right.T, W, **CLOSE)
         assert_allclose(ahead.factors.intercept, b, **CLOSE)
         same_point(ahead, setup.objective.at(ahead.factors))
@@ -242,7 +244,7 @@ def cvxpy_design_optimum(
 ):
     """Optimal value of the mean loss of ``X W Fᵀ + 1bᵀ + offsets`` over the entries not NaN, plus penalties.
 
-    ``loss`` is a function of the scores (one per entry) and the answers, in CVXPY's terms.
+    ``loss`` is a function of the scores (one per entry) and the values, in CVXPY's terms.
     """
     n, n_labels = Y.shape
     rows, cols = np.nonzero(~np.isnan(Y))

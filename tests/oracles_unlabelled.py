@@ -1,4 +1,4 @@
-"""Slow, obvious answers where only some of the yes are recorded: one cell at a time, every threshold."""
+"""Slow, obvious answers where only some of the yes are recorded: one entry at a time, every threshold."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def slow_counts(
     rates: Sequence[float],
     weights: Sequence[float] | None = None,
 ) -> tuple[float, float, float, float]:
-    """TP, FP, FN and TN of one group of cells, cut to what is possible."""
+    """TP, FP, FN and TN of one group of entries, cut to what is possible."""
     weights = [1.0] * len(decided) if weights is None else weights
-    cells = list(zip(decided, recorded, rates, weights, strict=True))
-    total = math.fsum(w for _, _, _, w in cells)
-    yes = math.fsum(w for d, _, _, w in cells if d)
-    found = math.fsum(w / (1 - rate) for d, r, rate, w in cells if d and r)
-    positive = min(math.fsum(w / (1 - rate) for _, r, rate, w in cells if r), total)
+    entries = list(zip(decided, recorded, rates, weights, strict=True))
+    total = math.fsum(w for _, _, _, w in entries)
+    yes = math.fsum(w for d, _, _, w in entries if d)
+    found = math.fsum(w / (1 - rate) for d, r, rate, w in entries if d and r)
+    positive = min(math.fsum(w / (1 - rate) for _, r, rate, w in entries if r), total)
     # As many of the decided are yes as they hold, and at least those that do not fit elsewhere.
     tp = min(max(found, yes + positive - total, 0.0), yes, positive)
     fp, fn = yes - tp, positive - tp
@@ -39,15 +39,15 @@ def slow_metric(metric: LinearFractional, counts: Sequence[tuple[float, float, f
         if metric.balanced and positive > 1e-9 and negative > 1e-9:
             tp, fn, fp, tn = tp / positive, fn / positive, fp / negative, tn / negative
         total = tp + fp + fn + tn
-        shares = np.array([1.0, tp / total, fp / total, fn / total, tn / total])
-        below = float(metric.denominator_coefficients @ shares)
-        above = float(metric.numerator_coefficients @ shares)
+        fractions = np.array([1.0, tp / total, fp / total, fn / total, tn / total])
+        below = float(metric.denominator_coefficients @ fractions)
+        above = float(metric.numerator_coefficients @ fractions)
         values.append(metric.zero_division if abs(below) < 1e-12 else above / below)
     return math.fsum(values) / len(values)
 
 
 def groups_of(shape: tuple[int, int], average: str) -> np.ndarray:
-    """The group of each cell, as a matrix."""
+    """The group of each entry, as a matrix."""
     rows, cols = np.indices(shape)
     return {"micro": np.zeros(shape, int), "instance": rows, "macro": cols}[average]
 
@@ -59,7 +59,7 @@ def slow_group_counts(
     groups: np.ndarray,
     weights: np.ndarray | None = None,
 ) -> list[tuple[float, float, float, float]]:
-    """The counts of every group that has a cell, from flat arrays."""
+    """The counts of every group that has an entry, from flat arrays."""
     answers = []
     for group in sorted(set(groups.tolist())):
         mine = groups == group
@@ -87,7 +87,7 @@ def random_unlabelled(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray,
 
 
 def cross_fitted_scores(X: np.ndarray, recorded: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Scores of all cells by ridge regressions on X, each cell by one that took it as unlabelled."""
+    """Scores of all entries by ridge regressions on X, each entry by one that took it as unlabelled."""
     folds = rng.integers(0, 5, recorded.shape)
     design = np.column_stack([X, np.ones(len(X))])
     gram = design.T @ design + np.eye(design.shape[1])
@@ -99,11 +99,11 @@ def cross_fitted_scores(X: np.ndarray, recorded: np.ndarray, rng: np.random.Gene
 
 
 def slow_plateau(scores: np.ndarray, recorded: np.ndarray, luck: float) -> float:
-    """The recorded share of the top part, of all there are, that is surely highest."""
-    marks = recorded[np.argsort(-scores)]
+    """The recorded fraction of the top part, of all there are, that is surely highest."""
+    hits = recorded[np.argsort(-scores)]
     best, answer = -1.0, math.nan
-    for size in range(10, len(marks) + 1):
-        found = int(marks[:size].sum())
+    for size in range(10, len(hits) + 1):
+        found = int(hits[:size].sum())
         lower = stats.beta.ppf(luck, found, size - found + 1) if found else 0.0
         if lower > best:
             best, answer = lower, found / size

@@ -12,9 +12,9 @@ from scipy import optimize
 def cvxpy_unlabelled_optimum(
     X, Y, loss, rho, trace, ridge=0.0, intercept=True, bound=None, pull=0.0, centre=0.0, F=None
 ):
-    """Optimal value of the mean unbiased loss over all cells plus the penalties.
+    """Optimal value of the mean unbiased loss over all entries plus the penalties.
 
-    Y is 1 where recorded, 0 elsewhere, and NaN where a cell is held out. ``X`` and ``F`` None mean the
+    Y is 1 where recorded, 0 elsewhere, and NaN where an entry is held out. ``X`` and ``F`` None mean the
     identity; ``rho`` has one rate per label.
     """
     n, n_labels = Y.shape

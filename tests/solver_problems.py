@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.problem import ObservedProblem
+from labelgap.objective.cpu.features import Features
+from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from oracles_solver import cvxpy_optimum
 
@@ -32,6 +32,21 @@ def random_labels(rng, n, n_labels, observed=0.6):
     Y[rng.random(Y.shape) > observed] = np.nan
     Y[0], Y[1] = 1.0, 0.0
     return Y
+
+
+def make_problem(X, labels, loss="logistic", *, judged=None, features=None, **settings) -> Problem:
+    """A problem in one block; X None means the identity, and a loss may be given by its name.
+
+    ``features`` are settings of the features, the others those of the problem.
+    """
+    chosen = FeatureSettings(**{"own_rows": X is None, **(features or {})})
+    loss = get_loss(loss) if isinstance(loss, str) else loss
+    return Problem([RowBlock(X, labels, judged)], ProblemSettings(loss, chosen, **settings))
+
+
+def dense_coordinates(problem, objective):
+    """The features of all rows in the coordinates that the objective works in."""
+    return problem.left(np.eye(objective.shape[0]))
 
 
 @dataclass(frozen=True)
@@ -69,20 +84,22 @@ class Case:
         return labels if weights is None else labels.with_weights(weights)
 
     @cached_property
-    def features(self):
-        X = self.data[0]
+    def problem(self) -> Problem:
         # The bound is on the scores of X as given, so there the origin stays where it is.
         centre = self.centre and self.intercept and self.bound is None
-        return IdentityFeatures(self.n) if X is None else make_features(X, centre=centre)
-
-    @cached_property
-    def problem(self) -> ObservedProblem:
-        return ObservedProblem(
-            Design.of(self.features, self.n_labels),
-            get_loss(self.loss),
+        return make_problem(
+            self.data[0],
+            self.labels,
+            self.loss,
+            features={"centre": centre},
             fit_intercept=self.intercept,
             score_bound=self.bound,
         )
+
+    @cached_property
+    def features(self) -> Features:
+        """The features of the rows, in the coordinates that the objective works in."""
+        return self.objective().design.rows
 
     def objective(self, free_intercept=True):
         return self.problem.objective(self.labels, free_intercept=free_intercept)
@@ -93,7 +110,7 @@ class Case:
     def scores(self, factors: Factors):
         """``XW`` of all rows, in the coordinates of the X that was handed in."""
         X = self.data[0]
-        left, right, _ = self.features.to_original(factors)
+        left, right, _ = self.problem.to_original(factors)
         return (left if X is None else X @ left) @ right.T
 
 

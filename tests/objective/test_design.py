@@ -10,11 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
-from labelgap.objective.cpu.observed import observed_objective
+from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures
 from labelgap.objective.cpu.pattern import EntryPattern
-from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
@@ -26,7 +23,13 @@ from oracles_objective import (
     Setup,
     cvxpy_design_optimum,
 )
-from solver_problems import random_factors, random_features, random_labels
+from solver_problems import (
+    dense_coordinates,
+    make_problem,
+    random_factors,
+    random_features,
+    random_labels,
+)
 
 N, N_LABELS = 8, 5
 TOL = 5e-6
@@ -39,19 +42,31 @@ def csr(seed, n, d):
 
 
 def side(kind, n, seed):
-    """Features of n rows (or labels), and the same as a dense matrix as handed in."""
+    """Whether rows (or labels) have parameters of their own, their features, and both as a dense matrix."""
     if kind == "identity":
-        return IdentityFeatures(n), np.eye(n)
+        return True, None, np.eye(n)
     if kind == "csr":
         X = csr(seed, n, 3)
-        return SparseFeatures(X), X.toarray()
+        return False, X, X.toarray()
     if kind == "dense":
         X = random_features(np.random.default_rng(seed), "dense", n, 3)
-        return make_features(X, centre=False), X
+        return False, X, X
     assert kind == "stacked"
-    ones, X = np.ones((n, 1)), csr(seed, n, 2)
-    parts = [IdentityFeatures(n), SparseFeatures(ones), SparseFeatures(X)]
-    return StackedFeatures(parts), np.hstack([np.eye(n), ones, X.toarray()])
+    X = sp.csr_array(sp.hstack([np.ones((n, 1)), csr(seed, n, 2)]))
+    return True, X, np.hstack([np.eye(n), X.toarray()])
+
+
+def two_sided(rows, columns, labels, loss="logistic", *, centre=False, **settings):
+    """A problem with features of rows and labels, and both sides as dense matrices."""
+    own_rows, X, dense_X = side(rows, labels.shape[0], seed=2)
+    own_labels, label_features, F = side(columns, labels.shape[1], seed=3)
+    features = {
+        "own_rows": own_rows,
+        "label_features": label_features,
+        "own_labels": own_labels,
+        "centre": centre,
+    }
+    return make_problem(X, labels, loss, features=features, **settings), dense_X, F
 
 
 # -- StackedFeatures -----------------------------------------------------------------------------------------
@@ -60,7 +75,9 @@ def side(kind, n, seed):
 @pytest.fixture(params=["three blocks", "one block"])
 def stacked(request):
     if request.param == "three blocks":
-        return side("stacked", N, seed=2)
+        ones, X = np.ones((N, 1)), csr(2, N, 2)
+        parts = [IdentityFeatures(N), SparseFeatures(ones), SparseFeatures(X)]
+        return StackedFeatures(parts), np.hstack([np.eye(N), ones, X.toarray()])
     X = csr(2, N, 4)
     return StackedFeatures([SparseFeatures(X)]), X.toarray()
 
@@ -100,8 +117,8 @@ def test_stacked_features_at_the_entries_of_a_pattern(stacked):
 
 def test_sizes_of_stacked_features(stacked):
     features, dense = stacked
-    assert features.mean_square_length() == pytest.approx(np.sum(dense**2) / N)
-    # The identity takes no room, sparse blocks their entries and those of their transpose.
+    assert features.square_length() == pytest.approx(np.sum(dense**2))
+    # The identity takes no memory, sparse blocks their entries and those of their transpose.
     identity = N if dense.shape[1] > 4 else 0
     assert features.n_stored == 2 * (np.count_nonzero(dense) - identity)
 
@@ -122,18 +139,16 @@ CASES = [
 @cache
 def make_setup(rows, columns, intercept, loss):
     rng = np.random.default_rng(6)
-    X, _ = side(rows, N, seed=2)
-    features, F = side(columns, N_LABELS, seed=3)
     Y = random_labels(rng, N, N_LABELS, observed=0.5)
     # A row and a label without entries; every other label has both classes.
     Y[3, :], Y[:, 2] = np.nan, np.nan
     weights = rng.uniform(0.2, 2.0, Y.shape)
     labels = ObservedLabels.from_dense(Y).with_weights(weights)
-    objective = observed_objective(Design(X, features), labels, get_loss(loss), fit_intercept=intercept)
-    # The coordinates that the objective works in.
-    dense_X = X.product(np.eye(X.n_features))
-    share = weights / weights[~np.isnan(Y)].sum()
-    return Setup(objective, DenseTerm(dense_X, Y, share, get_loss(loss), intercept, F=F))
+    problem, _, F = two_sided(rows, columns, labels, loss, fit_intercept=intercept)
+    objective = problem.objective(labels)
+    weights = weights / weights[~np.isnan(Y)].sum()
+    X = dense_coordinates(problem, objective)
+    return Setup(objective, DenseTerm(X, Y, weights, get_loss(loss), intercept, F=F))
 
 
 @pytest.fixture(
@@ -160,12 +175,15 @@ def test_balanced_gradients_sum_to_zero_before_they_meet_the_features(setup):
     point = setup.objective.at(factors)
     up, down = point.signed_label_sums()
     lighter = np.minimum(up, -down)
-    balance = np.divide(lighter, up, where=up > 0, out=np.ones_like(up)), np.ones_like(up)
     G = setup.oracle.score_gradient(factors)
     if setup.oracle.intercept:
-        G = np.where(G > 0, G * balance[0], G)
+        # The heavier sign of each label is shrunk.
+        shrink_up = np.divide(lighter, up, where=up > 0, out=np.ones_like(up))
+        shrink_down = np.divide(lighter, -down, where=down < 0, out=np.ones_like(up))
+        G = np.where(G > 0, G * shrink_up, G * shrink_down)
+        assert_allclose(G.sum(axis=0), 0, atol=1e-15)
     matrix = setup.oracle.X.T @ G @ setup.oracle.F
-    assert_allclose(point.score_gradient(balance).matrix(), matrix, **CLOSE)
+    assert_allclose(point.score_gradient(balanced=True).matrix(), matrix, **CLOSE)
 
 
 def test_a_weak_dual_holds_with_label_features(setup):
@@ -183,22 +201,24 @@ def test_a_weak_dual_holds_with_label_features(setup):
 @pytest.mark.parametrize("kind", ["identity", "stacked", "csr"])
 @pytest.mark.parametrize("centre", [False, True])
 def test_the_original_coordinates_have_the_same_scores(kind, centre):
-    X = random_features(np.random.default_rng(5), "dense", N, 3)
-    columns, F = side(kind, N_LABELS, seed=3)
-    design = Design(make_features(X, centre=centre), columns)
-    assert design.shape == (3, F.shape[1])
-    assert design.n_labels == N_LABELS
-    A, B, _ = random_factors(np.random.default_rng(6), *design.shape, 2)
+    labels = ObservedLabels.from_dense(random_labels(np.random.default_rng(5), N, N_LABELS))
+    problem, X, F = two_sided("dense", kind, labels, centre=centre)
+    objective = problem.objective(labels)
+    assert objective.shape == (3, F.shape[1])
+    assert objective.n_labels == N_LABELS
+    A, B, _ = random_factors(np.random.default_rng(6), *objective.shape, 2)
     mine = Factors(A, B, np.linspace(-1, 1, N_LABELS))
-    theirs = design.to_original(mine)
-    scores = design.left(mine.left) @ design.right(mine.right).T + mine.intercept
+    theirs = problem.to_original(mine)
+    scores = problem.left(mine.left) @ problem.right(mine.right).T + mine.intercept
     assert_allclose(X @ theirs.left @ theirs.right.T @ F.T + theirs.intercept, scores, **CLOSE)
+    for part, expected in zip(problem.from_original(theirs), mine, strict=True):
+        assert_allclose(part, expected, **CLOSE)
 
 
 # -- fits ----------------------------------------------------------------------------------------------------
 
 FITS = [
-    # Features of rows and labels, intercept, loss, ridge as a share of λ, bound.
+    # Features of rows and labels, intercept, loss, ridge as a fraction of λ, bound.
     ("dense", "stacked", True, "logistic", 0.0, None),
     ("stacked", "stacked", False, "logistic", 0.2, None),
     ("stacked", "stacked", True, "squared", 0.0, None),
@@ -211,11 +231,8 @@ FITS = [
 @cache
 def fit_problem(rows, columns, intercept, loss, bound):
     Y = random_labels(np.random.default_rng(8), 10, N_LABELS)
-    features, X = side(rows, 10, seed=2)
-    label_features, F = side(columns, N_LABELS, seed=3)
-    problem = ObservedProblem(
-        Design(features, label_features), get_loss(loss), fit_intercept=intercept, score_bound=bound
-    )
+    labels = ObservedLabels.from_dense(Y)
+    problem, X, F = two_sided(rows, columns, labels, loss, fit_intercept=intercept, score_bound=bound)
     return problem, X, F, Y
 
 
@@ -241,10 +258,10 @@ def test_fits_with_label_features_reach_the_optimum(solver, rows, columns, inter
     assert abs(excess) <= 1e-5 * optimum
     assert fit.gap >= excess - ORACLE * optimum
     # The reported objective is that of the returned model, in the coordinates of X.
-    A, B, b = problem.design.to_original(fit.factors)
+    A, B, b = problem.to_original(fit.factors)
     W = A @ B.T
-    share = np.full(Y.shape, 1 / np.sum(~np.isnan(Y)))
-    data = DenseTerm(X, Y, share, get_loss(loss), intercept, F=F).value(Factors(A, B, b))
+    weights = np.full(Y.shape, 1 / np.sum(~np.isnan(Y)))
+    data = DenseTerm(X, Y, weights, get_loss(loss), intercept, F=F).value(Factors(A, B, b))
     values = np.linalg.svd(W, compute_uv=False)
     assert data + penalties.of(values, b) == pytest.approx(fit.objective, rel=1e-9)
     if bound is not None:
@@ -256,11 +273,11 @@ def test_an_orthogonal_basis_of_the_labels_changes_nothing():
     # The trace norm of W does not know its coordinates.
     Y = random_labels(np.random.default_rng(8), 10, N_LABELS)
     labels = ObservedLabels.from_dense(Y)
-    features, _ = side("dense", 10, seed=2)
+    _, X, _ = side("dense", 10, seed=2)
     F = np.linalg.qr(np.random.default_rng(9).standard_normal((N_LABELS, N_LABELS)))[0]
     fits = []
-    for columns in (IdentityFeatures(N_LABELS), SparseFeatures(sp.csr_array(F))):
-        problem = ObservedProblem(Design(features, columns), get_loss("logistic"), fit_intercept=True)
+    for columns in ({}, {"label_features": sp.csr_array(F), "own_labels": False}):
+        problem = make_problem(X, labels, features=columns)
         objective = problem.objective(labels)
         penalties = Penalties(0.2 * largest_trace_penalty(objective))
         fits.append(SolverSettings(SOLVERS["factored"], tol=1e-9).fit(problem, objective, penalties))

@@ -1,3 +1,5 @@
+"""Features of the rows as linear maps, against numpy."""
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,82 +9,35 @@ from labelgap.objective.cpu import features as features_module
 from labelgap.objective.cpu.features import (
     DenseFeatures,
     IdentityFeatures,
+    ScaledIdentityFeatures,
     SparseFeatures,
-    looks_centred,
-    make_features,
+    StackedFeatures,
 )
+from labelgap.objective.cpu.part import features_in
 from labelgap.objective.cpu.pattern import EntryPattern
+from labelgap.objective.frame import Coordinates
 from solver_problems import random_factors
 
-# More rows than features, more features than rows, and dependent features.
-SHAPES = {"tall": (12, 5), "wide": (5, 9), "square": (6, 6), "one row": (1, 3), "one feature": (7, 1)}
 
-
-def random_X(shape, seed=0, shift=2.0):
-    n, d = SHAPES.get(shape, (12, 5))
-    X = np.random.default_rng(seed).standard_normal((n, d)) + shift
-    if shape == "dependent":
-        X[:, 1] = X[:, 0]
-    return X
-
-
-@pytest.fixture(params=[*SHAPES, "dependent"])
-def X(request):
-    return random_X(request.param)
-
-
-@pytest.mark.parametrize("centre", [False, True])
-def test_rotation_and_centring_leave_the_model_as_it_is(X, centre):
-    features = DenseFeatures(X, centre=centre)
-    mine = random_factors(np.random.default_rng(1), features.n_features, 4, 2)
-    theirs = features.to_original(mine)
-    W, W_original = mine.left @ mine.right.T, theirs.left @ theirs.right.T
-    assert W_original.shape == (X.shape[1], 4)
-    scores = features.product(mine.left) @ mine.right.T + mine.intercept
-    assert_allclose(X @ W_original + theirs.intercept, scores, atol=1e-12)
-    # Trace norm and Frobenius norm at once.
-    values = np.linalg.svd(W, compute_uv=False)
-    assert_allclose(np.linalg.svd(W_original, compute_uv=False)[: len(values)], values, atol=1e-12)
-
-
-@pytest.mark.parametrize("centre", [False, True])
-def test_rotated_features_have_a_diagonal_gram_matrix_in_falling_order(X, centre):
-    features = DenseFeatures(X, centre=centre)
-    rotated = features.product(np.eye(features.n_features))
-    gram = rotated.T @ rotated
-    assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-10 * np.trace(gram))
-    assert np.all(np.diff(np.diag(gram)) <= 1e-10 * np.trace(gram))
-
-
-def test_without_time_for_a_rotation_features_stay_as_given(X, monkeypatch):
-    monkeypatch.setattr(features_module, "_ROTATION_WORK", 0)
-    features = DenseFeatures(X, centre=False)
-    assert_array_equal(features.product(np.eye(X.shape[1])), X)
-    factors = random_factors(np.random.default_rng(1), X.shape[1], 4, 2)
-    for part, other in zip(features.to_original(factors), factors, strict=True):
-        assert_allclose(part, other)
-
-
-def test_without_a_rotation_centring_still_moves_the_intercept(monkeypatch):
-    monkeypatch.setattr(features_module, "_ROTATION_WORK", 0)
-    X = random_X("tall")
-    features = DenseFeatures(X, centre=True)
-    mine = random_factors(np.random.default_rng(1), 5, 4, 2)
-    theirs = features.to_original(mine)
-    scores = features.product(mine.left) @ mine.right.T + mine.intercept
-    assert_allclose(X @ theirs.left @ theirs.right.T + theirs.intercept, scores, atol=1e-12)
+def random_X(n=12, d=5):
+    return np.random.default_rng(0).standard_normal((n, d)) + 2.0
 
 
 def all_kinds():
-    X = np.where(np.random.default_rng(2).random((7, 5)) < 0.5, random_X("tall")[:7], 0.0)
+    X = np.where(np.random.default_rng(2).random((7, 5)) < 0.5, random_X()[:7], 0.0)
     # A row and a feature that are all zero.
     X[3], X[:, 2] = 0, 0
-    dense = DenseFeatures(X, centre=True)
+    scales = np.linspace(0.5, 2.0, 7)
+    stacked = StackedFeatures([ScaledIdentityFeatures(scales), SparseFeatures(X)])
     return {
         "sparse": (SparseFeatures(sp.csr_array(X)), X),
         "sparse matrix": (SparseFeatures(sp.csc_matrix(X)), X),
-        "dense": (dense, dense.product(np.eye(dense.n_features))),
+        "sparse with scales": (SparseFeatures(sp.csr_array(X), np.arange(1.0, 6.0)), X * np.arange(1, 6)),
+        "dense": (DenseFeatures(X), X),
+        "dense in Fortran order": (DenseFeatures(np.asfortranarray(X)), X),
         "identity": (IdentityFeatures(7), np.eye(7)),
+        "scaled identity": (ScaledIdentityFeatures(scales), np.diag(scales)),
+        "stacked": (stacked, np.hstack([np.diag(scales), X])),
     }
 
 
@@ -96,7 +51,7 @@ def test_products_equal_those_of_numpy(kind):
         assert_allclose(features.product(right), X @ right, atol=1e-13)
         assert_allclose(features.transposed_product(left), X.T @ left, atol=1e-13)
         assert_allclose(features.squared_transposed_product(left), (X * X).T @ left, atol=1e-13)
-    assert_allclose(features.mean_square_length(), np.mean(np.sum(X * X, axis=1)))
+    assert_allclose(features.square_length(), np.sum(X * X))
 
 
 @pytest.mark.parametrize("kind", list(all_kinds()))
@@ -185,7 +140,7 @@ def test_sparse_features_add_up_duplicates_and_take_any_order():
     dense = sp.coo_array((data, (rows, columns)), shape=(2, 3)).toarray()
     features = SparseFeatures(X)
     assert_allclose(features.product(np.eye(3)), dense)
-    assert_allclose(features.mean_square_length(), np.sum(dense**2) / 2)
+    assert_allclose(features.square_length(), np.sum(dense**2))
 
 
 def unsorted_csr():
@@ -210,49 +165,19 @@ def test_sparse_features_take_read_only_arrays():
 
 def test_integer_and_float32_features_are_computed_in_float64():
     X = np.arange(12).reshape(4, 3)
-    for given in (X, X.astype(np.float32), sp.csr_array(X), sp.csr_array(X.astype(np.float32))):
-        features = make_features(given, centre=False)
-        factors = random_factors(np.random.default_rng(0), features.n_features, 2, 1)
-        scores = features.product(factors.left)
-        assert scores.dtype == np.float64
-        assert_allclose(scores, X @ features.to_original(factors).left, atol=1e-12)
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    for coordinates in (Coordinates(3), Coordinates(3, basis=basis), Coordinates(3, centre=np.ones(3))):
+        for given in (X, X.astype(np.float32), sp.csr_array(X), sp.csr_array(X.astype(np.float32))):
+            features = features_in(coordinates, given)
+            mine, theirs = features.product(np.eye(3)), X.astype(float)
+            theirs = theirs if coordinates.centre is None else theirs - 1
+            assert mine.dtype == np.float64
+            assert_allclose(mine, theirs if coordinates.basis is None else theirs @ basis, atol=1e-12)
 
 
-def test_make_features_picks_by_type():
-    X = random_X("tall")
-    assert isinstance(make_features(X, centre=True), DenseFeatures)
-    assert isinstance(make_features(sp.csr_array(X), centre=True), SparseFeatures)
-    assert isinstance(make_features(sp.csc_matrix(X), centre=True), SparseFeatures)
-
-
-@pytest.mark.parametrize("centre", [False, True])
-@pytest.mark.parametrize("scales", [None, np.linspace(0.5, 3.0, 40)])
-def test_sparse_features_of_few_rows_are_taken_to_the_span_of_the_rows(centre, scales):
-    X = sp.random_array((4, 40), density=0.3, format="csr", rng=np.random.default_rng(1))
-    features = make_features(X, centre=centre, scales=scales)
-    assert features.n_features <= 4
-    mine = random_factors(np.random.default_rng(2), features.n_features, 3, 2)
-    theirs = features.to_original(mine)
-    scores = features.product(mine.left) @ mine.right.T + mine.intercept
-    assert_allclose(X @ theirs.left @ theirs.right.T + theirs.intercept, scores, atol=1e-12)
-    # As many columns as would not fit stay sparse.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features_module, "_LARGEST_DENSE", 100)
-        assert isinstance(make_features(X, centre=centre, scales=scales), SparseFeatures)
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_means_within_five_standard_errors_look_centred(form):
-    # 100 values ±1 have standard deviation 1 about their mean and standard error 0.1.
-    X = np.tile([1.0, -1.0], 50)[:, None]
-    assert looks_centred(form(X + 0.49))
-    assert not looks_centred(form(X + 0.51))
-    # One column off is enough.
-    assert not looks_centred(form(np.hstack([X, X + 1.0])))
-
-
-def test_standardised_and_empty_columns_look_centred_and_a_constant_does_not():
-    X = np.random.default_rng(0).standard_normal((50, 3)) * 1e-3 + 7.0
-    assert looks_centred((X - X.mean(axis=0)) / X.std(axis=0))
-    assert looks_centred(np.zeros((5, 1)))
-    assert not looks_centred(np.ones((5, 1)))
+def test_features_stay_sparse_where_the_coordinates_say_so():
+    X = random_X()
+    for form in (sp.csr_array, sp.csc_matrix):
+        assert isinstance(features_in(Coordinates(5, is_sparse=True), form(X)), SparseFeatures)
+        assert isinstance(features_in(Coordinates(5, centre=np.ones(5)), form(X)), DenseFeatures)
+    assert isinstance(features_in(Coordinates(5), X), DenseFeatures)

@@ -58,12 +58,12 @@ def expected_answers(given):
 
     assert_array_equal(matrix(random_sparse(0)[0].data), dense)
     dZ = dP @ B.T + P @ dB.T + db
-    bent = matrix(curvature) * dZ
+    curved = matrix(curvature) * dZ
     return {
         "sampled": (P @ B.T)[rows, indices],
         "product": matrix(data) @ B,
         "pair": matrix(data) @ B + matrix(curvature) @ dB,
-        "curvature": (bent[rows, indices], bent @ B + matrix(data) @ dB),
+        "curvature": (curved[rows, indices], curved @ B + matrix(data) @ dB),
     }
 
 
@@ -231,7 +231,7 @@ def test_kernels_with_threads_work_in_a_forked_child(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [16, 40, 100])
 def test_dense_patterns_go_by_blocks_and_come_to_the_same(k, dtype, monkeypatch):
-    monkeypatch.setattr(blocks, "_BLOCK_CELLS", 200)
+    monkeypatch.setattr(blocks, "_BLOCK_ENTRIES", 200)
     rng = np.random.default_rng(k)
     mask = rng.random((37, 23)) < 0.8
     mask[5] = False

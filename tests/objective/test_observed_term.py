@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from labelgap.objective.cpu.observed import EntryTerm, WeightedLoss, observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.kernels.threads import limit_threads
@@ -13,7 +14,6 @@ from labelgap.losses import get_loss, loss_names
 from labelgap.objective.cpu import observed
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, make_features
-from labelgap.objective.cpu.observed import EntryTerm, WeightedLoss, observed_objective
 from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
 from labelgap.objective.sum import SumObjective

@@ -13,7 +13,7 @@ NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int32)
 
 
 def candidates(scores, n, margin, seen, width, capacity):
-    """(items of each row or None where there was no room) after all tiles."""
+    """(items of each row or None where the capacity was too small) after all tiles."""
     rows, n_items = scores.shape
     dtype = scores.dtype
     best, cuts = np.empty((rows, n), dtype), np.full(rows, -np.inf, dtype)
@@ -35,13 +35,13 @@ def as_seen(mask):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 63, 64, 500, 1000])
 @pytest.mark.parametrize("n", [1, 10, 200])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.95])
-def test_candidates_are_all_that_come_near_the_nth_best(dtype, width, n, share):
+@pytest.mark.parametrize("fraction", [0.0, 0.1, 0.95])
+def test_candidates_are_all_that_come_near_the_nth_best(dtype, width, n, fraction):
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(6, 1000)).astype(dtype)
     margin = np.array([0, 0, 0.1, 0.1, 0.3, 0.3]).astype(dtype)
-    mask = rng.random(scores.shape) < share
-    found = candidates(scores, n, margin, as_seen(mask) if share else NOTHING, width, 1000)
+    mask = rng.random(scores.shape) < fraction
+    found = candidates(scores, n, margin, as_seen(mask) if fraction else NOTHING, width, 1000)
     for row in range(6):
         kept = np.flatnonzero(~mask[row])
         ranked = np.sort(scores[row, kept])[::-1]
@@ -49,7 +49,7 @@ def test_candidates_are_all_that_come_near_the_nth_best(dtype, width, n, share):
         assert found[row] == kept[scores[row, kept] >= cut].tolist()
 
 
-def test_rows_with_more_near_ties_than_room_are_named():
+def test_rows_with_more_near_ties_than_capacity_are_named():
     scores = np.ones((3, 300), np.float32)
     scores[1] = np.arange(300)
     found = candidates(scores, 5, np.zeros(3, np.float32), NOTHING, 64, 40)
@@ -63,12 +63,12 @@ def test_infinite_and_undefined_scores():
 
 
 @pytest.mark.parametrize("width", [7, 64, 200])
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_all_above_a_cut(width, share):
+@pytest.mark.parametrize("fraction", [0.0, 0.3])
+def test_all_above_a_cut(width, fraction):
     rng = np.random.default_rng(1)
     scores, cuts = rng.normal(size=(8, 300)).astype(np.float32), np.linspace(-4, 4, 8, dtype=np.float32)
-    mask = rng.random(scores.shape) < share
-    seen = as_seen(mask) if share else NOTHING
+    mask = rng.random(scores.shape) < fraction
+    seen = as_seen(mask) if fraction else NOTHING
     rows, items = np.empty(0, np.int32), np.empty(0, np.int32)
     filled = 0
     for first in range(0, 300, width):

@@ -13,7 +13,7 @@ from labelgap._types import Floats, Ints
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import map_in_order
 
-# Entries of a block: it stays in the second cache while its entries are picked.
+# Cells of a block: it stays in the second cache while its entries are picked.
 _BLOCK_ENTRIES = 1 << 17
 # The fraction of observed entries from which on blocks win, and the columns that it takes: a sampled product
 # has a sum across a vector for each entry, which a sparse one has not.

@@ -56,8 +56,7 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
     >>> feature_scales(columns, "standard", is_sparse=False).round(3)
     array([7.106, 0.711])
     """
-    unit = columns.unit
-    spreads = unit * np.sqrt(columns.mean_squares(centred=not is_sparse) / np.square(unit))
+    spreads = columns.spreads(centred=not is_sparse)
     informative = spreads > (0.0 if is_sparse else _ROUNDING * columns.largest)
     if scaling == "none" or not informative.any():
         return None
@@ -72,7 +71,7 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """How a row of features is taken: ``x ↦ (s∘x − c) V``."""
+    """How a row of features is taken: ``x ↦ (s∘x − c) V R⁻¹``."""
 
     n_features: int
     """The features that were handed in."""
@@ -83,6 +82,11 @@ class Coordinates:
     basis: Floats | None = None
     inverse: Floats | None = None
     """A left inverse of the basis; None for its transpose."""
+    root: Floats | None = None
+    """R, upper triangular and next to the identity; None for the identity.
+
+    It is kept apart from the basis: multiplied into it, it would be lost to the rounding of ``x V``.
+    """
 
     @property
     def n_coordinates(self) -> int:
@@ -91,6 +95,8 @@ class Coordinates:
     def to_original(self, factors: Factors) -> Factors:
         """The same model in the features that were handed in."""
         left, right, intercept = factors
+        if self.root is not None:
+            left = scipy.linalg.solve_triangular(self.root, left)
         if self.basis is not None:
             left = self.basis @ left
         if self.centre is not None:
@@ -110,6 +116,8 @@ class Coordinates:
             intercept = intercept + right @ (left.T @ self.centre)
         if self.basis is not None:
             left = (self.basis.T if self.inverse is None else self.inverse) @ left
+        if self.root is not None:
+            left = self.root @ left
         return Factors(left, right, intercept)
 
 
@@ -181,16 +189,10 @@ def _whitening(moments: RootMoments) -> Coordinates:
 def orthonormal(coordinates: Coordinates, gram: Floats) -> Coordinates:
     """Whitening coordinates, corrected by the Gram matrix that the features turned out to have in them.
 
-    A small singular value costs digits of the direction that belongs to it. The Gram matrix shows them, and
-    its Cholesky factor takes them out.
+    A small singular value costs digits of the column that belongs to it. The Gram matrix shows which, and its
+    Cholesky factor takes the error out of the columns as they were computed.
     """
-    assert coordinates.basis is not None
-    assert coordinates.inverse is not None
-    if not gram.any():
-        return coordinates
-    R = scipy.linalg.cholesky(gram)
-    basis = scipy.linalg.solve_triangular(R, coordinates.basis.T, trans="T").T
-    return replace(coordinates, basis=np.ascontiguousarray(basis), inverse=R @ coordinates.inverse)
+    return replace(coordinates, root=scipy.linalg.cholesky(gram)) if gram.any() else coordinates
 
 
 def scales_by_count(counts: NDArray[Any], power: float, mean: float | None = None) -> Floats:

@@ -69,8 +69,11 @@ class ColumnMoments:
         np.maximum.at(largest, column_of, np.abs(columns.data))
         unit = _unit(largest)
         mean = np.bincount(column_of, weights=columns.data, minlength=d) / n
-        squares = np.bincount(column_of, weights=np.square(columns.data / unit[column_of]), minlength=d)
-        return cls(n, mean, largest, np.maximum(squares - n * np.square(mean / unit), 0.0))
+        stored = np.square((columns.data - mean[column_of]) / unit[column_of])
+        deviations = np.bincount(column_of, weights=stored, minlength=d)
+        # A value that is not stored is 0, as far from the mean as the mean is from it.
+        absent = n - np.diff(columns.indptr)
+        return cls(n, mean, largest, deviations + absent * np.square(mean / unit))
 
     @property
     def unit(self) -> Floats:
@@ -86,29 +89,27 @@ class ColumnMoments:
         # The pairwise update of Chan, Golub and LeVeque: no difference of large squares.
         apart = (other.mean - self.mean) / unit
         deviations = (
-            self.deviations * np.square(self.unit / unit)
-            + other.deviations * np.square(other.unit / unit)
+            self.deviations * np.square(self.largest / unit)
+            + other.deviations * np.square(other.largest / unit)
             + np.square(apart) * (self.n_rows * other.n_rows / n)
         )
         mean = self.mean + (other.mean - self.mean) * (other.n_rows / n)
         return type(self)(n, mean, largest, deviations)
 
-    def mean_squares(self, *, centred: bool) -> Floats:
-        """The mean square of every column, about its mean or about 0."""
-        n, unit = max(self.n_rows, 1), self.unit
-        squares = self.deviations / n + (0.0 if centred else np.square(self.mean / unit))
-        return np.asarray(np.square(unit) * squares)
+    def spreads(self, *, centred: bool) -> Floats:
+        """The root mean square of every column, about its mean (its standard deviation) or about 0."""
+        unit = self.unit
+        squares = self.deviations / max(self.n_rows, 1)
+        return np.asarray(unit * np.sqrt(squares if centred else squares + np.square(self.mean / unit)))
 
     def look_centred(self) -> bool:
         """Whether all column means could be 0 by chance (within five standard errors).
 
         Only then does the origin mean something to a penalty on the intercepts, which act there.
         """
-        n, unit = max(self.n_rows, 1), self.unit
-        deviation = unit * np.sqrt(self.deviations / n)
-        size = np.sqrt(self.mean_squares(centred=False))
+        standard_error = self.spreads(centred=True) / np.sqrt(max(self.n_rows, 1))
         # Means that are rounding of 0, as after standardising, count as 0 whatever the deviation.
-        chance = np.maximum(5.0 * deviation / np.sqrt(n), 1e-12 * size)
+        chance = np.maximum(5.0 * standard_error, 1e-12 * self.spreads(centred=False))
         return bool(np.all(np.abs(self.mean) <= chance))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import array_api_compat.numpy as array_namespace
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -142,7 +143,7 @@ class CpuBackend:
 
 
 def features_in(coordinates: Coordinates, X: Any) -> Features:
-    """Rows of features in the coordinates of a frame: ``(s∘x − c) V``."""
+    """Rows of features in the coordinates of a frame: ``(s∘x − c) V R⁻¹``."""
     if coordinates.is_sparse:
         return SparseFeatures(X, coordinates.scales)
     n, d = X.shape
@@ -154,6 +155,8 @@ def features_in(coordinates: Coordinates, X: Any) -> Features:
         if coordinates.centre is not None:
             block = block - coordinates.centre
         moved[rows] = block if coordinates.basis is None else block @ coordinates.basis
+    if coordinates.root is not None:
+        moved = scipy.linalg.solve_triangular(coordinates.root, moved.T, trans="T", overwrite_b=True).T
     return DenseFeatures(moved)
 
 

@@ -5,12 +5,15 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import make_features
-from labelgap.objective.cpu.observed import observed_objective
-from labelgap.objective.scaling import SCALINGS, feature_scales
+from labelgap.objective import frame
+from labelgap.objective.frame import SCALINGS
+from labelgap.objective.moments import ColumnMoments
 from labelgap.solvers import SOLVERS, Penalties
-from solver_problems import Case, random_factors
+from solver_problems import Case, make_problem, random_factors
+
+
+def feature_scales(X, scaling):
+    return frame.feature_scales(ColumnMoments.of(X), scaling, is_sparse=sp.issparse(X))
 
 
 def uneven_X(n=30, seed=0, shift=0.0):
@@ -124,35 +127,57 @@ def test_integers_have_scales_too(form):
     assert_allclose(feature_scales(form(X), "standard"), feature_scales(form(X.astype(float)), "standard"))
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_values_whose_squares_are_no_numbers_have_scales(form):
+    X = uneven_X()
+    for unit in (1e-200, 1e200):
+        assert_allclose(feature_scales(form(unit * X), "standard"), feature_scales(form(X), "standard"))
+
+
 # -- features with scales -----------------------------------------------------------------------------------
 
-SCALES = np.array([50.0, 1.0, 0.02, 0.3, 2.0])
 every_form = pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_matrix])
+LABELS = Case(n=30, n_labels=4).labels
+
+
+def problem_of(X, **features):
+    return make_problem(X, LABELS, features=features)
+
+
+def rows_of(problem):
+    """The features of all rows, in the coordinates of the problem."""
+    return problem.left(np.eye(problem.features.coordinates.n_coordinates))
 
 
 @every_form
 @pytest.mark.parametrize("centre", [False, True])
-def test_scaled_features_are_those_of_the_scaled_matrix(form, centre):
+@both_scalings
+def test_scaled_features_are_those_of_the_scaled_matrix(form, centre, scaling):
     X = uneven_X(shift=0.4)
-    scaled, by_hand = make_features(form(X), centre=centre, scales=SCALES), X * SCALES
-    same = make_features(form(by_hand), centre=centre)
-    assert (scaled.n_rows, scaled.n_features) == (same.n_rows, same.n_features)
-    M = np.random.default_rng(2).standard_normal((scaled.n_features, 3))
-    assert_allclose(np.abs(scaled.product(M)), np.abs(same.product(M)), atol=1e-9)
-    assert scaled.mean_square_length() == pytest.approx(same.mean_square_length())
+    scaled = problem_of(form(X), centre=centre, scaling=scaling)
+    scales = scaled.features.coordinates.scales
+    assert_array_equal(scales, feature_scales(form(X), scaling))
+    same = problem_of(form(X * scales), centre=centre)
+    mine, theirs = rows_of(scaled), rows_of(same)
+    assert mine.shape == theirs.shape
+    # The axes are the same up to their signs.
+    assert_allclose(np.abs(mine), np.abs(theirs), atol=1e-9)
+    assert scaled.mean_square_length == pytest.approx(same.mean_square_length)
 
 
 @every_form
 @pytest.mark.parametrize("centre", [False, True])
-def test_weights_come_back_in_the_units_of_the_features_as_given(form, centre):
+@both_scalings
+def test_weights_come_back_in_the_units_of_the_features_as_given(form, centre, scaling):
     X = uneven_X(shift=0.4)
-    features = make_features(form(X), centre=centre, scales=SCALES)
-    mine = random_factors(np.random.default_rng(1), features.n_features, 4, 2)
-    theirs = features.to_original(mine)
-    scores = features.product(mine.left) @ mine.right.T + mine.intercept
+    problem = problem_of(form(X), centre=centre, scaling=scaling)
+    rows, scales = rows_of(problem), problem.features.coordinates.scales
+    mine = random_factors(np.random.default_rng(1), rows.shape[1], 4, 2)
+    theirs = problem.to_original(mine)
+    scores = rows @ mine.left @ mine.right.T + mine.intercept
     assert_allclose(X @ theirs.left @ theirs.right.T + theirs.intercept, scores, atol=1e-10)
     # The penalties are about the weights of the scaled features.
-    inner = np.linalg.svd((theirs.left @ theirs.right.T) / SCALES[:, None], compute_uv=False)
+    inner = np.linalg.svd((theirs.left @ theirs.right.T) / scales[:, None], compute_uv=False)
     expected = np.linalg.svd(mine.left @ mine.right.T, compute_uv=False)
     assert_allclose(inner[: len(expected)], expected[: len(inner)], atol=1e-10)
 
@@ -161,8 +186,7 @@ def test_weights_come_back_in_the_units_of_the_features_as_given(form, centre):
 def test_the_matrix_of_the_caller_stays_as_it_is(form):
     X = form(uneven_X())
     before = X.copy()
-    make_features(X, centre=True, scales=SCALES)
-    feature_scales(X, "standard")
+    rows_of(problem_of(X, centre=True, scaling="standard"))
     assert_array_equal(
         np.asarray(X.todense() if sp.issparse(X) else X), before.toarray() if sp.issparse(X) else before
     )
@@ -171,18 +195,15 @@ def test_the_matrix_of_the_caller_stays_as_it_is(form):
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_fit_with_scales_is_a_fit_to_the_scaled_features(form, solver):
-    case, X = Case(n=30, n_labels=4), uneven_X(shift=0.2)
+    X = uneven_X(shift=0.2)
+    scaled = problem_of(form(X), centre=True, scaling="standard")
+    scales = scaled.features.coordinates.scales
     fits, models = [], []
-    for features in (
-        make_features(form(X), centre=True, scales=SCALES),
-        make_features(form(X * SCALES), centre=True),
-    ):
-        design = Design.of(features, 4)
-        objective = observed_objective(design, case.labels, case.problem.loss, fit_intercept=True)
-        fits.append(SOLVERS[solver](objective, Penalties(0.01, 1e-3), tol=1e-7))
-        models.append(features.to_original(fits[-1].factors))
-    scaled, by_hand = models
+    for problem in (scaled, problem_of(form(X * scales), centre=True)):
+        fits.append(SOLVERS[solver](problem.objective(LABELS), Penalties(0.01, 1e-3), tol=1e-7))
+        models.append(problem.to_original(fits[-1].factors))
+    mine, by_hand = models
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-6)
-    weights = SCALES[:, None] * (by_hand.left @ by_hand.right.T)
-    assert_allclose(X @ scaled.left @ scaled.right.T, X @ weights, atol=1e-3)
-    assert_allclose(scaled.intercept, by_hand.intercept, atol=1e-3)
+    weights = scales[:, None] * (by_hand.left @ by_hand.right.T)
+    assert_allclose(X @ mine.left @ mine.right.T, X @ weights, atol=1e-3)
+    assert_allclose(mine.intercept, by_hand.intercept, atol=1e-3)
