@@ -182,6 +182,7 @@ class Broken(FitListener):
         raise RuntimeError("the listener broke")
 
 
+@pytest.mark.usefixtures("default_interrupts")
 def test_a_fit_that_fails_leaves_no_half_model_and_no_lock(tmp_path):
     model = LowRankClassifier(**GIVEN).fit(X, Y)
     with pytest.raises(RuntimeError, match="broke"):

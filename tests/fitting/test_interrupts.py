@@ -150,9 +150,7 @@ def test_a_stopped_regression_can_be_used(request_to_stop):
 
 
 SCRIPT = """
-    import signal, sys, time, warnings
-    # Whoever runs the tests may ignore interrupts, as shells do for what they run in the background.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    import sys, time, warnings
     import numpy as np
     from labelgap import LowRankClassifier
     from labelgap.data import make_low_rank_labels
@@ -184,6 +182,7 @@ def started(nap):
     return child
 
 
+@pytest.mark.usefixtures("default_interrupts")
 def test_a_real_interrupt_leaves_a_usable_model_and_says_so():
     child = started(nap=0.05)
     out, err = child.communicate(timeout=60)
@@ -192,6 +191,7 @@ def test_a_real_interrupt_leaves_a_usable_model_and_says_so():
     assert "InterruptedFitWarning: The fit was stopped on request" in err
 
 
+@pytest.mark.usefixtures("default_interrupts")
 def test_a_second_interrupt_ends_it_at_once():
     child = started(nap=60)
     # Two that come at the same moment are one.
