@@ -20,6 +20,7 @@ import labelgap
 pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
 TAGS = ("--labels", "tag_*", "--id", "id")
 COMMAND = [sys.executable, "-m", "labelgap"]
+pytestmark = pytest.mark.usefixtures("default_interrupts")
 
 
 def in_terminal(

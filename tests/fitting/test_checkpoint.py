@@ -186,15 +186,8 @@ class Broken(FitListener):
         raise RuntimeError("the listener broke")
 
 
-@pytest.fixture
-def default_interrupts():
-    """The default handler of interrupts, which a process in the background does not have."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def test_a_fit_that_fails_leaves_no_half_model_and_no_lock(tmp_path, default_interrupts):
+@pytest.mark.usefixtures("default_interrupts")
+def test_a_fit_that_fails_leaves_no_half_model_and_no_lock(tmp_path):
     model = LowRankClassifier(**GIVEN).fit(X, Y)
     with pytest.raises(RuntimeError, match="broke"):
         model.fit(X[:, :5], Y, callback=Broken(), checkpoint=tmp_path)
