@@ -222,7 +222,7 @@ def test_nothing_of_the_size_of_all_entries_is_kept() -> None:
     [(0.1, False), (0.3, False), (0.5, False), (0.7, False), (0.9, False), (0.7, True)],
 )
 def test_estimate_flip_rate(flip_rate: float, noise: bool) -> None:
-    problem = make_low_rank_labels(n=2000, n_labels=100, observed=1.0, n_test=1, noise=noise, random_state=0)
+    problem = make_low_rank_labels(n=800, n_labels=50, observed=1.0, n_test=1, noise=noise, random_state=0)
     recorded = problem.Y * (np.random.RandomState(1).random_sample(problem.Y.shape) >= flip_rate)
     estimate = estimate_flip_rate(problem.X, recorded, loss="squared", random_state=0)
     assert estimate.low <= estimate.value <= estimate.high
