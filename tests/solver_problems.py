@@ -34,6 +34,17 @@ def random_labels(rng, n, n_labels, observed=0.6):
     return Y
 
 
+def random_values(rng, loss, count):
+    """Values that the loss is made for; fractions too, where it takes them."""
+    if loss.name == "gaussian":
+        return rng.standard_normal(count)
+    if loss.name == "poisson":
+        return rng.poisson(1.0, count).astype(float)
+    if loss.name == "bernoulli":
+        return rng.random(count)
+    return (rng.random(count) < 0.4).astype(float)
+
+
 def make_problem(X, labels, loss="logistic", *, judged=None, features=None, **settings) -> Problem:
     """A problem in one block; X None means the identity, and a loss may be given by its name.
 

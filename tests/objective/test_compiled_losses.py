@@ -8,28 +8,17 @@ from labelgap.kernels.loss_passes import LossPasses
 from labelgap.kernels.losses import COMPILED, compiled_loss, derivatives, losses
 from labelgap.losses import FAMILIES, LOSSES, CustomFamily, Logistic, Poisson
 from labelgap.objective.cpu.weighted_loss import WeightedLoss
-from solver_problems import Case, make_problem, random_factors
+from solver_problems import Case, make_problem, random_factors, random_values
 
 EVERY = pytest.mark.parametrize("kind", COMPILED, ids=lambda kind: kind.__name__)
 NO_CODE = 99
-
-
-def values_of(kind, count, rng):
-    """Values that the loss is made for; fractions too, where it takes them."""
-    if kind.name == "gaussian":
-        return rng.standard_normal(count)
-    if kind.name == "poisson":
-        return rng.poisson(1.0, count).astype(float)
-    if kind.name == "bernoulli":
-        return rng.random(count)
-    return (rng.random(count) < 0.4).astype(float)
 
 
 def entries_of(kind, dtype=np.float64):
     """Scores near and far, and values, as numbers of the type."""
     rng = np.random.default_rng(0)
     z = np.concatenate([3 * rng.standard_normal(50), [0.0, 1.0, -1.0, 30.0, -30.0]]).astype(dtype)
-    return z, values_of(kind, len(z), rng).astype(dtype)
+    return z, random_values(rng, kind, len(z)).astype(dtype)
 
 
 def compiled_derivatives(kind, z, y):

@@ -5,7 +5,6 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
@@ -13,9 +12,6 @@ from labelgap.fitting.cross_validation import SolverSettings, largest_trace_pena
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_family, get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.problem import ObservedProblem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
@@ -29,7 +25,7 @@ from oracles_objective import (
     cvxpy_design_optimum,
     flat,
 )
-from solver_problems import random_factors, random_labels
+from solver_problems import dense_coordinates, make_problem, random_factors, random_labels
 
 N, D, N_LABELS = 9, 3, 4
 TOL = 5e-6
@@ -43,7 +39,7 @@ def loss_of(name):
 
 @cache
 def data(loss, weighted):
-    """Features, answers with NaN, weights or None, and offsets of every cell."""
+    """Features, values with NaN, weights or None, and offsets of every entry."""
     rng = np.random.default_rng(12)
     X = rng.standard_normal((N, D)) + 0.5
     Y = random_labels(rng, N, N_LABELS)
@@ -64,15 +60,19 @@ def make_labels(Y, weights, offsets):
 @cache
 def make_setup(loss, intercept, weighted, kind="dense"):
     X, Y, weights, offsets = data(loss, weighted)
-    features = IdentityFeatures(N) if kind == "identity" else make_features(X, centre=intercept)
-    design = Design.of(features, N_LABELS)
-    objective = observed_objective(
-        design, make_labels(Y, weights, offsets), loss_of(loss), fit_intercept=intercept
+    labels = make_labels(Y, weights, offsets)
+    problem = make_problem(
+        None if kind == "identity" else X,
+        labels,
+        loss_of(loss),
+        features={"centre": intercept},
+        fit_intercept=intercept,
     )
-    share = np.ones(Y.shape) if weights is None else weights
-    share = share / share[~np.isnan(Y)].sum()
-    dense_X = features.product(np.eye(features.n_features))
-    return Setup(objective, DenseTerm(dense_X, Y, share, loss_of(loss), intercept, offsets=offsets))
+    objective = problem.objective(labels)
+    weights = np.ones(Y.shape) if weights is None else weights
+    weights = weights / weights[~np.isnan(Y)].sum()
+    dense_X = dense_coordinates(problem, objective)
+    return Setup(objective, DenseTerm(dense_X, Y, weights, loss_of(loss), intercept, offsets=offsets))
 
 
 CASES = [
@@ -135,21 +135,18 @@ def test_weak_duality_with_offsets(setup):
 @pytest.mark.parametrize("loss", ["logistic", "poisson"])
 def test_offsets_that_a_model_makes_are_that_model_added(loss):
     X, Y, weights, _ = data(loss, True)
-    design = Design.of(make_features(X, centre=False), N_LABELS)
+    problem = make_problem(X, make_labels(Y, weights, None), loss_of(loss))
     rng = np.random.default_rng(3)
     known, mine = (random_factors(rng, D, N_LABELS, rank, 0.5) for rank in (1, 2))
-    offsets = design.left(known.left) @ known.right.T + known.intercept
+    offsets = problem.left(known.left) @ known.right.T + known.intercept
     both = Factors(
         np.hstack([mine.left, known.left]),
         np.hstack([mine.right, known.right]),
         mine.intercept + known.intercept,
     )
 
-    def point(labels, factors):
-        return observed_objective(design, labels, loss_of(loss), fit_intercept=True).at(factors)
-
-    shifted = point(make_labels(Y, weights, offsets), mine)
-    plain = point(make_labels(Y, weights, None), both)
+    shifted = problem.objective(make_labels(Y, weights, offsets)).at(mine)
+    plain = problem.objective(make_labels(Y, weights, None)).at(both)
     assert_allclose(shifted.value, plain.value, **CLOSE)
     assert_allclose(shifted.entry_gradient, plain.entry_gradient, **CLOSE)
     assert_allclose(shifted.gradient().left, plain.gradient().left[:, :2], **CLOSE)
@@ -157,12 +154,13 @@ def test_offsets_that_a_model_makes_are_that_model_added(loss):
 
 
 def test_offsets_of_zero_are_no_offsets():
-    setup = make_setup("logistic", intercept=True, weighted=True)
-    labels = make_labels(*data("logistic", True)[1:3], np.zeros((N, N_LABELS)))
-    design, factors = setup.objective.design, setup.factors()
+    X, Y, weights, _ = data("logistic", True)
+    labels = make_labels(Y, weights, np.zeros((N, N_LABELS)))
+    problem = make_problem(X, labels, features={"centre": True})
+    factors = make_setup("logistic", intercept=True, weighted=True).factors()
     answers = []
     for one in (labels, labels.with_offsets(None)):
-        point = observed_objective(design, one, get_loss("logistic"), fit_intercept=True).at(factors)
+        point = problem.objective(one).at(factors)
         answers.append([point.value, *flat(point.gradient()), point.score_gradient().conjugate(0.3)])
     assert_array_equal(*answers)
 
@@ -171,11 +169,10 @@ def test_offsets_of_zero_are_no_offsets():
 def test_an_offset_that_a_label_shares_is_taken_off_its_starting_intercept(loss):
     _, Y, weights, _ = data(loss, True)
     shared = np.array([0.5, -1.0, 0.0, 2.0])
-    design = Design.of(IdentityFeatures(N), N_LABELS)
 
     def start(offsets):
         labels = make_labels(Y, weights, offsets)
-        return observed_objective(design, labels, loss_of(loss), fit_intercept=True).starting_intercept()
+        return make_problem(None, labels, loss_of(loss)).objective(labels).starting_intercept()
 
     assert_allclose(start(np.tile(shared, (N, 1))), start(None) - shared, **CLOSE)
 
@@ -194,23 +191,21 @@ def test_labels_left_out_take_their_offsets_with_them():
     Y = np.array([[1.0, 1.0], [1.0, 0.0], [np.nan, 1.0]])
     offsets = np.array([[5.0, 0.1], [5.0, 0.2], [5.0, 0.3]])
     labels = ObservedLabels.from_dense(Y).with_offsets(offsets)
-    design, loss = Design.of(IdentityFeatures(3), 2), get_loss("logistic")
+    problem, loss = make_problem(None, labels), get_loss("logistic")
     zero = Factors.zero((3, 2), np.zeros(2))
-    free = observed_objective(design, labels, loss, fit_intercept=True).at(zero)
-    held = observed_objective(design, labels, loss, fit_intercept=True, free_intercept=False).at(zero)
+    free = problem.objective(labels).at(zero)
+    held = problem.objective(labels, free_intercept=False).at(zero)
     second = sum(float(loss.value(offsets[i, 1], Y[i, 1])) for i in range(3))
     first = 2 * float(loss.value(5.0, 1))
     assert_allclose([free.value, held.value], [second / 5, (first + second) / 5], **CLOSE)
 
 
 @pytest.mark.parametrize("family", ["poisson", "gaussian"])
-def test_only_answers_at_an_edge_of_the_family_leave_a_label_out(family):
+def test_only_values_at_an_edge_of_the_family_leave_a_label_out(family):
     # Counts that are all 0 say that the intercept is −∞; counts that are all 1, or numbers, say where it is.
     Y = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 0.0]])
     labels = ObservedLabels.from_dense(Y, binary=False)
-    term = observed_objective(
-        Design.of(IdentityFeatures(2), 3), labels, get_family(family), fit_intercept=True
-    )
+    term = make_problem(None, labels, get_family(family)).objective(labels)
     zero = Factors.zero((2, 3), np.zeros(3))
     losses = get_family(family).value(np.zeros((2, 3)), Y)
     kept = losses[:, 1:] if family == "poisson" else losses
@@ -224,9 +219,11 @@ def test_only_answers_at_an_edge_of_the_family_leave_a_label_out(family):
 def problem_and_optimum(loss, intercept, bound):
     X, Y, weights, offsets = data(loss, True)
     labels = make_labels(Y, weights, offsets)
-    problem = ObservedProblem(
-        Design.of(make_features(X, centre=intercept and bound is None), N_LABELS),
+    problem = make_problem(
+        X,
+        labels,
         loss_of(loss),
+        features={"centre": intercept and bound is None},
         fit_intercept=intercept,
         score_bound=bound,
     )
@@ -269,11 +266,9 @@ def test_fits_with_offsets_reach_the_optimum(solver, loss, intercept, bound):
 
 def test_scores_at_entries_include_their_offsets():
     X, Y, weights, offsets = data("logistic", True)
-    problem = ObservedProblem(
-        Design.of(make_features(X, centre=True), N_LABELS), get_loss("logistic"), fit_intercept=True
-    )
-    factors = random_factors(np.random.default_rng(2), D, N_LABELS, 2)
     plain, shifted = make_labels(Y, weights, None), make_labels(Y, weights, offsets)
+    problem = make_problem(X, plain, features={"centre": True})
+    factors = random_factors(np.random.default_rng(2), D, N_LABELS, 2)
     added = problem.scores(factors, shifted) - problem.scores(factors, plain)
     assert_allclose(added, offsets[~np.isnan(Y)], **CLOSE)
 
@@ -345,7 +340,7 @@ def test_offsets_must_be_finite_where_something_is_observed(labels, bad):
         labels.with_offsets(offsets)
 
 
-def test_cells_that_were_not_given_have_no_offset(labels):
+def test_entries_that_were_not_given_have_no_offset(labels):
     with pytest.raises(InvalidLabelsError, match="offset"):
         ObservedLabels.from_any(labels, unobserved="negative")
 
@@ -390,7 +385,7 @@ COUNTS = np.array(
         ((), [True, True, True, False, True]),
     ],
 )
-def test_rates_are_smoothed_where_all_answers_lie_on_one_edge(edges, informative, weighted):
+def test_rates_are_smoothed_where_all_values_lie_on_one_edge(edges, informative, weighted):
     weights = np.random.default_rng(0).uniform(0.5, 2, COUNTS.shape) if weighted else np.ones(COUNTS.shape)
     labels = ObservedLabels.from_dense(COUNTS, binary=False)
     labels = labels.with_weights(weights) if weighted else labels

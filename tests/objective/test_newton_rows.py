@@ -9,18 +9,9 @@ from labelgap.kernels.losses import COMPILED
 from labelgap.kernels.newton_rows import Workspace, newton_rows
 from labelgap.kernels.vectors import padded_width
 from labelgap.losses import Logistic, Squared
+from solver_problems import random_values
 
 NONE = np.empty(0)
-
-
-def values_of(kind, count, rng):
-    if kind.name == "gaussian":
-        return rng.standard_normal(count)
-    if kind.name == "poisson":
-        return rng.poisson(1.0, count).astype(float)
-    if kind.name == "bernoulli":
-        return rng.random(count)
-    return (rng.random(count) < 0.4).astype(float)
 
 
 class Rows:
@@ -35,7 +26,7 @@ class Rows:
         picked = [np.sort(rng.choice(n_table, length, replace=False)) for length in lengths]
         self.indptr = np.r_[0, np.cumsum(lengths)].astype(np.int64)
         self.indices = np.concatenate(picked).astype(np.int32)
-        self.targets = values_of(kind, len(self.indices), rng).astype(dtype)
+        self.targets = random_values(rng, kind, len(self.indices)).astype(dtype)
         self.weights = (rng.random(len(self.indices)) if weighted else NONE).astype(dtype)
         width = padded_width(k, dtype)
 

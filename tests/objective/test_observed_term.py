@@ -1,24 +1,33 @@
+"""The data term over observed entries, against dense formulas."""
+
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from labelgap.objective.cpu.observed import EntryTerm, WeightedLoss, observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss, loss_names
-from labelgap.objective.cpu import observed
+from labelgap.objective.cpu import weighted_loss
 from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, make_features
+from labelgap.objective.cpu.entries import EntryTerm
+from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures
 from labelgap.objective.cpu.pattern import EntryPattern
-from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
+from labelgap.objective.cpu.weighted_loss import WeightedLoss
+from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient, zero_sum_factors
 from labelgap.objective.sum import SumObjective
 from oracles_objective import DenseTerm
-from solver_problems import random_factors, random_features, random_labels
+from solver_problems import (
+    dense_coordinates,
+    make_problem,
+    random_factors,
+    random_features,
+    random_labels,
+)
 
 N, D, N_LABELS = 9, 4, 6
 CLOSE = {"rtol": 1e-10, "atol": 1e-13}
@@ -57,15 +66,13 @@ def make_setup(loss, weighted, intercept, kind):
     weights = rng.uniform(0.2, 2.0, Y.shape) if weighted else np.ones(Y.shape)
     if weighted:
         labels = labels.with_weights(weights)
-    features = IdentityFeatures(N) if X is None else make_features(X, centre=intercept)
-    # The coordinates that the objective works in; that they are fair is the business of test_features.
-    dense_X = features.product(np.eye(features.n_features))
-    share = weights / weights[~np.isnan(Y)].sum()
-    objective = observed_objective(
-        Design.of(features, labels.shape[1]), labels, get_loss(loss), fit_intercept=intercept
-    )
+    problem = make_problem(X, labels, loss, features={"centre": intercept}, fit_intercept=intercept)
+    objective = problem.objective(labels)
+    # That the coordinates are fair is the business of test_frame.
+    dense_X = dense_coordinates(problem, objective)
+    weights = weights / weights[~np.isnan(Y)].sum()
     return Setup(
-        objective, DenseTerm(dense_X, Y, share, get_loss(loss), intercept), labels, X, get_loss(loss)
+        objective, DenseTerm(dense_X, Y, weights, get_loss(loss), intercept), labels, X, get_loss(loss)
     )
 
 
@@ -144,16 +151,21 @@ def test_label_curvature_and_signed_sums(setup):
         assert_allclose(answer, on * dense.sum(axis=0), **CLOSE)
 
 
-@pytest.mark.parametrize("with_balance", [False, True])
-def test_score_gradient_as_a_linear_map(setup, with_balance):
+def shrunk(G, up, down):
+    """G with the heavier sign of each label shrunk, as sums of ``up`` and ``down`` say."""
+    lighter = np.minimum(up, -down)
+    return np.where(G > 0, G * lighter / up, G * lighter / -down)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_score_gradient_as_a_linear_map(setup, balanced):
     rng, factors = np.random.default_rng(8), setup.factors()
     G = setup.oracle.score_gradient(factors)
-    balance = None
-    if with_balance:
-        balance = rng.random(N_LABELS), rng.random(N_LABELS)
-        if setup.oracle.intercept:
-            G = np.where(G > 0, G * balance[0], G * balance[1])
-    gradient = setup.objective.at(factors).score_gradient(balance)
+    # Of all parts together, of which these entries are one.
+    sums = rng.random(N_LABELS), -rng.random(N_LABELS)
+    if balanced and setup.oracle.intercept:
+        G = shrunk(G, *sums)
+    gradient = setup.objective.at(factors).score_gradient(sums, balanced=balanced)
     XtG = setup.oracle.X.T @ G
     U, V = rng.standard_normal((len(XtG), 3)), rng.standard_normal((N_LABELS, 2))
     assert_allclose(gradient.matrix(), XtG, **CLOSE)
@@ -161,6 +173,28 @@ def test_score_gradient_as_a_linear_map(setup, with_balance):
     assert_allclose(gradient.right_product(U), XtG.T @ U, **CLOSE)
     for scale in (0.0, 0.4, 1.0):
         assert_allclose(gradient.conjugate(scale), setup.oracle.conjugate(scale * G), **CLOSE)
+
+
+def test_balanced_gradients_sum_to_zero_in_every_label(setup):
+    factors = setup.factors()
+    point = setup.objective.at(factors)
+    gradient = point.score_gradient(balanced=True)
+    if not setup.oracle.intercept:
+        assert_array_equal(gradient.entries, point.entry_gradient)
+        return
+    sums = np.bincount(setup.labels.indices, gradient.entries, N_LABELS)
+    assert_allclose(sums, 0, atol=1e-15)
+    # No entry grows or changes its sign.
+    assert np.all(np.abs(gradient.entries) <= np.abs(point.entry_gradient))
+    assert np.all(gradient.entries * point.entry_gradient >= 0)
+
+
+def test_factors_of_balance_are_one_where_there_is_nothing_to_shrink():
+    up, down = zero_sum_factors(
+        np, np.array([3.0, 1.0, 0.0, 2.0, 0.0]), np.array([-1.0, -4.0, -2.0, 0.0, 0.0])
+    )
+    assert_allclose(up, [1 / 3, 1, 1, 0, 1])
+    assert_allclose(down, [1, 1 / 4, 0, 1, 1])
 
 
 def test_fenchel_equality_holds_at_the_gradient(setup):
@@ -200,11 +234,11 @@ def test_with_intercept_equals_a_fresh_point(setup):
 @pytest.mark.parametrize("ranks", [(2, 1), (1, 0), (0, 2)])
 def test_beyond_goes_on_in_a_straight_line(setup, ranks):
     here, before = setup.factors(ranks[0]), setup.factors(ranks[1], seed=1)
-    share = 0.6
-    ahead = setup.objective.at(here).beyond(setup.objective.at(before), share)
-    W = (1 + share) * here.left @ here.right.T - share * before.left @ before.right.T
+    step = 0.6
+    ahead = setup.objective.at(here).beyond(setup.objective.at(before), step)
+    W = (1 + step) * here.left @ here.right.T - step * before.left @ before.right.T
     assert_allclose(ahead.factors.left @ ahead.factors.right.T, W, **CLOSE)
-    assert_allclose(ahead.factors.intercept, (1 + share) * here.intercept - share * before.intercept, **CLOSE)
+    assert_allclose(ahead.factors.intercept, (1 + step) * here.intercept - step * before.intercept, **CLOSE)
     same_point(ahead, setup.objective.at(ahead.factors))
     # A derived point can be derived from again.
     again = ahead.with_intercept(here.intercept)
@@ -246,9 +280,8 @@ def split_by_rows(setup, weighted, kind, cut=4):
             part, features = labels.select(np.isin(labels.rows, rows)), whole.design.rows
         pattern = EntryPattern(part.indptr, part.indices, N_LABELS)
         function = WeightedLoss(setup.loss, part.values, part.weights, float(total))
-        terms.append(
-            EntryTerm(Design.of(features, N_LABELS), pattern, function, has_intercept=whole.has_intercept)
-        )
+        design = Design(features, IdentityFeatures(N_LABELS))
+        terms.append(EntryTerm(design, pattern, function, has_intercept=whole.has_intercept))
     return SumObjective(terms)
 
 
@@ -265,7 +298,7 @@ def test_a_sum_over_row_partitions_equals_the_whole(loss, weighted, intercept, k
     rng = np.random.default_rng(9)
     here, there = setup.factors(2), setup.factors(1, seed=1)
     U, V = rng.standard_normal((whole.shape[0], 2)), rng.standard_normal((N_LABELS, 2))
-    balance = rng.random(N_LABELS), rng.random(N_LABELS)
+    sums = rng.random(N_LABELS), -rng.random(N_LABELS)
 
     def answers(objective):
         point, other = objective.at(here), objective.at(there)
@@ -280,7 +313,11 @@ def test_a_sum_over_row_partitions_equals_the_whole(loss, weighted, intercept, k
             yield p.label_curvature()
             yield from p.signed_label_sums()
             yield p.slope_towards(other)
-            for G in (p.score_gradient(), p.score_gradient(balance)):
+            for G in (
+                p.score_gradient(),
+                p.score_gradient(balanced=True),
+                p.score_gradient(sums, balanced=True),
+            ):
                 yield G.matrix()
                 yield G.left_product(V)
                 yield G.right_product(U)
@@ -294,17 +331,10 @@ def test_a_sum_over_row_partitions_equals_the_whole(loss, weighted, intercept, k
 def test_labels_of_one_class_are_left_out_only_where_their_intercept_is_free(loss):
     Y = np.array([[1.0, 1.0, np.nan], [0.0, 1.0, np.nan], [1.0, np.nan, np.nan]])
     labels = ObservedLabels.from_dense(Y)
-    features, zero = IdentityFeatures(3), np.zeros(3)
 
     def value(free):
-        term = observed_objective(
-            Design.of(features, labels.shape[1]),
-            labels,
-            get_loss(loss),
-            fit_intercept=True,
-            free_intercept=free,
-        )
-        return term.at(Factors.zero((3, 3), zero)).value
+        term = make_problem(None, labels, loss).objective(labels, free_intercept=free)
+        return term.at(Factors.zero((3, 3), np.zeros(3))).value
 
     at_zero = float(get_loss(loss).value(0.0, 1))
     # The mean stays one over all five entries, so that penalties keep their meaning.
@@ -333,26 +363,26 @@ def weighted_losses(n_entries, loss="logistic"):
 def test_blocks_of_entries_change_nothing(loss, block, monkeypatch):
     z, functions = weighted_losses(11, loss)
     whole = [(*f.value_and_gradient(z), f.curvature(z)) for f in functions]
-    monkeypatch.setattr(observed, "_BLOCK", block)
-    for function, (value, gradient, bend) in zip(functions, whole, strict=True):
+    monkeypatch.setattr(weighted_loss, "_BLOCK", block)
+    for function, (value, gradient, curvature) in zip(functions, whole, strict=True):
         answer = function.value_and_gradient(z)
         assert answer[0] == pytest.approx(value, rel=1e-13)
         assert_array_equal(answer[1], gradient)
-        assert_array_equal(function.curvature(z), bend)
+        assert_array_equal(function.curvature(z), curvature)
 
 
 def test_losses_do_not_depend_on_the_number_of_threads(monkeypatch):
-    monkeypatch.setattr(observed, "_BLOCK", 4)
+    monkeypatch.setattr(weighted_loss, "_BLOCK", 4)
     z, functions = weighted_losses(30)
     for function in functions:
         answers = []
         for count in (1, 2, 3, 50):
             with limit_threads(count):
                 answers.append((*function.value_and_gradient(z), function.curvature(z)))
-        for value, gradient, bend in answers[1:]:
+        for value, gradient, curvature in answers[1:]:
             assert value == answers[0][0]
             assert_array_equal(gradient, answers[0][1])
-            assert_array_equal(bend, answers[0][2])
+            assert_array_equal(curvature, answers[0][2])
 
 
 def test_a_loss_over_no_entries_is_nothing():

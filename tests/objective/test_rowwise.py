@@ -1,42 +1,36 @@
-"""Steps row by row on whole problems: users and items, features beside them, units by their answers."""
+"""Steps row by row on whole problems: users and items, features beside them, units by their counts."""
 
 import numpy as np
 import pytest
-from labelgap.objective.cpu.observed import observed_objective
-from labelgap.objective.cpu.scaled_identity import ScaledIdentityFeatures, scales_by_count
+import scipy.sparse as sp
 
+from labelgap.kernels.newton_rows import MOST_RELAXATION
 from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
-from labelgap.losses import get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures
-from labelgap.objective.cpu.unlabelled import unlabelled_objective
+from labelgap.objective.cpu.features import ScaledIdentityFeatures, SparseFeatures
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.newton import FactoredState
 from labelgap.solvers.penalties import Penalties
+from oracles_objective import flat
+from solver_problems import make_problem
 
 N, N_ITEMS, K = 40, 25, 3
 KINDS = ("identity", "intercepts", "features", "scaled")
-# Nothing is asked of the intercepts of labels whose entries say nothing.
+# Nothing is asked of the intercepts of one-class labels.
 PENALTIES = Penalties(0.004, 0.002, 0.003, 0.1)
 
 
-def sides(kind):
+def features_of(kind):
+    """Features of the rows (None without any), and how features are used."""
     rng = np.random.default_rng(7)
+    intercepts = sp.csr_array(np.full((N_ITEMS, 1), 0.5))
     if kind == "identity":
-        return IdentityFeatures(N), IdentityFeatures(N_ITEMS)
+        return None, {}
     if kind == "intercepts":
-        return IdentityFeatures(N), StackedFeatures(
-            [IdentityFeatures(N_ITEMS), SparseFeatures(np.full((N_ITEMS, 1), 0.5))]
-        )
+        return None, {"label_features": intercepts}
     if kind == "features":
-        parts = [
-            StackedFeatures([IdentityFeatures(n), SparseFeatures(rng.standard_normal((n, 2)) / 5)])
-            for n in (N, N_ITEMS)
-        ]
-        return parts[0], parts[1]
-    own = [ScaledIdentityFeatures(rng.uniform(0.5, 2.0, n)) for n in (N, N_ITEMS)]
-    return own[0], StackedFeatures([own[1], SparseFeatures(np.full((N_ITEMS, 1), 0.5))])
+        X, F = (sp.csr_array(rng.standard_normal((n, 2)) / 5) for n in (N, N_ITEMS))
+        return X, {"own_rows": True, "label_features": F}
+    return None, {"count_weighting": 0.75, "label_features": intercepts}
 
 
 def make_labels(seed=0, weighted=False):
@@ -51,11 +45,10 @@ def make_labels(seed=0, weighted=False):
 
 
 def make_objective(kind="identity", loss="logistic", fit_intercept=True, weighted=False):
-    design = Design(*sides(kind))
     labels = make_labels(weighted=weighted)
-    return observed_objective(
-        design, labels, get_loss(loss), fit_intercept=fit_intercept, free_intercept=False
-    )
+    X, features = features_of(kind)
+    problem = make_problem(X, labels, loss, features=features, fit_intercept=fit_intercept)
+    return problem.objective(labels, free_intercept=False)
 
 
 def start_of(objective, seed=1):
@@ -66,11 +59,28 @@ def start_of(objective, seed=1):
 
 
 def penalised(objective, factors, penalties=PENALTIES):
-    return FactoredState(objective, penalties, objective.at(factors))
+    """The penalised objective in the factors."""
+    A, B, b = factors
+    squares = np.sum(A * A) + np.sum(B * B)
+    ridge = np.sum((A @ B.T) ** 2)
+    held = np.sum((b - penalties.centre) ** 2)
+    penalty = penalties.trace * squares + penalties.ridge * ridge + penalties.intercept * held
+    return objective.at(factors).value + 0.5 * penalty
+
+
+def slopes(objective, factors, penalties=PENALTIES):
+    """The gradient of that."""
+    A, B, b = factors
+    dA, dB, db = objective.at(factors).gradient()
+    return Factors(
+        dA + penalties.trace * A + penalties.ridge * A @ (B.T @ B),
+        dB + penalties.trace * B + penalties.ridge * B @ (A.T @ A),
+        db + penalties.intercept * (b - penalties.centre),
+    )
 
 
 def dense_scores(objective, factors):
-    design = objective.design
+    design = getattr(objective, "every", objective).design
     return design.left(factors.left) @ design.right(factors.right).T + factors.intercept
 
 
@@ -96,27 +106,25 @@ def test_steps_go_down_to_a_stationary_point(kind, loss):
     objective = make_objective(kind, loss, weighted=loss == "logistic")
     steps = objective.rowwise(np.float64)
     at = steps.start(start_of(objective))
-    last = penalised(objective, at.factors()).value
+    last = penalised(objective, at.factors())
     for _ in range(400):
         for step in (steps.step_labels, steps.step_rows):
             step(at, PENALTIES)
-            value = penalised(objective, at.factors()).value
+            value = penalised(objective, at.factors())
             assert value <= last + 1e-12
             last = value
         at.balance()
-    state = penalised(objective, at.factors())
-    assert np.abs(state.gradient()).max() < 2e-5
+    assert np.abs(flat(slopes(objective, at.factors()))).max() < 2e-5
 
 
-def test_one_turn_of_the_squared_loss_is_its_minimum():
+def test_one_step_of_the_squared_loss_is_its_minimum():
     objective = make_objective("identity", "squared")
     steps = objective.rowwise(np.float64)
     at = steps.start(start_of(objective))
-    before = penalised(objective, at.factors()).value
+    before = penalised(objective, at.factors())
     gained = steps.step_labels(at, PENALTIES)
-    state = penalised(objective, at.factors())
-    assert before - state.value == pytest.approx(gained, rel=1e-9)
-    slope = state.gradient()
+    assert before - penalised(objective, at.factors()) == pytest.approx(gained, rel=1e-9)
+    slope = slopes(objective, at.factors())
     assert np.abs(slope.right).max() < 1e-12
     assert np.abs(slope.intercept).max() < 1e-12
 
@@ -139,7 +147,7 @@ def test_single_precision_comes_close():
             steps.step_labels(at, PENALTIES)
             steps.step_rows(at, PENALTIES)
             at.balance()
-        reached.append(penalised(objective, at.factors()).value)
+        reached.append(penalised(objective, at.factors()))
     np.testing.assert_allclose(*reached, rtol=1e-5)
 
 
@@ -164,17 +172,11 @@ def unlabelled(kind, fit_intercept=True, free=False):
     Y[:, 4] = 0
     labels = ObservedLabels.from_dense(np.where(Y == 1, 1.0, np.nan))
     rates = rng.uniform(0.1, 0.4, N_ITEMS)
-    return unlabelled_objective(
-        Design(*sides(kind)),
-        labels,
-        get_loss("squared"),
-        rates,
-        held_out=None,
-        fit_intercept=fit_intercept,
-        free_intercept=free,
-        score_bound=None,
-        block_cells=1 << 16,
+    X, features = features_of(kind)
+    problem = make_problem(
+        X, labels, "squared", features=features, fit_intercept=fit_intercept, flip_rate=rates
     )
+    return problem.objective(labels, free_intercept=free)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -185,26 +187,25 @@ def test_recorded_positives_are_solved_exactly(kind, fit_intercept):
     assert objective.rowwise(np.float64) is not None
     steps = objective.rowwise(np.float64)
     at = steps.start(start_of(objective))
-    value = penalised(objective, at.factors(), penalties).value
+    value = penalised(objective, at.factors(), penalties)
     gained = steps.step_labels(at, penalties)
     by_label = penalised(objective, at.factors(), penalties)
     # What new priors gain comes on top.
-    assert value - by_label.value >= gained * (1 - 1e-9) > 0
+    assert value - by_label >= gained * (1 - 1e-9) > 0
     if kind == "identity":
-        slope = by_label.gradient()
+        slope = slopes(objective, at.factors(), penalties)
         assert np.abs(slope.right).max() < 1e-12
         assert np.abs(slope.intercept).max() < 1e-12
     gained = steps.step_rows(at, penalties)
     by_row = penalised(objective, at.factors(), penalties)
-    assert by_label.value - by_row.value >= gained * (1 - 1e-9) > 0
+    assert by_label - by_row >= gained * (1 - 1e-9) > 0
     if kind in ("identity", "intercepts"):
-        assert np.abs(by_row.gradient().left).max() < 1e-12
+        assert np.abs(slopes(objective, at.factors(), penalties).left).max() < 1e-12
     for _ in range(300):
         steps.step_labels(at, penalties)
         steps.step_rows(at, penalties)
         at.balance()
-    slopes = penalised(objective, at.factors(), penalties).gradient()
-    assert max(np.abs(slope).max() for slope in slopes) < 1e-6
+    assert np.abs(flat(slopes(objective, at.factors(), penalties))).max() < 1e-6
 
 
 def test_a_label_without_recorded_positives_keeps_its_intercept():
@@ -218,8 +219,8 @@ def test_a_label_without_recorded_positives_keeps_its_intercept():
 
 def test_what_has_no_rows_of_its_own_says_so():
     labels = make_labels()
-    shared = Design.of(SparseFeatures(np.ones((N, 2))), N_ITEMS)
-    assert observed_objective(shared, labels, get_loss("logistic"), fit_intercept=True).rowwise(float) is None
+    shared = make_problem(sp.csr_array(np.ones((N, 2))), labels)
+    assert shared.objective(labels).rowwise(float) is None
 
 
 def test_scales_are_a_diagonal_matrix():
@@ -228,31 +229,21 @@ def test_scales_are_a_diagonal_matrix():
     M = np.random.default_rng(1).standard_normal((6, 3))
     for name in ("product", "transposed_product", "squared_transposed_product"):
         np.testing.assert_allclose(getattr(ours, name)(M), getattr(theirs, name)(M))
-    assert ours.mean_square_length() == pytest.approx(theirs.mean_square_length())
-    moved = ours.to_original(Factors(M, M, np.zeros(6)))
-    np.testing.assert_allclose(moved.left, scales[:, None] * M)
-
-
-def test_scales_by_count_are_the_power_of_the_share():
-    counts = np.array([0, 1, 10, 100])
-    filled = np.array([1, 1, 10, 100])
-    sizes = scales_by_count(counts, 0.75) ** -2.0
-    np.testing.assert_allclose(sizes, (filled / filled.mean()) ** 0.75)
-    np.testing.assert_array_equal(scales_by_count(counts, 0.0), 1)
+    assert ours.square_length() == pytest.approx(theirs.square_length())
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared", "exponential"])
-def test_stretched_steps_still_go_down_and_get_there_sooner(loss):
+def test_relaxed_steps_still_go_down_and_get_there_sooner(loss):
     objective = make_objective("intercepts", loss)
     steps = objective.rowwise(np.float64)
     reached = []
-    for stretch in (1.0, 1.4):
+    for relaxation in (1.0, MOST_RELAXATION):
         at = steps.start(start_of(objective))
         last = np.inf
         for _ in range(15):
             for step in (steps.step_labels, steps.step_rows):
-                step(at, PENALTIES, stretch)
-                value = penalised(objective, at.factors()).value
+                step(at, PENALTIES, relaxation)
+                value = penalised(objective, at.factors())
                 assert value <= last + 1e-12
                 last = value
             at.balance()
@@ -260,12 +251,12 @@ def test_stretched_steps_still_go_down_and_get_there_sooner(loss):
     assert reached[1] < reached[0]
 
 
-def test_no_step_is_stretched_further_than_is_safe():
+def test_no_step_is_relaxed_further_than_is_safe():
     objective = make_objective()
     found = []
-    for stretch in (1.4, 5.0):
+    for relaxation in (MOST_RELAXATION, 5.0):
         steps = objective.rowwise(np.float64)
         at = steps.start(start_of(objective))
-        steps.step_labels(at, PENALTIES, stretch)
+        steps.step_labels(at, PENALTIES, relaxation)
         found.append(at.factors().right)
     np.testing.assert_array_equal(*found)
