@@ -19,6 +19,7 @@ from labelgap.estimators.regression_answers import common_score, without_real_of
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Gaussian
 from labelgap.objective.protocol import Factors
+from labelgap.persistence.registry import savable_record
 from labelgap.solvers import Fit, Penalties, Progress
 from labelgap.solvers.listener import Candidate
 
@@ -26,6 +27,7 @@ from labelgap.solvers.listener import Candidate
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
+@savable_record("units")
 @dataclass(frozen=True)
 class Units:
     """``z = scale · z' + shift`` for the scores without offsets; the answers and offsets follow."""

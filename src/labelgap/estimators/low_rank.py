@@ -19,9 +19,12 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
 from labelgap.objective.cpu.design import Design
+from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
+from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
 
 
+@savable_estimator(LOW_RANK_CLASSIFIER)
 class LowRankClassifier(DecisionFitting, DecisionEstimator):
     """Yes/no decisions for many labels from features and incomplete labels.
 

@@ -25,6 +25,8 @@ from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import Features, IdentityFeatures, SparseFeatures, StackedFeatures
 from labelgap.objective.cpu.scaled_identity import ScaledIdentityFeatures, scales_by_count
 from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
+from labelgap.persistence.checks import RECOMMENDER
+from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.by_id import propensities_of, rates_of
 from labelgap.recommending.ratings import Rule
@@ -37,6 +39,7 @@ from labelgap.solvers import Callback
 _INTERCEPT_LENGTH = 3.0
 
 
+@savable_estimator(RECOMMENDER)
 class Recommender(Saved, DecisionFitting, Recommending):
     """Decides which items a user likes, from answers of many users about few items each.
 

@@ -35,6 +35,8 @@ from labelgap.losses import Family, Poisson, get_family
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import IdentityFeatures
 from labelgap.objective.problem import ObservedProblem
+from labelgap.persistence.checks import LOW_RANK_REGRESSOR
+from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
 from labelgap.solvers import Callback, Fit, Penalties
 
@@ -42,6 +44,7 @@ from labelgap.solvers import Callback, Fit, Penalties
 _SHARE_DIGITS = 4
 
 
+@savable_estimator(LOW_RANK_REGRESSOR)
 class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore[misc]
     """Real, count or share answers of many labels, from features and incomplete answers.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,13 @@ from labelgap._version import __version__
 from labelgap.exceptions import InvalidInputError
 from labelgap.losses import Family, Loss, family_names, loss_names
 from labelgap.persistence.checks import check_shapes, require_fitted
-from labelgap.persistence.codec import CannotSaveError, Encoder, Kind, check_extent
+from labelgap.persistence.codec import CannotSaveError, Encoder, check_extent
 from labelgap.persistence.container import write_file
-from labelgap.persistence.kinds import kind_of, without_requests
+from labelgap.persistence.registry import estimator_names, has_place, kind_of
 
 VERSION = 1
 """The version of the document. A higher one is refused on loading, a lower one brought up to this."""
 FILE_KIND = "model"
-
-SAVED = {
-    "LowRankClassifier": "labelgap.estimators.low_rank",
-    "LowRankRegressor": "labelgap.estimators.regressor",
-    "MetricThreshold": "labelgap.estimators.metric_threshold",
-    "PlugInClassifier": "labelgap.estimators.plug_in",
-    "Recommender": "labelgap.estimators.recommender",
-}
-"""The classes that can be saved, and where they are."""
 
 _IDS = ("user_ids_", "item_ids_", "_users", "_items", "answers_", "label_names_")
 
@@ -75,7 +65,7 @@ class Saved:
         check_is_fitted(self)
         require_fitted(self)
         _require_folder(path)
-        encoder = Encoder(kind_with_estimators)
+        encoder = Encoder(kind_of)
         try:
             model = encoder.encode(self, "")
         except CannotSaveError as problem:
@@ -113,63 +103,16 @@ def _require_one_piece(model: Any) -> None:
         ) from None
 
 
-def kind_with_estimators(value: Any) -> Kind | None:
-    """The kind of a value, labelgap's estimators among them."""
-    cls = type(value)
-    # By name and place, for this module stands below theirs; a class that somebody derived is another one.
-    if SAVED.get(cls.__name__) == cls.__module__:
-        return estimator_kind(cls)
-    return kind_of(value)
-
-
-def estimator_kind(cls: Any) -> Kind:
-    """An estimator by its parameters and what its fit left behind; what it can make anew is left out."""
-    return Kind(cls.__name__, _state, _rebuild(cls), shared=True)
-
-
-def _state(model: BaseEstimator) -> Mapping[str, Any]:
-    state = without_requests(model.__getstate__())
-    for name, value in state.items():
-        if not _has_place(type(model), name):
-            raise CannotSaveError(name, value)
-    return state
-
-
-def _rebuild(cls: Any) -> Callable[[dict[str, Any]], Any]:
-    def rebuild(state: dict[str, Any]) -> Any:
-        names = cls._get_param_names()
-        model = cls(**{name: state[name] for name in names if name in state})
-        known = without_requests(state)
-        for name, value in state.items():
-            if not _has_place(cls, name) or name not in known:
-                raise ValueError(f"{cls.__name__} has no place for {name!r}")
-            if name not in names:
-                setattr(model, name, value)
-        return model
-
-    return rebuild
-
-
-def _has_place(cls: Any, name: str) -> bool:
-    """Whether it is a parameter, or could be what a fit leaves behind and hides no method."""
-    if name in cls._get_param_names():
-        return True
-    held = getattr(cls, name, None)
-    ours = name.endswith("_") or name.startswith("_")
-    hides = name.startswith("__") or callable(held) or isinstance(held, property)
-    return name.isidentifier() and ours and not hides
-
-
 def _refusal(model: Any, problem: CannotSaveError) -> str:
     """What cannot be saved, and what to do."""
     name = type(model).__name__
     if problem.value is model:
         return (
             f"This {name} cannot be saved: it is a class of your own, and a file holds no code. Fit and save "
-            f"one of {', '.join(SAVED)} itself."
+            f"one of {', '.join(estimator_names())} itself."
         )
     first, value = problem.where.split(".")[0], problem.value
-    if not _has_place(type(model), first):
+    if not has_place(type(model), first):
         return (
             f"This {name} cannot be saved: its attribute {first!r} is not one of labelgap's. Remove it "
             f"first: del model.{first}."

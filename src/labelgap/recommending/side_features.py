@@ -11,11 +11,13 @@ import scipy.sparse as sp
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError
 from labelgap.labels.frames import frame_library
+from labelgap.persistence.registry import savable_record
 from labelgap.recommending.extending import read_features
 
 Ids = tuple[Hashable, ...]
 
 
+@savable_record("side_features")
 class SideFeatures(NamedTuple):
     """Ids with their features (None: no features), in columns of mean 0 and length 1 like a user's own.
 
