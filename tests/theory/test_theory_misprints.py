@@ -58,7 +58,7 @@ def test_uneven_sampling_is_in_the_final_bound():
 @pytest.mark.parametrize("unit", [0.01, 7.0])
 def test_the_unit_of_the_features_does_not_matter(unit):
     # The signs enter as E‖XᵀΣ_R‖₂, which grows with the features; E‖Σ_R‖₂ does not.
-    changes = {name: unit for name in ("trace_penalty", "gradient_norm", "sign_norm")}
+    changes = dict.fromkeys(("trace_penalty", "gradient_norm", "sign_norm"), unit)
     changes["feature_floor"] = unit**2
     scaled = FITTED | {name: factor * FITTED[name] for name, factor in changes.items()}
     one, other = (parameter_bound(**SIZES, **settings) for settings in (FITTED, scaled))
@@ -77,7 +77,12 @@ def test_the_constants_of_the_parameter_bound():
         {
             "penalty": scale * 72 * penalty**2 / floor**2,
             "signs": scale * 8192 * math.e * gamma**2 * signs**2,
-            "sampling": 8 * math.e * 1.2 * gamma**2 / (s * d) * math.sqrt(math.log(n + n_labels) / n_observed),
+            "sampling": 8
+            * math.e
+            * 1.2
+            * gamma**2
+            / (s * d)
+            * math.sqrt(math.log(n + n_labels) / n_observed),
         }
     )
 

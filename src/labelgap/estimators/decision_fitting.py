@@ -21,12 +21,12 @@ from labelgap.fitting.cross_validation import HeldOutJudge, Judge, Problem, larg
 from labelgap.fitting.grid import penalty_grid
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, select_penalties
-from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate, flip_rate_from_scores
+from labelgap.flip_rates.estimate import FlipRateEstimate, flip_rate_from_scores
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.losses.unlabelled import UNLABELLED_LOSSES
 from labelgap.metrics import LinearFractional
-from labelgap.metrics.unlabelled import punishes_false_positives
+from labelgap.metrics.unlabelled import check_flip_rate, punishes_false_positives
 from labelgap.objective.cpu.all_entries import cells_within
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.unlabelled import possible_flip_rates

@@ -28,7 +28,7 @@ from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
 from labelgap.persistence.checks import RECOMMENDER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
-from labelgap.recommending.by_id import propensities_of, rates_of
+from labelgap.recommending.ids import propensities_of, rates_of
 from labelgap.recommending.ratings import Rule
 from labelgap.recommending.serving import Recommending
 from labelgap.recommending.side_features import SideFeatures
@@ -222,7 +222,7 @@ class Recommender(Saved, DecisionFitting, Recommending):
         """
         self._check_decision_parameters()
         check_share("count_weighting", self.count_weighting)
-        labels = self._read_answers(answers, self.unobserved)
+        labels = self._read_ratings(answers, self.unobserved)
         automatic = "squared" if labels.unobserved == "unlabelled" else "logistic"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
         self.metric_ = get_metric(self.metric)
@@ -302,10 +302,10 @@ class Recommender(Saved, DecisionFitting, Recommending):
 
     # -- hooks of the serving half -----------------------------------------------------------------------
 
-    def _read_answers(self, answers: Any, unobserved: str) -> ObservedLabels:
+    def _read_ratings(self, answers: Any, unobserved: str) -> ObservedLabels:
         if unobserved != "unlabelled":
-            return super()._read_answers(answers, unobserved)
-        labels = super()._read_answers(answers, "missing")
+            return super()._read_ratings(answers, unobserved)
+        labels = super()._read_ratings(answers, "missing")
         dislikes = int(np.sum(labels.values == 0))
         if dislikes:
             raise InvalidLabelsError(

@@ -16,8 +16,9 @@ from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.estimators.recommender import Recommender
 from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.run import FitRun
-from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate
+from labelgap.flip_rates.estimate import FlipRateEstimate
 from labelgap.losses import get_loss
+from labelgap.metrics.unlabelled import check_flip_rate
 
 
 def estimate_flip_rate(

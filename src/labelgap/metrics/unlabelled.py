@@ -14,14 +14,50 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from labelgap._types import Floats
-from labelgap.exceptions import InvalidInputError, InvalidLabelsError
-from labelgap.flip_rates.estimate import check_flip_rate
+from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.confusion import Counts, group_of_entries
 from labelgap.metrics.linear_fractional import LinearFractional, balanced_counts
 from labelgap.metrics.named import get_metric
 
 _SUM_OVER: dict[str, int | None] = {"micro": None, "instance": 1, "macro": 0}
+
+
+def check_flip_rate(flip_rate: ArrayLike, n_labels: int) -> Floats:
+    """The flip rate ρ of every label, from one number for all labels or one number per label.
+
+    Parameters
+    ----------
+    flip_rate : float or array of length L
+        At least 0 and below 1.
+    n_labels : int
+        L.
+
+    Examples
+    --------
+    >>> check_flip_rate(0.3, n_labels=2)
+    array([0.3, 0.3])
+    """
+    try:
+        given = np.asarray(flip_rate, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(
+            f"flip_rate must be a number, or one number per label, not {flip_rate!r}."
+        ) from error
+    if given.shape not in ((), (n_labels,)):
+        raise InvalidParameterError(
+            f"flip_rate has shape {given.shape}; give one number, or one for each of the {n_labels} labels."
+        )
+    rates = np.array(np.broadcast_to(given, (n_labels,)))
+    bad = ~((rates >= 0) & (rates < 1))
+    if np.any(bad):
+        label = int(np.argmax(bad))
+        of_label = f" of label {label}" if given.ndim else ""
+        raise InvalidParameterError(
+            f"flip_rate{of_label} is {rates[label]}; the fraction of positives that is not recorded is at "
+            "least 0 and below 1."
+        )
+    return rates
 
 
 def recorded_labels(labels: Any) -> ObservedLabels:

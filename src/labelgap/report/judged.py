@@ -111,7 +111,7 @@ def _judge_answers(model: Recommending, X: Any, answers: Any) -> Judged:
     if X is not None:
         raise InvalidParameterError("A recommender needs no X to be judged; pass None, and the answers as y.")
     fitted_to = model.answers_.unobserved
-    labels = model._read_answers(answers, "missing")
+    labels = model._read_ratings(answers, "missing")
     _require_negatives(labels, fitted_to)
     users = model._index("user").find_all(labels.row_names or ())
     items = model._index("item").find_all(labels.label_names or ())

@@ -21,11 +21,11 @@ from labelgap.exceptions import (
     InvalidScoresError,
     LabelgapWarning,
 )
-from labelgap.flip_rates.estimate import check_flip_rate
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.unlabelled import (
     cells_per_group,
+    check_flip_rate,
     corrected_counts,
     punishes_false_positives,
     recorded_labels,

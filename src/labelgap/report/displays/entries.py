@@ -160,7 +160,7 @@ def _of_answers(model: Recommending, answers: Any, y: Any, unobserved: str | Non
             f"With unobserved={how!r} a Recommender is judged on every pair of a user and an item, which is "
             "not drawn. Give likes and dislikes, and unobserved='missing'."
         )
-    labels = model._read_answers(answers, how)
+    labels = model._read_ratings(answers, how)
     users, items = labels.row_names or (), labels.label_names or ()
     scores = model.decision_function(
         [users[row] for row in labels.rows.tolist()], [items[column] for column in labels.cols.tolist()]
