@@ -272,7 +272,7 @@ ERRORS = [
     Case(
         "side-features",
         InvalidFeaturesError,
-        r"2 of 3 users with answers have no features \(the first: 'b'\)",
+        r"2 of 3 users with ratings have no features \(the first: 'b'\)",
         lambda: Recommender().fit(ANSWERS, user_features={"a": [1.0]}),
     ),
     # Sampling

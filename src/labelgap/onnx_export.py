@@ -29,7 +29,7 @@ from labelgap.persistence.container import atomic_write
 from labelgap.persistence.registry import is_logistic_regression
 
 OPSET, IR_VERSION = 17, 8
-"""Of 2022: old enough for every runtime, new enough for comparisons of doubles."""
+"""Versions of 2022: old enough for every runtime, new enough for comparisons of doubles."""
 DTYPES = ("float32", "float64")
 # A model is one protocol-buffer message, and those end here.
 _LARGEST = 2**31 - 2**20
@@ -109,7 +109,7 @@ def _onnx() -> Any:
 
 
 class _Graph:
-    """Nodes, constants, inputs and outputs as they come up. A value is known by its name."""
+    """A graph under construction: nodes, constants, inputs and outputs. Values are known by their names."""
 
     def __init__(self, onnx: Any, dtype: str) -> None:
         self._onnx, self._helper = onnx, onnx.helper
@@ -142,13 +142,13 @@ class _Graph:
         return name
 
     def give(self, name: str, value: str, shape: list[Any], *, whole: bool = False) -> None:
-        """Let the value be an output of that name."""
+        """Make the value an output of that name."""
         kind = self._onnx.TensorProto.INT64 if whole else self._outer
         self.do("Cast", value, name=name, to=kind)
         self._outputs.append(self._helper.make_tensor_value_info(name, kind, shape))
 
     def model(self, metadata: dict[str, str]) -> Any:
-        """All of it, checked."""
+        """The complete ONNX model, checked."""
         size = sum(array.nbytes for array in self._constants.values())
         size += sum(len(text) for text in metadata.values())
         if size > _LARGEST:
@@ -185,8 +185,8 @@ def _write_classifier(model: LowRankClassifier, graph: _Graph) -> dict[str, str]
 def _write_regressor(model: LowRankRegressor, graph: _Graph) -> dict[str, str]:
     if not model._has_features:
         raise InvalidInputError(
-            "This LowRankRegressor was fitted without features (X=None), so there is nothing to put into an "
-            "exported model. Use model.save and labelgap.load."
+            "This LowRankRegressor was fitted without features (X=None), so an exported model would have no "
+            "input. Use model.save and labelgap.load."
         )
     scores, shape = _low_rank_scores(model, graph), ["n", model.n_labels_]
     means = _mean(graph, model.family_, scores)
@@ -201,7 +201,7 @@ def _write_plug_in(model: PlugInClassifier, graph: _Graph) -> dict[str, str]:
     for label, estimator in enumerate(inner.estimators):
         if estimator is None:
             continue
-        # Of two classes by a soft maximum the odds are squared, in versions that have the choice.
+        # With a softmax over two classes the odds are squared, in versions that have that choice.
         if not is_logistic_regression(estimator) or getattr(estimator, "multi_class", "") == "multinomial":
             raise InvalidInputError(
                 f"A PlugInClassifier of {type(estimator).__name__} cannot be exported to ONNX; one of "
@@ -250,7 +250,7 @@ def _low_rank_scores(model: LowRankClassifier | LowRankRegressor, graph: _Graph)
 
 
 def _at_least_one_column(factors: Floats) -> Floats:
-    """W = 0 has rank 0, and not every runtime knows products without terms."""
+    """The factors with a column of zeros at rank 0, where not every runtime can multiply them."""
     return factors if factors.shape[1] else np.zeros((len(factors), 1))
 
 
@@ -266,7 +266,7 @@ def _mean(graph: _Graph, loss: Loss, scores: str) -> str:
     if loss.name == "exponential":
         return graph.do("Sigmoid", graph.do("Mul", scores, np.float64(2)))
     if loss.name == "poisson":
-        # As the loss does, which stops before e^z overflows.
+        # The loss caps its scores in the same way, before e^z overflows.
         cap = np.log(np.finfo(np.float64).max) / 2
         return graph.do("Exp", graph.do("Min", scores, cap))
     if loss.name == "gaussian":
@@ -292,12 +292,12 @@ def _decide(
 
 def _recorded(model: Recommender, graph: _Graph, users: str, items: str) -> str:
     """Whether the pair is a recorded like, by a binary search in the user's row, which is sorted."""
-    answers = model.answers_
-    indices, pointers = answers.indices.astype(np.int64), answers.indptr
+    likes = model.answers_
+    indices, pointers = likes.indices.astype(np.int64), likes.indptr
     last, one = np.int64(len(indices) - 1), np.int64(1)
     low = graph.do("Gather", pointers, users)
     end = high = graph.do("Gather", pointers, graph.do("Add", users, one))
-    for _ in range(int(answers.row_counts().max()).bit_length()):
+    for _ in range(int(likes.row_counts().max()).bit_length()):
         middle = graph.do("Div", graph.do("Add", low, high), np.int64(2))
         here = graph.do("Gather", indices, graph.do("Min", middle, last))
         searching = graph.do("Less", low, high)

@@ -58,7 +58,7 @@ def forged(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> 
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, data in members.items():
             archive.writestr(name, data)
-        archive.comment = container._MARK + b"0" * container._DIGEST_LENGTH
+        archive.comment = container._SIGNATURE + b"0" * container._DIGEST_LENGTH
     end = len(buffer.getvalue()) - container._DIGEST_LENGTH
     return buffer.getvalue()[:end] + container._digest(buffer, end)
 

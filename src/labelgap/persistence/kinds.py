@@ -22,7 +22,7 @@ _SPARSE = {matrix.__name__: matrix for matrix in (sp.csr_array, sp.csr_matrix, s
 _SCALARS = {np.dtype(code).name: np.dtype(code).type for code in "?bhilBHILefd"} | {"str": np.str_}
 # The number of words in a state of MT19937.
 _KEY_LENGTH = 624
-# What a fit of scikit-learn's LogisticRegression leaves behind.
+# The attributes that a fit of scikit-learn's LogisticRegression sets.
 _FITTED = ("classes_", "coef_", "intercept_", "n_iter_", "n_features_in_", "feature_names_in_")
 
 
@@ -61,7 +61,7 @@ def _random_parts(value: np.random.RandomState) -> Mapping[str, Any]:
 
 
 def _random_state(parts: dict[str, Any]) -> np.random.RandomState:
-    """A generator where it was. numpy takes any state, and reads beyond its key where ``pos`` is outside."""
+    """A generator in its saved state, which is checked: numpy reads beyond its key if ``pos`` is outside."""
     inner = parts["state"]
     key, pos = inner["key"], inner["pos"]
     whole = (
@@ -93,7 +93,7 @@ def _loss(parts: dict[str, Any]) -> Loss:
 
 
 def _labels(parts: dict[str, Any]) -> ObservedLabels:
-    """Labels as they were, and such that no entry lies outside: kernels do not look again."""
+    """The labels, checked so that no entry lies outside their shape, because kernels do not check that."""
     labels = ObservedLabels(**parts)
     if not (_rows_are_whole(labels) and _entries_are_whole(labels)):
         raise ValueError("the entries of its labels do not fit together")
@@ -101,7 +101,7 @@ def _labels(parts: dict[str, Any]) -> ObservedLabels:
 
 
 def _rows_are_whole(labels: ObservedLabels) -> bool:
-    """Whether the entries are in rows, and the columns of each row within bounds and ascending."""
+    """Whether the row pointers are valid, and the columns of each row within bounds and ascending."""
     (n, n_labels), indptr, indices = labels.shape, labels.indptr, labels.indices
     if type(n) is not int or type(n_labels) is not int or indptr.shape != (n + 1,) or indices.ndim != 1:
         return False
@@ -146,11 +146,11 @@ def _logistic_parts(value: Any) -> Mapping[str, Any]:
 
 
 def _logistic_regression(parts: dict[str, Any]) -> Any:
-    # Imported where it is needed: it would take a tenth of a second from every start.
+    # Imported only where it is needed, because that takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression
 
     known = LogisticRegression().get_params()
-    # A parameter on its way out has that value, and later versions do not have it.
+    # Deprecated parameters have this value, and later versions do not have them.
     parameters = {
         name: value for name, value in parts["parameters"].items() if name in known or value != "deprecated"
     }

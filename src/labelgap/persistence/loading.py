@@ -14,15 +14,16 @@ from labelgap.persistence.registry import estimator_names, kinds
 from labelgap.persistence.saving import FILE_KIND, VERSION
 
 _UPGRADES: dict[int, Callable[[Contents], Contents]] = {}
-"""From a version of the document to what turns it into the next one."""
+"""For each older version of the document, the function that converts it to the next version."""
 _SENSELESS = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """The fitted model that ``save`` wrote.
 
-    It gives the very same answers, and can be cloned, fitted again, saved and pickled. Nothing in the file is
-    executed. Every byte of it is checked against the digest at its end; that tells damage, not a forger.
+    It gives exactly the same predictions, and can be cloned, fitted again, saved and pickled. Nothing in the
+    file is executed. Every byte is checked against the digest at the end of the file, which detects damage
+    but not forgery.
 
     Parameters
     ----------

@@ -32,24 +32,24 @@ class Saved:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that :func:`labelgap.load` reads.
 
-        The file holds numbers and JSON, no code, and is checked byte by byte on loading. The loaded model
-        gives the very same answers. A file that is there is replaced, in one step. What scikit-learn's
-        metadata routing was told (``set_fit_request``) is not in it; say it again after loading.
+        The file holds numbers and JSON, no code, and every byte is checked on loading. The loaded model gives
+        exactly the same predictions. An existing file is replaced in one step. Requests of scikit-learn's
+        metadata routing (``set_fit_request``) are not saved; set them again after loading.
 
         Parameters
         ----------
         path : str or path
-            Any name in a folder that exists; ".labelgap" is a good ending.
+            A name in an existing folder. The usual suffix is ".labelgap".
 
         Raises
         ------
         NotFittedError
-            If the model is not fitted, or its last fit failed on the way.
+            If the model is not fitted, or its last fit was not completed.
         FileNotFoundError
             If there is no such folder.
         InvalidInputError
-            If something in it is code (a function as ``positive``, a family or loss of your own) or of a type
-            that has no place in the file. Nothing is written then.
+            If a part of the model is code (a function as ``positive``, a custom family or loss) or of a type
+            that files do not hold. Nothing is written then.
 
         Examples
         --------
@@ -85,7 +85,7 @@ class Saved:
 
 
 def _require_folder(path: str | os.PathLike[str]) -> None:
-    # Of a link the file it leads to is written.
+    # If the path is a link, the file that it points to is written.
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         problem = "There is no such folder to save the model in; make it first"
@@ -93,18 +93,18 @@ def _require_folder(path: str | os.PathLike[str]) -> None:
 
 
 def _require_one_piece(model: Any) -> None:
-    """A fit that failed on the way may leave parts of its own among those of the fit before."""
+    """Raise NotFittedError if a fit that failed left some of its parts beside those of the fit before."""
     try:
         check_shapes(model)
     except (NotFittedError, ValueError) as problem:
         raise NotFittedError(
-            f"This {type(model).__name__} is not in one piece: {problem}. Its last fit did not come to its "
-            "end; fit it again."
+            f"This {type(model).__name__} is not consistent: {problem}. Its last fit was not completed; fit "
+            "it again."
         ) from None
 
 
 def _refusal(model: Any, problem: CannotSaveError) -> str:
-    """What cannot be saved, and what to do."""
+    """The error message: what cannot be saved, and what to do."""
     name = type(model).__name__
     if problem.value is model:
         return (
@@ -132,7 +132,7 @@ def _reason(first: str, value: Any) -> str:
     if first == "positive":
         return (
             "is a function, and a file holds no code. Fit with a number, such as positive=4, or apply the "
-            "function to the answers before the fit."
+            "function to the ratings before the fit."
         )
     if isinstance(value, BaseEstimator):
         return (
@@ -143,7 +143,7 @@ def _reason(first: str, value: Any) -> str:
     if first in _IDS:
         return (
             f"holds the id or name {value!r} of type {kind}. Those that can be saved are text, whole and "
-            "real numbers, True and False, and tuples of these: turn the others into text, and fit again."
+            "real numbers, True and False, and tuples of these: convert the others to text, and fit again."
         )
     return (
         f"holds something of type {kind}, for which a file has no place. Fit with plain numbers, text or "
