@@ -123,8 +123,8 @@ def unlabelled_trace_penalty(
 
     τ² = η/(1 − ρ) − η², with η the fraction of true positives, is the variance of the slope of the unbiased
     logistic loss: a recorded yes counts 1/(1 − ρ) times, so that missing ones make for more noise. All n L
-    entries take part, and (√n + √L) is the largest singular value of unit noise in all of them. The paper's own
-    bound is for a constraint ‖W‖_* ≤ t and has no λ.
+    entries take part, and (√n + √L) is the largest singular value of unit noise in all of them. The bound of
+    the paper is for a constraint ‖W‖_* ≤ t and has no λ.
 
     Parameters
     ----------

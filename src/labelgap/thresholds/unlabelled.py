@@ -1,7 +1,8 @@
 """The exact search for the threshold where only some of the yes are recorded: over all entries, in one sort.
 
 A fraction ρ of the yes is not recorded, so the counts are those of :mod:`labelgap.metrics.unlabelled`. In
-them a yes is a false positive unless recorded yes stand for it, so that saying yes to everything does not win.
+them a yes is a false positive unless recorded yes stand for it, so that saying yes to everything does not
+win.
 """
 
 from __future__ import annotations
