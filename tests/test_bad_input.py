@@ -260,7 +260,7 @@ ERRORS = [
     Case(
         "answers-twice",
         InvalidLabelsError,
-        "'a'.*'x'",
+        "'x'.*'a'",
         lambda: Recommender().fit((["a", "a"], ["x", "x"], [1, 0])),
     ),
     Case(

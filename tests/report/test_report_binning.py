@@ -103,5 +103,5 @@ def test_many_labels_get_fewer_thresholds(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(binning, "MOST_ENTRIES", 5)
     monkeypatch.setattr(binning, "_MOST_COUNTS", 600)
     assert binning.threshold_limit(labels) == 100
-    monkeypatch.setattr(binning, "_MOST_CELLS", 6)
+    monkeypatch.setattr(binning, "_MOST_COUNTS", 6)
     assert binning.threshold_limit(labels) == 64
