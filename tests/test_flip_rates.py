@@ -14,7 +14,8 @@ from labelgap.exceptions import (
     InvalidParameterError,
     InvalidScoresError,
 )
-from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate, flip_rate_from_scores
+from labelgap.flip_rates.estimate import FlipRateEstimate, flip_rate_from_scores
+from labelgap.metrics.unlabelled import check_flip_rate
 from oracles_unlabelled import cross_fitted_scores, slow_curve, slow_plateau
 
 RATES = [0.1, 0.3, 0.5, 0.7, 0.9]

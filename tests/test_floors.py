@@ -29,9 +29,11 @@ FLOORS = [
     },
     {"objective", "thresholds"},
     {"solvers"},
+    # Estimators register themselves with persistence, which does not know them.
+    {"persistence"},
     {"data", "sampling"},
     {"fitting", "theory"},
-    {"estimators", "persistence", "recommending"},
+    {"estimators", "recommending"},
     {"flip_rates"},
     # The package itself gathers the public names; only what stands on top may import from it.
     {"", "__main__", "cli", "demo", "onnx_export", "report"},

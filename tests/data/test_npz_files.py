@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from labelgap.data import read_answer_file, read_label_table, read_numbers
 from labelgap.exceptions import DataFileError, InvalidParameterError
-from labelgap.recommending.ratings import read_answers
+from labelgap.recommending.ratings import read_ratings
 
 nan = float("nan")
 
@@ -124,7 +124,7 @@ def test_answers(tmp_path: Path) -> None:
     assert table.values.tolist() == [5, 1, 2]
     assert read_answer_file(path, value=None).values is None
     # As a recommender reads them.
-    labels = read_answers(table.answers, positive=3)
+    labels = read_ratings(table.answers, positive=3)
     assert (labels.row_names, labels.label_names) == ((0, 1), ("a", "b"))
     np.testing.assert_array_equal(labels.to_dense(), [[1, 0], [0, nan]])
     likes = read_answer_file(save(tmp_path, u=[1], i=[2]), user="u", item="i")

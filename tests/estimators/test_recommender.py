@@ -6,7 +6,6 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse as sp
-from recommender_suite import CHECKS, Case, check_recommender, example_answers
 
 from labelgap import ObservedLabels, Recommender, get_metric
 from labelgap.exceptions import (
@@ -17,6 +16,7 @@ from labelgap.exceptions import (
     UninformativeLabelsWarning,
 )
 from labelgap.metrics import unlabelled_metric
+from recommender_suite import CHECKS, Case, check_recommender, example_answers
 
 EXACT = {"trace_penalty": 0.003, "threshold": "train", "tol": 1e-8, "random_state": 0}
 CASE = Case(lambda: Recommender(**EXACT), example_answers(), tol=1e-3)
@@ -136,7 +136,7 @@ def test_features_place_an_item_without_answers():
 
 def test_features_are_refused_with_a_reason():
     answers, _ = like_and_dislike()
-    with pytest.raises(InvalidFeaturesError, match="users with answers have no features"):
+    with pytest.raises(InvalidFeaturesError, match="users with ratings have no features"):
         Recommender().fit(answers, user_features={0: [1.0]})
     with pytest.raises(InvalidFeaturesError, match="impute"):
         Recommender().fit(answers, user_features={u: [np.nan] for u in range(60)})

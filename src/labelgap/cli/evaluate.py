@@ -34,7 +34,7 @@ from labelgap.cli.session import Session, command
 from labelgap.cli.summary import metric_name
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, confusion_counts, unlabelled_metric
-from labelgap.recommending.ratings import read_answers
+from labelgap.recommending.ratings import read_ratings
 
 _ALSO = ("micro-f1", "macro-f1", "micro-precision", "micro-recall", "micro-accuracy")
 
@@ -167,7 +167,7 @@ def _tell_recommender(
         session.result = {"unobserved": how, "metrics": {own: value}}
         session.say(KeyValues([(own, f"{value:.4f}, with pairs without an answer taken as {how}")]))
         return
-    labels = read_answers(answers, positive=model.positive)
+    labels = read_ratings(answers, positive=model.positive)
     users = [labels.row_names[row] for row in labels.rows.tolist()]  # type: ignore[index]
     items = [labels.label_names[column] for column in labels.cols.tolist()]  # type: ignore[index]
     _tell(session, metrics, model.predict(users, items), labels, 0.0, per_label)

@@ -16,7 +16,7 @@ import numpy as np
 
 from labelgap.data.files import check_writable, detect_format, write_columns
 from labelgap.exceptions import DataFileError
-from labelgap.persistence.atomic import atomic_write
+from labelgap.persistence.container import atomic_write
 
 Block: TypeAlias = dict[str, Any]
 """Columns of some rows, by name; all blocks of a table have the same ones."""

@@ -21,9 +21,12 @@ from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
+from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
+from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
 
 
+@savable_estimator(LOW_RANK_CLASSIFIER)
 class LowRankClassifier(CertifiedFit, DecisionEstimator):
     """Yes/no decisions for many labels from features and incomplete labels.
 

@@ -41,6 +41,8 @@ from labelgap.exceptions import (
 )
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
+from labelgap.persistence.checks import METRIC_THRESHOLD
+from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, hold_out_plan
 from labelgap.thresholds.sweep import best_threshold
 
@@ -49,6 +51,7 @@ def _has_probabilities(self: MetricThreshold) -> bool:
     return self.estimator is not None and hasattr(self.estimator, "predict_proba")
 
 
+@savable_estimator(METRIC_THRESHOLD)
 class MetricThreshold(DecisionEstimator):
     """The threshold that maximises a metric, for any classifier or any matrix of scores.
 

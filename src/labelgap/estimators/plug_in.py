@@ -21,9 +21,12 @@ from labelgap.estimators.score_models import (
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
+from labelgap.persistence.checks import PLUG_IN_CLASSIFIER
+from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 
+@savable_estimator(PLUG_IN_CLASSIFIER)
 class PlugInClassifier(DecisionEstimator):
     """One probabilistic classifier per label, and the one threshold that maximises the metric.
 

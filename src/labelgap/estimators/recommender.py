@@ -32,14 +32,17 @@ from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.problem import Problem
+from labelgap.persistence.checks import RECOMMENDER
+from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
-from labelgap.recommending.by_id import propensities_of, rates_of
+from labelgap.recommending.ids import propensities_of, rates_of
 from labelgap.recommending.ratings import Rule
 from labelgap.recommending.serving import Recommending
 from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Callback
 
 
+@savable_estimator(RECOMMENDER)
 class Recommender(CertifiedFit, Saved, Recommending):
     """Decides which items a user likes, from ratings of many users about few items each.
 
@@ -217,7 +220,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         """
         check_decision_parameters(self)
         check_fraction("count_weighting", self.count_weighting)
-        labels = self._read_answers(answers, self.unobserved)
+        labels = self._read_ratings(answers, self.unobserved)
         unlabelled = labels.unobserved == "unlabelled"
         automatic = "squared" if unlabelled else "logistic"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
@@ -310,10 +313,10 @@ class Recommender(CertifiedFit, Saved, Recommending):
 
     # -- hooks of the serving half -----------------------------------------------------------------------
 
-    def _read_answers(self, answers: Any, unobserved: str) -> ObservedLabels:
+    def _read_ratings(self, answers: Any, unobserved: str) -> ObservedLabels:
         if unobserved != "unlabelled":
-            return super()._read_answers(answers, unobserved)
-        labels = super()._read_answers(answers, "missing")
+            return super()._read_ratings(answers, unobserved)
+        labels = super()._read_ratings(answers, "missing")
         dislikes = int(np.sum(labels.values == 0))
         if dislikes:
             raise InvalidLabelsError(

@@ -16,6 +16,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import Family, Gaussian, Poisson
 from labelgap.objective.protocol import Factors
+from labelgap.persistence.registry import savable_record
 from labelgap.solvers import Fit, Penalties, Progress
 from labelgap.solvers.result import Candidate
 
@@ -258,6 +259,7 @@ def common_score(labels: ObservedLabels, family: Family) -> float:
 # -- units -----------------------------------------------------------------------------------------------
 
 
+@savable_record("units")
 @dataclass(frozen=True)
 class Units:
     """The units of a fit: ``z = scale · z' + shift`` for the scores without offsets.

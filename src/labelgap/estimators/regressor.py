@@ -32,10 +32,13 @@ from labelgap.fitting.search import PenaltyRequest
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Poisson, get_family
+from labelgap.persistence.checks import LOW_RANK_REGRESSOR
+from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
 from labelgap.solvers import Callback
 
 
+@savable_estimator(LOW_RANK_REGRESSOR)
 class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Real values, counts or fractions of many labels, from features and incomplete labels.
 

@@ -30,12 +30,12 @@ from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
 from labelgap.fitting.problem import highest_possible_rates, unlabelled_problem
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, select_penalties
-from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate, flip_rate_from_scores
+from labelgap.flip_rates.estimate import FlipRateEstimate, flip_rate_from_scores
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.losses.unlabelled import UNLABELLED_LOSSES
 from labelgap.metrics import LinearFractional
-from labelgap.metrics.unlabelled import punishes_false_positives
+from labelgap.metrics.unlabelled import check_flip_rate, punishes_false_positives
 from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.problem import Problem
 from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds

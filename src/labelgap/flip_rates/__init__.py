@@ -4,6 +4,6 @@
 ``estimate_flip_rate`` and ``sensitivity``, are in :mod:`labelgap.flip_rates.sensitivity`.
 """
 
-from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate, flip_rate_from_scores
+from labelgap.flip_rates.estimate import FlipRateEstimate, flip_rate_from_scores
 
-__all__ = ["FlipRateEstimate", "check_flip_rate", "flip_rate_from_scores"]
+__all__ = ["FlipRateEstimate", "flip_rate_from_scores"]

@@ -48,43 +48,6 @@ _STARTS = tuple(
 _BOUNDS = ((-15.0, 15.0), (-6.0, 6.0), (-60.0, 60.0))
 
 
-def check_flip_rate(flip_rate: ArrayLike, n_labels: int) -> Floats:
-    """ρ of every label, from one number for all or one per label, or an error that says what is wrong.
-
-    Parameters
-    ----------
-    flip_rate : float or array of length L
-        At least 0 and below 1.
-    n_labels : int
-        L.
-
-    Examples
-    --------
-    >>> check_flip_rate(0.3, n_labels=2)
-    array([0.3, 0.3])
-    """
-    try:
-        given = np.asarray(flip_rate, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(
-            f"flip_rate must be a number, or one number per label, not {flip_rate!r}."
-        ) from error
-    if given.shape not in ((), (n_labels,)):
-        raise InvalidParameterError(
-            f"flip_rate has shape {given.shape}; give one number, or one for each of the {n_labels} labels."
-        )
-    rates = np.array(np.broadcast_to(given, (n_labels,)))
-    bad = ~((rates >= 0) & (rates < 1))
-    if np.any(bad):
-        label = int(np.argmax(bad))
-        of_label = f" of label {label}" if given.ndim else ""
-        raise InvalidParameterError(
-            f"flip_rate{of_label} is {rates[label]}; the fraction of positives that are not recorded is at "
-            "least 0 and below 1."
-        )
-    return rates
-
-
 @dataclass(frozen=True)
 class FlipRateEstimate:
     """An estimate of ρ with an interval.

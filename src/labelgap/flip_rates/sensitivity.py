@@ -20,8 +20,9 @@ from labelgap.fitting.problem import feature_settings
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyRequest
 from labelgap.fitting.unlabelled import UnlabelledChoice
-from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate
+from labelgap.flip_rates.estimate import FlipRateEstimate
 from labelgap.losses import get_loss
+from labelgap.metrics.unlabelled import check_flip_rate
 
 
 def estimate_flip_rate(

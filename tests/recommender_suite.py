@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from labelgap.exceptions import LabelgapError
-from labelgap.recommending.ratings import read_answers
+from labelgap.recommending.ratings import read_ratings
 
 Triplets = tuple[list[Any], list[Any], list[Any]]
 
@@ -159,7 +159,7 @@ def check_cold_pairs_are_refused(case: Case) -> None:
 def check_score_is_the_metric_over_the_answers(case: Case) -> None:
     model = case.fitted
     part = tuple(side[::3] for side in case.answers)
-    labels = read_answers(part)
+    labels = read_ratings(part)
     decisions = [
         model.predict(labels.row_names[i], labels.label_names[j])
         for i, j in zip(labels.rows, labels.cols, strict=True)
