@@ -1,4 +1,4 @@
-"""``labelgap evaluate``: the numbers of the library, over known cells only."""
+"""``labelgap evaluate``: the numbers of the library, over known entries only."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_a_label_without_a_yes_has_no_recall(fitted: dict[str, Path]) -> None:
 
 
 def test_labels_may_come_in_any_order(fitted: dict[str, Path]) -> None:
-    cells = [line.split(",") for line in Path("new_articles.csv").read_text().splitlines()]
-    Path("turned.csv").write_text("\n".join(",".join(row[::-1]) for row in cells))
+    table = [line.split(",") for line in Path("new_articles.csv").read_text().splitlines()]
+    Path("turned.csv").write_text("\n".join(",".join(row[::-1]) for row in table))
     here = run_json("evaluate", fitted["articles"], "new_articles.csv")
     assert run_json("evaluate", fitted["articles"], "turned.csv")["metrics"] == here["metrics"]
 
@@ -145,7 +145,7 @@ def test_a_model_without_names_judges_by_place() -> None:
         ("articles", ("--user", "id"), "it is for a recommender"),
         ("articles", ("--skip-unknown",), "it is for a recommender"),
         ("articles", ("--average", "macro"), "it goes with a formula"),
-        ("counts", ("--unobserved", "negative"), "a blank is no answer"),
+        ("counts", ("--unobserved", "negative"), "a blank is always missing"),
         ("films", ("--labels", "tag_*"), "a recommender has users and items"),
         ("films", ("--unobserved", "negative", "--per-label"), "the model's own metric only"),
         ("films", ("--unobserved", "negative", "--metric", "macro-f1"), "the model's own metric only"),

@@ -131,9 +131,9 @@ def test_info_of_arff_files_with_text(arff: Path) -> None:
 @pytest.fixture
 def two_files(tmp_path: Path) -> tuple[str, str]:
     """The features of new_articles.csv, and its labels in the opposite order beside a column of remarks."""
-    cells = [line.split(",") for line in Path("new_articles.csv").read_text().splitlines()]
-    Path("x.csv").write_text("\n".join(",".join(row[:9]) for row in cells))
-    header, *rows = [[row[0], *row[9:], "why"] for row in cells]
+    table = [line.split(",") for line in Path("new_articles.csv").read_text().splitlines()]
+    Path("x.csv").write_text("\n".join(",".join(row[:9]) for row in table))
+    header, *rows = [[row[0], *row[9:], "why"] for row in table]
     Path("y.csv").write_text("\n".join(",".join(row) for row in [header, *rows[::-1]]))
     return "x.csv", "y.csv"
 
@@ -202,7 +202,7 @@ def test_users_are_the_same_whatever_the_file_takes_them_for(ratings: Path) -> N
     assert "99" in error_of("predict", "model.labelgap", "numbers.csv")
 
 
-def test_ratings_of_movielens_are_answers() -> None:
+def test_the_header_of_movielens_says_that_there_are_ratings() -> None:
     lines = [f"{u},{i},{1 + (u * i) % 5},0" for u in range(1, 9) for i in range(1, 7) if (u + i) % 4]
     Path("ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *lines]))
     assert run_json("fit", "ratings.csv", "--positive", "3", *FILMS[2:])["kind"] == "Recommender"
@@ -225,7 +225,7 @@ def odd_names(tmp_path: Path) -> Path:
         "a": X[:, 1] > 0,
         "a_probability": X[:, 0] > X[:, 1],
     }
-    write_columns("odd.csv", {name: np.asarray(cells, dtype=np.float64) for name, cells in columns.items()})
+    write_columns("odd.csv", {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()})
     run("fit", "odd.csv", "--labels", "row,a,a_probability", *QUICK)
     return Path("model.labelgap")
 

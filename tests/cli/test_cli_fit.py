@@ -38,7 +38,7 @@ def test_it_is_the_fit_of_the_library() -> None:
 
 def test_what_people_are_told() -> None:
     told = run("fit", "articles.csv", *TAGS, *QUICK[:-1]).stdout
-    for words in ("rows", "300", "53.4 % of 1800 cells", "threshold", "probability", "proved within"):
+    for words in ("rows", "300", "53.4 % of 1800 entries", "threshold", "probability", "proved within"):
         assert words in told
     assert "Next: labelgap predict model.labelgap" in told
     assert Path("model.labelgap").exists()
@@ -93,9 +93,9 @@ def _write_arff(path: Path, names: list[str], values: np.ndarray) -> None:
 def test_labels_of_a_second_file() -> None:
     table = read_label_table("articles.csv", labels="tag_*", ids="id")
     lines = Path("articles.csv").read_text(encoding="utf-8").splitlines()
-    cells = [line.split(",") for line in lines]
-    Path("x.csv").write_text("\n".join(",".join(row[:9]) for row in cells), encoding="utf-8")
-    Path("y.csv").write_text("\n".join(",".join([row[0], *row[9:]]) for row in cells), encoding="utf-8")
+    texts = [line.split(",") for line in lines]
+    Path("x.csv").write_text("\n".join(",".join(row[:9]) for row in texts), encoding="utf-8")
+    Path("y.csv").write_text("\n".join(",".join([row[0], *row[9:]]) for row in texts), encoding="utf-8")
     said = run_json("fit", "x.csv", "--id", "id", "--label-file", "y.csv", *QUICK)
     assert said["observed"] == table.labels.n_observed  # type: ignore[union-attr]
 
@@ -138,7 +138,7 @@ def test_a_family_is_for_regression() -> None:
     assert (said["kind"], said["family"]) == ("LowRankRegressor", "poisson")
     assert said["positive"] is None
     told = run("fit", "articles.csv", *columns, "--setting", "regression", "--force").stdout
-    assert "of the deviance of held-out answers" in told
+    assert "of the deviance of held-out values" in told
 
 
 def test_a_formula_is_a_metric() -> None:
@@ -290,7 +290,7 @@ def test_an_interrupt_at_once_saves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     told = error_of("fit", "articles.csv", *TAGS, code=130)
     assert told == "Error: Interrupted; nothing was saved."
     told = error_of("fit", "articles.csv", *TAGS, "--checkpoint", "kept", code=130)
-    assert "is kept in kept: the same command goes on from there" in told
+    assert "is kept in kept: the same command continues from there" in told
     assert not Path("model.labelgap").exists()
 
 

@@ -1,4 +1,4 @@
-"""report, export, info, demo, experiment, and what all commands share."""
+"""report, export, info, demo, and what all commands have in common."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_info_of_many_labels() -> None:
     assert "and 10 more labels" in run("info", "many.npz").stdout
 
 
-# -- demo and experiments ----------------------------------------------------------------------------------
+# -- demo --------------------------------------------------------------------------------------------------
 
 
 def test_demo(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,25 +131,6 @@ def test_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     told = run("demo", "--seed", "1", "--picture", "p.png").stdout
     assert "low-rank (labelgap)" in told
     assert Path("p.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_experiments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = run("experiment").stdout
-    assert "figure1" in told
-    assert "runs " not in told, "it is no experiment"
-    assert "Unknown experiment 'figure2'. Did you mean 'figure1'?" in error_of("experiment", "figure2")
-    assert "Usage: labelgap experiment" in run("experiment", "--help").stdout
-
-
-def test_an_experiment_is_run_with_its_own_options(capfd: pytest.CaptureFixture[str]) -> None:
-    run("experiment", "figure1", "--help")
-    assert "--draws" in capfd.readouterr().out
-    run("experiment", "figure1", "--draws", "none", code=2)
-
-
-def test_without_a_source_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(labelgap, "__file__", str(tmp_path / "site" / "labelgap" / "__init__.py"))
-    assert "run this in a clone of the repository" in error_of("experiment", "figure1")
 
 
 # -- all ---------------------------------------------------------------------------------------------------
@@ -175,7 +156,6 @@ def test_the_commands() -> None:
         "export",
         "info",
         "demo",
-        "experiment",
     ]
     told = " ".join(run("--help").stdout.split())
     assert "Exit codes: 0 fine; 1 a problem" in told

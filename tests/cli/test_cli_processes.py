@@ -152,7 +152,7 @@ def test_the_first_interrupt_stops_early_and_saves(long_job: Path) -> None:
     told = " ".join(plain(sent).split())
     assert code == 130, told
     assert "Warning: The fit was stopped on request" in told
-    assert "Stopped early on request; the model as it stood is saved in m.labelgap." in told
+    assert "Stopped early on request; the model so far is saved in m.labelgap." in told
     labelgap.load("m.labelgap").predict(np.load(long_job)["X"][:2])
 
 
@@ -176,7 +176,7 @@ def test_the_second_interrupt_stops_at_once(long_job: Path) -> None:
     answer = json.loads(out)
     if "error" in answer:
         assert "nothing was saved" in answer["error"]["message"]
-        assert "kept in kept: the same command goes on from there" in answer["error"]["message"]
+        assert "kept in kept: the same command continues from there" in answer["error"]["message"]
         assert not Path("m.labelgap").exists()
     else:
         # The first one was faster.

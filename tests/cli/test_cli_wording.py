@@ -12,7 +12,7 @@ import pytest
 from cli_runs import QUICK, error_of, process, run, run_json
 
 import labelgap
-from labelgap.cli.wording import in_options
+from labelgap.cli.session import in_options
 
 TAGS = ("--labels", "tag_*")
 
@@ -69,7 +69,7 @@ def test_a_correction_needs_a_flip_rate(fitted: dict[str, Path]) -> None:
         "--quiet",
     )
     said = run_json("evaluate", "model.labelgap", "new_articles.csv", "--unobserved", "unlabelled")
-    assert re.search(r"All cells are known, \d+ of them as no", said["warnings"][0])
+    assert re.search(r"All entries are known, \d+ of them as no", said["warnings"][0])
 
 
 def test_a_regression_with_exposures_is_judged_in_python() -> None:
