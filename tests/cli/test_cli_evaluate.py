@@ -76,19 +76,16 @@ def test_labels_may_come_in_any_order(fitted: dict[str, Path]) -> None:
     assert run_json("evaluate", fitted["articles"], "turned.csv")["metrics"] == here["metrics"]
 
 
-def test_positives_alone_are_corrected() -> None:
-    options = ("--unobserved", "unlabelled", "--flip-rate", "0.5")
-    penalties = ("--trace-penalty", "0.05", "--ridge-penalty", "0.01", "--quiet")
-    run("fit", "articles.csv", "--labels", "tag_*", "--id", "id", *options, *penalties)
-    said = run_json("evaluate", "model.labelgap", "articles.csv")
+def test_positives_alone_are_corrected(positives: Path) -> None:
+    said = run_json("evaluate", positives, "articles.csv")
     assert said["unobserved"] == "unlabelled"
     assert said["counts"] is None
-    model, X, Y = judged(Path("model.labelgap"), "articles.csv")
+    model, X, Y = judged(positives, "articles.csv")
     assert said["metrics"]["micro-f1"] == pytest.approx(model.score(X, Y))
-    truth = run_json("evaluate", "model.labelgap", "new_articles.csv", "--unobserved", "missing")
-    model, X, Y = judged(Path("model.labelgap"))
+    truth = run_json("evaluate", positives, "new_articles.csv", "--unobserved", "missing")
+    model, X, Y = judged(positives)
     assert truth["metrics"]["micro-f1"] == pytest.approx(model.score(X, Y, unobserved="missing"))
-    told = error_of("evaluate", "model.labelgap", "articles.csv", "--per-label", code=2)
+    told = error_of("evaluate", positives, "articles.csv", "--per-label", code=2)
     assert "recorded yes alone" in told
 
 

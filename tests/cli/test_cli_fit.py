@@ -185,15 +185,16 @@ def test_warnings_are_told_and_the_exit_code_is_0() -> None:
     assert len(said["warnings"]) == 1
 
 
-def test_a_checkpoint_can_be_gone_on_from_and_is_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_is_continued_from_and_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ("fit", "articles.csv", *TAGS, "--ridge-penalty", "0.01", "--tol", "0.01", "--checkpoint", "kept")
     with monkeypatch.context() as patch:
         # As if it had been killed right after it had saved the model.
         patch.setattr("labelgap.cli.fit.remove_checkpoint", lambda folder: None)
-        said = run_json("fit", "articles.csv", *TAGS, "--checkpoint", "kept")
+        said = run_json(*fit)
     other = error_of("fit", "new_articles.csv", *TAGS, "--checkpoint", "kept", "--force")
     assert other.startswith("Error:")
     assert "kept" in other
-    again = run_json("fit", "articles.csv", *TAGS, "--checkpoint", "kept", "--force")
+    again = run_json(*fit, "--force")
     for answer in (said, again):
         del answer["seconds"]
     assert said == again

@@ -126,7 +126,9 @@ def test_info_of_many_labels() -> None:
 
 
 def test_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = make_low_rank_labels(n=150, n_labels=10, observed=0.5, n_test=100, random_state=0)
+    small = make_low_rank_labels(
+        n=60, n_labels=6, n_features=6, rank=2, observed=0.5, n_test=100, random_state=0
+    )
     monkeypatch.setattr("labelgap.demo.make_low_rank_labels", lambda random_state: small)
     told = run("demo", "--seed", "1", "--picture", "p.png").stdout
     assert "low-rank (labelgap)" in told

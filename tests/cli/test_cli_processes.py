@@ -73,7 +73,7 @@ def long_job(tmp_path: Path) -> Path:
 
 
 def test_the_whole_way_as_json() -> None:
-    done = process("fit", "articles.csv", *TAGS, "--json")
+    done = process("fit", "articles.csv", *TAGS, *QUICK, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["model"] == "model.labelgap"
     done = process("fit", "articles.csv", *TAGS, "--json")
@@ -115,7 +115,7 @@ def test_other_alphabets_and_narrow_terminals(fitted: dict[str, Path]) -> None:
 
 
 def test_progress_on_a_terminal() -> None:
-    code, sent = in_terminal("fit", "articles.csv", *TAGS)
+    code, sent = in_terminal("fit", "articles.csv", *TAGS, "--ridge-penalty", "0.01")
     assert code == 0
     told = plain(sent)
     assert "Choosing penalties" in told

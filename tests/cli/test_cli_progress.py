@@ -11,7 +11,7 @@ pytest.importorskip("typer", reason="the command line is an extra")
 
 from rich.console import Console
 
-from labelgap.cli.progress import FitDisplay, duration, seconds_left, fraction_done, shown
+from labelgap.cli.progress import FitDisplay, duration, fraction_done, seconds_left, shown
 from labelgap.solvers import Penalties, Progress
 from labelgap.solvers.listener import Candidate
 
