@@ -18,9 +18,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "data"
 QUICK = ("--trace-penalty", "0.05", "--ridge-penalty", "0.01", "--threshold", "train", "--quiet")
 
 
-def run(*arguments: object, code: int = 0, width: int = 80) -> Result:
-    """The result of a command that ends with this exit code, as a terminal of that width shows it."""
-    result = CliRunner().invoke(
+def run(*arguments: object, code: int = 0, width: int = 80, encoding: str = "utf-8") -> Result:
+    """The result of a command that ends with this exit code, for a terminal of that width and encoding."""
+    result = CliRunner(charset=encoding).invoke(
         app, [str(argument) for argument in arguments], prog_name="labelgap", env={"COLUMNS": str(width)}
     )
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -11,7 +11,7 @@ from cli_runs import error_of, run, run_json
 import labelgap
 from labelgap.cli import main
 from labelgap.cli.app import app
-from labelgap.data import make_low_rank_labels
+from labelgap.data import LowRankProblem, make_low_rank_labels
 from labelgap.data.files import read_label_table
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
@@ -126,13 +126,13 @@ def test_info_of_many_labels() -> None:
 
 
 def test_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = make_low_rank_labels(
-        n=60, n_labels=6, n_features=6, rank=2, observed=0.5, n_test=100, random_state=0
-    )
-    monkeypatch.setattr("labelgap.demo.make_low_rank_labels", lambda random_state: small)
-    told = run("demo", "--seed", "1", "--picture", "p.png").stdout
-    assert "low-rank (labelgap)" in told
-    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
+    # The demo itself has its own test.
+    shown: list[tuple[LowRankProblem, Path, int]] = []
+    monkeypatch.setattr("labelgap.demo.run", lambda *given: shown.append(given))
+    run("demo", "--seed", "1", "--picture", "p.png")
+    ((problem, picture, seed),) = shown
+    assert np.array_equal(problem.X, make_low_rank_labels(random_state=1).X)
+    assert (picture, seed) == (Path("p.png"), 1)
 
 
 # -- all ---------------------------------------------------------------------------------------------------
