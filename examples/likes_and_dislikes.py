@@ -18,13 +18,13 @@ said = stars[people, films]
 known = rng.uniform(size=len(said)) < 0.8
 people_names = np.array([f"person {i}" for i in range(n_people)])
 film_names = np.array([f"film {j}" for j in range(n_films)])
-answers = (people_names[people], film_names[films], said)
+ratings = (people_names[people], film_names[films], said)
 
-model = Recommender(positive=4, random_state=0).fit(tuple(column[known] for column in answers))
-print(f"{known.sum()} answers; {np.mean(said >= 4):.0%} are likes (4 stars or more)")
+model = Recommender(positive=4, random_state=0).fit(tuple(column[known] for column in ratings))
+print(f"{known.sum()} ratings; {np.mean(said >= 4):.0%} are likes (4 stars or more)")
 print(f"proved within {model.duality_gap_ / model.objective_:.1e} of the best fit there is")
-kept_back = tuple(column[~known] for column in answers)
-print(f"micro-F1 of the decisions on answers kept back: {model.score(kept_back):.2f}")
+kept_back = tuple(column[~known] for column in ratings)
+print(f"micro-F1 of the decisions on ratings kept back: {model.score(kept_back):.2f}")
 
 print("\nfor person 7:")
 best = model.recommend("person 7", n=3)

@@ -8,7 +8,7 @@ from labelgap.data import make_low_rank_labels
 # 400 documents and 20 tags. The complete tags, which nobody has, are kept aside to judge by.
 problem = make_low_rank_labels(n=400, n_labels=20, noise=True, observed=1.0, random_state=0)
 added = problem.Y * (np.random.RandomState(0).random_sample(problem.Y.shape) < 0.4)
-print(f"{added.mean():.0%} of the cells carry a tag; in truth {problem.Y.mean():.0%} should")
+print(f"{added.mean():.0%} of the entries carry a tag; in truth {problem.Y.mean():.0%} should")
 
 # The squared loss is the quick one here; leave loss= out for the logistic one, which gives probabilities.
 settings = {"loss": "squared", "ridge_penalty": 0, "random_state": 0}
@@ -27,5 +27,5 @@ for name, decided in {
 }.items():
     print(f"micro-F1 on new documents {f1(decided, problem.Y_test):.3f}: {name}")
 
-# What if the share of forgotten tags were another one?
+# What if the fraction of forgotten tags were another one?
 print(sensitivity(model, problem.X, added, flip_rates=(0.4, 0.5, 0.6, 0.7)))

@@ -1,4 +1,4 @@
-"""npz files: every form of features and labels, answers, matrices, and damaged ones."""
+"""npz files: every form of features and labels, ratings, matrices, and damaged ones."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_damaged_files_and_pickles(tmp_path: Path) -> None:
         read_label_table(path)
 
 
-def test_answers(tmp_path: Path) -> None:
+def test_ratings(tmp_path: Path) -> None:
     path = save(tmp_path, user=[0, 0, 1], item=["a", "b", "a"], rating=[5, 1, 2])
     table = read_answer_file(path)
     assert len(table) == 3

@@ -1,4 +1,4 @@
-"""Long tables of answers, and the three formats of MovieLens."""
+"""Long tables of ratings, and the three formats of MovieLens."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_users_and_items_may_be_the_index_of_pandas(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("u.data", "1\t2\t3\t4\n1\t2\n", "line 2: 2 cells, but the first line has 4"),
+        ("u.data", "1\t2\t3\t4\n1\t2\n", "line 2: 2 values, but the first line has 4"),
         ("u.data", "1\t2\t3\t4\n1\tx\t3\t4\n", "line 2, column 'item': 'x' is no number"),
         ("u.data", "1\t2\t3\t4\n1\t2\t\t4\n", "line 2, column 'rating': '' is no number"),
         ("u.data", "1\t2\tnan\t4\n", "line 1, column 'rating': 'nan' is no number"),
@@ -87,9 +87,9 @@ def test_users_and_items_may_be_the_index_of_pandas(tmp_path: Path) -> None:
             "user\titem\trating\n1\t2\t3\n",
             "line 1, column 'user': 'user' is no number.*use csv or tsv",
         ),
-        ("u.data", "1\t2\t3\t4\t5\n", "line 1: 5 cells"),
-        ("r.dat", "1::2::3::4\n1::2::3\n", "line 2: 3 cells, but the first line has 4"),
-        ("a.csv", "user,item,value\n1,2,\n", "line 2, column 'value': '' is no answer"),
+        ("u.data", "1\t2\t3\t4\t5\n", "line 1: 5 values"),
+        ("r.dat", "1::2::3::4\n1::2::3\n", "line 2: 3 values, but the first line has 4"),
+        ("a.csv", "user,item,value\n1,2,\n", "line 2, column 'value': '' is no rating"),
         ("a.csv", "user,item,value\n1,2,good\n", "line 2, column 'value': 'good' is no number"),
         ("a.csv", "user,item,value\n1,,3\n", "line 2, column 'item': the id is missing"),
         ("a.csv", "usr,item,value\n1,2,3\n", "no column 'user' for users .--user.; the nearest are 'usr'"),
@@ -109,6 +109,6 @@ def test_faults(tmp_path: Path, name: str, text: str, message: str) -> None:
 
 def test_the_other_reader_says_so(tmp_path: Path) -> None:
     with pytest.raises(
-        DataFileError, match=r"holds answers of users, not rows with labels.*read_answer_file"
+        DataFileError, match=r"holds ratings of users, not rows with labels.*read_answer_file"
     ):
         read_label_table(put(tmp_path, "u.data", lines("\t")))

@@ -1,60 +1,38 @@
-"""Answers of users about items, with ids as the model has them."""
+"""Ratings of users about items, with ids as the model has them."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelgap import Recommender
 from labelgap.cli.session import Session
-from labelgap.data.files import AnswerTable, detect_format, read_answer_file
-from labelgap.data.files.cells import open_sheet
-from labelgap.data.files.formats import SHEETS
+from labelgap.data.files import AnswerTable
+from labelgap.data.files.rating_files import read_ratings_from
+from labelgap.data.files.source import Source
 from labelgap.exceptions import UnknownIdError
 
-_ANSWER_FORMATS = ("movielens",)
-# The header of MovieLens, whose file is called ratings.csv.
-_MOVIELENS = ({"userId", "movieId", "rating"}, {"userId", "movieId", "rating", "timestamp"})
+
+def read_ratings_file(source: Source, user: str | None, item: str | None, value: str | None) -> AnswerTable:
+    """The ratings in a file; columns that were not named have the usual names."""
+    return read_ratings_from(source, user or "user", item or "item", value or "value")
 
 
-def holds_answers(path: Path, format: str | None) -> bool:
-    """Whether a file holds answers of users about items: by its format, or by the header of MovieLens."""
-    kind = detect_format(path, format)
-    return kind in _ANSWER_FORMATS or (kind in SHEETS and set(open_sheet(path, kind).names) in _MOVIELENS)
-
-
-def read_answers_file(
-    path: Path, user: str | None, item: str | None, value: str | None, format: str | None
+def read_judged_ratings(
+    model: Recommender, source: Source, user: str | None, item: str | None, value: str | None
 ) -> AnswerTable:
-    """Answers of users about items; columns that were not named have the names that are usual."""
-    return read_answer_file(
-        path, user=user or "user", item=item or "item", value=value or "value", format=format
-    )
-
-
-def read_judged_answers(
-    model: Recommender,
-    path: Path,
-    user: str | None,
-    item: str | None,
-    value: str | None,
-    format: str | None,
-) -> AnswerTable:
-    """As :func:`read_answers_file`, with the ids of the model."""
-    table = read_answers_file(path, user, item, value, format)
+    """As :func:`read_ratings_file`, with the ids of the model."""
+    table = read_ratings_file(source, user, item, value)
     users, items = own_ids(model.user_ids_, table.users), own_ids(model.item_ids_, table.items)
     return AnswerTable(users, items, table.values)
 
 
-def read_pairs(
-    model: Recommender, path: Path, user: str | None, item: str | None, format: str | None
-) -> tuple[Any, Any]:
-    """Pairs of users and items, whatever else the lines hold, with the ids of the model."""
-    table = read_answer_file(path, user=user or "user", item=item or "item", value=None, format=format)
+def read_pairs(model: Recommender, source: Source, user: str | None, item: str | None) -> tuple[Any, Any]:
+    """Pairs of users and items with the ids of the model; other columns are ignored."""
+    table = read_ratings_from(source, user or "user", item or "item", None)
     return own_ids(model.user_ids_, table.users), own_ids(model.item_ids_, table.items)
 
 
@@ -75,15 +53,15 @@ def own_ids(known: Sequence[Any], read: Any) -> Any:
     return mapped
 
 
-def known_answers(session: Session, model: Recommender, table: AnswerTable) -> AnswerTable:
-    """The answers of known users about known items; how many others there are is told."""
+def known_ratings(session: Session, model: Recommender, table: AnswerTable) -> AnswerTable:
+    """The ratings of known users about known items; a warning says how many others there are."""
     kept = _known(session, model, table.users, table.items)
     values = None if table.values is None else table.values[kept]
     return AnswerTable(table.users[kept], table.items[kept], values)
 
 
 def known_pairs(session: Session, model: Recommender, users: Any, items: Any) -> tuple[Any, Any]:
-    """The pairs of known users and known items; how many others there are is told."""
+    """The pairs of known users and known items; a warning says how many others there are."""
     kept = _known(session, model, users, items)
     return users[kept], items[kept]
 

@@ -1,4 +1,4 @@
-"""Answers of users about items: long tables, and the files of MovieLens."""
+"""Ratings of items by users: long tables, and the files of MovieLens."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from labelgap.data.files.arrow_memory import arrow_reader, is_worth_threads
-from labelgap.data.files.cells import Sheet, id_values, open_sheet, to_numbers
 from labelgap.data.files.choosing import require_column
-from labelgap.data.files.csv_sheet import CsvSheet
-from labelgap.data.files.formats import (
-    SHEETS,
-    PathLike,
-    detect_format,
-    import_pyarrow,
-    read_text_bytes,
-)
-from labelgap.data.files.npz_file import read_npz_answers
+from labelgap.data.files.columns import id_values, to_numbers
+from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads
+from labelgap.data.files.npz_file import read_npz_ratings
+from labelgap.data.files.source import Sheet, Source
 from labelgap.data.files.tables import AnswerTable
 from labelgap.exceptions import DataFileError
 
@@ -37,7 +30,7 @@ def read_answer_file(
     value: str | None = "value",
     format: str | None = None,
 ) -> AnswerTable:
-    """Answers of users about items, from a long table with one line per answer.
+    """Ratings of items by users, from a long table with one line per rating.
 
     Parameters
     ----------
@@ -57,21 +50,32 @@ def read_answer_file(
     >>> table.users, table.values
     (array(['ann', 'bob'], dtype=object), array([5., 2.]))
     """
-    kind = detect_format(path, format)
-    if kind == "npz":
-        return read_npz_answers(path, user, item, value)
-    if kind == "movielens":
-        data = read_text_bytes(path)
+    with Source(path, format) as source:
+        return read_ratings_from(source, user, item, value)
+
+
+def read_ratings_from(source: Source, user: str, item: str, value: str | None) -> AnswerTable:
+    """As :func:`read_answer_file`, from a file that may be open already."""
+    if source.kind == "npz":
+        return read_npz_ratings(source.archive, user, item, value)
+    if source.kind == "movielens":
+        data = source.text
         head = data[: data.find(b"\n")] if b"\n" in data else data
         if b"::" in head or b"\t" in head:
-            return _read_movielens(path, data, head)
-        return _read_long(CsvSheet(path, ",", data), user, item, value)
-    if kind not in SHEETS:
+            return _read_movielens(source.path, data, head)
+    elif not source.is_sheet:
         raise DataFileError(
-            f"{path}: the format {kind} holds rows with labels, not answers of users; read it by "
-            "read_label_table, or name another format (--format)."
+            f"{source.path}: the format {source.kind} holds rows with labels, not ratings of users; read it "
+            "by read_label_table, or name another format (--format)."
         )
-    return _read_long(open_sheet(path, kind), user, item, value)
+    return _read_long(source.sheet, user, item, value)
+
+
+def is_ratings_file(source: Source) -> bool:
+    """Whether the file says that it holds ratings: by its format, or by the header of MovieLens."""
+    if source.kind == "movielens":
+        return True
+    return source.is_sheet and set(source.sheet.names) - {"timestamp"} == set(_MOVIELENS_HEADER.values())
 
 
 def _read_long(sheet: Sheet, user: str, item: str, value: str | None) -> AnswerTable:
@@ -80,13 +84,13 @@ def _read_long(sheet: Sheet, user: str, item: str, value: str | None) -> AnswerT
     users, items = (id_values(sheet, name, columns[name]) for name in (user, item))
     if value is None:
         return AnswerTable(users, items)
-    advice = "A value is a number; leave the line out where there is no answer."
+    advice = "A value is a number; leave the line out where there is no rating."
     values = to_numbers(sheet, value, columns[value], advice)
     unusable = ~np.isfinite(values)
     if unusable.any():
         row = int(np.argmax(unusable))
         raise DataFileError(
-            f"{sheet.path}, {sheet.place(row)}, column {value!r}: {sheet.cell(value, row)!r} is no answer. "
+            f"{sheet.path}, {sheet.place(row)}, column {value!r}: {sheet.value(value, row)!r} is no rating. "
             f"{advice}"
         )
     return AnswerTable(users, items, values)
@@ -105,7 +109,7 @@ def _column_names(sheet: Sheet, user: str, item: str, value: str | None) -> tupl
             return user, item, None
         if "rating" not in others:
             raise DataFileError(
-                f"{sheet.path} has no column 'value'. Say which holds the answers, such as "
+                f"{sheet.path} has no column 'value'. Say which one holds the ratings, such as "
                 f"value={others[0]!r} (--value {others[0]}), or value=None where each line is a like."
             )
         value = "rating"
@@ -122,7 +126,7 @@ def _read_movielens(path: PathLike, data: bytes, head: bytes) -> AnswerTable:
     separator = b"::" if double else b"\t"
     width = len(head.split(separator))
     if not 2 <= width <= len(_MOVIELENS_COLUMNS):
-        raise DataFileError(f"{path}, line 1: {width} cells. {_MOVIELENS_ADVICE}")
+        raise DataFileError(f"{path}, line 1: {width} values. {_MOVIELENS_ADVICE}")
     names = _MOVIELENS_COLUMNS[:width]
     types = dict.fromkeys(names, arrow.int64())
     if "rating" in names:
@@ -158,20 +162,20 @@ def _movielens_fault(
     for line, row in enumerate(data.split(b"\n"), start=1):
         if not row.strip():
             continue
-        cells = row.strip(b"\r").split(separator)
-        if len(cells) != len(names):
+        words = row.strip(b"\r").split(separator)
+        if len(words) != len(names):
             return DataFileError(
-                f"{path}, line {line}: {len(cells)} cells, but the first line has {len(names)}. "
+                f"{path}, line {line}: {len(words)} values, but the first line has {len(names)}. "
                 f"{_MOVIELENS_ADVICE}"
             )
-        for name, cell in zip(names, cells, strict=True):
+        for name, word in zip(names, words, strict=True):
             try:
-                good = np.isfinite(float(cell) if name == "rating" else int(cell))
+                good = np.isfinite(float(word) if name == "rating" else int(word))
             except ValueError:
                 good = False
             if not good:
                 return DataFileError(
-                    f"{path}, line {line}, column {name!r}: {cell.decode()!r} is no number. "
+                    f"{path}, line {line}, column {name!r}: {word.decode()!r} is no number. "
                     f"{_MOVIELENS_ADVICE}"
                 )
     return None

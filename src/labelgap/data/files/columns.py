@@ -1,41 +1,17 @@
-"""Columns of a sheet as numbers and ids; an error names file, line, column and value."""
+"""The columns of a sheet as numbers and ids. An error names the file, the line, the column and the value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.data.files.csv_sheet import CsvSheet
-from labelgap.data.files.formats import PathLike
-from labelgap.data.files.parquet_sheet import ParquetSheet
-from labelgap.data.files.words import number_of
+from labelgap.data.files.source import Sheet
+from labelgap.data.files.tables import number_of
 from labelgap.exceptions import DataFileError
-
-
-class Sheet(Protocol):
-    """A file of named columns."""
-
-    path: PathLike
-    names: tuple[str, ...]
-    index_names: tuple[str, ...]
-    arrow: Any
-
-    def read(self, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]: ...
-
-    def place(self, row: int) -> str: ...
-
-    def cell(self, name: str, row: int) -> str: ...
-
-
-def open_sheet(path: PathLike, format: str) -> Sheet:
-    """The sheet in a file of that format."""
-    if format == "parquet":
-        return ParquetSheet(path)
-    return CsvSheet(path, "\t" if format == "tsv" else ",")
 
 
 def feature_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str]) -> Floats | None:
@@ -108,7 +84,7 @@ def _text_to_numbers(sheet: Sheet, name: str, column: Any, advice: str) -> Float
         return np.array(column.cast(sheet.arrow.float64()).to_numpy(), dtype=np.float64)
     except sheet.arrow.ArrowInvalid:
         pass
-    # Words or missing cells among them. Few are different, as a rule, so each is looked at once.
+    # Some are words or missing. Few differ, as a rule, so each different text is read once.
     coded = column.combine_chunks().dictionary_encode()
     numbers = [number_of(text) for text in coded.dictionary.to_pylist()]
     codes = coded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
@@ -167,5 +143,5 @@ def _refuse_infinite(sheet: Sheet, name: str, values: Floats, advice: str) -> No
 
 def _refuse(sheet: Sheet, name: str, row: int, why: str, advice: str) -> NoReturn:
     raise DataFileError(
-        f"{sheet.path}, {sheet.place(row)}, column {name!r}: {sheet.cell(name, row)!r} {why}. {advice}"
+        f"{sheet.path}, {sheet.place(row)}, column {name!r}: {sheet.value(name, row)!r} {why}. {advice}"
     )
