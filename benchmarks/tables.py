@@ -7,7 +7,7 @@ from typing import Any
 COLUMNS = ("what", "size", "seconds", "ratio", "target", "met", "the machine's bound")
 
 
-def cells(line: dict[str, Any]) -> tuple[str, ...]:
+def columns(line: dict[str, Any]) -> tuple[str, ...]:
     """One line of a report as text."""
     ratio = "" if line["ratio"] is None else f"{number(line['ratio'])} {line['against']}".strip()
     met = {True: "yes", False: "no", None: ""}[line["met"]]
@@ -34,7 +34,7 @@ def bounds_text(report: dict[str, Any]) -> str:
 
 def text_table(report: dict[str, Any]) -> str:
     """For a terminal."""
-    rows = [COLUMNS, *map(cells, report["lines"])]
+    rows = [COLUMNS, *map(columns, report["lines"])]
     widths = [max(len(row[c]) for row in rows) for c in range(len(COLUMNS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join([*lines, f"bounds: {bounds_text(report)}", *report["remarks"]])
@@ -42,5 +42,5 @@ def text_table(report: dict[str, Any]) -> str:
 
 def markdown_table(report: dict[str, Any]) -> str:
     """For a page."""
-    rows = [COLUMNS, tuple("---" for _ in COLUMNS), *map(cells, report["lines"])]
+    rows = [COLUMNS, tuple("---" for _ in COLUMNS), *map(columns, report["lines"])]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)

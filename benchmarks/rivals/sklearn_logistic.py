@@ -56,7 +56,7 @@ def _fit_label(
     from sklearn.linear_model import LogisticRegression
 
     if len(y) == 0 or y.min() == y.max():
-        # Half an answer of each kind more than there is.
+        # The log-odds with half an entry of each class added.
         yes = float(np.sum(y))
         return np.zeros(X.shape[1]), float(np.log((yes + 0.5) / (len(y) - yes + 0.5)))
     model = LogisticRegression(solver=solver, C=C, tol=tol, max_iter=1000).fit(X, y)
