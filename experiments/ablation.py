@@ -98,7 +98,7 @@ def report(results: Sequence[dict[str, Any]]) -> str:
 
 
 def main(arguments: list[str] | None = None, source: Source = problem) -> None:
-    """The command line; ``source`` makes the problem of a data set, a draw and a share observed."""
+    """The command line; ``source`` makes the problem of a data set, a draw and a fraction observed."""
     parser = argument_parser(__doc__ or "", draws=5)
     parser.add_argument("--data", nargs="+", choices=REAL, default=["emotions", "scene", "yeast"])
     options = parser.parse_args(arguments)

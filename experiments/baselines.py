@@ -250,7 +250,7 @@ def _held_out_scores(X: Any, train: ObservedLabels, held: ObservedLabels, streng
         if not informative[label] or not len(hidden):
             continue
         X_known, X_hidden = X[train.rows[known]], X[held.rows[hidden]]
-        # Each strength starts from the answer of the one before.
+        # Each strength starts from the solution of the one before.
         model = logistic_regression(X).set_params(warm_start=True)
         for place, C in enumerate(strengths):
             model.set_params(C=C).fit(X_known, train.values[known])
@@ -290,7 +290,7 @@ class Rows:
 
 
 def one_pass(X: Any, labels: ObservedLabels) -> int:
-    """Plain scikit-learn: one LogisticRegression as it comes for every label that has both answers.
+    """Plain scikit-learn: one LogisticRegression with default settings for every label with both classes.
 
     No folds, no choice, no threshold. Times are given as multiples of its time. Returns how many were fitted.
     """

@@ -82,7 +82,7 @@ def judged(method: str, problem: Problem, seed: int) -> dict[str, Any]:
     """Micro-F1 on the test rows, seconds, and the rank of the fit."""
     model = METHODS[method](problem, seed)
     with warnings.catch_warnings():
-        # With 20 % of the labels a rare one can go unobserved, or be observed with one answer only.
+        # With 20 % of the labels a rare one can go unobserved, or be observed with one class only.
         warnings.simplefilter("ignore", UninformativeLabelsWarning)
         start = time.perf_counter()
         model.fit(problem.X, problem.labels)
@@ -141,13 +141,13 @@ def summary(results: Results) -> list[dict[str, Any]]:
 
 def report(results: Results) -> str:
     """A Markdown table: a row for each method, micro-F1 (mean ± sd) and time (× plug-in) by data set."""
-    cells = {
+    texts = {
         (row["data"], row["method"]): f"{row['mean']:.3f} ± {row['sd']:.3f} ({row['time_ratio']:.1f}×)"
         for row in summary(results)
     }
     lines = [f"| {' | '.join(['method', *results])} |", "| --- " * (1 + len(results)) + "|"]
     for method in METHODS:
-        lines.append(f"| {' | '.join([method, *(cells[name, method] for name in results)])} |")
+        lines.append(f"| {' | '.join([method, *(texts[name, method] for name in results)])} |")
     return "\n".join(lines)
 
 

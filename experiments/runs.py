@@ -1,4 +1,4 @@
-"""What long experiments share: tasks that survive a stop, progress, and files of results.
+"""Tools for long experiments: tasks that can be interrupted, progress, and files of results.
 
 An experiment is a list of small tasks, each a dictionary that says what is done ({"data": "scene", "method":
 "default", "draw": 3}). What a task gave is kept in a journal as soon as it is done, so an experiment that was
