@@ -76,7 +76,7 @@ QUICK_SIZE = {"n_train": 600, "n_test": 200, "n_features": 60, "n_labels": 40}
 
 @dataclass
 class Climb:
-    """What a method reached at each of its tolerances."""
+    """The log-loss and time of a method at each of its tolerances."""
 
     tolerances: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -261,7 +261,7 @@ def measure_passes(data: FeatureSet, options: Options) -> list[Line]:
 
 
 def data_sets(quick: bool) -> tuple[list[FeatureSet], list[str]]:
-    """Those that are there, and what is to be said of the others."""
+    """The data sets that are available, and remarks about the others."""
     from labelgap.exceptions import InvalidInputError
 
     if quick:

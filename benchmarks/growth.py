@@ -80,7 +80,7 @@ def _some(pairs: int, point: Point, rng: np.random.Generator) -> Any:
 
 
 def child(arguments: list[str]) -> int:
-    """Fit one point in this process and print what it took."""
+    """Fit one point in this process and print its time and memory."""
     import time
     import warnings
 
@@ -151,7 +151,7 @@ def fit_features(ratings: Any, X: Any, shape: tuple[int, int], k: int) -> int:
 
 
 def status_bytes(name: str) -> int:
-    """What the kernel says of this process: VmRSS is what it holds, VmHWM the most that it has held."""
+    """Memory of this process from the operating system: VmRSS is the current value, VmHWM the peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
@@ -176,7 +176,7 @@ def measure(point: Point, repeats: int) -> dict[str, float]:
 
 
 def slope(sizes: list[float], values: list[float]) -> float:
-    """That of a least-squares line through the logarithms."""
+    """The slope of a least-squares line through the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 

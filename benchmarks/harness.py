@@ -32,7 +32,7 @@ class Options:
 
     repeats: int = 3
     quick: bool = False
-    """Small sizes: to see that it works, not for figures."""
+    """Small sizes, to check that the benchmark works; its figures mean nothing."""
     threads: int = 1
     """Threads that each method may use."""
 
@@ -45,7 +45,7 @@ class Line:
     size: str = ""
     seconds: float | None = None
     ratio: float | None = None
-    """What ``against`` says, as a number."""
+    """The ratio that ``against`` describes."""
     against: str = ""
     target: str = ""
     """As in the table, such as "≤ 1.2"; empty for the lines of rivals."""
@@ -59,7 +59,7 @@ class Line:
 
 @dataclass
 class Report:
-    """The lines of one benchmark with what is to be said about them."""
+    """The lines of one benchmark, with remarks."""
 
     name: str
     title: str
@@ -67,7 +67,7 @@ class Report:
     """What was measured and how, in a sentence or two."""
     lines: list[Line] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """Rivals that could not run, limits, and what a miss is bound by."""
+    """Rivals that could not run, limits, and reasons for missed targets."""
     bounds: Bounds | None = None
     details: dict[str, Any] = field(default_factory=dict)
     """All that was measured, for the JSON file."""

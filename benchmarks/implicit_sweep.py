@@ -40,7 +40,7 @@ def labelgap_likes(likes: Ratings) -> Any:
 
 
 def labelgap_rounds(likes: Any, rank: int) -> Any:
-    """What the alternating solver of a Recommender does in each sweep, on its own."""
+    """One sweep of the alternating solver of a Recommender."""
     from labelgap.losses import get_loss
     from labelgap.objective.cpu.design import Design
     from labelgap.objective.cpu.features import IdentityFeatures

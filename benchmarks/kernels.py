@@ -36,7 +36,7 @@ TARGET = 0.5
 
 @dataclass(frozen=True)
 class Work:
-    """A kernel with what it has to move and to compute."""
+    """A kernel, with its memory traffic and its operations."""
 
     name: str
     run: Callable[[], object]
@@ -179,7 +179,7 @@ def crossover(options: Options) -> tuple[list[Line], dict[str, Any]]:
 
 
 def run(options: Options) -> Report:
-    """All kernels, and where dense blocks begin to win."""
+    """All kernels, and the density from which dense blocks are faster."""
     bounds = measure_bounds(options.threads)
     small = ((600, 400), 20_000) if options.quick else ((6040, 3952), 1_000_000)
     large = ((3000, 2000), 50_000) if options.quick else ((400_000, 400_000), 4_000_000)

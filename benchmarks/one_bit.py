@@ -114,7 +114,7 @@ QUICK_SIZES = (Size((600, 400), 30_000, MILLION),)
 
 @dataclass
 class Climb:
-    """What a method reached on the rungs of its ladder."""
+    """The log-loss and time of a method on the rungs of its ladder."""
 
     rungs: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)

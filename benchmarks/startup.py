@@ -1,4 +1,4 @@
-"""What a second process pays before its first fit is done: imports and compiled kernels from the cache.
+"""The start-up time of a second process: imports, and compiled kernels from the cache.
 
 The same small script runs in processes of their own; the first may compile, the later ones must not. The time
 of the fits themselves, measured warm, is taken off. The fits are one of each kind, so that every kernel that
@@ -63,7 +63,7 @@ def start_up_seconds(script: str) -> float:
 
 
 def run(options: Options) -> Report:
-    """Both kinds of fit, and the part that Python and scikit-learn have in it."""
+    """Both kinds of fit, and the time of Python and scikit-learn alone."""
     report = Report(
         "startup",
         "Start-up of a second process",

@@ -221,7 +221,7 @@ def compare_argsort(entries: int, options: Options, report: Report) -> None:
 
 
 def run(options: Options) -> Report:
-    """All sizes, the rivals that are there."""
+    """All sizes, against the rivals that are installed."""
     bounds = measure_bounds(options.threads)
     report = Report(
         name="threshold_search",

@@ -38,7 +38,7 @@ def make_factors(shape: tuple[int, int], seed: int = 0) -> Factors:
 
 
 def make_seen(factors: Factors, seed: int = 1) -> Seen:
-    """Items that each user has answered about, more often those with a high intercept."""
+    """Items that each user has rated, more often those with a high intercept."""
     rng = np.random.default_rng(seed)
     popular = np.argsort(-factors.intercept)
     drawn = popular[(rng.random((len(factors.users), N_SEEN)) ** 2 * len(popular)).astype(np.int64)]

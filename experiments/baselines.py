@@ -56,7 +56,7 @@ def strength(step: int) -> float:
 
 
 class Tried(NamedTuple):
-    """A strength, and what its out-of-fold scores are worth."""
+    """A strength, with the metric and the loss of its out-of-fold scores."""
 
     C: float
     metric_value: float
@@ -196,7 +196,7 @@ class OutOfFold:
     """
 
     seconds: float
-    """What all fits so far have taken."""
+    """The time of all fits so far."""
 
     def __init__(self, X: Any, labels: ObservedLabels, random_state: Any) -> None:
         if labels.weights is not None:
@@ -215,7 +215,7 @@ class OutOfFold:
         self.seconds = time.perf_counter() - began
 
     def first_steps(self) -> Sequence[int]:
-        """The strengths that are tried at all events, now scored."""
+        """The strengths that are always tried, after they have been scored."""
         missing = [step for step in FIRST_STEPS if step not in self._scores]
         if missing:
             self._fit(missing)
@@ -262,7 +262,7 @@ def _held_out_scores(X: Any, train: ObservedLabels, held: ObservedLabels, streng
 
 
 def logistic_regression(X: Any) -> LogisticRegression:
-    """scikit-learn's, with the solver that is faster for such features, and run until it is exact."""
+    """scikit-learn's logistic regression, with the faster solver for such features, solved accurately."""
     newton = not sp.issparse(X) and X.shape[1] <= _NEWTON_FEATURES
     return LogisticRegression(solver="newton-cholesky" if newton else "lbfgs", tol=_TOL, max_iter=_MAX_ITER)
 

@@ -38,7 +38,7 @@ _BLOCK_ENTRIES = 1 << 20
 
 
 class Problem(NamedTuple):
-    """What every method gets, and the test rows."""
+    """The training data that every method gets, and the test rows."""
 
     X: Any
     labels: ObservedLabels
@@ -90,7 +90,7 @@ def synthetic_problem(seed: int, observed: float = OBSERVED, **sizes: Any) -> Pr
 
 
 def available(names: Sequence[str]) -> list[str]:
-    """Those of the data sets that are there; a line is printed for each that is left out."""
+    """The data sets that are available; a line is printed for each that is left out."""
     folder = data_folder()
     there = []
     for name in names:

@@ -68,7 +68,7 @@ class Point:
 
 
 class Axis(NamedTuple):
-    """What changes, and what the bound on the error says about it."""
+    """The size that is varied, and its exponent in the bound on the error."""
 
     title: str
     x: Callable[[Point], float]
@@ -78,7 +78,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """The problem where nothing changes, and the values of each size that does."""
+    """The reference problem, and the values of each size that is varied."""
 
     n: int = 2000
     n_labels: int = 40
@@ -171,7 +171,7 @@ def measure(task: Task, sizes: Sizes) -> dict[str, float]:
 
 
 def known_labels(truth: Truth, point: Point, rng: np.random.RandomState) -> tuple[Any, float]:
-    """What is known of the labels, and the theory's λ for it."""
+    """The observed labels, and the theory's λ for them."""
     d = truth.W.shape[0]
     if point.flip_rate == 0:
         labels = observe(truth, point.n_observed, rng, binary=True)

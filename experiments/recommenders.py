@@ -157,7 +157,7 @@ WITH_PROPENSITIES: dict[str, Method] = {
 
 
 def methods_for(data: AnswerData) -> dict[str, Method]:
-    """Those that the data has what it takes for."""
+    """The methods for which the data set has all that they need."""
     chosen = dict(PLAIN)
     if data.user_features is not None and data.item_features is not None:
         chosen |= WITH_FEATURES
@@ -237,7 +237,7 @@ def read(name: str) -> AnswerData | None:
 
 
 def run(sets: Sequence[AnswerData], draws: int, users: int = USERS) -> Results:
-    """What was measured, by table and method, one for each draw."""
+    """The measurements by table and method, one for each draw."""
     results: Results = {}
     for data in sets:
         results[data.name] = collect([judge_methods(data, seed, users) for seed in range(draws)])

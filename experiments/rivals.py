@@ -31,7 +31,7 @@ _BASELINE = "plug-in"
 
 
 def leml_rank(problem: Problem) -> int:
-    """0.4 L, and no more than a W can have."""
+    """0.4 L, and at most the largest rank of W."""
     n_labels = problem.labels.shape[1]
     return max(1, min(round(0.4 * n_labels), int(problem.X.shape[1])))
 
@@ -65,7 +65,7 @@ def lafond(problem: Problem, seed: int) -> Any:
 
 
 def default(problem: Problem, seed: int) -> Any:
-    """Everything as it comes."""
+    """All settings at their defaults."""
     return LowRankClassifier(random_state=seed)
 
 
@@ -98,7 +98,7 @@ Results = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def run(draws: int, data: Sequence[str] = DATA, **sizes: Any) -> Results:
-    """What came out by data set and method, one for each draw; ``sizes`` are for the synthetic problem."""
+    """The results by data set and method, one for each draw; ``sizes`` are for the synthetic problem."""
     results: Results = {}
     for name in available(data):
         if not results:
@@ -113,7 +113,7 @@ def run(draws: int, data: Sequence[str] = DATA, **sizes: Any) -> Results:
 
 
 def _warm_up() -> None:
-    """What is compiled on first use is compiled before anything is timed."""
+    """Compile all kernels before anything is timed."""
     problem = synthetic_problem(0, n=60, n_labels=6, n_features=4, rank=2, n_test=10)
     for method in METHODS:
         judged(method, problem, 0)

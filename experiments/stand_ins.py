@@ -19,7 +19,7 @@ from labelgap.data import MultiLabelData
 
 @dataclass(frozen=True)
 class Shape:
-    """How many of everything."""
+    """The sizes of a data set."""
 
     n_train: int
     n_test: int

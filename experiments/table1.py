@@ -90,7 +90,7 @@ class Setting(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fit, and what it took with all it needed."""
+    """A fit, and the time of everything that it needed."""
 
     model: Any
     seconds: float
@@ -138,7 +138,7 @@ def algorithm_1(setting: Setting) -> Fitted:
 
 
 def default(setting: Setting) -> Fitted:
-    """Everything as it comes."""
+    """All settings at their defaults."""
     return _timed(LowRankClassifier(metric=setting.metric, random_state=setting.seed), setting)
 
 
@@ -153,7 +153,7 @@ METHODS: dict[str, Callable[[Setting], Fitted]] = {
 
 
 class Work:
-    """Does the tasks; what neighbouring tasks have in common is made once."""
+    """Runs the tasks; work that neighbouring tasks have in common is done once."""
 
     def __init__(self, source: Source = problem) -> None:
         self._problem = lru_cache(maxsize=2)(source)
@@ -165,7 +165,7 @@ class Work:
         return OutOfFold(chosen.X, chosen.labels, seed)
 
     def __call__(self, task: Task) -> dict[str, Any]:
-        """The score on the test rows, times, and what was chosen."""
+        """The score on the test rows, times, and the chosen settings."""
         if not self._is_warm:
             _warm_up()
             self._is_warm = True
@@ -212,7 +212,7 @@ def judged(method: str, setting: Setting) -> dict[str, Any]:
 
 
 def _warm_up() -> None:
-    """What is compiled on first use is compiled before anything is timed."""
+    """Compile all kernels before anything is timed."""
     small = synthetic_problem(0, n=60, n_labels=6, n_features=4, rank=2, n_test=10)
     for metric in METRICS:
         for method in (ALGORITHM_1, DEFAULT):
@@ -223,7 +223,7 @@ def _warm_up() -> None:
 
 
 def report(results: Results) -> str:
-    """The tables: the scores by metric, the differences, and what fits take."""
+    """The tables of scores by metric, of differences, and of times."""
     parts = []
     for metric in METRICS:
         parts += [f"## {metric}", _score_table(results, metric)]

@@ -108,7 +108,7 @@ DEFAULT_SETTINGS = ("features", "pairs")
 
 
 def decisions_of(truth: Truth, recorded: Any, flip_rate: float, seed: int) -> Iterator[dict[str, Any]]:
-    """What each method decides, in their order."""
+    """The decisions of each method, in their order."""
     yield truth.decide(recorded, {"unobserved": "unlabelled", "flip_rate": flip_rate}, seed)
     yield truth.decide(recorded, {"unobserved": "unlabelled", "flip_rate": "estimate"}, seed)
     yield truth.decide(recorded, {"unobserved": "negative"}, seed)
@@ -169,7 +169,7 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def report(scores: Scores) -> str:
-    """A Markdown table: mean ± sd of each method, and what known ρ gains over silence as no, draw by draw."""
+    """A Markdown table: mean ± sd of each method, and the paired gain of known ρ over silence as no."""
     titles = ["judged on", "ρ", *METHODS, "known ρ − silence as no"]
     lines = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
     rows = summary(scores)

@@ -18,7 +18,7 @@ NAME = "CVXPY (SCS)"
 
 @dataclass(frozen=True)
 class Solution:
-    """Minimiser and what SCS says of it."""
+    """The minimiser and the status that SCS reports."""
 
     W: NDArray[np.float64]
     intercept: NDArray[np.float64]

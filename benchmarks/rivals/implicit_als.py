@@ -21,7 +21,7 @@ def unavailable() -> str | None:
 
 
 def prepare(likes: Ratings) -> sp.csr_matrix:
-    """The likes, each with confidence 1 more than silence has."""
+    """The likes, each with a confidence that is larger by 1 than that of a missing pair."""
     ones = np.full(len(likes), 2.0, dtype=np.float32)
     return sp.csr_matrix((ones, (likes.users, likes.items)), shape=likes.shape)
 
