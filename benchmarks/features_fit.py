@@ -35,18 +35,18 @@ LBFGS, LIBLINEAR = "scikit-learn (lbfgs)", "scikit-learn (liblinear)"
 SLACK = 1.001
 TOLERANCES = (0.3, 0.1, 0.03, 0.01, 1e-3)
 LIMIT, LIMIT_FIXED, LIMIT_DEFAULT = 1.0, 3.0, 10.0
-# λ as a share of λ_max (where W = 0), and λ₂ as the C of scikit-learn that has the same strength (None: 0).
+# λ as a fraction of λ_max (where W = 0), and λ₂ as the C of scikit-learn with the same strength (None: 0).
 FIXED = ((0.25, None), (0.1, None), (0.1, 10.0), (0.05, None), (0.05, 30.0), (0.03, 30.0), (0.01, 30.0))
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
-SHARES = (0.4, 0.2, 0.1, 0.05, 0.02)
+FRACTIONS = (0.4, 0.2, 0.1, 0.05, 0.02)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the choice found: the C of every rival, labelgap's share of λ_max, and the C of its ridge."""
+    """The settings that were chosen: C of the rivals, labelgap's fraction of λ_max, and C of its ridge."""
 
     C: float
-    share: float
+    fraction: float
     ridge_C: float
 
 
@@ -76,7 +76,7 @@ QUICK_SIZE = {"n_train": 600, "n_test": 200, "n_features": 60, "n_labels": 40}
 
 @dataclass
 class Climb:
-    """What a method reached at each of its tolerances."""
+    """The log-loss and time of a method at each of its tolerances."""
 
     tolerances: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -109,7 +109,7 @@ def fit_labelgap(X: Any, labels: ObservedLabels, trace: float, ridge: float, tol
         tol=tol,
     )
     with warnings.catch_warnings():
-        # Some labels have answers of one kind only.
+        # Some labels have one class only.
         warnings.simplefilter("ignore", LabelgapWarning)
         return model.fit(X, labels)
 
@@ -145,7 +145,7 @@ def climb(fit: Callable[[float], Any], loss: Callable[[Any], float], tolerances:
 
 def measure(data: FeatureSet, choice: Choice, options: Options) -> tuple[list[Line], dict[str, Any]]:
     """All rivals on one data set."""
-    trace = choice.share * largest_penalty(data.X, data.labels)
+    trace = choice.fraction * largest_penalty(data.X, data.labels)
     ours = partial(fit_labelgap, data.X, data.labels, trace, ridge_for(choice.ridge_C, data.labels))
     ours(TOLERANCES[0])  # compiles
     fits: dict[str, Callable[[float], Any]] = {LABELGAP: ours}
@@ -182,7 +182,7 @@ def rival_fit(contender: Contender, prepared: Any, C: float, threads: int) -> Ca
 def _medians(
     climbs: Mapping[str, Climb], fits: Mapping[str, Callable[[float], Any]], repeats: int
 ) -> dict[tuple[str, float], float]:
-    """Median times of the fits that count; they take turns, and each has run before."""
+    """Median times of the fits that count; they run alternately, and each has run before."""
     counting: dict[str, tuple[str, float]] = {}
     for name, reached in climbs.items():
         if name == LABELGAP:
@@ -242,9 +242,9 @@ def measure_passes(data: FeatureSet, options: Options) -> list[Line]:
         "pass": lambda: sklearn_logistic.fit(prepared, solver="lbfgs", threads=options.threads),
         "default": lambda: LowRankClassifier(random_state=0).fit(X, labels),
     }
-    for share, C in FIXED:
-        jobs[f"λ = {share:g} λ_max, λ₂ = {'0' if C is None else f'1/({C:g}|Ω|)'}"] = partial(
-            fit_labelgap, X, labels, share * largest, ridge_for(C, labels), 1e-3
+    for fraction, C in FIXED:
+        jobs[f"λ = {fraction:g} λ_max, λ₂ = {'0' if C is None else f'1/({C:g}|Ω|)'}"] = partial(
+            fit_labelgap, X, labels, fraction * largest, ridge_for(C, labels), 1e-3
         )
     medians = take_turns(jobs, options.repeats)
     one_pass = medians.pop("pass")
@@ -261,7 +261,7 @@ def measure_passes(data: FeatureSet, options: Options) -> list[Line]:
 
 
 def data_sets(quick: bool) -> tuple[list[FeatureSet], list[str]]:
-    """Those that are there, and what is to be said of the others."""
+    """The data sets that are available, and remarks about the others."""
     from labelgap.exceptions import InvalidInputError
 
     if quick:
@@ -282,8 +282,8 @@ def run(options: Options) -> Report:
         "features_fit",
         "Labels from sparse features, 20 % observed",
         "Time to the held-out log-loss that each rival reaches at best (and 0.1 % more), over all labels of "
-        "the test rows; strengths chosen on a fifth of the observed labels. labelgap's whole fit counts, of "
-        "a rival the fits of the labels.",
+        "the test rows; strengths chosen on a fifth of the observed labels. labelgap's time is that of its "
+        "whole fit, a rival's that of the fits of the labels.",
         bounds=measure_bounds(options.threads),
     )
     found, remarks = data_sets(options.quick)
@@ -310,10 +310,10 @@ def choose(data: FeatureSet) -> None:
         model = sklearn_logistic.fit(prepared, solver="liblinear", C=C)
         print(f"scikit-learn C = {C:<5g} {loss(sklearn_logistic.scores(model, data.X)):.5f}", flush=True)
     largest = largest_penalty(data.X, train)
-    for share, C in itertools.product(SHARES, STRENGTHS):
-        fitted = fit_labelgap(data.X, train, share * largest, ridge_for(C, train), 0.01)
+    for fraction, C in itertools.product(FRACTIONS, STRENGTHS):
+        fitted = fit_labelgap(data.X, train, fraction * largest, ridge_for(C, train), 0.01)
         found = loss(fitted.decision_function(data.X))
-        print(f"labelgap λ = {share:<4g} λ_max, C = {C:<5g} {found:.5f} rank {fitted.rank_}", flush=True)
+        print(f"labelgap λ = {fraction:<4g} λ_max, C = {C:<5g} {found:.5f} rank {fitted.rank_}", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

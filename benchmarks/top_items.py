@@ -1,7 +1,7 @@
 """The n best items of every user, against the matrix product of the same tiles alone.
 
 100,000 users and 20,000 items with 32 factors; the scores are never held together. The product alone is that
-of float32 factors, tile by tile, into the same room and by as many threads.
+of float32 factors, tile by tile, into the same workspace and by as many threads.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def products_alone(users: NDArray[np.float32], items: NDArray[np.float32], threa
     width = TILE_BYTES // (4 * height)
 
     def work(part: slice) -> None:
-        room = np.empty(height * width, np.float32)
+        workspace = np.empty(height * width, np.float32)
         for row in range(part.start, part.stop, height):
             left = users[row : min(row + height, part.stop)]
             for first in range(0, items.shape[1], width):
                 right = items[:, first : first + width]
-                out = room[: len(left) * right.shape[1]].reshape(len(left), -1)
+                out = workspace[: len(left) * right.shape[1]].reshape(len(left), -1)
                 np.matmul(left, right, out=out)
 
     cuts = [len(users) * t // threads for t in range(threads + 1)]
@@ -110,9 +110,9 @@ def run(options: Options) -> Report:
     report = Report(
         name="top_items",
         title="Prediction",
-        method="All users of a model with 32 factors; the time of the matrix product of the same tiles alone "
-        "(float32, streamed, as many threads) over the time with selection and exact scores, and beside it "
-        "that of a product at the speed of a large one.",
+        method="All users of a model with 32 factors. The ratio is the time of the matrix product of the "
+        "same tiles alone (float32, streamed, as many threads) over the time with selection and exact "
+        "scores. In brackets is the same ratio for a product at the speed of a large one.",
         bounds=bounds,
         details={"seconds": times, "threshold": threshold},
     )
@@ -137,8 +137,8 @@ def run(options: Options) -> Report:
         )
     peak = peak_bytes(jobs[f"{N_BEST} best items"])
     report.remarks.append(
-        f"{N_BEST} best items allocate {peak / 1e6:.0f} MB at most, their answer of "
-        f"{16e-6 * N_BEST * shape[0]:.0f} MB included; all scores in float32 would be "
+        f"{N_BEST} best items allocate {peak / 1e6:.0f} MB at most, including their result of "
+        f"{16e-6 * N_BEST * shape[0]:.0f} MB; all scores in float32 would be "
         f"{4e-6 * shape[0] * shape[1]:,.0f} MB."
     )
     return report

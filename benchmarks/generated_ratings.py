@@ -1,10 +1,10 @@
-"""Generated yes/no answers of users about items, with the skew of real ones.
+"""Generated yes/no ratings of items by users, as skewed as real ratings.
 
 The truth is ``P(yes) = 1/(1 + exp(-z))`` with ``z = base + bias of the user + bias of the item + u·v``, the
-factors of falling importance. Which pairs are answered follows ``activity of the user x popularity of the
-item``: a few users answer much, a few items are answered by almost all. With the constants below 6040 users,
-3952 items and a million answers look like the MovieLens set of that size: about 3000 answers for the most
-popular item, about 100 for the middle one.
+factors of falling importance. A pair is rated with a probability proportional to ``activity of the user x
+popularity of the item``: a few users rate many items, and a few items are rated by almost all users. With the
+constants below 6040 users, 3952 items and a million ratings look like the MovieLens set of that size: about
+3000 ratings for the most popular item, and about 100 for the middle one.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 FACTORS = 32
-# Standard deviations of u·v and of the biases; about 57 % of the answers are a yes.
+# Standard deviations of u·v and of the biases; about 57 % of the ratings are a yes.
 SPREAD, USER_BIAS, ITEM_BIAS, BASE = 1.2, 0.5, 0.7, 0.2
-# The item in place p is answered in proportion to (p + n/20)^-1.5; activities are log-normal.
+# The item in place p is rated in proportion to (p + n/20)^-1.5; activities are log-normal.
 POPULARITY_POWER, POPULARITY_HEAD, ACTIVITY = 1.5, 1 / 20, 0.9
 # Popular items are liked a little more.
 POPULAR_IS_LIKED = 0.3
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Who said what about which item; one entry per answer, in no order."""
+class Ratings:
+    """User, item and value of each rating, in no order."""
 
     users: NDArray[np.int32]
     items: NDArray[np.int32]
@@ -38,26 +38,26 @@ class Answers:
 
 @dataclass(frozen=True)
 class Split:
-    """Answers to fit, to choose settings on, and to judge by."""
+    """Ratings to fit, to choose settings on, and to judge models by."""
 
-    train: Answers
-    validation: Answers
-    held_out: Answers
+    train: Ratings
+    validation: Ratings
+    held_out: Ratings
     true_log_loss: float
-    """That of the true probabilities on the held-out answers; no method can be expected below it."""
+    """The log-loss of the true probabilities on the held-out ratings, which no method should go below."""
 
 
-def make_split(shape: tuple[int, int], n_train: int, *, share: float = 0.1, seed: int = 0) -> Split:
-    """``n_train`` answers to fit, and ``share`` as many more each for validation and for the judgement."""
+def make_split(shape: tuple[int, int], n_train: int, *, held_out: float = 0.1, seed: int = 0) -> Split:
+    """``n_train`` ratings to fit, and that fraction as many more for validation and to judge by each."""
     rng = np.random.default_rng(seed)
-    n_other = int(share * n_train)
+    n_other = int(held_out * n_train)
     popularity = _popularity(shape[1], rng)
     users, items = _pairs(shape, n_train + 2 * n_other, popularity, rng)
     z = _scores(shape, users, items, popularity, rng)
     values = (rng.random(len(z)) < 1 / (1 + np.exp(-z))).astype(np.int8)
 
-    def part(begin: int, end: int) -> Answers:
-        return Answers(users[begin:end], items[begin:end], values[begin:end], shape)
+    def part(begin: int, end: int) -> Ratings:
+        return Ratings(users[begin:end], items[begin:end], values[begin:end], shape)
 
     held = slice(n_train + n_other, None)
     return Split(
@@ -68,12 +68,12 @@ def make_split(shape: tuple[int, int], n_train: int, *, share: float = 0.1, seed
     )
 
 
-def make_likes(shape: tuple[int, int], n_likes: int, *, seed: int = 0) -> Answers:
-    """That many likes and nothing else, for methods that read silence."""
-    # More than half of the answers are a yes.
-    answers = make_split(shape, 2 * n_likes, share=0.0, seed=seed).train
-    liked = np.flatnonzero(answers.values)[:n_likes]
-    return Answers(answers.users[liked], answers.items[liked], answers.values[liked], shape)
+def make_likes(shape: tuple[int, int], n_likes: int, *, seed: int = 0) -> Ratings:
+    """That many likes, for methods that learn from likes alone."""
+    # More than half of the ratings are a yes.
+    ratings = make_split(shape, 2 * n_likes, held_out=0.0, seed=seed).train
+    liked = np.flatnonzero(ratings.values)[:n_likes]
+    return Ratings(ratings.users[liked], ratings.items[liked], ratings.values[liked], shape)
 
 
 def log_loss(scores: NDArray[np.floating], values: NDArray[np.int8]) -> float:
@@ -82,13 +82,13 @@ def log_loss(scores: NDArray[np.floating], values: NDArray[np.int8]) -> float:
 
 
 def dot_scores(
-    left: NDArray[np.floating], right: NDArray[np.floating], answers: Answers, block: int = 1 << 18
+    left: NDArray[np.floating], right: NDArray[np.floating], ratings: Ratings, block: int = 1 << 18
 ) -> NDArray[np.float64]:
-    """``u·v`` for each answer, a block at a time."""
-    out = np.empty(len(answers))
+    """``u·v`` for each rating, a block at a time."""
+    out = np.empty(len(ratings))
     for begin in range(0, len(out), block):
         part = slice(begin, begin + block)
-        out[part] = np.einsum("ij,ij->i", left[answers.users[part]], right[answers.items[part]])
+        out[part] = np.einsum("ij,ij->i", left[ratings.users[part]], right[ratings.items[part]])
     return out
 
 
@@ -105,14 +105,14 @@ def _pairs(
     n_users, n_items = shape
     activity = np.cumsum(rng.lognormal(0.0, ACTIVITY, n_users))
     popular = np.cumsum(popularity)
-    cells = np.empty(0, dtype=np.int64)
-    while len(cells) < count:
-        more = count - len(cells) + count // 10
+    pairs = np.empty(0, dtype=np.int64)
+    while len(pairs) < count:
+        more = count - len(pairs) + count // 10
         users = np.searchsorted(activity, rng.random(more) * activity[-1], side="right")
         items = np.searchsorted(popular, rng.random(more) * popular[-1], side="right")
-        cells = np.unique(np.concatenate([cells, users * np.int64(n_items) + items]))
-    cells = rng.permutation(cells)[:count]
-    users, items = np.divmod(cells, n_items)
+        pairs = np.unique(np.concatenate([pairs, users * np.int64(n_items) + items]))
+    pairs = rng.permutation(pairs)[:count]
+    users, items = np.divmod(pairs, n_items)
     return users.astype(np.int32), items.astype(np.int32)
 
 
@@ -131,5 +131,5 @@ def _scores(
     familiar = np.log(popularity) - np.mean(np.log(popularity))
     user_bias = USER_BIAS * rng.standard_normal(n_users)
     item_bias = ITEM_BIAS * rng.standard_normal(n_items) + POPULAR_IS_LIKED * familiar
-    pairs = Answers(users, items, np.empty(len(users), dtype=np.int8), shape)
-    return BASE + user_bias[users] + item_bias[items] + dot_scores(left, right, pairs)
+    rated = Ratings(users, items, np.empty(len(users), dtype=np.int8), shape)
+    return BASE + user_bias[users] + item_bias[items] + dot_scores(left, right, rated)
