@@ -1,4 +1,4 @@
-"""A run that goes on from a mark ends with the same fit, to the last bit; a stopped one ends early."""
+"""A run that resumes from a snapshot ends with the same fit, to the last bit; a stopped one ends early."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ import pytest
 
 from labelgap.fitting.cross_validation import ComparisonLog
 from labelgap.fitting.search import Candidate, PenaltyGrid, select_penalties
-from labelgap.labels import ObservedLabels
-from labelgap.losses import get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import make_features
-from labelgap.objective.problem import ObservedProblem
 from labelgap.solvers import Penalties, solve_alternating, solve_bounded, solve_factored, solve_proximal
 from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.result import fit_from, fit_state
-from solver_problems import Case, random_factors
+from solver_problems import Case, make_problem, random_factors
 
 
 class Memory(Checkpoint):
-    """Keeps every mark and every finished part, as copies; ``start`` is what an earlier run left."""
+    """Keeps every snapshot and every finished part, as copies; ``start`` is what an earlier run left."""
 
     def __init__(self, start=None, fits=None, stop_after=np.inf):
-        self.marks = []
+        self.snapshots = []
         self.fits = {} if fits is None else fits
         self._start, self._stop_after, self._asked, self._name = start, stop_after, 0, ""
 
@@ -36,7 +31,7 @@ class Memory(Checkpoint):
         return self._start
 
     def snapshot(self, state, *, at_once=False):
-        self.marks.append({name: np.array(array, order="C") for name, array in state.items()})
+        self.snapshots.append({name: np.array(array, order="C") for name, array in state.items()})
 
     def part(self, name):
         part = Memory(fits=self.fits)
@@ -56,7 +51,7 @@ def bits(fit):
     return {name: array.tobytes() for name, array in state.items()}
 
 
-# With features of very different lengths proximal steps are slow, and the factored solver turns to Newton's
+# With features of very different lengths proximal steps are slow, and the factored solver uses Newton's
 # method at once.
 HARD = Case(n=60, d=12, n_labels=8, seed=5)
 RUNS = {
@@ -71,35 +66,32 @@ RUNS = {
 
 @cache
 def hard_objective(longest=30.0):
-    X, Y, _ = HARD.data
-    design = Design.of(make_features(X * np.geomspace(1, longest, HARD.d), centre=True), HARD.n_labels)
-    return ObservedProblem(design, get_loss("logistic"), fit_intercept=True).objective(
-        ObservedLabels.from_dense(Y)
-    )
+    X = HARD.data[0] * np.geomspace(1, longest, HARD.d)
+    return make_problem(X, HARD.labels, features={"centre": True}).objective(HARD.labels)
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_going_on_from_any_mark_ends_with_the_same_bits(name):
+def test_resuming_from_any_snapshot_ends_with_the_same_bits(name):
     solve, penalties, options = RUNS[name]
     objective = hard_objective()
     whole = Memory()
     expected = bits(solve(objective, penalties, checkpoint=whole, **options))
     assert bits(solve(objective, penalties, **options)) == expected
-    assert len(whole.marks) >= 2
-    for mark in whole.marks[:: max(1, len(whole.marks) // 6)]:
-        assert bits(solve(objective, penalties, checkpoint=Memory(mark), **options)) == expected
+    assert len(whole.snapshots) >= 2
+    for snapshot in whole.snapshots[:: max(1, len(whole.snapshots) // 6)]:
+        assert bits(solve(objective, penalties, checkpoint=Memory(snapshot), **options)) == expected
 
 
-def test_the_factored_solver_goes_on_in_both_of_its_phases():
+def test_the_factored_solver_resumes_in_both_of_its_phases():
     objective, checkpoint = hard_objective(longest=1.0), Memory()
     expected = bits(solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=checkpoint))
-    assert {"radius" in mark for mark in checkpoint.marks} == {True, False}
-    for mark in checkpoint.marks:
-        again = solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=Memory(mark))
+    assert {"radius" in snapshot for snapshot in checkpoint.snapshots} == {True, False}
+    for snapshot in checkpoint.snapshots:
+        again = solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=Memory(snapshot))
         assert bits(again) == expected
 
 
-def test_a_bounded_fit_takes_its_finished_rounds_from_the_trail():
+def test_a_bounded_fit_takes_its_finished_rounds_from_the_checkpoint():
     case = Case(bound=0.5, n=30, n_labels=6)
     objective = case.objective()
     bounds = objective.bounds
@@ -129,7 +121,7 @@ def candidate(trace, value, leave_out=None):
     return Candidate(Penalties(trace, 0.1), value, 0.3, 1.0 / 3.0, 2.5, 5, leave_out)
 
 
-def test_a_stopped_search_answers_with_the_best_so_far():
+def test_a_stopped_search_returns_the_best_so_far():
     asked = []
 
     def judge(choices):
@@ -143,7 +135,7 @@ def test_a_stopped_search_answers_with_the_best_so_far():
     assert len(asked) == 3
 
 
-def test_a_search_stopped_before_the_first_answer_has_none():
+def test_a_search_stopped_before_the_first_comparison_has_no_result():
     def judge(choices):
         raise Stopped
 
@@ -161,9 +153,9 @@ def test_a_log_of_comparisons_comes_back_as_it_was():
     assert back.comparisons == log.comparisons
     np.testing.assert_array_equal(back.candidates(1)[0].leave_out, log.candidates(1)[0].leave_out)
     assert back.candidates(1)[1].leave_out is None
-    for fold, (expected, pull) in fits.items():
-        found, found_pull = back.last_fits[fold]
-        assert found_pull == pull
+    for fold, (expected, intercept_penalty) in fits.items():
+        found, found_penalty = back.last_fits[fold]
+        assert found_penalty == intercept_penalty
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
     assert ComparisonLog.of(None).n_comparisons == 0
