@@ -16,7 +16,13 @@ TOL = 5e-6
 ORACLE = 2e-8
 BOUND = 0.3
 
-FULL_CROSS = list(product(["dense", "identity"], [True, False], [False, True], [0.0, 0.05]))
+# Kind of features, intercept, weights and ridge: half of all combinations. Any three of the four occur in all
+# of theirs.
+CROSS = [
+    ("identity" if identity else "dense", not without, weighted, 0.05 * ridge)
+    for identity, without, weighted, ridge in product([False, True], repeat=4)
+    if (identity + without + weighted + ridge) % 2 == 0
+]
 # The solvers' own defaults, or less.
 MAX_ITER = {"factored": 500, "proximal": 1000}
 
@@ -52,7 +58,7 @@ def solved(case, penalties, solver):
 @pytest.mark.parametrize(
     ("kind", "intercept", "weighted", "ridge"),
     # What differs with CSR features is the products, so a few suffice.
-    [*FULL_CROSS, ("csr", True, True, 0.05), ("csr", False, False, 0.0)],
+    [*CROSS, ("csr", True, True, 0.05), ("csr", False, False, 0.0)],
 )
 def test_fits_reach_the_optimum(loss, solver, kind, intercept, weighted, ridge):
     case = Case(kind, loss, intercept, weighted)
@@ -67,7 +73,7 @@ def test_fits_reach_the_optimum(loss, solver, kind, intercept, weighted, ridge):
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize(
     ("kind", "intercept", "weighted", "ridge"),
-    [*FULL_CROSS, ("csr", True, True, 0.05)],
+    [*CROSS, ("csr", True, True, 0.05)],
 )
 def test_fits_under_a_score_bound_reach_the_optimum(loss, solver, kind, intercept, weighted, ridge):
     case = Case(kind, loss, intercept, weighted, bound=BOUND)
