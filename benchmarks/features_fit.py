@@ -35,18 +35,18 @@ LBFGS, LIBLINEAR = "scikit-learn (lbfgs)", "scikit-learn (liblinear)"
 SLACK = 1.001
 TOLERANCES = (0.3, 0.1, 0.03, 0.01, 1e-3)
 LIMIT, LIMIT_FIXED, LIMIT_DEFAULT = 1.0, 3.0, 10.0
-# λ as a share of λ_max (where W = 0), and λ₂ as the C of scikit-learn that has the same strength (None: 0).
+# λ as a fraction of λ_max (where W = 0), and λ₂ as the C of scikit-learn with the same strength (None: 0).
 FIXED = ((0.25, None), (0.1, None), (0.1, 10.0), (0.05, None), (0.05, 30.0), (0.03, 30.0), (0.01, 30.0))
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
-SHARES = (0.4, 0.2, 0.1, 0.05, 0.02)
+FRACTIONS = (0.4, 0.2, 0.1, 0.05, 0.02)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the choice found: the C of every rival, labelgap's share of λ_max, and the C of its ridge."""
+    """What the choice found: the C of every rival, labelgap's fraction of λ_max, and the C of its ridge."""
 
     C: float
-    share: float
+    fraction: float
     ridge_C: float
 
 
@@ -109,7 +109,7 @@ def fit_labelgap(X: Any, labels: ObservedLabels, trace: float, ridge: float, tol
         tol=tol,
     )
     with warnings.catch_warnings():
-        # Some labels have answers of one kind only.
+        # Some labels have one class only.
         warnings.simplefilter("ignore", LabelgapWarning)
         return model.fit(X, labels)
 
@@ -118,12 +118,11 @@ def largest_penalty(X: Any, labels: ObservedLabels) -> float:
     """λ_max, above which W = 0."""
     from labelgap.fitting.cross_validation import largest_trace_penalty
     from labelgap.losses import get_loss
-    from labelgap.objective.cpu.design import Design
-    from labelgap.objective.cpu.features import make_features
-    from labelgap.objective.problem import ObservedProblem
+    from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+    from labelgap.objective.problem import Problem
 
-    design = Design.of(make_features(X, centre=True), labels.shape[1])
-    problem = ObservedProblem(design, get_loss("logistic"), fit_intercept=True)
+    settings = ProblemSettings(get_loss("logistic"), FeatureSettings(centre=True))
+    problem = Problem([RowBlock(X, labels)], settings)
     return largest_trace_penalty(problem.objective(labels))
 
 
@@ -145,7 +144,7 @@ def climb(fit: Callable[[float], Any], loss: Callable[[Any], float], tolerances:
 
 def measure(data: FeatureSet, choice: Choice, options: Options) -> tuple[list[Line], dict[str, Any]]:
     """All rivals on one data set."""
-    trace = choice.share * largest_penalty(data.X, data.labels)
+    trace = choice.fraction * largest_penalty(data.X, data.labels)
     ours = partial(fit_labelgap, data.X, data.labels, trace, ridge_for(choice.ridge_C, data.labels))
     ours(TOLERANCES[0])  # compiles
     fits: dict[str, Callable[[float], Any]] = {LABELGAP: ours}
@@ -242,9 +241,9 @@ def measure_passes(data: FeatureSet, options: Options) -> list[Line]:
         "pass": lambda: sklearn_logistic.fit(prepared, solver="lbfgs", threads=options.threads),
         "default": lambda: LowRankClassifier(random_state=0).fit(X, labels),
     }
-    for share, C in FIXED:
-        jobs[f"λ = {share:g} λ_max, λ₂ = {'0' if C is None else f'1/({C:g}|Ω|)'}"] = partial(
-            fit_labelgap, X, labels, share * largest, ridge_for(C, labels), 1e-3
+    for fraction, C in FIXED:
+        jobs[f"λ = {fraction:g} λ_max, λ₂ = {'0' if C is None else f'1/({C:g}|Ω|)'}"] = partial(
+            fit_labelgap, X, labels, fraction * largest, ridge_for(C, labels), 1e-3
         )
     medians = take_turns(jobs, options.repeats)
     one_pass = medians.pop("pass")
@@ -310,10 +309,10 @@ def choose(data: FeatureSet) -> None:
         model = sklearn_logistic.fit(prepared, solver="liblinear", C=C)
         print(f"scikit-learn C = {C:<5g} {loss(sklearn_logistic.scores(model, data.X)):.5f}", flush=True)
     largest = largest_penalty(data.X, train)
-    for share, C in itertools.product(SHARES, STRENGTHS):
-        fitted = fit_labelgap(data.X, train, share * largest, ridge_for(C, train), 0.01)
+    for fraction, C in itertools.product(FRACTIONS, STRENGTHS):
+        fitted = fit_labelgap(data.X, train, fraction * largest, ridge_for(C, train), 0.01)
         found = loss(fitted.decision_function(data.X))
-        print(f"labelgap λ = {share:<4g} λ_max, C = {C:<5g} {found:.5f} rank {fitted.rank_}", flush=True)
+        print(f"labelgap λ = {fraction:<4g} λ_max, C = {C:<5g} {found:.5f} rank {fitted.rank_}", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -24,9 +24,9 @@ from labelgap.kernels.entries import _csr_product, _sampled_product, csr_product
 from labelgap.kernels.threads import run_over_rows
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures
-from labelgap.objective.cpu.observed import observed_objective
+from labelgap.objective.cpu.entries import EntryTerm
+from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.penalties import Penalties
 
@@ -46,7 +46,7 @@ class Work:
 
 
 def problem(shape: tuple[int, int], n_entries: int) -> ObservedLabels:
-    """Answers with the skew of real ones."""
+    """Ratings with the skew of real ones."""
     train = make_split(shape, n_entries).train
     return ObservedLabels.from_triplets(train.users, train.items, train.values, shape=shape)
 
@@ -55,13 +55,9 @@ def works(labels: ObservedLabels, dtype: type) -> list[Work]:
     """The kernels over these entries."""
     n, n_labels = labels.shape
     entries, size = labels.n_observed, np.dtype(dtype).itemsize
-    objective = observed_objective(
-        Design(IdentityFeatures(n), IdentityFeatures(n_labels)),
-        labels,
-        get_loss("logistic"),
-        fit_intercept=True,
-        free_intercept=False,
-    )
+    settings = ProblemSettings(get_loss("logistic"), FeatureSettings(own_rows=True))
+    objective = Problem([RowBlock(None, labels)], settings).objective(labels, free_intercept=False)
+    assert isinstance(objective, EntryTerm)
     pattern = objective.pattern
     rng = np.random.default_rng(0)
     P, Q = (0.3 * rng.standard_normal((rows, K)).astype(dtype) for rows in (n, n_labels))
@@ -124,16 +120,16 @@ def lines_of(labels: ObservedLabels, where: str, bounds: Bounds, options: Option
         times = take_turns({name: work.run for name, work in jobs.items()}, max(5, options.repeats))
         for name, work in jobs.items():
             least, kind = bounds.seconds(n_bytes=work.n_bytes, flops=work.flops, dtype=dtype)
-            share = least / times[name]
+            fraction = least / times[name]
             lines.append(
                 Line(
                     what=f"{name}, {np.dtype(dtype).name}, {where}",
                     size=f"{labels.shape[0]:,} x {labels.shape[1]:,}, {labels.n_observed:,} entries, k {K}",
                     seconds=times[name],
-                    ratio=share,
+                    ratio=fraction,
                     against="of the bound",
                     target=f"≥ {TARGET:g}",
-                    met=share >= TARGET,
+                    met=fraction >= TARGET,
                     bound_seconds=least,
                     bound=kind,
                 )
@@ -142,14 +138,14 @@ def lines_of(labels: ObservedLabels, where: str, bounds: Bounds, options: Option
 
 
 def crossover(options: Options) -> tuple[list[Line], dict[str, Any]]:
-    """The loop over entries against blocks of GEMM, at growing shares of observed cells."""
+    """The loop over entries against blocks of GEMM, at growing fractions of observed entries."""
     rng = np.random.default_rng(0)
     n, n_labels = (400, 200) if options.quick else (4000, 2000)
     lines, found = [], {}
     for k in (32, 128):
         P, Q = (rng.standard_normal((rows, k)) for rows in (n, n_labels))
-        for share in (0.1, 0.2, 0.4, 0.6, 0.8):
-            mask = rng.random((n, n_labels)) < share
+        for fraction in (0.1, 0.2, 0.4, 0.6, 0.8):
+            mask = rng.random((n, n_labels)) < fraction
             indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int64)
             indices = np.nonzero(mask)[1].astype(np.int32)
             data, scores, out = rng.standard_normal(len(indices)), np.empty(len(indices)), np.empty((n, k))
@@ -164,11 +160,11 @@ def crossover(options: Options) -> tuple[list[Line], dict[str, Any]]:
                 },
                 max(5, options.repeats),
             )
-            found[f"k {k}, {share:.0%} observed"] = times
+            found[f"k {k}, {fraction:.0%} observed"] = times
             for name in ("sampled", "product"):
                 lines.append(
                     Line(
-                        what=f"{name}: loop over entries, {share:.0%} observed",
+                        what=f"{name}: loop over entries, {fraction:.0%} observed",
                         size=f"{n:,} x {n_labels:,}, k {k}, float64",
                         seconds=times[name],
                         ratio=times[name] / times[f"{name} in blocks"],

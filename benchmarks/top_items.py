@@ -1,7 +1,7 @@
 """The n best items of every user, against the matrix product of the same tiles alone.
 
 100,000 users and 20,000 items with 32 factors; the scores are never held together. The product alone is that
-of float32 factors, tile by tile, into the same room and by as many threads.
+of float32 factors, tile by tile, into the same workspace and by as many threads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_factors(shape: tuple[int, int], seed: int = 0) -> Factors:
 
 
 def make_seen(factors: Factors, seed: int = 1) -> Seen:
-    """Items that each user has answered about, more often those with a high intercept."""
+    """Items that each user has rated, more often those with a high intercept."""
     rng = np.random.default_rng(seed)
     popular = np.argsort(-factors.intercept)
     drawn = popular[(rng.random((len(factors.users), N_SEEN)) ** 2 * len(popular)).astype(np.int64)]
@@ -53,12 +53,12 @@ def products_alone(users: NDArray[np.float32], items: NDArray[np.float32], threa
     width = score_tiles.TILE_BYTES // (4 * height)
 
     def work(part: slice) -> None:
-        room = np.empty(height * width, np.float32)
+        workspace = np.empty(height * width, np.float32)
         for row in range(part.start, part.stop, height):
             left = users[row : min(row + height, part.stop)]
             for first in range(0, items.shape[1], width):
                 right = items[:, first : first + width]
-                out = room[: len(left) * right.shape[1]].reshape(len(left), -1)
+                out = workspace[: len(left) * right.shape[1]].reshape(len(left), -1)
                 np.matmul(left, right, out=out)
 
     cuts = [len(users) * t // threads for t in range(threads + 1)]
