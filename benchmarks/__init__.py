@@ -1,1 +1,1 @@
-"""Benchmarks: each file is one command that prints its numbers."""
+"""Benchmarks of labelgap against other libraries and against the limits of the machine."""

@@ -1,7 +1,7 @@
-"""``python -m benchmarks`` (or ``make bench``): all benchmarks, or those that are named.
+"""``python -m benchmarks`` (or ``make bench``): runs all benchmarks, or those that are named.
 
 Each runs in a process of its own with pinned threads, and measures the bounds of the machine before it
-begins. Its figures are printed as a table and kept as JSON; ``docs/performance.md`` is made of these.
+begins. Its figures are printed as a table and kept as JSON; ``docs/performance.md`` is made from them.
 """
 
 from __future__ import annotations

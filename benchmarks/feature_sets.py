@@ -20,7 +20,7 @@ from labelgap.data import load_multilabel
 from labelgap.labels import ObservedLabels
 
 OBSERVED = 0.2
-# Of the observed labels, the share on which settings are chosen.
+# The fraction of the observed labels on which settings are chosen.
 VALIDATION = 0.2
 _RANK, _SPREAD = 20, 1.5
 
@@ -79,13 +79,13 @@ def generate(
     return _feature_set("generated", X[:n_train], Y[:n_train], X[n_train:], Y[n_train:], seed)
 
 
-def _shift_for(Z: NDArray[np.float64], share: float) -> float:
-    """What to add to scores so that about this share of the labels is yes."""
+def _shift_for(Z: NDArray[np.float64], rate: float) -> float:
+    """What to add to scores so that about this fraction of the labels is yes."""
     sample = Z[:: max(1, len(Z) // 200)]
     low, high = -20.0, 20.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if expit(sample + middle).mean() < share else (low, middle)
+        low, high = (middle, high) if expit(sample + middle).mean() < rate else (low, middle)
     return low
 
 
@@ -98,5 +98,5 @@ def _feature_set(
 
 
 def log_loss(scores: NDArray[np.float64], Y: NDArray[Any]) -> float:
-    """Mean of ``log(1 + e^-sz)`` over all cells; s is 1 for a yes and -1 for a no."""
+    """Mean of ``log(1 + e^-sz)`` over all entries; s is 1 for a yes and -1 for a no."""
     return float(np.mean(np.logaddexp(0.0, np.where(Y == 1, -scores, scores))))

@@ -43,7 +43,7 @@ FRACTIONS = (0.4, 0.2, 0.1, 0.05, 0.02)
 
 @dataclass(frozen=True)
 class Choice:
-    """What the choice found: the C of every rival, labelgap's fraction of λ_max, and the C of its ridge."""
+    """The settings that were chosen: C of the rivals, labelgap's fraction of λ_max, and C of its ridge."""
 
     C: float
     fraction: float
@@ -76,7 +76,7 @@ QUICK_SIZE = {"n_train": 600, "n_test": 200, "n_features": 60, "n_labels": 40}
 
 @dataclass
 class Climb:
-    """What a method reached at each of its tolerances."""
+    """The log-loss and time of a method at each of its tolerances."""
 
     tolerances: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -181,7 +181,7 @@ def rival_fit(contender: Contender, prepared: Any, C: float, threads: int) -> Ca
 def _medians(
     climbs: Mapping[str, Climb], fits: Mapping[str, Callable[[float], Any]], repeats: int
 ) -> dict[tuple[str, float], float]:
-    """Median times of the fits that count; they take turns, and each has run before."""
+    """Median times of the fits that count; they run alternately, and each has run before."""
     counting: dict[str, tuple[str, float]] = {}
     for name, reached in climbs.items():
         if name == LABELGAP:
@@ -260,7 +260,7 @@ def measure_passes(data: FeatureSet, options: Options) -> list[Line]:
 
 
 def data_sets(quick: bool) -> tuple[list[FeatureSet], list[str]]:
-    """Those that are there, and what is to be said of the others."""
+    """The data sets that are available, and remarks about the others."""
     from labelgap.exceptions import InvalidInputError
 
     if quick:
@@ -281,8 +281,8 @@ def run(options: Options) -> Report:
         "features_fit",
         "Labels from sparse features, 20 % observed",
         "Time to the held-out log-loss that each rival reaches at best (and 0.1 % more), over all labels of "
-        "the test rows; strengths chosen on a fifth of the observed labels. labelgap's whole fit counts, of "
-        "a rival the fits of the labels.",
+        "the test rows; strengths chosen on a fifth of the observed labels. labelgap's time is that of its "
+        "whole fit, a rival's that of the fits of the labels.",
         bounds=measure_bounds(options.threads),
     )
     found, remarks = data_sets(options.quick)

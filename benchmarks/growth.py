@@ -60,10 +60,10 @@ QUICK = {
 
 
 def make_input(point: Point, path: Path) -> None:
-    """A long table of answers, as it is read from a file, and features where there are any."""
+    """A long table of ratings, as it is read from a file, and features where there are any."""
     rng = np.random.default_rng(0)
-    cells = point.n * point.n_labels
-    chosen = rng.choice(cells, point.entries, replace=False) if cells < 1e8 else _some(cells, point, rng)
+    pairs = point.n * point.n_labels
+    chosen = rng.choice(pairs, point.entries, replace=False) if pairs < 1e8 else _some(pairs, point, rng)
     rows, columns = np.divmod(chosen, point.n_labels)
     values = (rng.random(len(chosen)) < 0.4).astype(np.float64)
     arrays = {"rows": rows, "columns": columns, "values": values}
@@ -73,14 +73,14 @@ def make_input(point: Point, path: Path) -> None:
     np.savez(path, **arrays)
 
 
-def _some(cells: int, point: Point, rng: np.random.Generator) -> Any:
-    """Distinct cells of very many: drawn with spares, repetitions dropped."""
-    drawn = np.unique(rng.integers(0, cells, int(1.1 * point.entries) + 100))
+def _some(pairs: int, point: Point, rng: np.random.Generator) -> Any:
+    """Distinct pairs out of very many: more are drawn than needed, and repetitions are dropped."""
+    drawn = np.unique(rng.integers(0, pairs, int(1.1 * point.entries) + 100))
     return rng.choice(drawn, point.entries, replace=False)
 
 
 def child(arguments: list[str]) -> int:
-    """Fit one point in this process and print what it took."""
+    """Fit one point in this process and print its time and memory."""
     import time
     import warnings
 
@@ -90,14 +90,14 @@ def child(arguments: list[str]) -> int:
     fit = fit_completion if setting == "completion" else fit_features
     # Compiled before anything is measured.
     rng = np.random.default_rng(0)
-    cells = rng.choice(60 * 20, 600, replace=False)
-    tiny = (cells // 20, cells % 20, (rng.random(600) < 0.5).astype(float))
+    pairs = rng.choice(60 * 20, 600, replace=False)
+    tiny = (pairs // 20, pairs % 20, (rng.random(600) < 0.5).astype(float))
     fit(tiny, sp.csr_array(np.eye(60, 30)), (60, 20), min(int(k), 8))
     before = forget_peak()
     with np.load(path) as held:
         arrays = {name: held[name] for name in held.files}
-    answers = (arrays["rows"], arrays["columns"], arrays["values"])
-    n_bytes = sum(column.nbytes for column in answers)
+    ratings = (arrays["rows"], arrays["columns"], arrays["values"])
+    n_bytes = sum(column.nbytes for column in ratings)
     X = None
     if int(d):
         columns = arrays["features"]
@@ -109,7 +109,7 @@ def child(arguments: list[str]) -> int:
     times = []
     for _ in range(int(repeats)):
         began = time.perf_counter()
-        factors = fit(answers, X, shape, int(k))
+        factors = fit(ratings, X, shape, int(k))
         times.append(time.perf_counter() - began)
     used = status_bytes("VmHWM") - before
     found = {
@@ -121,7 +121,7 @@ def child(arguments: list[str]) -> int:
     return 0
 
 
-def fit_completion(answers: Any, X: Any, shape: tuple[int, int], k: int) -> int:
+def fit_completion(ratings: Any, X: Any, shape: tuple[int, int], k: int) -> int:
     """A Recommender; returns the bytes of its factors."""
     from labelgap import Recommender
 
@@ -134,11 +134,11 @@ def fit_completion(answers: Any, X: Any, shape: tuple[int, int], k: int) -> int:
         threshold="train",
         random_state=0,
     )
-    model.fit(answers)
+    model.fit(ratings)
     return int(model.user_factors_.nbytes + model.item_factors_.nbytes)
 
 
-def fit_features(answers: Any, X: Any, shape: tuple[int, int], k: int) -> int:
+def fit_features(ratings: Any, X: Any, shape: tuple[int, int], k: int) -> int:
     """A LowRankClassifier; returns the bytes of its factors."""
     from labelgap import LowRankClassifier
     from labelgap.labels import ObservedLabels
@@ -146,12 +146,12 @@ def fit_features(answers: Any, X: Any, shape: tuple[int, int], k: int) -> int:
     model = LowRankClassifier(
         trace_penalty=1e-4, ridge_penalty=1e-5, rank=k, max_iter=STEPS, tol=1e-6, threshold="train"
     )
-    model.fit(X, ObservedLabels.from_triplets(*answers, shape=shape))
+    model.fit(X, ObservedLabels.from_triplets(*ratings, shape=shape))
     return int(model.coef_left_.nbytes + model.coef_right_.nbytes)
 
 
 def status_bytes(name: str) -> int:
-    """What the kernel says of this process: VmRSS is what it holds, VmHWM the most that it has held."""
+    """Memory of this process from the operating system: VmRSS is the current value, VmHWM the peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
@@ -170,13 +170,13 @@ def measure(point: Point, repeats: int) -> dict[str, float]:
         sizes = (point.k, point.n, point.n_labels, point.d, repeats)
         arguments = [str(path), point.setting, *map(str, sizes)]
         command = [sys.executable, "-m", "benchmarks.growth", *arguments]
-        answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+        finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
     return found
 
 
 def slope(sizes: list[float], values: list[float]) -> float:
-    """That of a least-squares line through the logarithms."""
+    """The slope of a least-squares line through the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
@@ -185,9 +185,9 @@ def run(options: Options) -> Report:
     report = Report(
         "growth",
         "Growth of time and memory",
-        f"Medians of {options.repeats} fits in a process of its own for each size; five doublings. Memory is "
-        "the peak above what the process held before it read the input, over the input (a long table of two "
-        "int64 columns and a float64 one, and sparse features) and the factors.",
+        f"Medians of {options.repeats} fits, in a separate process for each size; five doublings. Memory is "
+        "the peak above what the process held before it read the input, divided by the size of the input "
+        "(a long table of two int64 columns and a float64 column, and sparse features) and the factors.",
     )
     for what, start in (QUICK if options.quick else STARTS).items():
         points = [start.grown(what, 2**step) for step in range(DOUBLINGS + 1)]

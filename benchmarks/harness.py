@@ -1,7 +1,7 @@
-"""What every benchmark shares: jobs that take turns, pinned threads, and a report of lines.
+"""Tools for all benchmarks: jobs that run alternately, pinned threads, and a report of lines.
 
-A benchmark is a module with ``run(options) -> Report``. Its figures are ratios of medians of jobs that ran in
-turns in one process tree; beside them stand the bounds of the machine, measured in the same run.
+A benchmark is a module with ``run(options) -> Report``. Its figures are ratios of medians of jobs that ran
+alternately in one process tree. The bounds of the machine are measured in the same run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Options:
 
     repeats: int = 3
     quick: bool = False
-    """Small sizes: to see that it works, not for figures."""
+    """Small sizes, to check that the benchmark works; its figures mean nothing."""
     threads: int = 1
     """Threads that each method may use."""
 
@@ -45,21 +45,21 @@ class Line:
     size: str = ""
     seconds: float | None = None
     ratio: float | None = None
-    """What ``against`` says, as a number."""
+    """The ratio that ``against`` describes."""
     against: str = ""
     target: str = ""
-    """As in the table, such as "≤ 1.2"; empty for lines that are there to be compared with."""
+    """As in the table, such as "≤ 1.2"; empty for the lines of rivals."""
     met: bool | None = None
     bound_seconds: float | None = None
-    """What the same work would take at the speed of the machine's bound that applies."""
+    """The time of the same work at the speed of the bound that applies."""
     bound: str = ""
-    """Which bound that is, such as "memory" or "float32 GEMM"."""
+    """The name of the bound, such as "memory" or "float32 GEMM"."""
     note: str = ""
 
 
 @dataclass
 class Report:
-    """The lines of one benchmark with what is to be said about them."""
+    """The lines of one benchmark, with remarks."""
 
     name: str
     title: str
@@ -67,7 +67,7 @@ class Report:
     """What was measured and how, in a sentence or two."""
     lines: list[Line] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """Rivals that could not run, limits, and what a miss is bound by."""
+    """Rivals that could not run, limits, and reasons for missed targets."""
     bounds: Bounds | None = None
     details: dict[str, Any] = field(default_factory=dict)
     """All that was measured, for the JSON file."""
@@ -97,7 +97,7 @@ def seconds(job: Callable[[], object]) -> float:
 def take_turns(
     jobs: Mapping[str, Callable[[], object]], repeats: int, *, warm_up: bool = True
 ) -> dict[str, float]:
-    """The median time of each job. The jobs take turns, so that a slow spell of the machine hits all."""
+    """The median time of each job. Jobs run alternately, so that a slow moment of the machine affects all."""
     if warm_up:
         for job in jobs.values():
             job()

@@ -1,10 +1,10 @@
-"""Likes and silence with the squared loss: time of one sweep against implicit's alternating least squares.
+"""Likes alone with the squared loss: time of one sweep against implicit's alternating least squares.
 
-A sweep updates all users and all items once.
-implicit's time is half the difference between fits of three sweeps and of one, labelgap's
-is that of the rounds of its alternating solver: what a fit does once is left out on both sides. The two do
-not solve the same problem. implicit weighs likes and silence differently, so each row has a system of its
-own; under labelgap's unbiased loss the systems of all rows are one.
+A sweep updates all users and all items once. implicit's time is half the difference between fits of three
+sweeps and of one; labelgap's time is that of a sweep of its alternating solver. Work that a fit does once is
+left out on both sides. The two do not solve the same problem. implicit gives likes and missing pairs
+different weights, so each row has a system of its own; under labelgap's unbiased loss all rows have the same
+system.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.generated_answers import Answers, make_likes
+from benchmarks.generated_ratings import Ratings, make_likes
 from benchmarks.harness import Line, Options, Report, seconds
 from benchmarks.machine import Bounds, measure_bounds
 from benchmarks.rivals import implicit_als
@@ -31,7 +31,7 @@ STRENGTH = 10.0
 FEW, MORE = 1, 3
 
 
-def labelgap_likes(likes: Answers) -> Any:
+def labelgap_likes(likes: Ratings) -> Any:
     """The likes as labelgap takes them."""
     from labelgap.labels import ObservedLabels
 
@@ -40,13 +40,13 @@ def labelgap_likes(likes: Answers) -> Any:
 
 
 def labelgap_rounds(likes: Any, rank: int) -> Any:
-    """What the alternating solver of a Recommender does in each sweep, on its own."""
+    """One sweep of the alternating solver of a Recommender."""
     from labelgap.losses import get_loss
     from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
     from labelgap.objective.problem import Problem
     from labelgap.objective.protocol import Factors
+    from labelgap.solvers.alternating import make_sweeps
     from labelgap.solvers.penalties import Penalties
-    from labelgap.solvers.turns import make_turns
 
     n, n_items = likes.shape
     settings = ProblemSettings(
@@ -57,12 +57,12 @@ def labelgap_rounds(likes: Any, rank: int) -> Any:
     start = Factors(left, np.zeros((n_items, rank)), objective.starting_intercept())
     penalties = Penalties(STRENGTH / (n * n_items))
     # At this tolerance it works in single precision, as implicit does.
-    return make_turns(objective, penalties, start, tol=1e-3)
+    return make_sweeps(objective, penalties, start, tol=1e-3)
 
 
 def labelgap_sweep_seconds(rounds: Any) -> float:
     """The mean time of two of labelgap's sweeps."""
-    return seconds(lambda: [rounds.round() for _ in range(MORE - FEW)]) / (MORE - FEW)
+    return seconds(lambda: [rounds.sweep() for _ in range(MORE - FEW)]) / (MORE - FEW)
 
 
 def sweep_seconds(fit: Callable[[int], Any]) -> float:
@@ -79,15 +79,15 @@ def rival_sweep_seconds(data: Any, rank: int, threads: int, conjugate_gradients:
     )
 
 
-def least_seconds(likes: Answers, rank: int, bounds: Bounds) -> tuple[float, str]:
+def least_seconds(likes: Ratings, rank: int, bounds: Bounds) -> tuple[float, str]:
     """labelgap's sweep: two sparse products with gathered rows, and one small system for all rows."""
     n_bytes = 2.0 * len(likes) * (8 + 4 * rank) + 6.0 * sum(likes.shape) * 4 * rank
     flops = 4.0 * len(likes) * rank + 8.0 * sum(likes.shape) * rank**2
     return bounds.seconds(n_bytes=n_bytes, flops=flops, dtype=np.float32)
 
 
-def measure(likes: Answers, rank: int, options: Options, bounds: Bounds) -> tuple[list[Line], dict[str, Any]]:
-    """The lines of one size and rank; the jobs take turns."""
+def measure(likes: Ratings, rank: int, options: Options, bounds: Bounds) -> tuple[list[Line], dict[str, Any]]:
+    """The lines of one size and rank; the jobs run alternately."""
     rounds = labelgap_rounds(labelgap_likes(likes), rank)
     jobs: dict[str, Callable[[], float]] = {"labelgap": lambda: labelgap_sweep_seconds(rounds)}
     if implicit_als.unavailable() is None:
@@ -97,7 +97,7 @@ def measure(likes: Answers, rank: int, options: Options, bounds: Bounds) -> tupl
         )
         if len(likes) <= LARGEST_FOR_CHOLESKY:
             jobs["implicit (ALS, Cholesky)"] = lambda: rival_sweep_seconds(data, rank, options.threads, False)
-    rounds.round()  # compiles
+    rounds.sweep()  # compiles
     runs = [{name: job() for name, job in jobs.items()} for _ in range(options.repeats)]
     times = {name: statistics.median(run[name] for run in runs) for name in jobs}
     own = times.pop("labelgap")
@@ -125,8 +125,8 @@ def run(options: Options) -> Report:
     """All sizes and ranks."""
     report = Report(
         "implicit_sweep",
-        "Likes and silence, squared loss: one sweep",
-        "labelgap: a round of its alternating solver. implicit: half the difference between fits of three "
+        "Likes alone, squared loss: one sweep",
+        "labelgap: a sweep of its alternating solver. implicit: half the difference between fits of three "
         "sweeps and of one; its default does three steps of conjugate gradients per row, its Cholesky "
         "variant solves each row's system. Single precision on both sides.",
         bounds=measure_bounds(options.threads),

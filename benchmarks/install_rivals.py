@@ -51,7 +51,7 @@ class Step:
     arguments: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     otherwise: tuple[str, ...] = ()
-    """What to try when it fails."""
+    """The call to try if this one fails."""
 
 
 STEPS = (
@@ -81,7 +81,7 @@ STEPS = (
 
 
 def install(step: Step) -> str | None:
-    """None, or the last thing that pip said when it failed."""
+    """None, or the last line of pip's output if it failed."""
     said = None
     for arguments, extra in ((step.arguments, step.environment), (step.otherwise, {})):
         if not arguments:
@@ -106,7 +106,7 @@ def install(step: Step) -> str | None:
 
 
 def main() -> int:
-    """Install all that can be; always 0, so that what is there can be measured."""
+    """Install all rivals that can be installed; always 0, so that these can be measured."""
     for step in STEPS:
         print(f"{step.what} ...", flush=True)
         failure = install(step)
@@ -118,7 +118,7 @@ def main() -> int:
 
 
 def _checked() -> list[str]:
-    """What each rival says in a fresh process, in which the new packages are seen."""
+    """Whether each rival can run, from a fresh process in which the new packages are visible."""
     modules = ", ".join(rival.__name__ for rival in RIVALS)
     script = f"import {modules}\nfor r in ({modules},): print(r.unavailable() or '')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from labelgap.objective.cpu.observed import observed_objective
 from threadpoolctl import threadpool_limits
 
-from benchmarks.generated_answers import make_split
+from benchmarks.generated_ratings import make_split
 from benchmarks.harness import Line, Options, Report, take_turns
 from benchmarks.machine import Bounds, measure_bounds
 from labelgap.kernels.blocks import product_by_blocks, sampled_by_blocks
@@ -36,7 +37,7 @@ TARGET = 0.5
 
 @dataclass(frozen=True)
 class Work:
-    """A kernel with what it has to move and to compute."""
+    """A kernel, with its memory traffic and its operations."""
 
     name: str
     run: Callable[[], object]
@@ -46,7 +47,7 @@ class Work:
 
 
 def problem(shape: tuple[int, int], n_entries: int) -> ObservedLabels:
-    """Ratings with the skew of real ones."""
+    """Ratings that are as skewed as real ones."""
     train = make_split(shape, n_entries).train
     return ObservedLabels.from_triplets(train.users, train.items, train.values, shape=shape)
 
@@ -144,8 +145,8 @@ def crossover(options: Options) -> tuple[list[Line], dict[str, Any]]:
     lines, found = [], {}
     for k in (32, 128):
         P, Q = (rng.standard_normal((rows, k)) for rows in (n, n_labels))
-        for fraction in (0.1, 0.2, 0.4, 0.6, 0.8):
-            mask = rng.random((n, n_labels)) < fraction
+        for observed in (0.1, 0.2, 0.4, 0.6, 0.8):
+            mask = rng.random((n, n_labels)) < observed
             indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int64)
             indices = np.nonzero(mask)[1].astype(np.int32)
             data, scores, out = rng.standard_normal(len(indices)), np.empty(len(indices)), np.empty((n, k))
@@ -160,11 +161,11 @@ def crossover(options: Options) -> tuple[list[Line], dict[str, Any]]:
                 },
                 max(5, options.repeats),
             )
-            found[f"k {k}, {fraction:.0%} observed"] = times
+            found[f"k {k}, {observed:.0%} observed"] = times
             for name in ("sampled", "product"):
                 lines.append(
                     Line(
-                        what=f"{name}: loop over entries, {fraction:.0%} observed",
+                        what=f"{name}: loop over entries, {observed:.0%} observed",
                         size=f"{n:,} x {n_labels:,}, k {k}, float64",
                         seconds=times[name],
                         ratio=times[name] / times[f"{name} in blocks"],
@@ -175,15 +176,16 @@ def crossover(options: Options) -> tuple[list[Line], dict[str, Any]]:
 
 
 def run(options: Options) -> Report:
-    """All kernels, and where dense blocks begin to win."""
+    """All kernels, and the density from which dense blocks are faster."""
     bounds = measure_bounds(options.threads)
     small = ((600, 400), 20_000) if options.quick else ((6040, 3952), 1_000_000)
     large = ((3000, 2000), 50_000) if options.quick else ((400_000, 400_000), 4_000_000)
     report = Report(
         "kernels",
         "Kernels against the roofline",
-        "Each kernel against the time that its traffic would take at copy speed, or its arithmetic at GEMM "
-        "speed, whichever is longer. Gathered rows count with every entry. Medians of at least 5 runs.",
+        "Each kernel is compared with the time that its traffic would take at copy speed, or its arithmetic "
+        "at GEMM speed, whichever is longer. Gathered rows count for every entry. Medians of at least 5 "
+        "runs.",
     )
     with threadpool_limits(1, user_api="blas"):
         for (shape, n_entries), where in ((small, "factors fit a cache"), (large, "factors do not")):

@@ -18,7 +18,7 @@ _REPEATS = 5
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the machine can do at most, with so many threads."""
+    """The speed limits of the machine with that many threads."""
 
     threads: int
     copy_bytes_per_second: float

@@ -24,9 +24,9 @@ def main(arguments: list[str]) -> int:
     bounds = measure_bounds(options.threads)
     report = importlib.import_module(BENCHMARKS[name]).run(options)
     report.bounds = bounds
-    answer = {**report.as_json(), "quick": options.quick, "repeats": options.repeats, "machine": machine()}
-    Path(path).write_text(json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
-    print(text_table(answer), flush=True)
+    result = {**report.as_json(), "quick": options.quick, "repeats": options.repeats, "machine": machine()}
+    Path(path).write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    print(text_table(result), flush=True)
     return 0
 
 

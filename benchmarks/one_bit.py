@@ -2,7 +2,7 @@
 
 Each method climbs its ladder of epochs or sweeps. The goal of a pair is the best held-out log-loss that both
 of them reach, and a thousandth more; the time of each is that of its first rung there, with the whole of
-labelgap's ``fit`` included. All settings were chosen on validation answers, by ``python -m
+labelgap's ``fit`` included. All settings were chosen on validation ratings, by ``python -m
 benchmarks.one_bit``.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from benchmarks.generated_answers import Answers, Split, dot_scores, log_loss, make_split
+from benchmarks.generated_ratings import Ratings, Split, dot_scores, log_loss, make_split
 from benchmarks.harness import Line, Options, Report, pin_threads, seconds, take_turns
 from benchmarks.machine import Bounds, measure_bounds
 from benchmarks.rivals import OneBitRival, cmfrec_als, implicit_lmf, libmf_logistic, lightfm_logistic
@@ -33,7 +33,7 @@ OVERFITTED = 1.01
 SWEEPS = (1, 2, 3, 4, 5, 6, 8, 12)
 # What takes this many seconds is run once.
 ONCE_FROM = 15.0
-# How labelgap's penalty grows with the number of answers; libmf's, cmfrec's and lightfm's do so too.
+# How labelgap's penalty grows with the number of ratings; libmf's, cmfrec's and lightfm's do so too.
 WEIGHTING = 0.75
 
 
@@ -42,19 +42,19 @@ class Size:
     """How large a problem is, and the settings that were chosen for it."""
 
     shape: tuple[int, int]
-    n_answers: int
+    n_ratings: int
     settings: Mapping[str, Mapping[str, float]]
     """By the name of the rival. ``strength`` of labelgap is λ|Ω|."""
     ladders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Shorter ones for rivals that take long."""
 
     def __str__(self) -> str:
-        return f"{self.shape[0]:,} x {self.shape[1]:,}, {self.n_answers:,} answers"
+        return f"{self.shape[0]:,} x {self.shape[1]:,}, {self.n_ratings:,} ratings"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A rival with its ladder, the share of labelgap's time in its own that is asked for, and its grid."""
+    """A rival with its ladder, the target for labelgap's time as a fraction of its own, and its grid."""
 
     module: OneBitRival
     ladder: tuple[int, ...]
@@ -94,7 +94,7 @@ MILLION = {
     lightfm_logistic.NAME: {"ridge": 0.0, "rate": 0.1},
     cmfrec_als.NAME: {"ridge": 12.0},
 }
-# A pass of lightfm or LMF over ten million answers takes long: they keep what was chosen for one million.
+# A pass of lightfm or LMF over ten million ratings takes long: they keep what was chosen for one million.
 TEN_MILLION = MILLION | {
     LABELGAP: {"strength": 12.0},
     libmf_logistic.NAME: {"ridge": 0.015, "rate": 0.2},
@@ -114,7 +114,7 @@ QUICK_SIZES = (Size((600, 400), 30_000, MILLION),)
 
 @dataclass
 class Climb:
-    """What a method reached on the rungs of its ladder."""
+    """The log-loss and time of a method on the rungs of its ladder."""
 
     rungs: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -145,26 +145,26 @@ def fit_labelgap(labels: Any, sweeps: int, strength: float) -> Any:
         random_state=0,
     )
     with warnings.catch_warnings():
-        # The number of sweeps is what varies here, so a fit seldom converges; some items have no answer.
+        # The number of sweeps is what varies here, so a fit seldom converges; some items have no ratings.
         warnings.simplefilter("ignore", LabelgapWarning)
         return model.fit(labels)
 
 
-def labelgap_labels(train: Answers) -> Any:
-    """The training answers as labelgap takes them."""
+def labelgap_labels(train: Ratings) -> Any:
+    """The training ratings as labelgap takes them."""
     from labelgap.labels import ObservedLabels
 
     return ObservedLabels.from_triplets(train.users, train.items, train.values, shape=train.shape)
 
 
-def labelgap_scores(model: Any, answers: Answers) -> NDArray[np.float64]:
+def labelgap_scores(model: Any, ratings: Ratings) -> NDArray[np.float64]:
     """Log-odds of a yes."""
-    products = dot_scores(model.user_factors_, model.item_factors_, answers)
-    return products + np.asarray(model.item_intercept_)[answers.items]
+    products = dot_scores(model.user_factors_, model.item_factors_, ratings)
+    return products + np.asarray(model.item_intercept_)[ratings.items]
 
 
 def calibration(scores: NDArray[np.float64], values: NDArray[np.int8]) -> tuple[float, float]:
-    """Platt's slope and intercept: logistic regression of the answers on the scores, by Newton's method."""
+    """Platt's slope and intercept: logistic regression of the ratings on the scores, by Newton's method."""
     scale = float(scores.std()) or 1.0
     features = np.column_stack([scores / scale, np.ones(len(scores))])
     found = np.zeros(2)
@@ -179,10 +179,10 @@ def calibration(scores: NDArray[np.float64], values: NDArray[np.int8]) -> tuple[
     return float(found[0] / scale), float(found[1])
 
 
-def rival_loss(rival: OneBitRival, model: Any, validation: Answers, judged: Answers) -> float:
-    """The log-loss on ``judged``, after calibration on validation answers where the scores need one.
+def rival_loss(rival: OneBitRival, model: Any, validation: Ratings, judged: Ratings) -> float:
+    """The log-loss on ``judged``, after calibration on validation ratings where the scores need one.
 
-    On the training answers the scores are better than they are elsewhere, and the slope would be too steep.
+    On the training ratings the scores are better than they are elsewhere, and the slope would be too steep.
     """
     scores = rival.scores(model, judged)
     if not rival.CALIBRATED:
@@ -213,7 +213,7 @@ def rival_fit(
 
 def measure(size: Size, options: Options, bounds: Bounds) -> tuple[list[Line], dict[str, Any]]:
     """All lines of one size, and the curves."""
-    split = make_split(size.shape, size.n_answers)
+    split = make_split(size.shape, size.n_ratings)
     labels = labelgap_labels(split.train)
     ours = partial(fit_labelgap, labels, **size.settings[LABELGAP])
     ours(1)  # compiles
@@ -247,7 +247,7 @@ def _goals(climbs: Mapping[str, Climb]) -> dict[str, float]:
 def _medians(
     climbs: Mapping[str, Climb], fits: Mapping[str, Callable[[int], Any]], repeats: int
 ) -> dict[tuple[str, int], float]:
-    """Median times of the rungs that count; they take turns, and each has run before."""
+    """Median times of the rungs that count; they run alternately, and each has run before."""
     rungs: dict[str, tuple[str, int]] = {}
     for name, target in _goals(climbs).items():
         for who in (name, LABELGAP):
@@ -280,7 +280,7 @@ def _lines(
         )
         target = "≤ 1" if contender.target == 1 else f"≤ 1/{1 / contender.target:.0f}"
         own_seconds = medians[LABELGAP, sweeps]
-        least, bound = bounds.seconds(flops=sweeps * sweep_flops(size.n_answers), dtype=np.float32)
+        least, bound = bounds.seconds(flops=sweeps * sweep_flops(size.n_ratings), dtype=np.float32)
         ratio = own_seconds / rival_seconds
         lines.append(
             Line(
@@ -304,9 +304,9 @@ def _lines(
     return lines
 
 
-def sweep_flops(n_answers: int) -> float:
-    """Operations of one sweep: a curvature and a few products of rank length per answer."""
-    return 2.0 * n_answers * (RANK**2 + 4 * RANK)
+def sweep_flops(n_ratings: int) -> float:
+    """Operations of one sweep: a curvature and a few products of rank length per rating."""
+    return 2.0 * n_ratings * (RANK**2 + 4 * RANK)
 
 
 def _details(
@@ -327,9 +327,9 @@ def run(options: Options) -> Report:
     report = Report(
         "one_bit",
         "1-bit matrix completion, rank 32",
-        "Time to the best held-out log-loss that labelgap and the rival both reach (and 0.1 % more), the fit "
-        "alone; settings chosen on validation answers. Scores that are no log-odds (LMF, cmfrec) are "
-        "calibrated on the same, which is not timed. What takes more than 15 seconds is run once.",
+        "Time to the best held-out log-loss that labelgap and the rival both reach (and 0.1 % more), the "
+        "fit alone; settings chosen on validation ratings. Scores that are not log-odds (LMF, cmfrec) are "
+        "calibrated on the same ratings, which is not timed. Fits of more than 15 seconds are run once.",
         bounds=measure_bounds(options.threads),
     )
     assert report.bounds is not None
@@ -344,7 +344,7 @@ def run(options: Options) -> Report:
 
 def choose(size: Size, threads: int, only: Sequence[str] = ()) -> None:
     """Print the best validation log-loss of every setting in the grids."""
-    split = make_split(size.shape, size.n_answers)
+    split = make_split(size.shape, size.n_ratings)
     judged = split.validation
 
     def show(name: str, settings: Mapping[str, float], reached: Climb) -> None:
@@ -371,7 +371,7 @@ def choose(size: Size, threads: int, only: Sequence[str] = ()) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Choose the settings on validation answers; ``python -m benchmarks one_bit`` measures with them."""
+    """Choose the settings on validation ratings; ``python -m benchmarks one_bit`` measures with them."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="methods to choose for; all if none")
     parser.add_argument("--threads", type=int, default=1)

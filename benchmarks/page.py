@@ -1,7 +1,7 @@
 """``python -m benchmarks.page``: put the figures of the last run into ``docs/performance.md``.
 
-The page has a place for each benchmark, between ``<!-- NAME -->`` and ``<!-- /NAME -->``. What stands there
-is made from the JSON file of that name; all else is written by hand.
+The page has a place for each benchmark, between ``<!-- NAME -->`` and ``<!-- /NAME -->``. The text there
+is made from the JSON file of that name; the rest is written by hand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def section(report: dict[str, Any]) -> str:
 
 
 def filled(page: str, folder: Path = RESULTS) -> str:
-    """The page with all figures that there are."""
+    """The page with all figures that have been measured."""
     for name in BENCHMARKS:
         path = folder / f"{name}.json"
         if not path.exists():

@@ -1,4 +1,4 @@
-"""What a second process pays before its first fit is done: imports and compiled kernels from the cache.
+"""The start-up time of a second process: imports, and compiled kernels from the cache.
 
 The same small script runs in processes of their own; the first may compile, the later ones must not. The time
 of the fits themselves, measured warm, is taken off. The fits are one of each kind, so that every kernel that
@@ -36,9 +36,8 @@ began = time.perf_counter()
 import numpy as np
 from labelgap import Recommender
 rng = np.random.default_rng(0)
-answers = (rng.integers(0, 50, 800), np.tile(np.arange(40), 20), None)
-cells = np.unique(answers[0] * 40 + answers[1])
-triplets = (cells // 40, cells % 40, rng.integers(0, 2, len(cells)))
+pairs = np.unique(rng.integers(0, 50, 800) * 40 + np.tile(np.arange(40), 20))
+triplets = (pairs // 40, pairs % 40, rng.integers(0, 2, len(pairs)))
 def fit():
     model = Recommender(rank=4, trace_penalty=1e-3, solver="alternating", threshold="train", random_state=0)
     model.fit(triplets).recommend_batch(n=3)
@@ -58,18 +57,18 @@ def import_seconds(module: str) -> float:
 
 
 def start_up_seconds(script: str) -> float:
-    """From the first import to the first answer, less the warm time of that answer."""
-    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return float(answer.stdout)
+    """The time from the first import to the first prediction, minus the time of the same fit when warm."""
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return float(finished.stdout)
 
 
 def run(options: Options) -> Report:
-    """Both kinds of fit, and the part that Python and scikit-learn have in it."""
+    """Both kinds of fit, and the time of Python and scikit-learn alone."""
     report = Report(
         "startup",
         "Start-up of a second process",
-        "From the first import to the first answer of a small fit and prediction, less the time that these "
-        "take when warm. Compiled kernels come from the cache that the first process wrote.",
+        "Time from the first import to the first prediction of a small fit, minus the time that fit and "
+        "prediction take when warm. Compiled kernels come from the cache that the first process wrote.",
     )
     report.lines.append(
         Line(

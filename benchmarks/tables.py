@@ -7,7 +7,7 @@ from typing import Any
 COLUMNS = ("what", "size", "seconds", "ratio", "target", "met", "the machine's bound")
 
 
-def cells(line: dict[str, Any]) -> tuple[str, ...]:
+def columns(line: dict[str, Any]) -> tuple[str, ...]:
     """One line of a report as text."""
     ratio = "" if line["ratio"] is None else f"{number(line['ratio'])} {line['against']}".strip()
     met = {True: "yes", False: "no", None: ""}[line["met"]]
@@ -18,12 +18,12 @@ def cells(line: dict[str, Any]) -> tuple[str, ...]:
 
 
 def number(value: float) -> str:
-    """Three digits that count."""
+    """Three significant digits."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def bounds_text(report: dict[str, Any]) -> str:
-    """What the machine could do in that run."""
+    """The speed limits of the machine in that run."""
     bounds = report["bounds"]
     return (
         f"copy {bounds['copy_bytes_per_second'] / 1e9:.1f} GB/s, GEMM "
@@ -33,14 +33,14 @@ def bounds_text(report: dict[str, Any]) -> str:
 
 
 def text_table(report: dict[str, Any]) -> str:
-    """For a terminal."""
-    rows = [COLUMNS, *map(cells, report["lines"])]
+    """The report as a table for a terminal."""
+    rows = [COLUMNS, *map(columns, report["lines"])]
     widths = [max(len(row[c]) for row in rows) for c in range(len(COLUMNS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join([*lines, f"bounds: {bounds_text(report)}", *report["remarks"]])
 
 
 def markdown_table(report: dict[str, Any]) -> str:
-    """For a page."""
-    rows = [COLUMNS, tuple("---" for _ in COLUMNS), *map(cells, report["lines"])]
+    """The report as a Markdown table."""
+    rows = [COLUMNS, tuple("---" for _ in COLUMNS), *map(columns, report["lines"])]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)

@@ -68,10 +68,10 @@ def half_observed_problem(entries: int, seed: int = 0) -> Problem:
     """The observed half of a matrix, so that rows and columns are uneven; one score per entry."""
     rng = np.random.default_rng(seed)
     n_rows = -(-2 * entries // N_LABELS)
-    cells = np.sort(rng.choice(n_rows * N_LABELS, size=entries, replace=False, shuffle=False))
+    positions = np.sort(rng.choice(n_rows * N_LABELS, size=entries, replace=False, shuffle=False))
     scores = rng.normal(size=entries)
     values = (rng.random(entries) < 1 / (1 + np.exp(2 - 2 * scores))).astype(np.int8)
-    rows, columns = np.divmod(cells, N_LABELS)
+    rows, columns = np.divmod(positions, N_LABELS)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n_rows))))
     return Problem(scores, ObservedLabels(indptr, columns.astype(np.int32), values, (n_rows, N_LABELS)))
 
@@ -151,17 +151,17 @@ def compare_macro(entries: int, options: Options, report: Report, bounds: Bounds
     values = problem.labels.values.reshape(problem.labels.shape)
     labels = values.astype(np.float32)
     found: dict[str, float] = {}
-    answers: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     mixing, ascent = f"{xcolumns_macro.NAME}, Frank-Wolfe", f"{xcolumns_macro.NAME}, block coordinate ascent"
 
     def ours() -> None:
         found["ours"] = problem.search("macro-f1").value
 
     def mix() -> None:
-        answers[mixing] = xcolumns_macro.find_classifier(labels, problem.scores)
+        results[mixing] = xcolumns_macro.find_classifier(labels, problem.scores)
 
     def ascend() -> None:
-        answers[ascent] = xcolumns_macro.decide_together(problem.scores)
+        results[ascent] = xcolumns_macro.decide_together(problem.scores)
 
     jobs: dict[str, Callable[[], object]] = {"ours": ours}
     reason = xcolumns_macro.unavailable()
@@ -173,9 +173,9 @@ def compare_macro(entries: int, options: Options, report: Report, bounds: Bounds
     times = take_turns(jobs, repeats, warm_up=warm_up)
     if reason is None and entries <= LARGEST_FOR_ASCENT:
         times |= take_turns({ascent: ascend}, 1, warm_up=False)
-        found[ascent] = macro_f1(answers[ascent], values)
+        found[ascent] = macro_f1(results[ascent], values)
     if reason is None:
-        found[mixing] = macro_f1(xcolumns_macro.decide(answers[mixing], problem.scores), values)
+        found[mixing] = macro_f1(xcolumns_macro.decide(results[mixing], problem.scores), values)
     report.lines.append(_ours("macro-F1", entries, times["ours"], 13, bounds, f"F1 {found['ours']:.6f}"))
     for name in list(times)[1:]:
         report.lines.append(_speed_up("macro-F1", entries, times, name, f"F1 {found[name]:.6f}"))
@@ -221,14 +221,14 @@ def compare_argsort(entries: int, options: Options, report: Report) -> None:
 
 
 def run(options: Options) -> Report:
-    """All sizes, the rivals that are there."""
+    """All sizes, against the rivals that are installed."""
     bounds = measure_bounds(options.threads)
     report = Report(
         name="threshold_search",
         title="Threshold search",
-        method="One threshold for all labels from the scores and labels of a full matrix of 100 labels, "
-        "exact; the time of a rival over that of labelgap. Frank-Wolfe mixes rules with a threshold for each "
-        "label, block coordinate ascent decides from the probabilities alone.",
+        method="The exact threshold for all labels, from the scores and labels of a full matrix of 100 "
+        "labels. The ratio is the time of a rival over that of labelgap. Frank-Wolfe mixes rules with a "
+        "threshold for each label; block coordinate ascent decides from the probabilities alone.",
         bounds=bounds,
     )
     _compile()

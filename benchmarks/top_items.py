@@ -17,8 +17,14 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import Line, Options, Report, take_turns
 from benchmarks.machine import measure_bounds
 from labelgap.kernels.threads import map_in_order
-from labelgap.recommending import score_tiles
-from labelgap.recommending.top_items import Factors, Seen, items_above, top_items
+from labelgap.recommending.top_items import (
+    TILE_BYTES,
+    TILE_USERS,
+    Seen,
+    UserItemFactors,
+    items_above,
+    top_items,
+)
 
 SHAPE = (100_000, 20_000)
 QUICK_SHAPE = (2_000, 2_000)
@@ -30,14 +36,14 @@ TARGET = 0.5
 ABOVE = 2_000
 
 
-def make_factors(shape: tuple[int, int], seed: int = 0) -> Factors:
+def make_factors(shape: tuple[int, int], seed: int = 0) -> UserItemFactors:
     """Normal factors and intercepts."""
     rng = np.random.default_rng(seed)
     users, items = (rng.standard_normal((size, N_FACTORS)) for size in shape)
-    return Factors(users, items, rng.standard_normal(shape[1]))
+    return UserItemFactors(users, items, rng.standard_normal(shape[1]))
 
 
-def make_seen(factors: Factors, seed: int = 1) -> Seen:
+def make_seen(factors: UserItemFactors, seed: int = 1) -> Seen:
     """Items that each user has rated, more often those with a high intercept."""
     rng = np.random.default_rng(seed)
     popular = np.argsort(-factors.intercept)
@@ -49,8 +55,8 @@ def make_seen(factors: Factors, seed: int = 1) -> Seen:
 
 def products_alone(users: NDArray[np.float32], items: NDArray[np.float32], threads: int) -> None:
     """``users @ items``, a tile at a time, each over the one before."""
-    height = score_tiles.TILE_USERS
-    width = score_tiles.TILE_BYTES // (4 * height)
+    height = TILE_USERS
+    width = TILE_BYTES // (4 * height)
 
     def work(part: slice) -> None:
         workspace = np.empty(height * width, np.float32)
@@ -67,7 +73,7 @@ def products_alone(users: NDArray[np.float32], items: NDArray[np.float32], threa
         map_in_order(work, [slice(cuts[t], cuts[t + 1]) for t in range(threads)])
 
 
-def score_quantile(factors: Factors) -> float:
+def score_quantile(factors: UserItemFactors) -> float:
     """A score that few items exceed."""
     some = factors.users[:200] @ factors.items.T + factors.intercept
     return float(np.quantile(some, 1 - 1 / ABOVE))
@@ -104,9 +110,9 @@ def run(options: Options) -> Report:
     report = Report(
         name="top_items",
         title="Prediction",
-        method="All users of a model with 32 factors; the time of the matrix product of the same tiles alone "
-        "(float32, streamed, as many threads) over the time with selection and exact scores, and beside it "
-        "that of a product at the speed of a large one.",
+        method="All users of a model with 32 factors. The ratio is the time of the matrix product of the "
+        "same tiles alone (float32, streamed, as many threads) over the time with selection and exact "
+        "scores. In brackets is the same ratio for a product at the speed of a large one.",
         bounds=bounds,
         details={"seconds": times, "threshold": threshold},
     )
@@ -131,8 +137,8 @@ def run(options: Options) -> Report:
         )
     peak = peak_bytes(jobs[f"{N_BEST} best items"])
     report.remarks.append(
-        f"{N_BEST} best items allocate {peak / 1e6:.0f} MB at most, their answer of "
-        f"{16e-6 * N_BEST * shape[0]:.0f} MB included; all scores in float32 would be "
+        f"{N_BEST} best items allocate {peak / 1e6:.0f} MB at most, including their result of "
+        f"{16e-6 * N_BEST * shape[0]:.0f} MB; all scores in float32 would be "
         f"{4e-6 * shape[0] * shape[1]:,.0f} MB."
     )
     return report

@@ -1,9 +1,9 @@
 """The trace norm: time to equal objective, against soft-thresholded SVDs and a general cone solver.
 
-The first problem is real answers without features, ``½ Σ_Ω (z − y)² + λ‖Z‖_*``. fancyimpute's SoftImpute runs
+The first problem has real values without features, ``½ Σ_Ω (z − y)² + λ‖Z‖_*``. fancyimpute's SoftImpute runs
 to its own convergence; the objective there and a thousandth more is the target. The second is yes/no labels
 with features and an intercept, ``1/|Ω| Σ_Ω log(1 + e^(−sz)) + λ‖W‖_*``, at a size that takes SCS about a
-minute; the target is the objective of its answer, and a thousandth more. labelgap's time is that of the
+minute; the target is the objective of its solution, and a thousandth more. labelgap's time is that of the
 loosest duality gap in its ladder that reaches the target, its whole ``fit`` included.
 """
 
@@ -28,15 +28,15 @@ TARGET = 20.0
 # What takes this many seconds is run once.
 ONCE_FROM = 15.0
 TOLERANCES = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
-# Rows, columns, rank of the truth and the share that is observed.
+# Rows, columns, rank of the truth and the fraction that is observed.
 COMPLETION, QUICK_COMPLETION = (2000, 1000, 10, 0.1), (150, 100, 5, 0.3)
 # Rows, features and labels; half of the labels are observed.
 CONE, QUICK_CONE = (800, 120, 80), (60, 8, 6)
-# λ as a share of the one above which nothing is left.
+# λ as a fraction of the smallest λ with W = 0.
 COMPLETION_SHARE, CONE_SHARE = 0.2, 0.1
 
 
-def real_answers(rows: int, columns: int, rank: int, observed: float) -> NDArray[np.float64]:
+def real_values(rows: int, columns: int, rank: int, observed: float) -> NDArray[np.float64]:
     """A low-rank matrix and noise of half its size, NaN where nothing is known."""
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((rows, rank)) @ rng.standard_normal((rank, columns)) / np.sqrt(rank)
@@ -54,8 +54,8 @@ def yes_no_labels(n: int, d: int, n_labels: int) -> tuple[NDArray[np.float64], O
     return X, ObservedLabels.from_mask(Y, rng.random(Y.shape) < 0.5)
 
 
-def fit_answers(labels: ObservedLabels, trace: float, tol: float) -> Any:
-    """labelgap on real answers without features."""
+def fit_values(labels: ObservedLabels, trace: float, tol: float) -> Any:
+    """labelgap on real values without features."""
     from labelgap import LowRankRegressor
 
     model = LowRankRegressor(trace_penalty=trace, ridge_penalty=0.0, fit_intercept=False, tol=tol)
@@ -90,9 +90,9 @@ def compare(
     repeats: int,
 ) -> list[Line]:
     """Both to the rival's objective."""
-    answers: list[Any] = []
-    once = seconds(lambda: answers.append(theirs()))
-    reached = value(answers[0])
+    solutions: list[Any] = []
+    once = seconds(lambda: solutions.append(theirs()))
+    reached = value(solutions[0])
     goal = SLACK * reached
     tol = loosest(ours, own_value, goal)
     if tol is None:
@@ -119,9 +119,9 @@ def compare(
 
 
 def against_soft_impute(options: Options) -> list[Line]:
-    """Real answers without features."""
+    """Real values without features."""
     rows, columns, rank, observed = QUICK_COMPLETION if options.quick else COMPLETION
-    Y = real_answers(rows, columns, rank, observed)
+    Y = real_values(rows, columns, rank, observed)
     shrinkage = COMPLETION_SHARE * float(np.linalg.norm(np.nan_to_num(Y), 2))
     labels = ObservedLabels.from_dense(Y, binary=False)
 
@@ -138,7 +138,7 @@ def against_soft_impute(options: Options) -> list[Line]:
         f"{rows:,} x {columns:,}, {labels.n_observed:,} observed",
         partial(fancyimpute_soft.fit, Y, shrinkage=shrinkage, max_iter=1000),
         soft_value,
-        partial(fit_answers, labels, shrinkage / labels.n_observed),
+        partial(fit_values, labels, shrinkage / labels.n_observed),
         own_value,
         options.repeats,
     )
@@ -190,9 +190,9 @@ def run(options: Options) -> Report:
     report = Report(
         "trace_norm",
         "Trace norm",
-        "Time to equal objective: the rival runs to its own convergence (of SCS: tolerance 1e-4), labelgap "
-        "to the loosest duality gap at which its objective is no more than 0.1 % above the rival's. What "
-        "takes more than 15 seconds is run once.",
+        "Time to equal objective: the rival runs to its own convergence (SCS: to a tolerance of 1e-4), "
+        "labelgap to the loosest duality gap at which its objective is no more than 0.1 % above the "
+        "rival's. Fits of more than 15 seconds are run once.",
         bounds=measure_bounds(options.threads),
     )
     for rival, compared in PARTS:

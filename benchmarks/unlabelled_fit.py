@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from benchmarks.harness import Line, Options, Report
 from labelgap import Recommender
 
-SHARE = 0.2
+FRACTION = 0.2
 
 
 def make_likes(n_users: int, n_items: int, seed: int = 0) -> sp.csr_array:
@@ -35,7 +35,7 @@ def seconds(likes: sp.csr_array, loss: str, repeats: int) -> float:
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
-        Recommender(loss=loss, trace_penalty=SHARE * largest, **settings).fit(likes)
+        Recommender(loss=loss, trace_penalty=FRACTION * largest, **settings).fit(likes)
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 
@@ -45,7 +45,7 @@ def run(options: Options) -> Report:
     report = Report(
         "unlabelled",
         "Recorded likes alone: squared against logistic loss",
-        f"Users and items without features, half of the likes recorded; each loss at λ = {SHARE:g} λ_max, "
+        f"Users and items without features, half of the likes recorded; each loss at λ = {FRACTION:g} λ_max, "
         "to a relative gap of 1e-3, threshold from training scores. The squared loss sums over all pairs in "
         "closed form.",
     )

@@ -1,7 +1,7 @@
 """The documentation site: ``make docs``, or ``sphinx-build -W --keep-going -b html docs docs/_build/html``.
 
-The pages are plain Markdown that a code host shows as well. What differs between the two is settled here:
-links that leave this folder, and the tables of contents, which are made of the links that a page lists.
+The pages are plain Markdown, which a code host also shows. This file handles what is different on the site:
+links that leave this folder, and the tables of contents, which are made from the lists of links on a page.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ myst_heading_anchors = 3
 
 autosummary_generate = False
 autodoc_member_order = "bysource"
-# The docstrings say which types are meant, in fewer words than the annotations need.
+# The docstrings name the types more briefly than the annotations do.
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
@@ -64,7 +64,7 @@ CONTENTS = ("index", "howto/index", "reference", "api/index", "background")
 """Pages whose lists of links are tables of contents."""
 
 OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "examples": "examples.md"}
-"""Files and folders beside this one, and the page that stands for each."""
+"""Files and folders outside this folder, and the page of the site that replaces each."""
 
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _LISTED = re.compile(r"^- \[[^\]]*\]\(([^)#\s]+)\.md\)", re.MULTILINE)
@@ -73,23 +73,23 @@ _LITERAL = re.compile(r"(``.+?``)")
 
 
 def link_inside(text: str, page: Path) -> str:
-    """Lead links that leave this folder to the page that stands for their target; drop the others."""
+    """Point links that leave this folder to the page that replaces their target; drop other such links."""
 
     def replaced(match: re.Match[str]) -> str:
         words, target, _ = match.groups()
         where = (page.parent / target).resolve()
         if "://" in target or where.is_relative_to(DOCS) or not where.is_relative_to(ROOT):
             return match[0]
-        stands_for = OUTSIDE.get(where.relative_to(ROOT).parts[0])
-        if stands_for is None:
+        replacement = OUTSIDE.get(where.relative_to(ROOT).parts[0])
+        if replacement is None:
             return words
-        return f"[{words}]({os.path.relpath(DOCS / stands_for, page.parent)})"
+        return f"[{words}]({os.path.relpath(DOCS / replacement, page.parent)})"
 
     return _LINK.sub(replaced, text)
 
 
 def contents_of(text: str) -> str:
-    """A hidden table of contents with the pages that are listed in the text."""
+    """A hidden table of contents with the pages that the text lists."""
     pages = "\n".join(dict.fromkeys(_LISTED.findall(text)))
     return f"\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
 
@@ -103,13 +103,13 @@ def read_source(app: Any, docname: str, source: list[str]) -> None:
 
 
 def skip_foreign(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn adds to every estimator; its own pages describe that."""
+    """Leave out the methods that scikit-learn adds to every estimator; its own documentation has them."""
     module = getattr(thing, "__module__", None) or ""
     return True if module.split(".")[0] == "sklearn" or name.endswith("_request") else None
 
 
 def keep_bars(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """In the docstrings |Ω| is the size of Ω; reStructuredText would take it for a substitution."""
+    """Escape the bars of |Ω| in docstrings, which reStructuredText would read as a substitution."""
     for at, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             parts = _LITERAL.split(line)

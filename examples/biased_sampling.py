@@ -1,4 +1,4 @@
-"""People answer about what is popular: what that does to decisions, and what weights do about it."""
+"""Popular labels are observed more often: how that changes decisions, and how weights correct it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Tags of which a tenth was ever filled in: fit, decide every cell, and see what is proved."""
+"""Only a tenth of the tags is filled in: fit, decide every entry, and see what is proved."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ model = LowRankClassifier(metric="micro-f1", random_state=0).fit(X, Y)
 print(f"rank {model.rank_}, threshold at a probability of {model.threshold_probability_:.2f}")
 print(f"objective {model.objective_:.4f}, at most {model.duality_gap_:.1e} above its minimum")
 
-decisions = model.predict(X)  # of every cell, known or not
+decisions = model.predict(X)  # for every entry, known or not
 hidden = np.isnan(Y)
 print(f"decided right where nobody looked: {np.mean(decisions[hidden] == problem.Y[hidden]):.1%}")
 

@@ -1,4 +1,4 @@
-"""Likes of films, and silence: somebody who did not press the button may like the film all the same."""
+"""Only likes of films are recorded: a user who did not press the button may still like the film."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ order = [int(name.split()[1]) for name in model.item_ids_]
 silent = np.ones(likes.shape, dtype=bool)
 silent[users, films] = False
 truth, silent = likes[np.ix_(model.user_ids_, order)], silent[np.ix_(model.user_ids_, order)]
-print(f"a pair that was silent is liked in {truth[silent].mean():.0%} of cases,", end=" ")
+print(f"an unrecorded pair is liked in {truth[silent].mean():.0%} of cases,", end=" ")
 print(f"one that is also decided yes in {truth[silent & decided].mean():.0%}")
 
 best = model.recommend(0, n=5)

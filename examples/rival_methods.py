@@ -5,7 +5,7 @@ import time
 from labelgap import LowRankClassifier, PlugInClassifier
 from labelgap.data import make_low_rank_labels
 
-# 600 rows, 10 features, 50 labels that share 4 patterns, 15 % of them observed; answers are noisy.
+# 600 rows, 10 features, 50 labels with 4 patterns in common, 15 % of them observed, with noise.
 problem = make_low_rank_labels(
     n=600, n_labels=50, n_features=10, rank=4, observed=0.15, noise=True, random_state=0
 )

@@ -1,1 +1,1 @@
-"""Experiments: each one command, mean and spread over draws."""
+"""Experiments. Each is one command that prints the mean and standard deviation over random draws."""

@@ -1,4 +1,4 @@
-"""What each part of the default is worth: micro-F1 on test rows without it, on the same labels.
+"""The contribution of each part of the default: micro-F1 on test rows without it, on the same labels.
 
 Run ``python -m experiments.ablation [--data emotions scene yeast] [--draws 5] [--out FOLDER]``. Of the
 training labels 20 % are observed, as in ``experiments.table1``; every variant differs from the default in one
@@ -18,8 +18,8 @@ from unittest import mock
 from experiments.problems import REAL, Problem, available, problem
 from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
 from labelgap import LowRankClassifier
-from labelgap.estimators import decision_fitting
 from labelgap.exceptions import UninformativeLabelsWarning
+from labelgap.fitting import choice
 from labelgap.fitting import search as selection
 
 METRIC = "micro-f1"
@@ -30,7 +30,7 @@ Source = Callable[[str, int, float], Problem]
 @contextlib.contextmanager
 def exact_threshold() -> Iterator[None]:
     """The best threshold of all held-out scores, instead of the mean over parts of them."""
-    with mock.patch.object(decision_fitting, "steady_judge", decision_fitting.metric_judge):
+    with mock.patch.object(choice, "steady_judge", choice.metric_judge):
         yield
 
 
@@ -42,7 +42,7 @@ def chosen_within(errors: float) -> Iterator[None]:
 
 
 class Variant:
-    """Parameters that differ from the default, and what else is changed around the fit."""
+    """Parameters that differ from the default, and other changes to the fit."""
 
     def __init__(self, change: Callable[[], Any] = contextlib.nullcontext, **parameters: Any) -> None:
         self._change, self._parameters = change, parameters
@@ -80,7 +80,7 @@ def measure(task: Task, source: Source) -> dict[str, Any]:
 
 
 def report(results: Sequence[dict[str, Any]]) -> str:
-    """The default's micro-F1, and what each variant has more or less, paired by draw (mean ± sd)."""
+    """The default's micro-F1, and the difference of each variant on the same draws (mean ± sd)."""
     data = list(dict.fromkeys(one["data"] for one in results))
     scores = {(one["data"], one["variant"], one["draw"]): one["score"] for one in results}
     rows = []
@@ -98,7 +98,7 @@ def report(results: Sequence[dict[str, Any]]) -> str:
 
 
 def main(arguments: list[str] | None = None, source: Source = problem) -> None:
-    """The command line; ``source`` makes the problem of a data set, a draw and a share observed."""
+    """The command line; ``source`` makes the problem of a data set, a draw and a fraction observed."""
     parser = argument_parser(__doc__ or "", draws=5)
     parser.add_argument("--data", nargs="+", choices=REAL, default=["emotions", "scene", "yeast"])
     options = parser.parse_args(arguments)

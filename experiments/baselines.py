@@ -22,7 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
+from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.inputs import warn_of_unseen_labels
 from labelgap.estimators.score_models import LabelModels, draw_seeds, entries_by_label, fit_label_models
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
@@ -56,7 +57,7 @@ def strength(step: int) -> float:
 
 
 class Tried(NamedTuple):
-    """A strength, and what its out-of-fold scores are worth."""
+    """A strength, with the metric and the loss of its out-of-fold scores."""
 
     C: float
     metric_value: float
@@ -196,7 +197,7 @@ class OutOfFold:
     """
 
     seconds: float
-    """What all fits so far have taken."""
+    """The time of all fits so far."""
 
     def __init__(self, X: Any, labels: ObservedLabels, random_state: Any) -> None:
         if labels.weights is not None:
@@ -215,7 +216,7 @@ class OutOfFold:
         self.seconds = time.perf_counter() - began
 
     def first_steps(self) -> Sequence[int]:
-        """The strengths that are tried at all events, now scored."""
+        """The strengths that are always tried, after they have been scored."""
         missing = [step for step in FIRST_STEPS if step not in self._scores]
         if missing:
             self._fit(missing)
@@ -250,7 +251,7 @@ def _held_out_scores(X: Any, train: ObservedLabels, held: ObservedLabels, streng
         if not informative[label] or not len(hidden):
             continue
         X_known, X_hidden = X[train.rows[known]], X[held.rows[hidden]]
-        # Each strength starts from the answer of the one before.
+        # Each strength starts from the solution of the one before.
         model = logistic_regression(X).set_params(warm_start=True)
         for place, C in enumerate(strengths):
             model.set_params(C=C).fit(X_known, train.values[known])
@@ -262,7 +263,7 @@ def _held_out_scores(X: Any, train: ObservedLabels, held: ObservedLabels, streng
 
 
 def logistic_regression(X: Any) -> LogisticRegression:
-    """scikit-learn's, with the solver that is faster for such features, and run until it is exact."""
+    """scikit-learn's logistic regression, with the faster solver for such features, solved accurately."""
     newton = not sp.issparse(X) and X.shape[1] <= _NEWTON_FEATURES
     return LogisticRegression(solver="newton-cholesky" if newton else "lbfgs", tol=_TOL, max_iter=_MAX_ITER)
 
@@ -290,7 +291,7 @@ class Rows:
 
 
 def one_pass(X: Any, labels: ObservedLabels) -> int:
-    """Plain scikit-learn: one LogisticRegression as it comes for every label that has both answers.
+    """Plain scikit-learn: one LogisticRegression with default settings for every label with both classes.
 
     No folds, no choice, no threshold. Times are given as multiples of its time. Returns how many were fitted.
     """

@@ -1,19 +1,19 @@
 """The paper's synthetic problem: how good decisions are, and how near W and θ, as more labels are observed.
 
 Run ``python -m experiments.figure1 [--draws 20] [--out FOLDER] [--fresh]``. It takes hours; after a stop the
-same command goes on. It writes figure1.json, figure1.md and figure1.png. 1000 rows, 10 features, 100 labels
+same command resumes. It writes figure1.json, figure1.md and figure1.png. 1000 rows, 10 features, 100 labels
 from a W* of rank 5, of which 2 % to 100 % are observed, judged on 1000 fresh rows with all labels. Every draw
-has its own W*, rows and labels. All methods and shares have the same ones, and what is observed at 2 % is
-observed at 5 % too.
+has its own W*, rows and labels. They are the same for all methods and fractions, and entries that are
+observed at 2 % are observed at 5 % too.
 
 - **noise-free**: ``y = [x·w ≥ 0]``, as in the paper. Only the direction of each w can be known, so the error
   of W is the angle between a label's w and its estimate, as a mean over labels; 90° if the estimate is 0.
 - **noisy**: y is drawn from the logistic model of the same scores. The error of W is ``‖Ŵ − W*‖_F²/(dL)``.
-  Decisions are judged with the true probabilities of the fresh rows in place of labels, which takes the luck
-  out of it; the dotted line is the best that any decisions can reach.
+  Decisions are judged with the true probabilities of the fresh rows in place of labels, which removes
+  chance; the dotted line is the best that any decisions can reach.
 
 The error of θ is ``|θ̂ − θ*|`` on the scale of probabilities. θ* is ½ for accuracy and Ψ*/2 for F1, where Ψ*
-is the best value there is: 1 without noise.
+is the best possible value, 1 without noise.
 
 Four methods: LowRankClassifier with default settings; the same with ``rank=5``, the true rank, at 10 % only;
 the plug-in as in the paper, one logistic regression per label with C = 1; and the plug-in with C chosen by
@@ -56,7 +56,7 @@ Results = Sequence[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The shape of the problem, and the shares of labels to observe."""
+    """The shape of the problem, and the fractions of labels to observe."""
 
     n: int = 1000
     n_labels: int = 100
@@ -65,7 +65,7 @@ class Sizes:
     n_test: int = 1000
     shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
     capped_at: float = 0.1
-    """The share at which the true rank is given, too."""
+    """The fraction at which the fit with the true rank is made as well."""
 
 
 METHODS: dict[str, Callable[[str, int, int], Any]] = {
@@ -80,7 +80,7 @@ METHODS: dict[str, Callable[[str, int, int], Any]] = {
 
 
 def all_tasks(draws: int, sizes: Sizes) -> list[Task]:
-    """Draw by draw, so that a run that is stopped early has all methods and shares of some draws."""
+    """Draw by draw, so that a run that is stopped early has all methods and fractions of some draws."""
     return [
         {"problem": problem, "share": share, "metric": metric, "method": method, "draw": draw}
         for draw in range(draws)
@@ -209,7 +209,7 @@ def draw_figure(results: Results, sizes: Sizes) -> Figure:
             panel.set_ylabel(label, fontsize=9)
             _draw_panel(panel, results, sizes, number, problem=problem, metric=metric)
         panels[0, column].set_title(problem, fontsize=11)
-        panels[-1, column].set_xlabel("share of labels observed, %", fontsize=9)
+        panels[-1, column].set_xlabel("fraction of labels observed, %", fontsize=9)
     panels[0, 0].legend(loc="lower right", fontsize=8, frameon=False)
     figure.suptitle(
         f"{sizes.n} rows, {sizes.n_labels} labels, W* of rank {sizes.rank}: mean ± sd over draws, fresh rows",

@@ -1,4 +1,4 @@
-"""Problems whose truth is known: ``z = x·w*`` is the score of a cell, with W* of low rank."""
+"""Problems whose truth is known: ``z = x·w*`` is the score of an entry, with W* of low rank."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from labelgap.losses import get_family
 
 @dataclass(frozen=True)
 class Truth:
-    """A draw: features, complete answers, and what made them."""
+    """A draw: features, complete values, and the parameters that made them."""
 
     X: Any
     Y: Any
     W: Any
     noise: float
-    """σ, the root of the mean variance of an answer given its row."""
+    """σ, the root of the mean variance of a value given its row."""
 
 
 def draw_truth(
@@ -44,20 +44,20 @@ def draw_truth(
     X = rng.standard_normal((n, n_features))
     Z = X @ W
     mean = get_family(family).inverse_link(Z)
-    answers: dict[str, Callable[[], Any]] = {
+    values: dict[str, Callable[[], Any]] = {
         "gaussian": lambda: Z + rng.standard_normal(Z.shape),
         "poisson": lambda: rng.poisson(mean),
         "bernoulli": lambda: rng.random_sample(Z.shape) < mean,
     }
-    Y = np.asarray(answers[family](), dtype=np.float64)
+    Y = np.asarray(values[family](), dtype=np.float64)
     return Truth(X, Y, W, float(np.sqrt(get_family(family).curvature(Z, Y).mean())))
 
 
 def observe(truth: Truth, count: int, rng: np.random.RandomState, *, binary: bool = False) -> ObservedLabels:
-    """That many answers, chosen uniformly."""
+    """That many values, chosen uniformly."""
     n, n_labels = truth.Y.shape
-    cells = rng.choice(n * n_labels, size=count, replace=False)
-    rows, columns = np.divmod(cells, n_labels)
+    entries = rng.choice(n * n_labels, size=count, replace=False)
+    rows, columns = np.divmod(entries, n_labels)
     return ObservedLabels.from_triplets(
         rows, columns, truth.Y[rows, columns], shape=truth.Y.shape, binary=binary
     )

@@ -1,9 +1,9 @@
-"""The data sets as experiments see them: features scaled, a share of the training labels observed.
+"""The data sets of the experiments: features are scaled, and a fraction of the training labels is observed.
 
 Dense features are standardised on the training rows and divided by √d, so that a row has a length of about 1;
 rows of sparse features are scaled to length 1. Every draw has its own observed labels Ω, uniform over the
 entries of the training rows. A data set without a published split (cal500) has its own rows in every draw
-too: 400 of cal500's 502 are for training, of others 80 %. A draw with another share observed has the same
+too: 400 of cal500's 502 are for training, of others 80 %. A draw with another fraction observed has the same
 rows.
 
 Real data sets are files in the folder that LABELGAP_DATA names (see docs/data.md).
@@ -32,13 +32,13 @@ SYNTHETIC = "synthetic"
 OBSERVED = 0.2
 
 _TRAINING_ROWS = {"cal500": 400}
-_TRAINING_SHARE = 0.8
-# Cells that are looked at together when Ω is drawn.
-_BLOCK_CELLS = 1 << 20
+_TRAINING_FRACTION = 0.8
+# Entries that are drawn together when Ω is drawn.
+_BLOCK_ENTRIES = 1 << 20
 
 
 class Problem(NamedTuple):
-    """What every method gets, and the test rows."""
+    """The training data that every method gets, and the test rows."""
 
     X: Any
     labels: ObservedLabels
@@ -48,7 +48,7 @@ class Problem(NamedTuple):
 
 
 def problem(name: str, seed: int, observed: float = OBSERVED) -> Problem:
-    """The draw ``seed`` of a data set, with that share of the training labels observed.
+    """The draw ``seed`` of a data set, with that fraction of the training labels observed.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def problem(name: str, seed: int, observed: float = OBSERVED) -> Problem:
 
 
 def real_problem(name: str, seed: int, observed: float = OBSERVED) -> Problem:
-    """A data set of the user's folder with a share of its training labels."""
+    """A data set of the user's folder with a fraction of its training labels."""
     return split_and_observe(load_multilabel(name), np.random.RandomState(seed), observed)
 
 
@@ -90,7 +90,7 @@ def synthetic_problem(seed: int, observed: float = OBSERVED, **sizes: Any) -> Pr
 
 
 def available(names: Sequence[str]) -> list[str]:
-    """Those of the data sets that are there; a line is printed for each that is left out."""
+    """The data sets that are available; a line is printed for each that is left out."""
     folder = data_folder()
     there = []
     for name in names:
@@ -106,24 +106,24 @@ def available(names: Sequence[str]) -> list[str]:
 
 
 def split_and_observe(data: MultiLabelData, rng: np.random.RandomState, observed: float) -> Problem:
-    """Rows for training and test, scaled, and an Ω of that share of the training labels."""
+    """Rows for training and test, scaled, and an Ω of that fraction of the training labels."""
     train, test = data.train, data.test
     if train is None or test is None:
         order = rng.permutation(data.X.shape[0])
-        count = _TRAINING_ROWS.get(data.name, round(_TRAINING_SHARE * len(order)))
+        count = _TRAINING_ROWS.get(data.name, round(_TRAINING_FRACTION * len(order)))
         train, test = order[:count], order[count:]
     X, X_test = _scaled(data.X[train], data.X[test])
     return Problem(X, observe(data.Y[train], observed, rng), X_test, data.Y[test])
 
 
-def observe(Y: sp.csr_array, share: float, rng: np.random.RandomState) -> ObservedLabels:
-    """A share of the labels, each entry on its own, some rows at a time."""
+def observe(Y: sp.csr_array, fraction: float, rng: np.random.RandomState) -> ObservedLabels:
+    """A fraction of the labels, drawn independently for each entry."""
     n, n_labels = Y.shape
-    step = max(1, _BLOCK_CELLS // n_labels)
+    step = max(1, _BLOCK_ENTRIES // n_labels)
     rows, columns, values = [], [], []
     for start in range(0, n, step):
         block = Y[start : start + step].toarray()
-        seen = np.nonzero(rng.random_sample(block.shape) < share)
+        seen = np.nonzero(rng.random_sample(block.shape) < fraction)
         rows.append(seen[0] + start)
         columns.append(seen[1])
         values.append(block[seen])

@@ -1,7 +1,7 @@
 """How fast errors and regrets change with |Ω|, the rank, L, n and ρ: measured, and in the paper's bounds.
 
 Run ``python -m experiments.rates [--draws 5] [--out FOLDER] [--fresh]``; it takes about ten minutes, and
-after a stop the same command goes on. It writes rates.json, rates.md and rates.png. Labels are drawn from the
+after a stop the same command resumes. It writes rates.json, rates.md and rates.png. Labels are drawn from the
 logistic model of a W* of low rank that gives scores of variance 1. One size changes at a time.
 
 Three numbers, the last two over fresh rows, with the true probabilities in place of labels:
@@ -14,8 +14,8 @@ Bounds, as exponents of the size that changes, where log(n + L) counts as consta
 
 - |Ω|, the rank, L, n: the features theorem bounds the error by ``C L rank(W*) log(n + L)/(d |Ω|)`` (the
   first term of its maximum): −1, +1, +1 and 0. |Ω| stays the same when L or n grow.
-- 1/(1 − ρ), where a share ρ of the yes goes unrecorded and silence is all the rest: the positive-unlabelled
-  theorem bounds the error by a constant over 1 − ρ: +1.
+- 1/(1 − ρ), where a fraction ρ of the positives is not recorded and all else is unlabelled: the
+  positive-unlabelled theorem bounds the error by a constant over 1 − ρ: +1.
 - The ℓ-regret is bounded through the root of the error (the loss is 1-Lipschitz), so by half the exponent.
 - The Ψ-regret is bounded through the root of the ℓ-regret, so by a quarter of it.
 
@@ -51,14 +51,14 @@ METRIC = "micro-f1"
 THEORY, DEFAULT = "theory", "default"
 LEGEND = {THEORY: "λ by the theory", DEFAULT: "LowRankClassifier's default"}
 COLOURS = {THEORY: ORANGE, DEFAULT: BLUE}
-# The share of the error's exponent that is left in the bound.
+# The exponent in the bound, as a fraction of that of the error.
 MEASURES = {"error": 1.0, "ℓ-regret": 0.5, "Ψ-regret": 0.25}
 TITLES = {"error": "‖Ŵ − W*‖²/(dL)", "ℓ-regret": "ℓ-regret, nats", "Ψ-regret": "Ψ-regret, micro-F1"}
 
 
 @dataclass(frozen=True)
 class Point:
-    """The size of one problem. Under a flip rate above 0 all cells take part."""
+    """The size of one problem. Under a flip rate above 0 all entries take part."""
 
     n: int
     n_labels: int
@@ -68,7 +68,7 @@ class Point:
 
 
 class Axis(NamedTuple):
-    """What changes, and what the bound on the error says about it."""
+    """The size that is varied, and its exponent in the bound on the error."""
 
     title: str
     x: Callable[[Point], float]
@@ -78,7 +78,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """The problem where nothing changes, and the values of each size that does."""
+    """The reference problem, and the values of each size that is varied."""
 
     n: int = 2000
     n_labels: int = 40
@@ -171,7 +171,7 @@ def measure(task: Task, sizes: Sizes) -> dict[str, float]:
 
 
 def known_labels(truth: Truth, point: Point, rng: np.random.RandomState) -> tuple[Any, float]:
-    """What is known of the labels, and the theory's λ for it."""
+    """The observed labels, and the theory's λ for them."""
     d = truth.W.shape[0]
     if point.flip_rate == 0:
         labels = observe(truth, point.n_observed, rng, binary=True)
@@ -217,12 +217,12 @@ def report(results: Results, sizes: Sizes) -> str:
     header = ["against", "number", "at the smallest", "at the largest", "λ", "slope ± standard error"]
     rows = []
     for name, axis in sizes.axes().items():
-        for measure, share in MEASURES.items():
+        for measure, power in MEASURES.items():
             for method in COLOURS:
                 by_point = values_on(axis, results, method, measure)
                 ends = [f"{mean_sd(by_point[end])[0]:.2g}" for end in (0, -1)]
                 shown = _shown_slope(*fitted_slope(axis, by_point))
-                rows.append([name, measure, *ends, method, shown, _shown_bound(share * axis.exponent)])
+                rows.append([name, measure, *ends, method, shown, _shown_bound(power * axis.exponent)])
     return markdown_table([*header, "bound"], rows)
 
 
@@ -239,12 +239,12 @@ def draw_figure(results: Results, sizes: Sizes) -> Figure:
     axes = sizes.axes()
     figure, panels = new_figure(len(axes), len(MEASURES), height=2.4, sharey="col")
     for row, axis in zip(panels, axes.values(), strict=True):
-        for panel, (measure, share) in zip(row, MEASURES.items(), strict=True):
-            _draw_panel(panel, axis, results, measure, share * axis.exponent)
+        for panel, (measure, power) in zip(row, MEASURES.items(), strict=True):
+            _draw_panel(panel, axis, results, measure, power * axis.exponent)
             panel.set_xlabel(axis.title, fontsize=8)
             panel.set_ylabel(TITLES[measure], fontsize=8)
     for panel in panels[0]:
-        # Room for the slopes, below the curves of the whole column.
+        # Space for the slopes, below the curves of the whole column.
         bottom, top = panel.get_ylim()
         panel.set_ylim(bottom * (bottom / top) ** 0.4, top)
     handles, names = panels[0, 0].get_legend_handles_labels()

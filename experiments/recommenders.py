@@ -5,14 +5,15 @@ with LABELGAP_DATA set to the folder of the data files; it takes about ten minut
 note says so, and nothing is measured.
 
 - jester5k: a rating above 0 is a like. Each draw takes 1000 users and holds out a random fifth of their
-  answers. A second table takes a fifth of the users out of the fit, folds in half of their answers, and
-  judges the other half, beside a fit that has that half in it from the start (at the same λ).
-- coat: a rating of 4 or 5 is a like. Training answers are about coats that the users chose themselves, test
-  answers about coats drawn at random, less the pairs that are in both. Draws differ in the random state only.
+  ratings. A second table leaves a fifth of the users out of the fit, folds in half of their ratings, and
+  judges the other half. It is compared with a fit to these ratings and all others (at the same λ).
+- coat: a rating of 4 or 5 is a like. Training ratings are about coats that the users chose themselves, test
+  ratings about coats drawn at random, without the pairs that are in both. Draws differ only in the random
+  state.
 
-F1 is that of the decisions, made for micro-F1. Accuracy is that of "yes where the probability is at least
-½", which is the best rule for accuracy. AUC and log-loss are of the probabilities. Nothing is tuned on test
-answers.
+F1 is computed from the decisions, which are made for micro-F1. Accuracy is that of the rule "yes where the
+probability is at least ½", which is the best one for accuracy. AUC and log-loss are computed from the
+probabilities. Nothing is tuned on test ratings.
 """
 
 from __future__ import annotations
@@ -45,29 +46,29 @@ Results = dict[str, dict[str, list[Measured]]]
 
 
 class Split(NamedTuple):
-    """Data whose ratings are likes (1) and dislikes (0), and the answers to judge by."""
+    """Data whose ratings are likes (1) and dislikes (0), and the ratings to judge by."""
 
     data: AnswerData
     test: Answers
 
     @property
     def labels(self) -> ObservedLabels:
-        """The training answers; users and items are known by their numbers."""
+        """The training ratings; users and items are given by their numbers."""
         return as_labels(self.data.answers, self.data.shape)
 
 
-def as_labels(answers: Answers, shape: tuple[int, int]) -> ObservedLabels:
+def as_labels(ratings: Answers, shape: tuple[int, int]) -> ObservedLabels:
     """Likes and dislikes, users x items."""
-    return ObservedLabels.from_triplets(answers.user, answers.item, answers.rating, shape=shape)
+    return ObservedLabels.from_triplets(ratings.user, ratings.item, ratings.rating, shape=shape)
 
 
-def likes(answers: Answers, rule: Callable[[Any], Any]) -> Answers:
-    """The answers with 1 for a like in place of the rating, and 0 for a dislike."""
-    return replace(answers, rating=np.asarray(rule(answers.rating), dtype=np.float64))
+def likes(ratings: Answers, rule: Callable[[Any], Any]) -> Answers:
+    """The ratings with 1 for a like in place of the rating, and 0 for a dislike."""
+    return replace(ratings, rating=np.asarray(rule(ratings.rating), dtype=np.float64))
 
 
 def joined(first: Answers, second: Answers) -> Answers:
-    """All answers of both."""
+    """All ratings of both."""
     pairs = zip(vars(first).values(), vars(second).values(), strict=True)
     return Answers(*(np.concatenate(pair) for pair in pairs))
 
@@ -80,25 +81,25 @@ def some_users(data: AnswerData, count: int, rng: np.random.RandomState) -> Answ
     chosen = rng.permutation(data.shape[0])[:count]
     number = np.full(data.shape[0], -1)
     number[chosen] = np.arange(len(chosen))
-    answers = data.answers.take(number[data.answers.user] >= 0)
-    answers = replace(answers, user=number[answers.user])
-    return replace(data, answers=answers, shape=(len(chosen), data.shape[1]))
+    ratings = data.answers.take(number[data.answers.user] >= 0)
+    ratings = replace(ratings, user=number[ratings.user])
+    return replace(data, answers=ratings, shape=(len(chosen), data.shape[1]))
 
 
 def random_split(data: AnswerData, rng: np.random.RandomState) -> Split:
-    """A random fifth of the answers held out."""
+    """A random fifth of the ratings is held out."""
     held = rng.random_sample(len(data.answers)) < HELD_OUT
     return Split(replace(data, answers=data.answers.take(~held)), data.answers.take(held))
 
 
 def own_split(data: AnswerData) -> Split:
-    """The test answers of the file, less those that are in its training part."""
+    """The test ratings of the file, without those that are in its training part."""
     assert data.test is not None
-    cells = [part.user * data.shape[1] + part.item for part in (data.answers, data.test)]
-    return Split(data, data.test.take(~np.isin(cells[1], cells[0])))
+    pairs = [part.user * data.shape[1] + part.item for part in (data.answers, data.test)]
+    return Split(data, data.test.take(~np.isin(pairs[1], pairs[0])))
 
 
-# -- methods: probabilities and decisions for the test answers ---------------------------------------------
+# -- methods: probabilities and decisions for the test ratings ---------------------------------------------
 
 Judged = tuple[Any, Any]
 Method = Callable[[Split, int], Judged]
@@ -130,11 +131,11 @@ def _by_number(rows: Any) -> dict[int, Any]:
 def intercepts(split: Split, seed: int) -> Judged:
     """scikit-learn's logistic regression with an indicator for each user and each item."""
 
-    def indicators(answers: Answers) -> sp.csr_array:
+    def indicators(ratings: Answers) -> sp.csr_array:
         n_users, n_items = split.data.shape
-        columns = np.column_stack([answers.user, n_users + answers.item]).ravel()
+        columns = np.column_stack([ratings.user, n_users + ratings.item]).ravel()
         starts = np.arange(0, len(columns) + 1, 2)
-        return sp.csr_array((np.ones(len(columns)), columns, starts), shape=(len(answers), n_users + n_items))
+        return sp.csr_array((np.ones(len(columns)), columns, starts), shape=(len(ratings), n_users + n_items))
 
     train = split.data.answers
     model = PlugInClassifier(random_state=seed).fit(indicators(train), train.rating.astype(np.int64))
@@ -156,7 +157,7 @@ WITH_PROPENSITIES: dict[str, Method] = {
 
 
 def methods_for(data: AnswerData) -> dict[str, Method]:
-    """Those that the data has what it takes for."""
+    """The methods for which the data set has all that they need."""
     chosen = dict(PLAIN)
     if data.user_features is not None and data.item_features is not None:
         chosen |= WITH_FEATURES
@@ -169,7 +170,7 @@ def methods_for(data: AnswerData) -> dict[str, Method]:
 
 
 def measured(test: Answers, probabilities: Any, decisions: Any) -> Measured:
-    """How good they are for the test answers."""
+    """F1, accuracy, AUC and log-loss on the test ratings."""
     truth = test.rating
     return {
         "F1": float(get_metric("micro-f1")(decisions[None], truth[None])),
@@ -180,7 +181,7 @@ def measured(test: Answers, probabilities: Any, decisions: Any) -> Measured:
 
 
 def judge_methods(data: AnswerData, seed: int, users: int = USERS) -> dict[str, Measured]:
-    """One draw: every method on the same answers."""
+    """One draw: every method on the same ratings."""
     rng = np.random.RandomState(seed)
     split = random_split(some_users(data, users, rng), rng) if data.test is None else own_split(data)
     return {name: measured(split.test, *method(split, seed)) for name, method in methods_for(data).items()}
@@ -211,7 +212,7 @@ def judge_fold_in(data: AnswerData, seed: int, users: int = USERS) -> dict[str, 
         for name, one in (("item popularity", popular), ("fold-in", folded), ("fit with them", refit))
     }
     # Against the whole first fit, with its choice of λ.
-    results["fold-in"]["share of the fit's time"] = (folded_at - fitted_at) / (fitted_at - start)
+    results["fold-in"]["fraction of the fit's time"] = (folded_at - fitted_at) / (fitted_at - start)
     return results
 
 
@@ -236,7 +237,7 @@ def read(name: str) -> AnswerData | None:
 
 
 def run(sets: Sequence[AnswerData], draws: int, users: int = USERS) -> Results:
-    """What was measured, by table and method, one for each draw."""
+    """The measurements by table and method, one for each draw."""
     results: Results = {}
     for data in sets:
         results[data.name] = collect([judge_methods(data, seed, users) for seed in range(draws)])
@@ -253,8 +254,8 @@ def report(results: Results) -> str:
     for title, by_method in results.items():
         lines = [f"| {title} | {' | '.join(MEASURES)} |", "| --- " * (1 + len(MEASURES)) + "|"]
         for name, draws in by_method.items():
-            cells = [_mean_and_spread([draw[measure] for draw in draws]) for measure in MEASURES]
-            lines.append(f"| {' | '.join([name, *cells])} |")
+            texts = [_mean_and_spread([draw[measure] for draw in draws]) for measure in MEASURES]
+            lines.append(f"| {' | '.join([name, *texts])} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

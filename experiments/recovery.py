@@ -1,14 +1,14 @@
-"""How fast the error of W falls with the number of answers, for each family: measured and in theory.
+"""How fast the error of W falls with the number of observed values, for each family: measured and in theory.
 
 Run ``python -m experiments.recovery [--draws 5] [--methods theory default] [--out FOLDER]``; it takes about
-five minutes. Answers of 40 labels about 2000 rows with 10 features come from a known W* of rank 2, as real
-numbers (noise of size 1), counts, and yes/no. Every draw has a W*, rows and answers of its own, and for each
-size an Ω of its own, uniform over the cells.
+five minutes. The values of 40 labels for 2000 rows with 10 features come from a known W* of rank 2, as real
+numbers (noise of size 1), counts, and yes/no. Every draw has a W*, rows and values of its own, and for each
+size an Ω of its own, uniform over the entries.
 
 The error is ``‖Ŵ − W*‖_F² / (dL)``. The bound on it is the larger of two terms: one of order
 ``rank(W*) L log(n + L) / (d |Ω|)``, on logarithmic scales a line of slope −1 in |Ω|, and one of slope −½. Two
 choices of λ are compared: the theory's, ``λ = 2cσ/√|Ω|`` with no other penalty and no intercept, and what
-LowRankRegressor chooses by itself on held-out entries. σ² is the mean variance of an answer given its row;
+LowRankRegressor chooses by itself on held-out entries. σ² is the mean variance of a value given its row;
 ``labelgap.theory.feature_trace_penalty`` says what c is.
 """
 
@@ -34,7 +34,7 @@ THEORY_SLOPE = -1.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """The shape of the problem, and the numbers of answers to try."""
+    """The shape of the problem, and the numbers of values to try."""
 
     n: int = 2000
     n_labels: int = 40
@@ -44,7 +44,7 @@ class Sizes:
 
     @property
     def shape(self) -> dict[str, Any]:
-        """What is not the numbers of answers."""
+        """All settings except the numbers of values."""
         return {name: value for name, value in asdict(self).items() if name != "observed"}
 
 
@@ -110,9 +110,9 @@ def report(errors: dict[str, dict[str, list[list[float]]]], sizes: Sizes) -> str
     titles = ["family", "λ", *sizes_shown, "slope", "slope at the end", "in theory"]
     rows = []
     for row in summary(errors, sizes):
-        cells = [f"{1000 * m:.2f} ± {1000 * s:.2f}" for m, s in zip(row["mean"], row["sd"], strict=True)]
+        texts = [f"{1000 * m:.2f} ± {1000 * s:.2f}" for m, s in zip(row["mean"], row["sd"], strict=True)]
         ends = [f"{row[kind]:.2f} ± {row[f'{kind}_sd']:.2f}" for kind in ("slope", "last_slope")]
-        rows.append([row["family"], row["method"], *cells, *ends, f"{THEORY_SLOPE:.0f}"])
+        rows.append([row["family"], row["method"], *texts, *ends, f"{THEORY_SLOPE:.0f}"])
     return markdown_table(titles, rows)
 
 

@@ -31,7 +31,7 @@ _BASELINE = "plug-in"
 
 
 def leml_rank(problem: Problem) -> int:
-    """0.4 L, and no more than a W can have."""
+    """0.4 L, and at most the largest rank of W."""
     n_labels = problem.labels.shape[1]
     return max(1, min(round(0.4 * n_labels), int(problem.X.shape[1])))
 
@@ -65,7 +65,7 @@ def lafond(problem: Problem, seed: int) -> Any:
 
 
 def default(problem: Problem, seed: int) -> Any:
-    """Everything as it comes."""
+    """All settings at their defaults."""
     return LowRankClassifier(random_state=seed)
 
 
@@ -82,7 +82,7 @@ def judged(method: str, problem: Problem, seed: int) -> dict[str, Any]:
     """Micro-F1 on the test rows, seconds, and the rank of the fit."""
     model = METHODS[method](problem, seed)
     with warnings.catch_warnings():
-        # With 20 % of the labels a rare one can go unobserved, or be observed with one answer only.
+        # With 20 % of the labels a rare one can go unobserved, or be observed with one class only.
         warnings.simplefilter("ignore", UninformativeLabelsWarning)
         start = time.perf_counter()
         model.fit(problem.X, problem.labels)
@@ -98,7 +98,7 @@ Results = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def run(draws: int, data: Sequence[str] = DATA, **sizes: Any) -> Results:
-    """What came out by data set and method, one for each draw; ``sizes`` are for the synthetic problem."""
+    """The results by data set and method, one for each draw; ``sizes`` are for the synthetic problem."""
     results: Results = {}
     for name in available(data):
         if not results:
@@ -113,7 +113,7 @@ def run(draws: int, data: Sequence[str] = DATA, **sizes: Any) -> Results:
 
 
 def _warm_up() -> None:
-    """What is compiled on first use is compiled before anything is timed."""
+    """Compile all kernels before anything is timed."""
     problem = synthetic_problem(0, n=60, n_labels=6, n_features=4, rank=2, n_test=10)
     for method in METHODS:
         judged(method, problem, 0)
@@ -141,13 +141,13 @@ def summary(results: Results) -> list[dict[str, Any]]:
 
 def report(results: Results) -> str:
     """A Markdown table: a row for each method, micro-F1 (mean ± sd) and time (× plug-in) by data set."""
-    cells = {
+    texts = {
         (row["data"], row["method"]): f"{row['mean']:.3f} ± {row['sd']:.3f} ({row['time_ratio']:.1f}×)"
         for row in summary(results)
     }
     lines = [f"| {' | '.join(['method', *results])} |", "| --- " * (1 + len(results)) + "|"]
     for method in METHODS:
-        lines.append(f"| {' | '.join([method, *(cells[name, method] for name in results)])} |")
+        lines.append(f"| {' | '.join([method, *(texts[name, method] for name in results)])} |")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""What long experiments share: tasks that survive a stop, progress, and files of results.
+"""Tools for long experiments: tasks that can be interrupted, progress, and files of results.
 
 An experiment is a list of small tasks, each a dictionary that says what is done ({"data": "scene", "method":
 "default", "draw": 3}). What a task gave is kept in a journal as soon as it is done, so an experiment that was
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Task: TypeAlias = dict[str, str | int | float]
 Note: TypeAlias = Callable[[int, str], None]
-"""Is told how many tasks are done and what comes next."""
+"""A function that is called with the number of finished tasks and the next task."""
 SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -93,7 +93,7 @@ def run_tasks(
 
 
 def in_words(task: Task) -> str:
-    """The task for people.
+    """The task in words.
 
     >>> in_words({"data": "scene", "draw": 3})
     'data scene, draw 3'
@@ -115,7 +115,7 @@ def _done(task: Task, work: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _open_journal(path: Path, header: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What is done by task; makes the journal if there is none, and mends a last line that was cut off."""
+    """Finished results by task. Makes the journal if there is none, and repairs an incomplete last line."""
     lines = _whole_lines(path)
     if not lines:
         with path.open("w", encoding="utf-8") as journal:
@@ -199,7 +199,7 @@ def _number(value: Any) -> Any:
 
 @contextmanager
 def _progress(name: str, count: int) -> Iterator[Note]:
-    """A bar on a terminal, and elsewhere a plain line now and then; nothing where nothing is to be done."""
+    """A progress bar on a terminal, and plain lines elsewhere; nothing if there is nothing to do."""
     if count == 0:
         yield lambda done, words: None
     elif sys.stdout.isatty():
@@ -242,7 +242,7 @@ def _plain_lines(name: str, count: int) -> Note:
 
 
 def time_left(count: int) -> Callable[[int], str]:
-    """From the number of tasks done to the time left in words, were the others to take as long on average."""
+    """The remaining time in words, if the other tasks take as long as the finished ones on average."""
     began = time.monotonic()
 
     def words(done: int) -> str:

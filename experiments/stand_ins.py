@@ -1,4 +1,4 @@
-"""Text-like data of the shapes of Autofood and Compphys, which could not be had: few rows, many features.
+"""Text-like data of the shapes of Autofood and Compphys, which are not available: few rows, many features.
 
 Documents are bags of words. A word's frequency falls with its rank (Zipf's law) and differs by topic; a
 document mixes a few topics. A label is a yes where its own mix of topics, with some noise, is strongest, so
@@ -19,21 +19,21 @@ from labelgap.data import MultiLabelData
 
 @dataclass(frozen=True)
 class Shape:
-    """How many of everything."""
+    """The sizes of a data set."""
 
     n_train: int
     n_test: int
     n_features: int
     n_labels: int
     positive: float
-    """The share of the labels that are a yes, over all rows and labels."""
+    """The fraction of the labels that are a yes, over all rows and labels."""
     n_topics: int = 12
     mean_length: float = 400.0
     """Words of a document."""
 
 
 # The paper prints Bibtex's sizes for Autofood; these are the ones given elsewhere. Of Autofood's test labels
-# less than 8.5 % are a yes. For Compphys no share is printed, but a best accuracy of 94.7 %.
+# less than 8.5 % are a yes. For Compphys no fraction is printed, but a best accuracy of 94.7 %.
 SHAPES = {
     "autofood-like": Shape(155, 38, 9_382, 162, positive=0.083),
     "compphys-like": Shape(161, 40, 33_284, 208, positive=0.06),

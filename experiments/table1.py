@@ -4,7 +4,7 @@ Run ``python -m experiments.table1 [--data cal500 bibtex ...] [--methods ...] [-
 [--fresh]``. It writes table1.json, table1.md and table1.png to the folder, and can be stopped and started
 again. Real data sets come from the folder that LABELGAP_DATA names; those that are not there are left out,
 with a note. autofood-like and compphys-like are made up, in the shapes of two data sets of the paper that
-could not be had (see experiments/stand_ins.py); autofood and compphys are used where the user has them.
+are not available (see experiments/stand_ins.py); autofood and compphys are used where the user has them.
 
 Every draw has its own observed labels, and every method gets the same ones. Each is fitted for the metric it
 is judged by, on all labels of the test rows.
@@ -15,10 +15,10 @@ is judged by, on all labels of the test rows.
 - "Algorithm 1, as in the paper": the trace norm alone, no intercept, rank at most 0.4 L, threshold from
   training scores, no bound on the scores. Of λ = 2c/√|Ω| the paper does not give c; here it is chosen by the
   metric on held-out entries, which favours the method.
-- "labelgap default": LowRankClassifier with the metric and nothing else.
-- "all labels": the tuned plug-in (by log-loss) with every label of the training rows observed. No method
-  gets these; they are there to say how much the missing labels cost. Where the split is published, one draw
-  stands for all.
+- "labelgap default": LowRankClassifier with the metric and default settings.
+- "all labels": the tuned plug-in (by log-loss) with every label of the training rows observed. No other
+  method gets these; they show how much the missing labels cost. Where the split is published, one draw is
+  used for all.
 
 Times are those of a whole fit, choices included, as multiples of one plain pass of scikit-learn's
 LogisticRegression over the labels, on the same observed labels. A pass is measured before every fit; the
@@ -90,7 +90,7 @@ class Setting(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fit, and what it took with all it needed."""
+    """A fit, and the time of everything that it needed."""
 
     model: Any
     seconds: float
@@ -138,7 +138,7 @@ def algorithm_1(setting: Setting) -> Fitted:
 
 
 def default(setting: Setting) -> Fitted:
-    """Everything as it comes."""
+    """All settings at their defaults."""
     return _timed(LowRankClassifier(metric=setting.metric, random_state=setting.seed), setting)
 
 
@@ -153,7 +153,7 @@ METHODS: dict[str, Callable[[Setting], Fitted]] = {
 
 
 class Work:
-    """Does the tasks; what neighbouring tasks have in common is made once."""
+    """Runs the tasks; work that neighbouring tasks have in common is done once."""
 
     def __init__(self, source: Source = problem) -> None:
         self._problem = lru_cache(maxsize=2)(source)
@@ -165,7 +165,7 @@ class Work:
         return OutOfFold(chosen.X, chosen.labels, seed)
 
     def __call__(self, task: Task) -> dict[str, Any]:
-        """The score on the test rows, times, and what was chosen."""
+        """The score on the test rows, times, and the chosen settings."""
         if not self._is_warm:
             _warm_up()
             self._is_warm = True
@@ -180,7 +180,7 @@ def judged(method: str, setting: Setting) -> dict[str, Any]:
     """Fit one method and judge it on the test rows."""
     chosen = setting.problem
     with warnings.catch_warnings():
-        # With 20 % of the labels a rare one can go unobserved, or be observed with one answer only.
+        # With 20 % of the labels a rare one can go unobserved, or be observed with one class only.
         warnings.simplefilter("ignore", UninformativeLabelsWarning)
         began = time.perf_counter()
         one_pass(chosen.X, chosen.labels)
@@ -212,7 +212,7 @@ def judged(method: str, setting: Setting) -> dict[str, Any]:
 
 
 def _warm_up() -> None:
-    """What is compiled on first use is compiled before anything is timed."""
+    """Compile all kernels before anything is timed."""
     small = synthetic_problem(0, n=60, n_labels=6, n_features=4, rank=2, n_test=10)
     for metric in METRICS:
         for method in (ALGORITHM_1, DEFAULT):
@@ -223,7 +223,7 @@ def _warm_up() -> None:
 
 
 def report(results: Results) -> str:
-    """The tables: the scores by metric, the differences, and what fits take."""
+    """The tables of scores by metric, of differences, and of times."""
     parts = []
     for metric in METRICS:
         parts += [f"## {metric}", _score_table(results, metric)]
@@ -249,19 +249,19 @@ def _score_table(results: Results, metric: str) -> str:
     methods = _names(results, "method")
     rows = []
     for data in _names(results, "data"):
-        cells = [_plus_minus(values(results, "score", data=data, metric=metric, method=m)) for m in methods]
-        rows.append([data, *PAPER[metric].get(data, (_NONE, _NONE)), *cells])
+        columns = [_plus_minus(values(results, "score", data=data, metric=metric, method=m)) for m in methods]
+        rows.append([data, *PAPER[metric].get(data, (_NONE, _NONE)), *columns])
     return markdown_table(["data", "paper: plug-in", "paper: Algorithm 1", *methods], rows)
 
 
 def _difference_table(results: Results, metric: str) -> str:
-    """Mean ± sd of the paired differences, draws won, and the share of the way to all labels."""
+    """Mean ± sd of the paired differences, draws won, and the fraction of the way to all labels."""
     rivals = [name for name in (BY_METRIC, BY_LOSS) if name in _names(results, "method")]
     if not rivals or DEFAULT not in _names(results, "method"):
         return ""
     titles = ["data"]
     for rival in rivals:
-        titles += [f"less {rival}", "draws won", "share of the way to all labels"]
+        titles += [f"minus {rival}", "draws won", "fraction of the way to all labels"]
     rows = []
     for data in _names(results, "data"):
         ours, all_labels = (
@@ -279,12 +279,12 @@ def _compared(ours: list[float], theirs: list[float], all_labels: list[float]) -
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
     mean, sd = mean_sd(differences)
     won = f"{sum(one > 0 for one in differences)} of {len(differences)}"
-    share = _NONE
+    fraction = _NONE
     if all_labels:
         way = statistics.fmean(all_labels) - statistics.fmean(theirs)
-        # Where the missing labels cost nothing there is no way to go.
-        share = f"{mean / way:.0%}" if way > 0 else _NONE
-    return [f"{mean:+.4f} ± {sd:.4f}", won, share]
+        # If the missing labels cost nothing, there is no difference to make up.
+        fraction = f"{mean / way:.0%}" if way > 0 else _NONE
+    return [f"{mean:+.4f} ± {sd:.4f}", won, fraction]
 
 
 def _size_table(results: Results) -> str:
@@ -292,7 +292,7 @@ def _size_table(results: Results) -> str:
     methods = [name for name in (ALGORITHM_1, DEFAULT) if name in _names(results, "method")]
     titles = ["data", "d", "L", "dL"]
     for method in methods:
-        titles += [f"{method}: k", "k(d + L)", "share of dL"]
+        titles += [f"{method}: k", "k(d + L)", "fraction of dL"]
     rows = []
     for data in _names(results, "data"):
         first = next(one for one in results if one["data"] == data)
@@ -393,7 +393,7 @@ def make_tasks(data: Sequence[str], methods: Sequence[str], draws: int) -> list[
 
 
 def main(arguments: list[str] | None = None, source: Source = problem) -> None:
-    """The command line; ``source`` makes the problem of a data set, a draw and a share observed."""
+    """The command line; ``source`` makes the problem of a data set, a draw and a fraction observed."""
     parser = argument_parser(__doc__ or "", draws=5)
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))

@@ -1,18 +1,20 @@
-"""Learning from recorded yes alone, against taking silence for no and against dropping it.
+"""Learning from recorded positives alone, against reading silence as no and against dropping it.
 
 Run ``python -m experiments.unlabelled [--draws 10] [--out FOLDER] [--quick]``; it takes about ten minutes.
-Complete labels come from a known model, and a share ρ of the yes, chosen at random, is lost. Every draw has a
-truth of its own, which all methods share and so do all ρ: the yes that are lost at 0.3 are lost at 0.5 too.
+Complete labels come from a known model, and a fraction ρ of the positives, chosen at random, is lost. Every
+draw has a truth of its own, which is the same for all methods and all ρ: the positives that are lost at 0.3
+are lost at 0.5 too.
 
 - **features**: labels of the logistic model with a W of rank 5, judged on fresh rows.
 - **noise-free**: the same with ``y = [x·w ≥ 0]``; only with ``--settings``.
 - **pairs**: users and items without features; likes of a logistic model of rank 3 with intercepts of users
-  and of items. Judged over all pairs. A recorded like is decided yes, whatever its score, by all methods: the
-  recommender does so itself under "unlabelled", and silence as no gets it as a present.
+  and of items. Judged over all pairs. All methods decide yes for a recorded like, whatever its score: the
+  recommender does so under "unlabelled", and for silence as no the experiment does.
 
-Four methods: the flip rate known; estimated; silence as no, with the same estimator and loss; and silence
-dropped, where only yes is left, nothing speaks for no, and so every cell is decided yes. The number is the
-micro-F1 on complete labels. To save time λ is the only penalty that is chosen; the others are 0.
+There are four methods: the flip rate is known; it is estimated; silence is read as no, with the same
+estimator and loss; and silence is dropped, so that only positives are left and every entry is decided yes.
+The number is the micro-F1 on complete labels. To save time λ is the only penalty that is chosen; the others
+are 0.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ Scores = dict[str, dict[str, dict[str, list[float]]]]
 
 @dataclass(frozen=True)
 class Truth:
-    """Complete labels, what decides cells once the yes that are recorded are known, and what judges it."""
+    """Complete labels, a function that decides entries from the recorded positives, and the judge."""
 
     Y: Any
     judges: dict[str, Any]
@@ -90,8 +92,8 @@ def of_pairs(name: str, sizes: Sizes, seed: int) -> Truth:
     Y = (rng.random_sample(Z.shape) < 1 / (1 + np.exp(-Z))).astype(float)
 
     def decide(recorded: Any, parameters: dict[str, Any], seed: int) -> dict[str, Any]:
-        answers = ObservedLabels.from_any(recorded, unobserved=parameters["unobserved"])
-        model = Recommender(METRIC, loss="squared", random_state=seed, **parameters).fit(answers)
+        ratings = ObservedLabels.from_any(recorded, unobserved=parameters["unobserved"])
+        model = Recommender(METRIC, loss="squared", random_state=seed, **parameters).fit(ratings)
         return {name: np.maximum(model.decide_matrix().toarray(), recorded)}
 
     return Truth(Y, {name: Y}, decide)
@@ -106,7 +108,7 @@ DEFAULT_SETTINGS = ("features", "pairs")
 
 
 def decisions_of(truth: Truth, recorded: Any, flip_rate: float, seed: int) -> Iterator[dict[str, Any]]:
-    """What each method decides, in their order."""
+    """The decisions of each method, in their order."""
     yield truth.decide(recorded, {"unobserved": "unlabelled", "flip_rate": flip_rate}, seed)
     yield truth.decide(recorded, {"unobserved": "unlabelled", "flip_rate": "estimate"}, seed)
     yield truth.decide(recorded, {"unobserved": "negative"}, seed)
@@ -167,16 +169,16 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def report(scores: Scores) -> str:
-    """A Markdown table: mean ± sd of each method, and what known ρ gains over silence as no, draw by draw."""
+    """A Markdown table: mean ± sd of each method, and the paired gain of known ρ over silence as no."""
     titles = ["judged on", "ρ", *METHODS, "known ρ − silence as no"]
     lines = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
     rows = summary(scores)
     for start in range(0, len(rows), len(METHODS)):
         group = rows[start : start + len(METHODS)]
         first = group[0]
-        cells = [f"{row['mean']:.3f} ± {row['sd']:.3f}" for row in group]
+        texts = [f"{row['mean']:.3f} ± {row['sd']:.3f}" for row in group]
         gain = f"{first['gain']:+.3f} ± {first['gain_sd']:.3f}"
-        lines.append(f"| {' | '.join([first['judged on'], str(first['flip_rate']), *cells, gain])} |")
+        lines.append(f"| {' | '.join([first['judged on'], str(first['flip_rate']), *texts, gain])} |")
     return "\n".join(lines)
 
 

@@ -260,7 +260,7 @@ ERRORS = [
     Case(
         "answers-twice",
         InvalidLabelsError,
-        "'a'.*'x'",
+        "'x'.*'a'",
         lambda: Recommender().fit((["a", "a"], ["x", "x"], [1, 0])),
     ),
     Case(
@@ -272,7 +272,7 @@ ERRORS = [
     Case(
         "side-features",
         InvalidFeaturesError,
-        r"2 of 3 users with answers have no features \(the first: 'b'\)",
+        r"2 of 3 users with ratings have no features \(the first: 'b'\)",
         lambda: Recommender().fit(ANSWERS, user_features={"a": [1.0]}),
     ),
     # Sampling

@@ -135,7 +135,7 @@ def test_the_folds_are_those_of_the_low_rank_classifier(wide: bool, monkeypatch:
     X, Y, _, _ = toy()
     if wide:
         X = np.hstack([X, np.random.RandomState(0).standard_normal((len(X), len(X)))])
-    monkeypatch.setattr("labelgap.estimators.fitting.hold_out_plan", spied)
+    monkeypatch.setattr("labelgap.fitting.choice.hold_out_plan", spied)
     monkeypatch.setattr(baselines, "hold_out_plan", spied)
     LowRankClassifier(trace_penalty=0.1, ridge_penalty=0.1, intercept_penalty=0, random_state=5).fit(X, Y)
     OutOfFold(X, ObservedLabels.from_dense(Y), 5)

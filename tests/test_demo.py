@@ -12,7 +12,9 @@ def test_demo_prints_both_methods_and_saves_a_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / "curve.png"
-    problem = make_low_rank_labels(n=150, n_labels=10, observed=0.5, n_test=100, random_state=0)
+    problem = make_low_rank_labels(
+        n=60, n_labels=6, n_features=6, rank=2, observed=0.5, n_test=100, random_state=0
+    )
     demo.run(problem, picture, seed=0)
     printed = capsys.readouterr().out
     assert "low-rank (labelgap)" in printed

@@ -29,7 +29,7 @@ import labelgap
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *PAGES]
+DOCUMENTS = [*(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING")), *PAGES]
 # Every module with public names.
 API = [
     "labelgap",

@@ -14,7 +14,8 @@ from labelgap.exceptions import (
     InvalidParameterError,
     InvalidScoresError,
 )
-from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate, flip_rate_from_scores
+from labelgap.flip_rates.estimate import FlipRateEstimate, flip_rate_from_scores
+from labelgap.metrics.unlabelled import check_flip_rate
 from oracles_unlabelled import cross_fitted_scores, slow_curve, slow_plateau
 
 RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
@@ -25,7 +26,7 @@ def hide(truth: np.ndarray, rho: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def estimate(scores: np.ndarray, recorded: np.ndarray, **options) -> FlipRateEstimate:
-    """From matrices, the cells of a row resampled together."""
+    """From matrices, the entries of a row resampled together."""
     rows = np.indices(scores.shape)[0].ravel()
     return flip_rate_from_scores(scores.ravel(), recorded.ravel(), groups=rows, random_state=0, **options)
 
@@ -85,7 +86,7 @@ def test_both_ways_equal_their_oracles(rho):
     assert found.value == pytest.approx((found.plateau + found.curve) / 2, abs=1e-12)
 
 
-def test_a_sample_of_the_unrecorded_cells_will_do():
+def test_a_sample_of_the_unrecorded_entries_will_do():
     rng = np.random.default_rng(3)
     scores, recorded = one_label(rng, 100_000, 0.6)
     kept = recorded | (rng.random(recorded.size) < 0.1)
@@ -107,7 +108,7 @@ def test_only_the_order_of_the_scores_matters():
     assert flip_rate_from_scores(np.exp(scores) - 7, recorded, random_state=0) == found
 
 
-def test_the_order_of_the_cells_does_not_matter():
+def test_the_order_of_the_entries_does_not_matter():
     rng = np.random.default_rng(5)
     scores, recorded = one_label(rng, 5000, 0.4)
     scores = np.round(scores, 1)
@@ -133,18 +134,18 @@ def test_a_higher_level_widens_the_interval():
     assert wide.level == 0.99
 
 
-def test_rows_that_repeat_their_cells_count_once():
+def test_rows_that_repeat_their_entries_count_once():
     rng = np.random.default_rng(8)
     scores, recorded = one_label(rng, 1000, 0.5)
     rows = np.repeat(np.arange(1000), 20)
-    many, marks = scores[rows] + 1e-9 * rng.normal(size=20_000), recorded[rows]
-    by_row = flip_rate_from_scores(many, marks, groups=rows, random_state=0)
+    many, known = scores[rows] + 1e-9 * rng.normal(size=20_000), recorded[rows]
+    by_row = flip_rate_from_scores(many, known, groups=rows, random_state=0)
     once = flip_rate_from_scores(scores, recorded, random_state=0)
     assert by_row.value == pytest.approx(once.value, abs=0.05)
     assert by_row.high - by_row.low == pytest.approx(once.high - once.low, rel=0.5)
     # Taken as 20,000 witnesses, a run of luck among a few rows would look like certainty.
-    by_cell = flip_rate_from_scores(many, marks, random_state=0)
-    assert abs(by_cell.plateau - 0.5) > 0.2 > abs(by_row.plateau - 0.5)
+    by_entry = flip_rate_from_scores(many, known, random_state=0)
+    assert abs(by_entry.plateau - 0.5) > 0.2 > abs(by_row.plateau - 0.5)
 
 
 def test_the_interval_covers():
@@ -171,7 +172,7 @@ def test_everything_recorded_and_ties():
     scores, recorded = one_label(rng, 3000, 0.0, signal=50.0)
     assert flip_rate_from_scores(scores, recorded, random_state=0).value < 0.02
     assert flip_rate_from_scores([2.0, 1.0, 0.0], [1, 1, 1], random_state=0).value < 0.02
-    # Two scores: all that can be seen is the share recorded at the higher one.
+    # Two scores: all that can be seen is the fraction recorded at the higher one.
     two = rng.random(2000) < 0.5
     found = flip_rate_from_scores(two.astype(float), hide(two, 0.3, rng), random_state=0)
     assert found.value == pytest.approx(0.3, abs=0.05)
@@ -184,16 +185,16 @@ def test_everything_recorded_and_ties():
     [
         ([[1.0, 2.0]], [[1, 0]], {}, InvalidInputError, "vectors"),
         ([1.0, 2.0], [1], {}, InvalidInputError, r"\(2,\) and \(1,\)"),
-        ([1.0, np.nan], [1, 0], {}, InvalidScoresError, "cell 1 is NaN"),
+        ([1.0, np.nan], [1, 0], {}, InvalidScoresError, "entry 1 is NaN"),
         ([1.0, 1.0], [1, 0], {}, InvalidScoresError, "All scores are equal"),
-        ([1.0, 2.0], [0, 0], {}, InvalidLabelsError, "No cell is recorded"),
-        ([1.0, 2.0], [2, 0], {}, InvalidLabelsError, "recorded says 1"),
+        ([1.0, 2.0], [0, 0], {}, InvalidLabelsError, "No entry is recorded"),
+        ([1.0, 2.0], [2, 0], {}, InvalidLabelsError, "recorded must be 1"),
         ([1.0, 2.0], [1, 0], {"weights": [1.0, 0.0]}, InvalidInputError, "finite numbers above 0"),
         ([1.0, 2.0], [1, 0], {"weights": [1.0]}, InvalidInputError, "vector of 2"),
         ([1.0, 2.0], [1, 0], {"groups": [1]}, InvalidInputError, r"groups has shape \(1,\)"),
         ([1.0, 2.0], [1, 0], {"groups": [1, 1]}, InvalidInputError, "one row only"),
         ([1.0, 2.0], [1, 0], {"level": 1.0}, InvalidParameterError, "level"),
-        ([], [], {}, InvalidLabelsError, "No cell is recorded"),
+        ([], [], {}, InvalidLabelsError, "No entry is recorded"),
     ],
 )
 def test_bad_input(scores, recorded, options, error, message):

@@ -363,7 +363,7 @@ def test_rows_as_numpy_takes_them(matrix: np.ndarray, data: st.DataObject) -> No
 
 
 class _Mean(BaseEstimator):
-    """Scores the share of positives in the test labels it is given."""
+    """Scores the fraction of positives in the test labels it is given."""
 
     def __init__(self, shift: float = 0.0) -> None:
         self.shift = shift

@@ -95,7 +95,7 @@ def test_observed_entries_do_not_depend_on_the_blocks(monkeypatch: pytest.Monkey
     whole = observe(Y, 0.3, np.random.RandomState(1))
     mask = np.random.RandomState(1).random_sample(Y.shape) < 0.3
     assert whole == ObservedLabels.from_mask(Y.toarray(), mask)
-    monkeypatch.setattr("experiments.problems._BLOCK_CELLS", 20)
+    monkeypatch.setattr("experiments.problems._BLOCK_ENTRIES", 20)
     assert observe(Y, 0.3, np.random.RandomState(1)) == whole
 
 

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.generated_answers import Answers
+from benchmarks.generated_ratings import Ratings
 
 
 class OneBitRival(Protocol):
-    """What a file has whose rival fits yes/no answers of users about items."""
+    """The functions of a file whose rival fits yes/no ratings of items by users."""
 
     NAME: str
     CALIBRATED: bool
@@ -25,11 +25,11 @@ class OneBitRival(Protocol):
 
     def unavailable(self) -> str | None: ...
 
-    def prepare(self, train: Answers) -> Any: ...
+    def prepare(self, train: Ratings) -> Any: ...
 
     def fit(self, data: Any, *, rank: int, epochs: int, threads: int, **settings: float) -> Any: ...
 
-    def scores(self, model: Any, answers: Answers) -> NDArray[np.float64]: ...
+    def scores(self, model: Any, ratings: Ratings) -> NDArray[np.float64]: ...
 
 
 def why_missing(name: str, *modules: str) -> str | None:

@@ -1,4 +1,4 @@
-"""cmfrec: alternating least squares on the answers given, with biases; the squared loss on 0 and 1."""
+"""cmfrec: alternating least squares on the ratings given, with biases; the squared loss on 0 and 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.generated_answers import Answers, dot_scores
+from benchmarks.generated_ratings import Ratings, dot_scores
 from benchmarks.rivals import why_missing
 
 NAME = "cmfrec (ALS)"
@@ -21,8 +21,8 @@ def unavailable() -> str | None:
     return why_missing(NAME, "cmfrec")
 
 
-def prepare(train: Answers) -> sp.coo_matrix:
-    """The answers as numbers; a 0 is an entry too."""
+def prepare(train: Ratings) -> sp.coo_matrix:
+    """The ratings as numbers; a 0 is an entry too."""
     return sp.coo_matrix((train.values.astype(np.float32), (train.users, train.items)), shape=train.shape)
 
 
@@ -48,8 +48,8 @@ def fit(data: sp.coo_matrix, *, rank: int, epochs: int, threads: int, ridge: flo
         return model.fit(data)
 
 
-def scores(model: Any, answers: Answers) -> NDArray[np.float64]:
-    """About the share of a yes; no probabilities."""
-    products = dot_scores(model.A_, model.B_, answers)
-    biases = model.user_bias_[answers.users] + model.item_bias_[answers.items]
+def scores(model: Any, ratings: Ratings) -> NDArray[np.float64]:
+    """Scores that are close to the rate of a yes, but are not probabilities."""
+    products = dot_scores(model.A_, model.B_, ratings)
+    biases = model.user_bias_[ratings.users] + model.item_bias_[ratings.items]
     return products + biases + model.glob_mean_

@@ -18,7 +18,7 @@ NAME = "CVXPY (SCS)"
 
 @dataclass(frozen=True)
 class Solution:
-    """Minimiser and what SCS says of it."""
+    """The minimiser and the status that SCS reports."""
 
     W: NDArray[np.float64]
     intercept: NDArray[np.float64]
@@ -47,9 +47,9 @@ def prepare(
     Z = W if X is None else X @ W
     if fit_intercept:
         Z = Z + np.ones((n, 1)) @ cp.Variable((1, n_labels), name="b")
-    cells = labels.rows * n_labels + labels.cols
-    ones, count = np.ones(len(cells)), len(cells)
-    pick = sp.csr_array((ones, (np.arange(count), cells)), shape=(count, n * n_labels))
+    entries = labels.rows * n_labels + labels.cols
+    ones, count = np.ones(len(entries)), len(entries)
+    pick = sp.csr_array((ones, (np.arange(count), entries)), shape=(count, n * n_labels))
     margin = cp.multiply(2.0 * labels.values - 1, pick @ cp.vec(Z, order="C"))
     per_entry = {"logistic": lambda: cp.logistic(-margin), "squared": lambda: cp.square(1 - margin)}[loss]()
     return cp.Problem(cp.Minimize(cp.sum(per_entry) / count + trace_penalty * cp.normNuc(W)))

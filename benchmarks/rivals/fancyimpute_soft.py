@@ -48,6 +48,6 @@ def low_rank_part(filled: NDArray[np.float64], shrinkage: float) -> NDArray[np.f
 
 
 def objective(Z: NDArray[np.float64], Y: NDArray[np.float64], shrinkage: float) -> float:
-    """What it minimises."""
+    """The objective that it minimises."""
     fit_part = 0.5 * np.nansum((Z - Y) ** 2)
     return float(fit_part + shrinkage * np.linalg.svd(Z, compute_uv=False).sum())

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from benchmarks.generated_answers import Answers
+from benchmarks.generated_ratings import Ratings
 from benchmarks.rivals import why_missing
 
 NAME = "implicit (ALS)"
@@ -20,8 +20,8 @@ def unavailable() -> str | None:
     return why_missing(NAME, "implicit.als")
 
 
-def prepare(likes: Answers) -> sp.csr_matrix:
-    """The likes, each with confidence 1 more than silence has."""
+def prepare(likes: Ratings) -> sp.csr_matrix:
+    """The likes, each with a confidence that is larger by 1 than that of a missing pair."""
     ones = np.full(len(likes), 2.0, dtype=np.float32)
     return sp.csr_matrix((ones, (likes.users, likes.items)), shape=likes.shape)
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.generated_answers import Answers, dot_scores
+from benchmarks.generated_ratings import Ratings, dot_scores
 from benchmarks.rivals import why_missing
 
 NAME = "implicit (LMF)"
@@ -24,7 +24,7 @@ def unavailable() -> str | None:
     return why_missing(NAME, "implicit.lmf")
 
 
-def prepare(train: Answers) -> sp.csr_matrix:
+def prepare(train: Ratings) -> sp.csr_matrix:
     """The likes."""
     liked = train.values == 1
     ones = np.ones(int(liked.sum()), dtype=np.float32)
@@ -49,6 +49,6 @@ def fit(data: sp.csr_matrix, *, rank: int, epochs: int, threads: int, ridge: flo
     return model
 
 
-def scores(model: Any, answers: Answers) -> NDArray[np.float64]:
+def scores(model: Any, ratings: Ratings) -> NDArray[np.float64]:
     """Log-odds of an interaction; the biases are among the factors."""
-    return dot_scores(model.user_factors, model.item_factors, answers)
+    return dot_scores(model.user_factors, model.item_factors, ratings)

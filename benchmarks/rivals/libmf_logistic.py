@@ -1,7 +1,7 @@
 """libmf: logistic matrix factorisation by parallel stochastic gradients (``fun = 5``), without intercepts.
 
 Called through the C functions that the package's library exports. The package's own wrapper copies the
-answers into memory that it never frees, and sends the ids through float32.
+ratings into memory that it never frees, and sends the ids through float32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.generated_answers import Answers, dot_scores
+from benchmarks.generated_ratings import Ratings, dot_scores
 from benchmarks.rivals import why_missing
 
 NAME = "libmf (logistic)"
@@ -63,7 +63,7 @@ def unavailable() -> str | None:
         return why_missing(NAME, "libmf.mf")
 
 
-def prepare(train: Answers) -> tuple[NDArray[Any], tuple[int, int]]:
+def prepare(train: Ratings) -> tuple[NDArray[Any], tuple[int, int]]:
     """libmf's entries."""
     entries = np.empty(len(train), dtype=_NODE)
     entries["user"], entries["item"], entries["value"] = train.users, train.items, 2.0 * train.values - 1
@@ -79,7 +79,7 @@ def fit(
     ridge: float,
     rate: float,
 ) -> Factors:
-    """``epochs`` passes with the L2 penalty ``ridge`` per answer and the learning rate ``rate``."""
+    """``epochs`` passes with the L2 penalty ``ridge`` per rating and the learning rate ``rate``."""
     wrapper = _wrapper()
     entries, (n_users, n_items) = data
     options = wrapper.MFParam(
@@ -103,11 +103,11 @@ def fit(
         wrapper.mf.mf_destroy_model(ctypes.byref(model))
 
 
-def scores(model: Factors, answers: Answers) -> NDArray[np.float64]:
+def scores(model: Factors, ratings: Ratings) -> NDArray[np.float64]:
     """Log-odds of a yes."""
-    return dot_scores(model.users, model.items, answers)
+    return dot_scores(model.users, model.items, ratings)
 
 
 def _copied(model: Any, side: str, count: int) -> NDArray[np.float32]:
-    # Those without answers are NaN there.
+    # Those without ratings are NaN there.
     return np.nan_to_num(np.ctypeslib.as_array(getattr(model, side), (count, model.k)))

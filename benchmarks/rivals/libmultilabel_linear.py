@@ -28,7 +28,7 @@ def unavailable() -> str | None:
 
 
 def prepare(X: Any, labels: ObservedLabels) -> list[tuple[Any, int]]:
-    """LIBLINEAR's problem of each label (None for one without answers) and the number of features."""
+    """LIBLINEAR's problem of each label (None if nothing is observed) and the number of features."""
     from liblinear.liblinearutil import problem
 
     parts = sklearn_logistic.prepare(sp.csr_matrix(X), labels)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from benchmarks.generated_answers import Answers, dot_scores
+from benchmarks.generated_ratings import Ratings, dot_scores
 from benchmarks.rivals import why_missing
 
 NAME = "lightfm (logistic)"
@@ -20,7 +20,7 @@ def unavailable() -> str | None:
     return why_missing(NAME, "lightfm")
 
 
-def prepare(train: Answers) -> sp.coo_matrix:
+def prepare(train: Ratings) -> sp.coo_matrix:
     """A yes is 1, a no is -1."""
     values = (2 * train.values - 1).astype(np.float32)
     return sp.coo_matrix((values, (train.users, train.items)), shape=train.shape)
@@ -41,7 +41,7 @@ def fit(data: sp.coo_matrix, *, rank: int, epochs: int, threads: int, ridge: flo
     return model.fit(data, epochs=epochs, num_threads=threads)
 
 
-def scores(model: Any, answers: Answers) -> NDArray[np.float64]:
+def scores(model: Any, ratings: Ratings) -> NDArray[np.float64]:
     """Log-odds of a yes."""
-    products = dot_scores(model.user_embeddings, model.item_embeddings, answers)
-    return products + model.user_biases[answers.users] + model.item_biases[answers.items]
+    products = dot_scores(model.user_embeddings, model.item_embeddings, ratings)
+    return products + model.user_biases[ratings.users] + model.item_biases[ratings.items]

@@ -32,6 +32,6 @@ def best_f1(values: NDArray[Any], scores: NDArray[np.float64]) -> tuple[float, f
 def best_f1_per_label(
     values: list[NDArray[Any]], scores: list[NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], float]:
-    """A threshold for each label, from its own answers, and the mean of the F1."""
+    """A threshold for each label, from its own entries, and the mean of the F1."""
     found = [best_f1(y, z) for y, z in zip(values, scores, strict=True)]
     return np.array([threshold for threshold, _ in found]), float(np.mean([f1 for _, f1 in found]))

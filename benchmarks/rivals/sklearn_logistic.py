@@ -39,7 +39,7 @@ def prepare(X: Any, labels: ObservedLabels) -> list[tuple[Any, NDArray[Any]]]:
 def fit(
     data: list[tuple[Any, NDArray[Any]]], *, solver: str, C: float = 1.0, tol: float = 1e-4, threads: int = 1
 ) -> LinearModel:
-    """All labels; one of a single class gets the weights 0 and an intercept that says so."""
+    """All labels; a one-class label gets the weights 0 and an intercept from its rate."""
     fitted = Parallel(n_jobs=threads)(delayed(_fit_label)(X, y, solver, C, tol) for X, y in data)
     weights, intercepts = zip(*fitted, strict=True)
     return LinearModel(np.column_stack(weights), np.array(intercepts))
@@ -56,7 +56,7 @@ def _fit_label(
     from sklearn.linear_model import LogisticRegression
 
     if len(y) == 0 or y.min() == y.max():
-        # Half an answer of each kind more than there is.
+        # The log-odds with half an entry of each class added.
         yes = float(np.sum(y))
         return np.zeros(X.shape[1]), float(np.log((yes + 0.5) / (len(y) - yes + 0.5)))
     model = LogisticRegression(solver=solver, C=C, tol=tol, max_iter=1000).fit(X, y)

@@ -39,7 +39,7 @@ def find_classifier(labels: NDArray[np.float32], probabilities: NDArray[np.float
 
 
 def decide(classifier: Any, probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What a classifier says; it draws which of its parts decides a row."""
+    """The decisions of a classifier, which draws the part of its mixture that decides a row."""
     return np.asarray(classifier.predict(probabilities, seed=0))
 
 

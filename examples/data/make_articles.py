@@ -1,7 +1,7 @@
 """Makes the example files of the command line: ``python make_articles.py``.
 
 articles.csv has 300 articles with 8 numbers that a program can count in any text, and 6 tags of which about
-half were never filled in: the cell is blank. Behind the numbers and the tags stand the same three themes. The
+half were never filled in: these entries are blank. Numbers and tags depend on the same three themes. The
 200 articles of new_articles.csv have all their tags, so that decisions about them can be judged.
 """
 
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 def articles(count: int, first: int, observed: float, rng: np.random.RandomState) -> list[Row]:
-    """Rows with the share ``observed`` of the tags filled in."""
+    """Rows with the fraction ``observed`` of the tags filled in."""
     themes = rng.standard_normal((count, 3))
     counts = {
         name: rng.poisson(np.exp(mean + 0.5 * themes @ weights))

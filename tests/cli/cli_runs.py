@@ -18,10 +18,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "data"
 QUICK = ("--trace-penalty", "0.05", "--ridge-penalty", "0.01", "--threshold", "train", "--quiet")
 
 
-def run(*arguments: object, code: int = 0) -> Result:
-    """The result of a command that ends with this exit code."""
-    result = CliRunner().invoke(
-        app, [str(argument) for argument in arguments], prog_name="labelgap", env={"COLUMNS": "80"}
+def run(*arguments: object, code: int = 0, width: int = 80, encoding: str = "utf-8") -> Result:
+    """The result of a command that ends with this exit code, for a terminal of that width and encoding."""
+    result = CliRunner(charset=encoding).invoke(
+        app, [str(argument) for argument in arguments], prog_name="labelgap", env={"COLUMNS": str(width)}
     )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -56,6 +56,15 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
+@pytest.fixture(scope="session")
+def positives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved model of articles of which only the tags with a yes are recorded."""
+    path = tmp_path_factory.mktemp("positives") / "positives.labelgap"
+    options = ("--unobserved", "unlabelled", "--flip-rate", "0.5", "--tol", "0.01")
+    run("fit", EXAMPLES / "articles.csv", "--labels", "tag_*", "--id", "id", "--out", path, *options, *QUICK)
+    return path
+
+
 def write_ratings(path: Path) -> None:
     """Stars of 12 users about 8 films, two tastes, with gaps."""
     rng = np.random.RandomState(0)

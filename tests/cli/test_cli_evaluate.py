@@ -1,4 +1,4 @@
-"""``labelgap evaluate``: the numbers of the library, over known cells only."""
+"""``labelgap evaluate``: the numbers of the library, over known entries only."""
 
 from __future__ import annotations
 
@@ -70,25 +70,22 @@ def test_a_label_without_a_yes_has_no_recall(fitted: dict[str, Path]) -> None:
 
 
 def test_labels_may_come_in_any_order(fitted: dict[str, Path]) -> None:
-    cells = [line.split(",") for line in Path("new_articles.csv").read_text().splitlines()]
-    Path("turned.csv").write_text("\n".join(",".join(row[::-1]) for row in cells))
+    table = [line.split(",") for line in Path("new_articles.csv").read_text().splitlines()]
+    Path("turned.csv").write_text("\n".join(",".join(row[::-1]) for row in table))
     here = run_json("evaluate", fitted["articles"], "new_articles.csv")
     assert run_json("evaluate", fitted["articles"], "turned.csv")["metrics"] == here["metrics"]
 
 
-def test_positives_alone_are_corrected() -> None:
-    options = ("--unobserved", "unlabelled", "--flip-rate", "0.5")
-    penalties = ("--trace-penalty", "0.05", "--ridge-penalty", "0.01", "--quiet")
-    run("fit", "articles.csv", "--labels", "tag_*", "--id", "id", *options, *penalties)
-    said = run_json("evaluate", "model.labelgap", "articles.csv")
+def test_positives_alone_are_corrected(positives: Path) -> None:
+    said = run_json("evaluate", positives, "articles.csv")
     assert said["unobserved"] == "unlabelled"
     assert said["counts"] is None
-    model, X, Y = judged(Path("model.labelgap"), "articles.csv")
+    model, X, Y = judged(positives, "articles.csv")
     assert said["metrics"]["micro-f1"] == pytest.approx(model.score(X, Y))
-    truth = run_json("evaluate", "model.labelgap", "new_articles.csv", "--unobserved", "missing")
-    model, X, Y = judged(Path("model.labelgap"))
+    truth = run_json("evaluate", positives, "new_articles.csv", "--unobserved", "missing")
+    model, X, Y = judged(positives)
     assert truth["metrics"]["micro-f1"] == pytest.approx(model.score(X, Y, unobserved="missing"))
-    told = error_of("evaluate", "model.labelgap", "articles.csv", "--per-label", code=2)
+    told = error_of("evaluate", positives, "articles.csv", "--per-label", code=2)
     assert "recorded yes alone" in told
 
 
@@ -145,7 +142,7 @@ def test_a_model_without_names_judges_by_place() -> None:
         ("articles", ("--user", "id"), "it is for a recommender"),
         ("articles", ("--skip-unknown",), "it is for a recommender"),
         ("articles", ("--average", "macro"), "it goes with a formula"),
-        ("counts", ("--unobserved", "negative"), "a blank is no answer"),
+        ("counts", ("--unobserved", "negative"), "a blank is always missing"),
         ("films", ("--labels", "tag_*"), "a recommender has users and items"),
         ("films", ("--unobserved", "negative", "--per-label"), "the model's own metric only"),
         ("films", ("--unobserved", "negative", "--metric", "macro-f1"), "the model's own metric only"),

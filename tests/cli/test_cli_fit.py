@@ -38,7 +38,7 @@ def test_it_is_the_fit_of_the_library() -> None:
 
 def test_what_people_are_told() -> None:
     told = run("fit", "articles.csv", *TAGS, *QUICK[:-1]).stdout
-    for words in ("rows", "300", "53.4 % of 1800 cells", "threshold", "probability", "proved within"):
+    for words in ("rows", "300", "53.4 % of 1800 entries", "threshold", "probability", "proved within"):
         assert words in told
     assert "Next: labelgap predict model.labelgap" in told
     assert Path("model.labelgap").exists()
@@ -93,9 +93,9 @@ def _write_arff(path: Path, names: list[str], values: np.ndarray) -> None:
 def test_labels_of_a_second_file() -> None:
     table = read_label_table("articles.csv", labels="tag_*", ids="id")
     lines = Path("articles.csv").read_text(encoding="utf-8").splitlines()
-    cells = [line.split(",") for line in lines]
-    Path("x.csv").write_text("\n".join(",".join(row[:9]) for row in cells), encoding="utf-8")
-    Path("y.csv").write_text("\n".join(",".join([row[0], *row[9:]]) for row in cells), encoding="utf-8")
+    texts = [line.split(",") for line in lines]
+    Path("x.csv").write_text("\n".join(",".join(row[:9]) for row in texts), encoding="utf-8")
+    Path("y.csv").write_text("\n".join(",".join([row[0], *row[9:]]) for row in texts), encoding="utf-8")
     said = run_json("fit", "x.csv", "--id", "id", "--label-file", "y.csv", *QUICK)
     assert said["observed"] == table.labels.n_observed  # type: ignore[union-attr]
 
@@ -138,7 +138,7 @@ def test_a_family_is_for_regression() -> None:
     assert (said["kind"], said["family"]) == ("LowRankRegressor", "poisson")
     assert said["positive"] is None
     told = run("fit", "articles.csv", *columns, "--setting", "regression", "--force").stdout
-    assert "of the deviance of held-out answers" in told
+    assert "of the deviance of held-out values" in told
 
 
 def test_a_formula_is_a_metric() -> None:
@@ -185,15 +185,16 @@ def test_warnings_are_told_and_the_exit_code_is_0() -> None:
     assert len(said["warnings"]) == 1
 
 
-def test_a_checkpoint_can_be_gone_on_from_and_is_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_is_continued_from_and_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ("fit", "articles.csv", *TAGS, "--ridge-penalty", "0.01", "--tol", "0.01", "--checkpoint", "kept")
     with monkeypatch.context() as patch:
         # As if it had been killed right after it had saved the model.
         patch.setattr("labelgap.cli.fit.remove_checkpoint", lambda folder: None)
-        said = run_json("fit", "articles.csv", *TAGS, "--checkpoint", "kept")
+        said = run_json(*fit)
     other = error_of("fit", "new_articles.csv", *TAGS, "--checkpoint", "kept", "--force")
     assert other.startswith("Error:")
     assert "kept" in other
-    again = run_json("fit", "articles.csv", *TAGS, "--checkpoint", "kept", "--force")
+    again = run_json(*fit, "--force")
     for answer in (said, again):
         del answer["seconds"]
     assert said == again
@@ -290,7 +291,7 @@ def test_an_interrupt_at_once_saves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     told = error_of("fit", "articles.csv", *TAGS, code=130)
     assert told == "Error: Interrupted; nothing was saved."
     told = error_of("fit", "articles.csv", *TAGS, "--checkpoint", "kept", code=130)
-    assert "is kept in kept: the same command goes on from there" in told
+    assert "is kept in kept: the same command continues from there" in told
     assert not Path("model.labelgap").exists()
 
 

@@ -1,4 +1,4 @@
-"""report, export, info, demo, experiment, and what all commands share."""
+"""report, export, info, demo, and what all commands have in common."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cli_runs import error_of, run, run_json
 import labelgap
 from labelgap.cli import main
 from labelgap.cli.app import app
-from labelgap.data import make_low_rank_labels
+from labelgap.data import LowRankProblem, make_low_rank_labels
 from labelgap.data.files import read_label_table
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
@@ -122,34 +122,17 @@ def test_info_of_many_labels() -> None:
     assert "and 10 more labels" in run("info", "many.npz").stdout
 
 
-# -- demo and experiments ----------------------------------------------------------------------------------
+# -- demo --------------------------------------------------------------------------------------------------
 
 
 def test_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = make_low_rank_labels(n=150, n_labels=10, observed=0.5, n_test=100, random_state=0)
-    monkeypatch.setattr("labelgap.demo.make_low_rank_labels", lambda random_state: small)
-    told = run("demo", "--seed", "1", "--picture", "p.png").stdout
-    assert "low-rank (labelgap)" in told
-    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_experiments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = run("experiment").stdout
-    assert "figure1" in told
-    assert "runs " not in told, "it is no experiment"
-    assert "Unknown experiment 'figure2'. Did you mean 'figure1'?" in error_of("experiment", "figure2")
-    assert "Usage: labelgap experiment" in run("experiment", "--help").stdout
-
-
-def test_an_experiment_is_run_with_its_own_options(capfd: pytest.CaptureFixture[str]) -> None:
-    run("experiment", "figure1", "--help")
-    assert "--draws" in capfd.readouterr().out
-    run("experiment", "figure1", "--draws", "none", code=2)
-
-
-def test_without_a_source_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(labelgap, "__file__", str(tmp_path / "site" / "labelgap" / "__init__.py"))
-    assert "run this in a clone of the repository" in error_of("experiment", "figure1")
+    # The demo itself has its own test.
+    shown: list[tuple[LowRankProblem, Path, int]] = []
+    monkeypatch.setattr("labelgap.demo.run", lambda *given: shown.append(given))
+    run("demo", "--seed", "1", "--picture", "p.png")
+    ((problem, picture, seed),) = shown
+    assert np.array_equal(problem.X, make_low_rank_labels(random_state=1).X)
+    assert (picture, seed) == (Path("p.png"), 1)
 
 
 # -- all ---------------------------------------------------------------------------------------------------
@@ -175,7 +158,6 @@ def test_the_commands() -> None:
         "export",
         "info",
         "demo",
-        "experiment",
     ]
     told = " ".join(run("--help").stdout.split())
     assert "Exit codes: 0 fine; 1 a problem" in told

@@ -69,9 +69,9 @@ def test_a_line_for_each_yes(fitted: dict[str, Path]) -> None:
 
 
 def test_the_order_of_columns_does_not_matter(fitted: dict[str, Path]) -> None:
-    cells = [line.split(",") for line in Path("new_articles.csv").read_text().splitlines()]
+    table = [line.split(",") for line in Path("new_articles.csv").read_text().splitlines()]
     turned = "\n".join(
-        ",".join(["note", *row[::-1]] if at == 0 else ["x", *row[::-1]]) for at, row in enumerate(cells)
+        ",".join(["note", *row[::-1]] if at == 0 else ["x", *row[::-1]]) for at, row in enumerate(table)
     )
     Path("turned.csv").write_text(turned)
     run("predict", fitted["articles"], "new_articles.csv", "--out", "a.csv")
@@ -106,7 +106,7 @@ def test_json_with_and_without_a_file(fitted: dict[str, Path]) -> None:
 
 def test_blocks_make_no_difference(fitted: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     run("predict", fitted["articles"], "new_articles.csv", "--long", "--out", "a.csv")
-    monkeypatch.setattr("labelgap.cli.predict._BLOCK_CELLS", 40)
+    monkeypatch.setattr("labelgap.cli.predict._BLOCK_ENTRIES", 40)
     run("predict", fitted["articles"], "new_articles.csv", "--long", "--out", "b.csv")
     run("predict", fitted["articles"], "new_articles.csv", "--out", "b.parquet")
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import QUICK, process
+from cli_runs import QUICK, process, run
 
 import labelgap
 
 pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
 TAGS = ("--labels", "tag_*", "--id", "id")
 COMMAND = [sys.executable, "-m", "labelgap"]
+pytestmark = pytest.mark.usefixtures("default_interrupts")
 
 
 def in_terminal(
@@ -72,16 +73,22 @@ def long_job(tmp_path: Path) -> Path:
     return tmp_path / "long.npz"
 
 
+@pytest.fixture
+def read_by_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of this process take standard output for a terminal."""
+    monkeypatch.setattr("labelgap.cli.session.Session.is_read_by_people", True)
+
+
 def test_the_whole_way_as_json() -> None:
-    done = process("fit", "articles.csv", *TAGS, "--json")
+    done = process("fit", "articles.csv", *TAGS, *QUICK, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["model"] == "model.labelgap"
-    done = process("fit", "articles.csv", *TAGS, "--json")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "exists already" in json.loads(done.stdout)["error"]["message"]
+    again = run("fit", "articles.csv", *TAGS, "--json", code=1)
+    assert again.stderr == ""
+    assert "exists already" in json.loads(again.stdout)["error"]["message"]
 
 
-def test_the_installed_command_and_what_is_no_terminal() -> None:
+def test_the_installed_command_and_what_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Path(sys.executable).with_name("labelgap")
     if not script.exists():
         pytest.skip("labelgap is not installed as a command here")
@@ -90,7 +97,8 @@ def test_the_installed_command_and_what_is_no_terminal() -> None:
     )
     assert (done.returncode, done.stderr) == (0, ""), "progress is for terminals"
     assert "\x1b" not in done.stdout
-    piped = process("predict", "model.labelgap", "new_articles.csv", env={"FORCE_COLOR": "1"})
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    piped = run("predict", "model.labelgap", "new_articles.csv")
     assert piped.stdout.startswith("id,tag_business,"), "a wish for colour makes no terminal"
 
 
@@ -109,13 +117,12 @@ def test_a_closed_pipe_is_no_error(fitted: dict[str, Path]) -> None:
 def test_other_alphabets_and_narrow_terminals(fitted: dict[str, Path]) -> None:
     done = process("fit", "--help", env={"PYTHONIOENCODING": "ascii", "COLUMNS": "40"})
     assert (done.returncode, done.stderr) == (0, "")
-    done = process("info", fitted["articles"], env={"PYTHONIOENCODING": "latin-1", "COLUMNS": "40"})
-    assert done.returncode == 0
-    assert max(map(len, done.stdout.splitlines())) <= max(40, len(str(fitted["articles"])) + 30)
+    told = run("info", fitted["articles"], width=40, encoding="latin-1").stdout
+    assert max(map(len, told.splitlines())) <= max(40, len(str(fitted["articles"])) + 30)
 
 
 def test_progress_on_a_terminal() -> None:
-    code, sent = in_terminal("fit", "articles.csv", *TAGS)
+    code, sent = in_terminal("fit", "articles.csv", *TAGS, "--ridge-penalty", "0.01")
     assert code == 0
     told = plain(sent)
     assert "Choosing penalties" in told
@@ -124,27 +131,29 @@ def test_progress_on_a_terminal() -> None:
     assert "\x1b[1m" in sent, "names are bold"
 
 
-def test_without_colour_and_in_40_columns(fitted: dict[str, Path]) -> None:
+def test_without_colour() -> None:
     code, sent = in_terminal("fit", "articles.csv", *TAGS, *QUICK[:-1], width=40, env={"NO_COLOR": "1"})
     assert code == 0
     assert "\x1b[3" not in sent.replace("\x1b[?", ""), "no colour"
-    code, sent = in_terminal("predict", fitted["articles"], "new_articles.csv", width=40)
-    lines = plain(sent).splitlines()
-    assert code == 0
+
+
+def test_a_preview_in_40_columns(fitted: dict[str, Path], read_by_people: None) -> None:
+    lines = run("predict", fitted["articles"], "new_articles.csv", width=40).stdout.splitlines()
     assert "200 rows in all; --out FILE writes them." in lines[-1]
     assert max(map(len, lines)) <= 40
     assert any("tag_business" in line for line in lines)
 
 
-def test_a_preview_shows_what_fits_and_recommendations_are_a_table(fitted: dict[str, Path]) -> None:
-    code, sent = in_terminal("predict", fitted["articles"], "new_articles.csv", "--what", "all", width=60)
-    lines = plain(sent).splitlines()
-    assert code == 0
+def test_a_preview_shows_what_fits(fitted: dict[str, Path], read_by_people: None) -> None:
+    command = ("predict", fitted["articles"], "new_articles.csv", "--what", "all")
+    lines = run(*command, width=60).stdout.splitlines()
     assert "19 columns in all." in lines
     assert max(map(len, lines)) <= 60
-    code, sent = in_terminal("recommend", fitted["films"], "--user", "u1", "-n", "2")
-    assert code == 0
-    assert plain(sent).splitlines()[0].split() == ["user", "item", "probability", "decision"]
+
+
+def test_recommendations_are_a_table(fitted: dict[str, Path], read_by_people: None) -> None:
+    told = run("recommend", fitted["films"], "--user", "u1", "-n", "2").stdout
+    assert told.splitlines()[0].split() == ["user", "item", "probability", "decision"]
 
 
 def test_the_first_interrupt_stops_early_and_saves(long_job: Path) -> None:
@@ -152,8 +161,9 @@ def test_the_first_interrupt_stops_early_and_saves(long_job: Path) -> None:
     told = " ".join(plain(sent).split())
     assert code == 130, told
     assert "Warning: The fit was stopped on request" in told
-    assert "Stopped early on request; the model as it stood is saved in m.labelgap." in told
-    labelgap.load("m.labelgap").predict(np.load(long_job)["X"][:2])
+    assert "Stopped early on request; the model so far is saved in m.labelgap." in told
+    with np.load(long_job) as arrays:
+        labelgap.load("m.labelgap").predict(arrays["X"][:2])
 
 
 def test_the_second_interrupt_stops_at_once(long_job: Path) -> None:
@@ -176,7 +186,7 @@ def test_the_second_interrupt_stops_at_once(long_job: Path) -> None:
     answer = json.loads(out)
     if "error" in answer:
         assert "nothing was saved" in answer["error"]["message"]
-        assert "kept in kept: the same command goes on from there" in answer["error"]["message"]
+        assert "kept in kept: the same command continues from there" in answer["error"]["message"]
         assert not Path("m.labelgap").exists()
     else:
         # The first one was faster.

@@ -11,9 +11,9 @@ pytest.importorskip("typer", reason="the command line is an extra")
 
 from rich.console import Console
 
-from labelgap.cli.progress import FitDisplay, duration, seconds_left, share_of_way, shown
+from labelgap.cli.progress import FitDisplay, duration, fraction_done, seconds_left, shown
 from labelgap.solvers import Penalties, Progress
-from labelgap.solvers.listener import Candidate
+from labelgap.solvers.result import Candidate
 
 
 def rounds(*gaps: float, every: float = 1.0) -> list[Progress]:
@@ -53,11 +53,11 @@ def test_nothing_is_left_at_the_target(last: float) -> None:
 
 
 def test_the_way_is_a_share() -> None:
-    assert share_of_way(1.0, 1.0, 1e-3) == 0.0
-    assert share_of_way(math.inf, 0.5, 1e-3) == 0.0
-    assert share_of_way(1.0, 0.0, 1e-3) == 1.0
-    assert share_of_way(0.1, 0.5, 1e-3) == 0.0, "a gap may grow"
-    assert share_of_way(1.0, 10**-1.5, 1e-3) == pytest.approx(0.5)
+    assert fraction_done(1.0, 1.0, 1e-3) == 0.0
+    assert fraction_done(math.inf, 0.5, 1e-3) == 0.0
+    assert fraction_done(1.0, 0.0, 1e-3) == 1.0
+    assert fraction_done(0.1, 0.5, 1e-3) == 0.0, "a gap may grow"
+    assert fraction_done(1.0, 10**-1.5, 1e-3) == pytest.approx(0.5)
 
 
 def test_durations() -> None:
@@ -82,7 +82,7 @@ def test_the_display_follows_a_fit() -> None:
     display.candidate(candidate(0.75))
     display.candidate(candidate(math.nan))
     assert ("candidates", "3 judged, best micro-f1 0.7500") in display.lines()
-    assert display.share() is None
+    assert display.fraction() is None
     display.stage("fitting")
     for one in rounds(math.inf, 1.0, 0.1, 0.01):
         display(one)
@@ -90,7 +90,7 @@ def test_the_display_follows_a_fit() -> None:
     assert lines["duality gap"] == "1.0e-02 (asked for 1.0e-03)"
     assert lines["rank"] == "3"
     assert lines["time left"] == "about 1 s"
-    assert display.share() == pytest.approx(2 / 3)
+    assert display.fraction() == pytest.approx(2 / 3)
 
 
 def test_a_solver_that_starts_again_is_followed_from_there() -> None:

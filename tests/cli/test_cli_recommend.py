@@ -61,7 +61,7 @@ def test_ids_that_are_numbers_are_found(ratings: Path) -> None:
     [
         ((), 2, "say for whom"),
         (("--user", "u1", "--all"), 2, "say for whom"),
-        (("--user", "u1", "--why", "--out", "x.csv"), 2, "no room for reasons"),
+        (("--user", "u1", "--why", "--out", "x.csv"), 2, "no column for reasons"),
         (("--user", "u1", "-n", "0"), 2, "-n"),
         (("--user", "u99"), 1, "The model knows no user 'u99'. Did you mean 'u9'"),
         (("--users-file", "empty.txt"), 1, "empty.txt names no user"),

@@ -34,7 +34,7 @@ def test_it_is_the_best_threshold_of_the_library(metric: str, tables: tuple[str,
 
 def test_what_people_are_told(tables: tuple[str, str]) -> None:
     told = run("threshold", *tables, "--metric", "2*tp/(2*tp+fp+fn)", "--average", "micro").stdout
-    assert "6 known cells of 8 (75.0 %)" in told
+    assert "6 known entries of 8 (75.0 %)" in told
     assert "at 0.5" in told
     assert "(tp 4, fp 1, fn 0, tn 1)" in told
 

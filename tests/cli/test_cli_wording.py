@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import QUICK, error_of, process, run, run_json
+from cli_runs import QUICK, error_of, run, run_json
 
 import labelgap
-from labelgap.cli.wording import in_options
+from labelgap.cli.session import in_options
 
 TAGS = ("--labels", "tag_*")
 
@@ -53,23 +53,11 @@ def test_a_seed_that_is_too_large(command: tuple[str, ...]) -> None:
     assert "--seed" in error_of(*command, "--seed", "99999999999", code=2)
 
 
-def test_a_correction_needs_a_flip_rate(fitted: dict[str, Path]) -> None:
+def test_a_correction_needs_a_flip_rate(fitted: dict[str, Path], positives: Path) -> None:
     told = error_of("evaluate", fitted["articles"], "new_articles.csv", "--unobserved", "unlabelled", code=2)
     assert "so it has no flip rate to correct by" in told
-    options = ("--unobserved", "unlabelled", "--flip-rate", "0.5")
-    run(
-        "fit",
-        "articles.csv",
-        *TAGS,
-        *options,
-        "--trace-penalty",
-        "0.05",
-        "--ridge-penalty",
-        "0.01",
-        "--quiet",
-    )
-    said = run_json("evaluate", "model.labelgap", "new_articles.csv", "--unobserved", "unlabelled")
-    assert re.search(r"All cells are known, \d+ of them as no", said["warnings"][0])
+    said = run_json("evaluate", positives, "new_articles.csv", "--unobserved", "unlabelled")
+    assert re.search(r"All entries are known, \d+ of them as no", said["warnings"][0])
 
 
 def test_a_regression_with_exposures_is_judged_in_python() -> None:
@@ -83,10 +71,8 @@ def test_a_regression_with_exposures_is_judged_in_python() -> None:
 
 
 def test_numbers_are_whole_in_40_columns(fitted: dict[str, Path]) -> None:
-    wide = process("evaluate", fitted["articles"], "new_articles.csv", "--per-label").stdout
-    narrow = process(
-        "evaluate", fitted["articles"], "new_articles.csv", "--per-label", env={"COLUMNS": "40"}
-    ).stdout
+    command = ("evaluate", fitted["articles"], "new_articles.csv", "--per-label")
+    wide, narrow = run(*command).stdout, run(*command, width=40).stdout
     # The first line is never broken.
     assert max(map(len, narrow.splitlines()[1:])) <= 40
     numbers = r"(?<!\S)[\d.]+(?!\S)"

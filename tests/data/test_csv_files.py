@@ -344,8 +344,8 @@ def test_wide_parquet(tmp_path: Path) -> None:
         (",b\n1,2\n", "line 1: column 1 has no name"),
         ("a;b\n1;2\n", "line 1: the header is separated by semicolons"),
         ("a\tb\n1\t2\n", "line 1: the header is separated by tabs"),
-        ("a,b\n1,2\n3\n", "line 3: 1 cells, but the header has 2"),
-        ("a,b\n1,2\n\n3,4,5\n", "line 4: 3 cells, but the header has 2"),
+        ("a,b\n1,2\n3\n", "line 3: 1 values, but the header has 2"),
+        ("a,b\n1,2\n\n3,4,5\n", "line 4: 3 values, but the header has 2"),
         ("a,b\n1,2\n3,tall\n", r"line 3, column 'b': 'tall' is no number.*--drop b"),
         ("a,b\n1,2\n,4\n", r"line 3, column 'a': '' is a missing value.*impute.*--drop a"),
         ("a,b\n1,2\n3,NA\n", "line 3, column 'b': 'NA' is a missing value"),
@@ -386,7 +386,7 @@ def test_faults_in_numbers(tmp_path: Path) -> None:
     ):
         read_label_table(path, labels="*", binary=False)
     with pytest.raises(
-        DataFileError, match=r"line 3, column 'b': 'high' is no number. Every cell is a number"
+        DataFileError, match=r"line 3, column 'b': 'high' is no number. Every value is a number"
     ):
         read_numbers(path)
 

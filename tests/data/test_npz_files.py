@@ -1,4 +1,4 @@
-"""npz files: every form of features and labels, answers, matrices, and damaged ones."""
+"""npz files: every form of features and labels, ratings, matrices, and damaged ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from labelgap.data import read_answer_file, read_label_table, read_numbers
 from labelgap.exceptions import DataFileError, InvalidParameterError
-from labelgap.recommending.ratings import read_answers
+from labelgap.recommending.ratings import read_ratings
 
 nan = float("nan")
 
@@ -115,7 +115,7 @@ def test_damaged_files_and_pickles(tmp_path: Path) -> None:
         read_label_table(path)
 
 
-def test_answers(tmp_path: Path) -> None:
+def test_ratings(tmp_path: Path) -> None:
     path = save(tmp_path, user=[0, 0, 1], item=["a", "b", "a"], rating=[5, 1, 2])
     table = read_answer_file(path)
     assert len(table) == 3
@@ -124,7 +124,7 @@ def test_answers(tmp_path: Path) -> None:
     assert table.values.tolist() == [5, 1, 2]
     assert read_answer_file(path, value=None).values is None
     # As a recommender reads them.
-    labels = read_answers(table.answers, positive=3)
+    labels = read_ratings(table.answers, positive=3)
     assert (labels.row_names, labels.label_names) == ((0, 1), ("a", "b"))
     np.testing.assert_array_equal(labels.to_dense(), [[1, 0], [0, nan]])
     likes = read_answer_file(save(tmp_path, u=[1], i=[2]), user="u", item="i")

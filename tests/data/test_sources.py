@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from labelgap.data import read_answer_file, read_label_table, read_numbers
-from labelgap.data.files import arrow_memory
-from labelgap.data.files.arrow_memory import arrow_reader
+from labelgap.data.files import formats
 from labelgap.data.files.choosing import choose_columns
+from labelgap.data.files.formats import arrow_reader
 from labelgap.exceptions import DataFileError
 
 ARFF = "@relation 'r: -C 1'\n@attribute tag {0,1}\n@attribute x numeric\n@data\n1,1.5\n0,2\n"
@@ -46,7 +46,7 @@ TEXTS: dict[str, tuple[bytes, dict[str, Any]]] = {
     "xmc": (b"2 1 1\n0 0:1.5\n 0:2\n", {}),
 }
 TABLES = TEXTS | {"parquet": (as_parquet(), {"labels": "tag"}), "npz": (as_npz(), {})}
-ANSWERS = {
+RATINGS = {
     "movielens": b"1\t7\t3.5\t880000000\n2\t7\t1\t880000000\n",
     "double": b"1::7::3.5::880000000\n2::7::1::880000000\n",
     "header": b"userId,movieId,rating,timestamp\n1,7,3.5,880000000\n2,7,1,880000000\n",
@@ -59,7 +59,7 @@ def check_table(table: Any) -> None:
     np.testing.assert_array_equal(table.labels.to_dense(), [[1], [0]])
 
 
-def check_answers(table: Any) -> None:
+def check_ratings(table: Any) -> None:
     assert [one.tolist() for one in table.answers] == [[1, 2], [7, 7], [3.5, 1]]
 
 
@@ -84,10 +84,10 @@ def test_tables_come_through_a_pipe(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-@pytest.mark.parametrize("kind", ANSWERS)
-def test_answers_come_through_a_pipe(tmp_path: Path, kind: str) -> None:
-    data = gzip.compress(ANSWERS[kind])
-    check_answers(through_pipe(tmp_path, data, lambda pipe: read_answer_file(pipe, format="movielens")))
+@pytest.mark.parametrize("kind", RATINGS)
+def test_ratings_come_through_a_pipe(tmp_path: Path, kind: str) -> None:
+    data = gzip.compress(RATINGS[kind])
+    check_ratings(through_pipe(tmp_path, data, lambda pipe: read_answer_file(pipe, format="movielens")))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
@@ -106,10 +106,10 @@ def test_text_may_be_packed(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("u.data.gz", "movielens"), ("ratings.dat.gz", "double")])
-def test_answers_may_be_packed(tmp_path: Path, name: str, kind: str) -> None:
+def test_ratings_may_be_packed(tmp_path: Path, name: str, kind: str) -> None:
     path = tmp_path / name
-    path.write_bytes(gzip.compress(ANSWERS[kind]))
-    check_answers(read_answer_file(path))
+    path.write_bytes(gzip.compress(RATINGS[kind]))
+    check_ratings(read_answer_file(path))
 
 
 @pytest.mark.parametrize("read", [read_label_table, read_answer_file, read_numbers])
@@ -150,7 +150,7 @@ def test_arrow_reads_its_own_memory(
 
     monkeypatch.setattr(arrow_csv, "read_csv", watched)
     if threads:
-        monkeypatch.setattr(arrow_memory, "_THREADS_FROM", 1)
+        monkeypatch.setattr(formats, "_THREADS_FROM", 1)
     gc.collect()
     before = pa.total_allocated_bytes()
     table = read_answer_file(tmp_path / name)

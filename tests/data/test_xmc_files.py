@@ -107,9 +107,9 @@ def test_faults(tmp_path: Path, text: str, message: str) -> None:
         read_label_table(put(tmp_path, "a.txt", text))
 
 
-def test_too_many_cells_are_not_made_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_entries_are_not_made_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(tmp_path, "a.txt", TEXT)
-    monkeypatch.setattr(xmc, "MAX_CELLS", 10)
+    monkeypatch.setattr(xmc, "MAX_ENTRIES", 10)
     with pytest.raises(DataFileError, match=r"3 rows and 5 labels.*15 entries.*--unobserved negative"):
         read_label_table(path)
     labels = read_label_table(path, unobserved="negative").labels

@@ -13,11 +13,12 @@ from sklearn.base import clone
 from labelgap import LowRankClassifier, LowRankRegressor, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InvalidParameterError, UnknownNameError
-from labelgap.objective.scaling import feature_scales
+from labelgap.objective import frame
+from labelgap.objective.moments import ColumnMoments
 
 PROBLEM = make_low_rank_labels(n=120, n_labels=8, n_features=5, rank=2, observed=0.5, random_state=1)
 UNITS = np.array([0.02, 1.0, 30.0, 3.0, 0.5])
-# Columns with very different spreads, not centred: no search for a pull on the intercepts.
+# Columns with very different spreads, not centred: no search for an intercept penalty.
 X, Y = PROBLEM.X * UNITS + 2.0 * UNITS, PROBLEM.Y_observed
 FIXED: dict[str, Any] = {"trace_penalty": 0.005, "ridge_penalty": 1e-4, "intercept_penalty": 0.0}
 ESTIMATORS = {
@@ -28,6 +29,10 @@ ESTIMATORS = {
     "regressor": LowRankRegressor("bernoulli", ridge_penalty=0.0, intercept_penalty=0.0, random_state=0),
 }
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)
+
+
+def feature_scales(features: Any, scaling: str) -> Any:
+    return frame.feature_scales(ColumnMoments.of(features), scaling, is_sparse=sp.issparse(features))
 
 
 def fitted(estimator: Any, features: Any = X, **settings: Any) -> Any:

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap import LowRankClassifier, LowRankRegressor, ObservedLabels
 from labelgap.data import make_low_rank_labels
-from labelgap.estimators import fitting
 from labelgap.exceptions import UninformativeLabelsWarning
+from labelgap.fitting import choice
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 PROBLEM = make_low_rank_labels(n=120, n_labels=8, n_features=5, rank=2, observed=0.5, random_state=1)
@@ -21,9 +21,9 @@ FIXED: dict[str, Any] = {"trace_penalty": 0.01, "ridge_penalty": 1e-3, "intercep
 
 
 def begin_with(monkeypatch: pytest.MonkeyPatch, entries: float, rare: float = 0.0) -> None:
-    """Let a search begin with folds that have this many entries, and this many of the rarer answer."""
-    monkeypatch.setattr(fitting, "_ENOUGH_ENTRIES", entries)
-    monkeypatch.setattr(fitting, "_ENOUGH_RARE", rare)
+    """Let a search begin with folds that have this many entries, and this many of the rarer class."""
+    monkeypatch.setattr(choice, "_ENOUGH_ENTRIES", entries)
+    monkeypatch.setattr(choice, "_ENOUGH_RARE", rare)
 
 
 def n_folds_of(model: Any) -> list[int]:
@@ -55,7 +55,7 @@ def test_a_search_in_a_large_sample_is_judged_on_the_first_folds(
     assert model.duality_gap_ <= model.tol * model.objective_
 
 
-def test_rare_answers_need_more_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_classes_need_more_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Y[~np.isnan(Y)]
     rarer = min(np.sum(seen == 1), np.sum(seen == 0))
     begin_with(monkeypatch, 1, rare=0.5 * rarer)
@@ -135,7 +135,7 @@ def test_the_last_fit_is_to_all_entries_at_the_gap_asked_for() -> None:
     assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-2)
 
 
-def test_labels_that_cannot_tell_get_the_rate_of_all_their_entries() -> None:
+def test_one_class_labels_get_the_rate_of_all_their_entries() -> None:
     # The fit begins with that of a fold, which has seen fewer of them.
     gaps = Y.copy()
     gaps[:, 2] = np.where(np.isnan(Y[:, 2]), np.nan, 0.0)

@@ -192,12 +192,12 @@ def test_predict_topk_is_sorted_by_score() -> None:
     assert (np.diff(scores, axis=1) <= 0).all()
 
 
-PULLED: dict[str, Any] = {"trace_penalty": 0.005, "ridge_penalty": 1e-3, "intercept_penalty": 0.01}
+PENALISED: dict[str, Any] = {"trace_penalty": 0.005, "ridge_penalty": 1e-3, "intercept_penalty": 0.01}
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0])
 def test_objective_is_the_documented_formula_wherever_the_features_lie(shift: float) -> None:
-    clf = LowRankClassifier(**PULLED, threshold="train", tol=1e-5).fit(X + shift, Y)
+    clf = LowRankClassifier(**PENALISED, threshold="train", tol=1e-5).fit(X + shift, Y)
     seen = ~np.isnan(Y)
     margin = (2 * Y[seen] - 1) * clf.decision_function(X + shift)[seen]
     rate = Y[seen].mean()
@@ -210,7 +210,7 @@ def test_objective_is_the_documented_formula_wherever_the_features_lie(shift: fl
     assert clf.objective_ == pytest.approx(expected, rel=1e-8)
 
 
-@pytest.mark.parametrize("settings", [PULLED, FIXED], ids=["pulled", "free"])
+@pytest.mark.parametrize("settings", [PENALISED, FIXED], ids=["penalised", "free"])
 def test_format_of_X_and_an_idle_bound_change_nothing(settings: dict[str, Any]) -> None:
     shifted = X + 3.0
     options: dict[str, Any] = {**settings, "threshold": "train", "tol": 1e-5}
@@ -223,13 +223,13 @@ def test_format_of_X_and_an_idle_bound_change_nothing(settings: dict[str, Any]) 
         assert np.abs(difference).max() < 0.02
 
 
-def test_automatic_pull_only_where_the_origin_is_the_centre() -> None:
-    def pulls_tried(given: Any) -> set[float]:
+def test_automatic_intercept_penalty_only_where_the_origin_is_the_centre() -> None:
+    def penalties_tried(given: Any) -> set[float]:
         candidates = LowRankClassifier(random_state=0).fit(given, Y).candidates_
         return {candidate.penalties.intercept for candidate in candidates}
 
-    assert pulls_tried(X + 3.0) == pulls_tried(sp.csr_array(X + 3.0)) == {0.0}
-    assert len(pulls_tried(X - X.mean(axis=0))) > 1
+    assert penalties_tried(X + 3.0) == penalties_tried(sp.csr_array(X + 3.0)) == {0.0}
+    assert len(penalties_tried(X - X.mean(axis=0))) > 1
 
 
 def test_fitted_answers_do_not_follow_later_parameters() -> None:

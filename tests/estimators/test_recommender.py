@@ -6,7 +6,6 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse as sp
-from recommender_suite import CHECKS, Case, check_recommender, example_answers
 
 from labelgap import ObservedLabels, Recommender, get_metric
 from labelgap.exceptions import (
@@ -17,17 +16,18 @@ from labelgap.exceptions import (
     UninformativeLabelsWarning,
 )
 from labelgap.metrics import unlabelled_metric
+from recommender_suite import CHECKS, Case, check_recommender, example_answers
 
 EXACT = {"trace_penalty": 0.003, "threshold": "train", "tol": 1e-8, "random_state": 0}
 CASE = Case(lambda: Recommender(**EXACT), example_answers(), tol=1e-3)
 
 
-def like_and_dislike(n=60, n_items=25, rank=2, share=0.4, seed=0):
+def like_and_dislike(n=60, n_items=25, rank=2, fraction=0.4, seed=0):
     """Answers of a low-rank truth with intercepts, and the truth."""
     rng = np.random.default_rng(seed)
     Z = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, n_items)) * 1.5
     Z = Z + rng.standard_normal((n, 1)) + rng.standard_normal(n_items)
-    users, items = np.nonzero(rng.random(Z.shape) < share)
+    users, items = np.nonzero(rng.random(Z.shape) < fraction)
     return (users, items, (Z[users, items] >= 0).astype(int)), (Z >= 0).astype(int)
 
 
@@ -136,7 +136,7 @@ def test_features_place_an_item_without_answers():
 
 def test_features_are_refused_with_a_reason():
     answers, _ = like_and_dislike()
-    with pytest.raises(InvalidFeaturesError, match="users with answers have no features"):
+    with pytest.raises(InvalidFeaturesError, match="users with ratings have no features"):
         Recommender().fit(answers, user_features={0: [1.0]})
     with pytest.raises(InvalidFeaturesError, match="impute"):
         Recommender().fit(answers, user_features={u: [np.nan] for u in range(60)})
@@ -150,7 +150,7 @@ def test_features_are_refused_with_a_reason():
 def test_an_item_without_answers_is_told_of():
     answers, _ = like_and_dislike()
     features = {item: [float(item % 3)] for item in range(26)}
-    with pytest.warns(UninformativeLabelsWarning, match="1 of 26 items have no answer"):
+    with pytest.warns(UninformativeLabelsWarning, match="1 of 26 items have no rating"):
         Recommender(**EXACT).fit(answers, item_features=features)
 
 
@@ -350,7 +350,7 @@ def test_a_score_over_likes_alone_does_not_reward_yes_to_everything():
 
 def test_dislikes_are_not_taken_for_silence():
     answers, _ = like_and_dislike()
-    with pytest.raises(InvalidLabelsError, match="answers are dislikes"):
+    with pytest.raises(InvalidLabelsError, match="ratings are dislikes"):
         Recommender(unobserved="unlabelled", flip_rate=0.3).fit(answers)
 
 

@@ -1,4 +1,4 @@
-"""Real, count and share answers as a user meets them; test_families_against_cvxpy is about the optimum."""
+"""Real values, counts and fractions as a user meets them; test_families_against_cvxpy tests the optimum."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def truth(n: int = 150, d: int = 5, n_labels: int = 8, seed: int = 0) -> tuple[A
     return X, X @ W + rng.uniform(-0.5, 0.5, size=n_labels)
 
 
-def answers(family: str, Z: Any, exposure: Any = 1.0, observed: float = 0.6, seed: int = 1) -> Any:
-    """Complete answers with these scores, and the same with NaN where not observed."""
+def draw_values(family: str, Z: Any, exposure: Any = 1.0, observed: float = 0.6, seed: int = 1) -> Any:
+    """Complete values with these scores, and the same with NaN where not observed."""
     rng = np.random.RandomState(seed)
     Y = {
         "gaussian": lambda: Z + 0.5 * rng.standard_normal(Z.shape),
@@ -64,7 +64,7 @@ HOURS = np.random.RandomState(5).uniform(0.3, 6.0, size=Z.shape)
 
 
 def data(family: str) -> Any:
-    return answers(family, Z)[1]
+    return draw_values(family, Z)[1]
 
 
 # -- the model -----------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def data(family: str) -> Any:
 @every_family
 def test_default_fit_comes_close_to_the_truth_on_fresh_rows(family: str) -> None:
     features, scores = truth(n=800, n_labels=6)
-    model = LowRankRegressor(family, random_state=0).fit(features[:400], answers(family, scores)[1][:400])
+    model = LowRankRegressor(family, random_state=0).fit(features[:400], draw_values(family, scores)[1][:400])
     means = model.family_.inverse_link(scores[400:])
     spread = np.mean((means - means.mean(axis=0)) ** 2)
     assert np.mean((model.predict(features[400:]) - means) ** 2) < 0.1 * spread
@@ -97,9 +97,9 @@ def test_attributes_describe_the_model(family: str) -> None:
 
 
 @pytest.mark.parametrize(("scale", "solver"), [(1e-8, "factored"), (1e6, "factored"), (1e9, "proximal")])
-def test_real_answers_of_any_scale_and_origin(scale: float, solver: str) -> None:
+def test_real_values_of_any_scale_and_origin(scale: float, solver: str) -> None:
     Y = data("gaussian")[:, :5]
-    # Not centred, so there is no search for a pull on the intercepts.
+    # Not centred, so there is no search for an intercept penalty.
     features = X + 1
     plain = LowRankRegressor(solver=solver, random_state=0).fit(features, Y)
     moved = LowRankRegressor(solver=solver, random_state=0).fit(features, scale * (Y + 7))
@@ -112,14 +112,14 @@ def test_real_answers_of_any_scale_and_origin(scale: float, solver: str) -> None
     assert all(a.loss == pytest.approx(b.loss) for a, b in pairs)
 
 
-def test_the_pull_on_the_intercepts_follows_the_answers() -> None:
+def test_the_intercept_penalty_follows_the_values() -> None:
     fixed = {"trace_penalty": 0.02, "ridge_penalty": 0.01, "intercept_penalty": 10.0}
     Y = data("gaussian") + 3 * np.arange(8)
     model = LowRankRegressor(**fixed | {"trace_penalty": 20.0}).fit(X, 1e3 * Y + 5e4)
     assert_allclose(model.intercept_, 1e3 * np.nanmean(Y) + 5e4, rtol=1e-2)
 
 
-def test_scaled_answers_with_penalties_scaled_accordingly() -> None:
+def test_scaled_values_with_penalties_scaled_accordingly() -> None:
     Y = data("gaussian")
     plain = LowRankRegressor(**FIXED, fit_intercept=False, tol=1e-8).fit(X, Y)
     scaled = LowRankRegressor(**FIXED | {"trace_penalty": 0.02 * 37}, fit_intercept=False, tol=1e-8)
@@ -131,7 +131,7 @@ def test_scaled_answers_with_penalties_scaled_accordingly() -> None:
 def test_penalties_are_chosen_for_counts_of_any_size(rate: float) -> None:
     # What a gain on held-out entries is worth must not depend on how large the deviances are.
     features, scores = truth(n=800)
-    Y = answers("poisson", 1.5 * scores, exposure=rate, observed=1.0)[0]
+    Y = draw_values("poisson", 1.5 * scores, exposure=rate, observed=1.0)[0]
     model = LowRankRegressor("poisson", intercept_penalty=0.0, random_state=0).fit(features, Y)
     best = min(model.candidates_, key=lambda candidate: candidate.loss)
     assert best.penalties.trace == model.trace_penalty_
@@ -164,7 +164,7 @@ def test_ridge_alone_is_the_linear_model_of_scikit_learn(family: str) -> None:
 
 
 def test_exposure_is_a_rate_weighted_by_exposure() -> None:
-    Y = answers("poisson", Z, HOURS)[1]
+    Y = draw_values("poisson", Z, HOURS)[1]
     fixed = {"trace_penalty": 0.02, "ridge_penalty": 0.01, "intercept_penalty": 0.005}
     model = LowRankRegressor("poisson", **fixed, tol=1e-7).fit(X, Y, exposure=HOURS)
     # Σ_Ω e(exp(η) − (y/e)η) / Σ_Ω e has the penalties multiplied by |Ω| / Σ_Ω e.
@@ -181,7 +181,7 @@ def test_exposure_is_a_rate_weighted_by_exposure() -> None:
 # -- offsets and exposures -----------------------------------------------------------------------------------
 
 
-def test_an_offset_of_real_answers_is_subtracted_from_them() -> None:
+def test_an_offset_of_real_values_is_subtracted_from_them() -> None:
     Y, offset = data("gaussian"), 100 * HOURS
     with_offset = LowRankRegressor(**FIXED).fit(X, Y + offset, offset=offset)
     plain = LowRankRegressor(**FIXED).fit(X, Y)
@@ -192,7 +192,7 @@ def test_an_offset_of_real_answers_is_subtracted_from_them() -> None:
 
 @pytest.mark.parametrize("factor", [1e-6, 1e5])
 def test_the_unit_of_exposure_does_not_matter(factor: float) -> None:
-    Y = answers("poisson", Z, HOURS)[1]
+    Y = draw_values("poisson", Z, HOURS)[1]
     Y[:, 3] = np.nan
     estimator = LowRankRegressor("poisson", ridge_penalty=0.0, random_state=0)
     models = []
@@ -217,15 +217,15 @@ def forms_of_exposure(labels: ObservedLabels) -> dict[str, Any]:
         "matrix with gaps where nothing is observed": {"exposure": gaps},
         "frame": {"exposure": pd.DataFrame(matrix)},
         "sparse": {"exposure": sp.csr_array(np.nan_to_num(gaps))},
-        "over the answers": {"exposure": by_row[labels.rows]},
+        "over the values": {"exposure": by_row[labels.rows]},
         "offset": {"offset": np.log(matrix)},
         "both": {"offset": np.log(matrix / 3), "exposure": 3.0},
-        "both, by row and by cell": {"offset": np.log(by_row / 3), "exposure": np.full_like(matrix, 3.0)},
+        "both, by row and by entry": {"offset": np.log(by_row / 3), "exposure": np.full_like(matrix, 3.0)},
     }
 
 
-KNOWN_AT_ANSWERS_ONLY = {"matrix with gaps where nothing is observed", "sparse", "over the answers"}
-LABELS = ObservedLabels.from_dense(answers("poisson", Z, HOURS[:, :1])[1], binary=False)
+KNOWN_AT_VALUES_ONLY = {"matrix with gaps where nothing is observed", "sparse", "over the values"}
+LABELS = ObservedLabels.from_dense(draw_values("poisson", Z, HOURS[:, :1])[1], binary=False)
 
 
 @pytest.mark.parametrize("form", forms_of_exposure(LABELS))
@@ -236,9 +236,9 @@ def test_every_form_of_exposure_gives_the_same_model(form: str) -> None:
     fitted = clone(estimator).fit(X, LABELS, **given)
     assert_allclose(fitted.coef_, reference.coef_, atol=1e-10)
     assert fitted.score(X, LABELS, **given) == pytest.approx(reference.score(X, LABELS, exposure=HOURS[:, 0]))
-    cells = reference.predict_entries(X, LABELS, exposure=HOURS[:, 0])
-    assert_allclose(fitted.predict_entries(X, LABELS, **given), cells, rtol=1e-9)
-    if form not in KNOWN_AT_ANSWERS_ONLY:
+    expected = reference.predict_entries(X, LABELS, exposure=HOURS[:, 0])
+    assert_allclose(fitted.predict_entries(X, LABELS, **given), expected, rtol=1e-9)
+    if form not in KNOWN_AT_VALUES_ONLY:
         means = reference.predict(X, exposure=HOURS[:, 0])
         assert_allclose(fitted.predict(X, **given), means, rtol=1e-9)
 
@@ -282,12 +282,12 @@ def test_exposure_is_for_counts_only() -> None:
     assert LowRankRegressor(Poisson(), **FIXED).fit(X, LABELS, exposure=HOURS).rank_ > 0
 
 
-def test_a_vector_that_could_be_meant_by_row_or_by_answer() -> None:
+def test_a_vector_that_could_be_meant_by_row_or_by_value() -> None:
     Y = np.full((4, 2), np.nan)
     Y[0], Y[2], known = [1.0, 2.0], [3.0, 0.0], np.arange(1.0, 5.0)
-    with pytest.raises(InvalidInputError, match="by row or by answer"):
+    with pytest.raises(InvalidInputError, match="by row or by value"):
         LowRankRegressor("poisson", **FIXED).fit(X[:4], Y, exposure=known)
-    # With one answer in every row the two are the same.
+    # With one value in every row the two are the same.
     one_each = np.array([[1.0, np.nan], [np.nan, 2.0], [3.0, np.nan], [np.nan, 0.0]])
     LowRankRegressor("poisson", **FIXED).fit(X[:4], one_each, exposure=known)
 
@@ -308,17 +308,17 @@ def test_weights_of_rows_are_repetitions(family: str) -> None:
     )
 
 
-def test_weights_of_rows_and_of_answers_multiply() -> None:
+def test_weights_of_rows_and_of_values_multiply() -> None:
     Y = data("gaussian")
-    rows, cells = HOURS[:, 0], HOURS
-    both = ObservedLabels.from_dense(Y, weights=cells * rows[:, None], binary=False)
-    cells_only = ObservedLabels.from_dense(Y, weights=cells, binary=False)
+    rows, entries = HOURS[:, 0], HOURS
+    both = ObservedLabels.from_dense(Y, weights=entries * rows[:, None], binary=False)
+    entries_only = ObservedLabels.from_dense(Y, weights=entries, binary=False)
     one = LowRankRegressor(**FIXED).fit(X, both)
-    two = LowRankRegressor(**FIXED).fit(X, cells_only, sample_weight=rows)
+    two = LowRankRegressor(**FIXED).fit(X, entries_only, sample_weight=rows)
     assert_allclose(one.coef_, two.coef_, atol=1e-10)
 
 
-# -- answers on an edge, unseen labels -----------------------------------------------------------------------
+# -- values on an edge, unseen labels -----------------------------------------------------------------------
 
 
 def test_a_label_without_a_single_count_gets_a_small_rate() -> None:
@@ -334,28 +334,28 @@ def test_a_label_without_a_single_count_gets_a_small_rate() -> None:
 @pytest.mark.parametrize(
     ("family", "Y", "message"),
     [
-        ("poisson", np.zeros((6, 3)), "18 observed answers are, label by label, all 0,"),
+        ("poisson", np.zeros((6, 3)), "18 observed values are, label by label, all 0,"),
         ("bernoulli", np.ones((6, 3)), "all 0 or all 1,"),
         ("bernoulli", np.tile([0.0, 1.0], (6, 1)), "all 0 or all 1,"),
     ],
 )
-def test_answers_that_all_lie_on_an_edge(family: str, Y: Any, message: str) -> None:
+def test_values_that_all_lie_on_an_edge(family: str, Y: Any, message: str) -> None:
     with pytest.raises(InvalidLabelsError, match=message):
         LowRankRegressor(family).fit(X[:6], Y)
 
 
 @every_family
-def test_a_label_without_answers_gets_the_overall_mean(family: str) -> None:
+def test_a_label_without_values_gets_the_overall_mean(family: str) -> None:
     Y = data(family)
     Y[:, [1, 4]] = np.nan
     with pytest.warns(UninformativeLabelsWarning, match=r"2 of 8 labels .*the first: 1"):
         model = LowRankRegressor(family, **FIXED).fit(X, Y)
-    # For shares the mean is smoothed by one answer of ½.
+    # For fractions the mean is smoothed by one value of ½.
     assert_allclose(model.predict(X)[:, [1, 4]], np.nanmean(Y), atol=2e-3)
 
 
 @pytest.mark.parametrize("Y", [np.full((150, 3), 1 / 3), np.tile([0.1, 7 / 3, 1e6 / 3], (150, 1))])
-def test_constant_answers_are_predicted_exactly(Y: Any) -> None:
+def test_constant_values_are_predicted_exactly(Y: Any) -> None:
     model = LowRankRegressor(random_state=0).fit(X, Y)
     assert_allclose(model.predict(X), Y, rtol=1e-10)
     assert model.score(X, Y) == 1.0
@@ -366,7 +366,7 @@ def test_constant_answers_are_predicted_exactly(Y: Any) -> None:
 
 
 def test_score_and_deviance_are_those_of_scikit_learn() -> None:
-    complete = {family: answers(family, Z)[0] for family in FAMILIES}
+    complete = {family: draw_values(family, Z)[0] for family in FAMILIES}
     fitted = {family: LowRankRegressor(family, **FIXED).fit(X, Y) for family, Y in complete.items()}
     model, Y = fitted["gaussian"], complete["gaussian"]
     assert model.deviance(X, Y) == pytest.approx(mean_squared_error(Y, model.predict(X)))
@@ -380,7 +380,7 @@ def test_score_and_deviance_are_those_of_scikit_learn() -> None:
 
 
 @every_family
-def test_score_is_about_observed_answers_only(family: str) -> None:
+def test_score_is_about_observed_values_only(family: str) -> None:
     Y = data(family)
     model = LowRankRegressor(family, **FIXED).fit(X, Y)
     means, null = model.predict(X), np.nanmean(Y, axis=0) * np.ones_like(Y)
@@ -449,10 +449,10 @@ def test_a_matrix_is_completed() -> None:
     assert model.score(None, hidden) > 0.97
 
 
-# -- forms of answers ----------------------------------------------------------------------------------------
+# -- forms of values ----------------------------------------------------------------------------------------
 
 
-def forms_of_answers(Y: Any) -> dict[str, Any]:
+def forms_of_values(Y: Any) -> dict[str, Any]:
     seen = ~np.isnan(Y)
     rows, cols = np.nonzero(seen)
     names = [f"label {j}" for j in range(Y.shape[1])]
@@ -468,19 +468,19 @@ def forms_of_answers(Y: Any) -> dict[str, Any]:
 
 
 @every_family
-@pytest.mark.parametrize("form", forms_of_answers(data("poisson")))
-def test_every_form_of_answers_gives_the_same_model(family: str, form: str) -> None:
+@pytest.mark.parametrize("form", forms_of_values(data("poisson")))
+def test_every_form_of_values_gives_the_same_model(family: str, form: str) -> None:
     Y = data(family)
     reference = LowRankRegressor(family, **FIXED).fit(X, Y)
-    fitted = LowRankRegressor(family, **FIXED).fit(X, forms_of_answers(Y)[form])
+    fitted = LowRankRegressor(family, **FIXED).fit(X, forms_of_values(Y)[form])
     assert_array_equal(fitted.predict(X), reference.predict(X))
-    assert fitted.score(X, forms_of_answers(Y)[form]) == reference.score(X, Y)
+    assert fitted.score(X, forms_of_values(Y)[form]) == reference.score(X, Y)
     if form == "pandas":
         assert fitted.label_names_.tolist() == [f"label {j}" for j in range(8)]
 
 
 @every_family
-def test_a_vector_of_answers_is_one_label(family: str) -> None:
+def test_a_vector_of_values_is_one_label(family: str) -> None:
     Y = data(family)[:, :1]
     column = LowRankRegressor(family, **FIXED).fit(X, Y)
     vector = LowRankRegressor(family, **FIXED).fit(X, Y[:, 0])
@@ -502,7 +502,7 @@ def test_sparse_features_give_the_same_model() -> None:
 
 
 def test_absent_counts_of_a_sparse_matrix_are_not_guessed() -> None:
-    counts = sp.csr_array(answers("poisson", Z)[0])
+    counts = sp.csr_array(draw_values("poisson", Z)[0])
     counts.eliminate_zeros()
     with pytest.raises(InvalidLabelsError, match=r"unobserved='negative', binary=False.*binary=False"):
         LowRankRegressor("poisson").fit(X, counts)
@@ -543,13 +543,13 @@ def test_rank_bound_penalty_and_rival(family: str) -> None:
     assert rival.fit(X, Y).score(X, Y) == pytest.approx(plain.score(X, Y), abs=0.02)
 
 
-def test_a_callback_sees_the_objective_in_the_units_of_the_answers(capsys: Any) -> None:
+def test_a_callback_sees_the_objective_in_the_units_of_the_values(capsys: Any) -> None:
     seen: list[Any] = []
     model = LowRankRegressor(**FIXED | {"trace_penalty": 2e3}, verbose=2, random_state=0)
     model.fit(X, 1e5 * data("gaussian"), callback=seen.append)
     assert seen[-1].objective == pytest.approx(model.objective_) == model.history_[-1].objective
     printed = capsys.readouterr().out
-    assert "[LowRankRegressor] answers, and trace penalties below, are in units of" in printed
+    assert "[LowRankRegressor] values, and trace penalties below, are in units of" in printed
     assert f"objective {model.objective_:.6g}" in printed
 
 
@@ -560,7 +560,7 @@ def test_repeatable_whatever_the_jobs() -> None:
     assert_array_equal(one.predict(X), two.predict(X))
 
 
-def test_too_few_answers_to_hold_any_out() -> None:
+def test_too_few_values_to_hold_any_out() -> None:
     with pytest.warns(LabelgapWarning, match=r"too few to hold any out: the penalties are a guess\."):
         model = LowRankRegressor().fit(X[:3], np.array([1.0, 2.0, 4.0]))
     assert np.isfinite(model.predict(X)).all()
@@ -569,9 +569,9 @@ def test_too_few_answers_to_hold_any_out() -> None:
 # -- bad input -----------------------------------------------------------------------------------------------
 
 
-def test_answers_that_cannot_be_used() -> None:
+def test_values_that_cannot_be_used() -> None:
     Y = data("poisson")
-    with pytest.raises(InvalidLabelsError, match=r"The answers have shape \(149, 8\); 150 rows"):
+    with pytest.raises(InvalidLabelsError, match=r"The labels have shape \(149, 8\); 150 rows"):
         LowRankRegressor().fit(X, Y[:-1])
     with pytest.raises(InvalidLabelsError, match="No label is observed"):
         LowRankRegressor().fit(X, np.full_like(Y, np.nan))
@@ -587,7 +587,7 @@ def test_answers_that_cannot_be_used() -> None:
         LowRankRegressor().fit(X, np.full(len(X), np.inf))
     with pytest.raises(InvalidLabelsError, match=r"1\.0e\+120, whose square overflows"):
         LowRankRegressor().fit(X, np.where(Y > 0, 1e120, Y))
-    recorded = ObservedLabels.from_dense(answers("bernoulli", Z)[0])
+    recorded = ObservedLabels.from_dense(draw_values("bernoulli", Z)[0])
     unlabelled = ObservedLabels.from_any(recorded, unobserved="unlabelled")
     with pytest.raises(InvalidLabelsError, match="unlabelled"):
         LowRankRegressor("bernoulli").fit(X, unlabelled)
@@ -632,7 +632,7 @@ DOES_NOT_APPLY = {
     # Weights are repetitions all the same, see test_weights_of_rows_are_repetitions.
     "check_sample_weight_equivalence_on_dense_data": "fits end at a proven gap, not at the seventh digit",
     "check_sample_weight_equivalence_on_sparse_data": "fits end at a proven gap, not at the seventh digit",
-    "check_regressor_multioutput": "draws negative answers for counts, whatever the tags say",
+    "check_regressor_multioutput": "draws negative values for counts, whatever the tags say",
 }
 
 

@@ -74,14 +74,15 @@ def test_one_rate_per_label() -> None:
     np.testing.assert_array_equal(equal.decision_function(X), fit().decision_function(X))
 
 
-def test_a_squared_fit_is_a_stretched_fit_to_silence_as_no() -> None:
-    # (z + 1)² less what the recorded cells pull: z + 1 and λ scale with 1/(1 − ρ), the ranking does not move.
+def test_a_squared_fit_is_a_rescaled_fit_to_silence_as_no() -> None:
+    # (z + 1)² less a linear term at the recorded entries: z + 1 and λ scale with 1/(1 − ρ), and the ranking
+    # stays.
     plain = LowRankClassifier(
         **(FIXED | {"unobserved": "negative", "flip_rate": "estimate"})
         | {"trace_penalty": FIXED["trace_penalty"] * (1 - FLIP_RATE), "tol": 1e-7}
     ).fit(X, RECORDED)
-    stretched = (plain.decision_function(X) + 1) / (1 - FLIP_RATE) - 1
-    np.testing.assert_allclose(fit(tol=1e-7).decision_function(X), stretched, atol=2e-3)
+    rescaled = (plain.decision_function(X) + 1) / (1 - FLIP_RATE) - 1
+    np.testing.assert_allclose(fit(tol=1e-7).decision_function(X), rescaled, atol=2e-3)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
@@ -149,7 +150,7 @@ def test_a_fit_to_known_negatives_forgets_the_rate() -> None:
         ({"unobserved": "negative"}, "only under unobserved='unlabelled'; here it is 'negative'"),
         ({"loss": "squared_hinge"}, "needs one of the losses .*not 'squared_hinge'"),
         ({"loss": "logistic", "score_bound": None}, "leave score_bound at 'auto', or give a number"),
-        ({"weights": "inverse-propensity"}, "under unobserved='unlabelled' every cell counts"),
+        ({"weights": "inverse-propensity"}, "under unobserved='unlabelled' every entry counts"),
         ({"memory_limit_mb": 0}, "memory_limit_mb"),
     ],
 )
@@ -177,7 +178,7 @@ def test_an_impossible_rate_is_lowered_with_a_warning() -> None:
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_blocks_do_not_change_the_fit(loss: str) -> None:
-    # Little memory also means fewer cells from which the threshold is taken; W and b are from all of them.
+    # Little memory also means fewer entries from which the threshold is taken; W and b are from all of them.
     one, many = (
         fit(loss=loss, trace_penalty=1e-2, memory_limit_mb=limit, threshold="train") for limit in (256, 0.02)
     )
@@ -194,7 +195,7 @@ def test_repeatable_with_any_number_of_jobs() -> None:
         np.testing.assert_array_equal(again.decision_function(X), first.decision_function(X))
 
 
-def test_nothing_of_the_size_of_all_cells_is_kept() -> None:
+def test_nothing_of_the_size_of_all_entries_is_kept() -> None:
     rng = np.random.RandomState(0)
     n, n_labels = 5000, 1000
     recorded = sp.random_array((n, n_labels), density=0.005, rng=rng, format="csr")
@@ -208,7 +209,7 @@ def test_nothing_of_the_size_of_all_cells_is_kept() -> None:
         kept, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # One byte for each cell would be 5 MB, a score for each 40 MB.
+    # One byte for each entry would be 5 MB, a score for each 40 MB.
     assert kept < n * n_labels
     assert peak < 8 * n * n_labels / 2
 
@@ -221,7 +222,7 @@ def test_nothing_of_the_size_of_all_cells_is_kept() -> None:
     [(0.1, False), (0.3, False), (0.5, False), (0.7, False), (0.9, False), (0.7, True)],
 )
 def test_estimate_flip_rate(flip_rate: float, noise: bool) -> None:
-    problem = make_low_rank_labels(n=2000, n_labels=100, observed=1.0, n_test=1, noise=noise, random_state=0)
+    problem = make_low_rank_labels(n=800, n_labels=50, observed=1.0, n_test=1, noise=noise, random_state=0)
     recorded = problem.Y * (np.random.RandomState(1).random_sample(problem.Y.shape) >= flip_rate)
     estimate = estimate_flip_rate(problem.X, recorded, loss="squared", random_state=0)
     assert estimate.low <= estimate.value <= estimate.high

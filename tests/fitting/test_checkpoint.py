@@ -21,9 +21,13 @@ from sklearn.exceptions import NotFittedError
 from labelgap import LowRankClassifier, ObservedLabels, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import CheckpointError, LabelgapWarning
-from labelgap.fitting.checkpoint import FolderCheckpoint, open_checkpoint, remove_checkpoint
-from labelgap.fitting.digests import described
-from labelgap.fitting.interrupt import StopRequest
+from labelgap.fitting.checkpoint import (
+    FolderCheckpoint,
+    StopRequest,
+    described,
+    open_checkpoint,
+    remove_checkpoint,
+)
 from labelgap.persistence.container import read_file
 from labelgap.solvers import FitListener
 
@@ -41,7 +45,7 @@ def same(one, other):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
-# The others of killed_fits.KINDS take the same way; run them by hand after a change to a solver.
+# The other kinds of killed_fits.KINDS use the same code; run them by hand after a change to a solver.
 @pytest.mark.parametrize("kind", ["default", "likes"])
 def test_a_fit_killed_many_times_ends_with_the_same_bits(kind, tmp_path):
     if not hasattr(os, "fork"):
@@ -62,7 +66,7 @@ def test_a_fit_killed_many_times_ends_with_the_same_bits(kind, tmp_path):
     assert report["kills"] >= 5
 
 
-def test_a_checkpoint_changes_nothing_and_is_gone_on_from(tmp_path):
+def test_a_checkpoint_changes_nothing_and_can_be_resumed(tmp_path):
     plain = LowRankClassifier(ridge_penalty=0.0, random_state=0).fit(X, Y)
     kept = LowRankClassifier(ridge_penalty=0.0, random_state=0).fit(X, Y, checkpoint=tmp_path / "a" / "b")
     same(plain, kept)
@@ -182,6 +186,7 @@ class Broken(FitListener):
         raise RuntimeError("the listener broke")
 
 
+@pytest.mark.usefixtures("default_interrupts")
 def test_a_fit_that_fails_leaves_no_half_model_and_no_lock(tmp_path):
     model = LowRankClassifier(**GIVEN).fit(X, Y)
     with pytest.raises(RuntimeError, match="broke"):

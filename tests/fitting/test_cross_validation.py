@@ -2,15 +2,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.fitting.criteria import metric_judge
-from labelgap.fitting.cross_validation import (
-    HeldOutJudge,
-    SolverSettings,
-    Verdict,
-    fit_path,
-    largest_trace_penalty,
-    trace_penalty_grid,
-)
+from labelgap.fitting.criteria import Verdict, metric_judge
+from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, largest_trace_penalty
+from labelgap.fitting.search import trace_penalty_grid
 from labelgap.labels import ObservedLabels
 from labelgap.losses import loss_names
 from labelgap.metrics import get_metric
@@ -43,37 +37,24 @@ def test_the_grid_falls_geometrically():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("bound", [None, 0.3])
-def test_a_path_gives_what_cold_fits_give(solver, bound):
+def test_fits_along_a_path_give_what_cold_fits_give(solver, bound):
     case = Case(bound=bound, n=18, d=4, n_labels=5)
     objective = case.objective()
     settings = SolverSettings(SOLVERS[solver], tol=1e-5, max_iter=1000)
     path = [Penalties(trace, 1e-3) for trace in trace_penalty_grid(largest_trace_penalty(objective), 5, 0.05)]
-    warm = list(fit_path(case.problem, objective, path, settings))
-    assert len(warm) == len(path)
+    warm, start = [], None
+    for penalties in path:
+        warm.append(settings.fit(objective, penalties, warm_start=start))
+        start = warm[-1].factors
     assert warm[0].rank == 0
     for fit, penalties in zip(warm, path, strict=True):
-        cold = settings.fit(case.problem, objective, penalties)
+        cold = settings.fit(objective, penalties)
         assert fit.objective == pytest.approx(cold.objective, rel=2e-5)
     objectives = [fit.objective for fit in warm]
     assert objectives == sorted(objectives, reverse=True)
 
 
-def test_a_path_fits_only_what_is_asked_for():
-    case, calls = Case(), []
-
-    def solver(objective, penalties, **options):
-        calls.append((penalties.trace, options["warm_start"]))
-        return SOLVERS["factored"](objective, penalties, **options)
-
-    settings = SolverSettings(solver, tol=1e-3, max_iter=100)
-    path = fit_path(case.problem, case.objective(), [Penalties(0.05), Penalties(0.02)], settings)
-    first = next(path)
-    assert calls == [(0.05, None)]
-    next(path)
-    assert calls[1][1] is first.factors
-
-
-# -- the judge ----------------------------------------------------------------------------------------
+# -- cross-validation ----------------------------------------------------------------------------------------
 
 
 def by_hand(case, labels, plan, penalties, metric, settings):
@@ -83,7 +64,7 @@ def by_hand(case, labels, plan, penalties, metric, settings):
         held = plan == fold
         train = labels.select(~held)
         objective = case.problem.objective(train, free_intercept=penalties.intercept == 0)
-        fit = settings.fit(case.problem, objective, penalties)
+        fit = settings.fit(objective, penalties)
         dense = case.scores(fit.factors) + case.features.to_original(fit.factors).intercept
         scores[held] = dense[labels.rows[held], labels.indices[held]]
         ranks.append(fit.rank)
@@ -102,7 +83,7 @@ def test_the_judge_is_a_loop_over_folds(how, n_jobs, weighted):
     plan = hold_out_plan(labels, how, 0)
     settings = SolverSettings(SOLVERS["factored"], tol=1e-8)
     verdict = metric_judge(metric, case.problem.loss)
-    judge = HeldOutJudge(case.problem, labels, plan, verdict, settings, n_jobs)
+    judge = CrossValidation(case.problem, labels, plan, verdict, settings, n_jobs)
     for penalties in (Penalties(0.05, 1e-3), Penalties(0.02, 1e-3), Penalties(0.02, 1e-3, 0.01, -0.5)):
         candidate = judge(penalties)
         expected, loss, rank = by_hand(case, labels, plan, penalties, metric, settings)
@@ -128,18 +109,18 @@ def test_the_judgement_does_not_depend_on_what_was_judged_before():
     verdict = metric_judge(get_metric("micro-f1"), case.problem.loss)
 
     def judge():
-        return HeldOutJudge(case.problem, labels, plan, verdict, settings)
+        return CrossValidation(case.problem, labels, plan, verdict, settings)
 
-    free, pulled = Penalties(0.05, 1e-3), Penalties(0.05, 1e-3, 0.5, 0.0)
+    free, penalised = Penalties(0.05, 1e-3), Penalties(0.05, 1e-3, 0.5, 0.0)
     experienced = judge()
-    experienced(pulled)
+    experienced(penalised)
     assert experienced(free).loss == pytest.approx(judge()(free).loss, abs=1e-4)
 
 
 def judge_of(case, plan, n_jobs=1, **settings):
     verdict = metric_judge(get_metric("macro-f1"), case.problem.loss)
     settings = SolverSettings(settings.pop("solver", SOLVERS["factored"]), **settings)
-    return HeldOutJudge(case.problem, case.labels, plan, verdict, settings, n_jobs)
+    return CrossValidation(case.problem, case.labels, plan, verdict, settings, n_jobs)
 
 
 @pytest.mark.parametrize("few", [1, 2, 4, 5])
@@ -214,7 +195,7 @@ def test_each_fold_begins_with_its_last_fit():
     judge(Penalties(0.03), n_folds=1)
     assert fits[2][0] is fits[0][1].factors
     assert judge.fit_of_fold(0) is fits[2][1].factors
-    # Under another pull the intercepts begin anew, the weights do not.
+    # Under another penalty the intercepts begin anew, the weights do not.
     judge(Penalties(0.03, 0.0, 0.1), n_folds=1)
     assert fits[3][0].left is fits[2][1].factors.left
     assert_array_equal(
@@ -239,7 +220,7 @@ def test_choices_side_by_side_all_begin_with_the_fits_before_them():
         judge(first)
         assert judge.compare(choices, n_folds=3) == expected
         assert judge.compare([]) == []
-    # The last of them is what the folds go on from.
+    # The next fits of the folds start from the last of them.
     for part, same in zip(judge.fit_of_fold(0), alone.fit_of_fold(0), strict=True):
         assert_array_equal(part, same)
 

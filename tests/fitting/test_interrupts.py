@@ -17,7 +17,7 @@ from labelgap import LowRankClassifier, LowRankRegressor, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting import run as fit_run
-from labelgap.fitting.interrupt import StopRequest
+from labelgap.fitting.checkpoint import StopRequest
 from labelgap.solvers import FitListener
 
 problem = make_low_rank_labels(n=80, n_labels=6, observed=0.5, random_state=1)
@@ -150,7 +150,7 @@ def test_a_stopped_regression_can_be_used(request_to_stop):
 
 
 SCRIPT = """
-    import sys, time, warnings
+    import signal, sys, time, warnings
     import numpy as np
     from labelgap import LowRankClassifier
     from labelgap.data import make_low_rank_labels
@@ -161,6 +161,8 @@ SCRIPT = """
             print("working", flush=True)
             time.sleep(float(sys.argv[1]))
 
+    # A process that was started in the background may have inherited that interrupts are ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     problem = make_low_rank_labels(n=300, n_labels=20, observed=0.5, random_state=1)
     model = LowRankClassifier(random_state=0)
     warnings.simplefilter("always")

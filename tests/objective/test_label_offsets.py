@@ -257,7 +257,7 @@ def problem_and_optimum(loss, intercept, bound):
 def test_fits_with_offsets_reach_the_optimum(solver, loss, intercept, bound):
     problem, labels, penalties, optimum = problem_and_optimum(loss, intercept, bound)
     settings = SolverSettings(SOLVERS[solver], tol=TOL, max_iter=1000)
-    fit = settings.fit(problem, problem.objective(labels), penalties)
+    fit = settings.fit(problem.objective(labels), penalties)
     excess = fit.objective - optimum
     assert fit.converged
     assert abs(excess) <= 1e-5 * optimum

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelgap.persistence.atomic import atomic_write
-from labelgap.persistence.container import read_file, write_file
+from labelgap.persistence.container import atomic_write, read_file, write_file
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

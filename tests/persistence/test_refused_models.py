@@ -180,7 +180,7 @@ def test_a_second_fit_that_failed_on_the_way(name: str, tmp_path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(InvalidInputError):
         model.fit(*data)
-    with pytest.raises(NotFittedError, match=r"Its last fit did not come to its end; fit it again\.$"):
+    with pytest.raises(NotFittedError, match=r"Its last fit was not completed; fit it again\.$"):
         model.save(path)
     assert path.read_bytes() == before
 

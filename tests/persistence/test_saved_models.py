@@ -32,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 import labelgap
 from labelgap import LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier, Recommender
 from labelgap.persistence.codec import Encoder
-from labelgap.persistence.saving import SAVED, kind_with_estimators
+from labelgap.persistence.registry import estimator_names, kind_of
 
 
 def assert_same(one: Any, other: Any, where: str = "") -> None:
@@ -227,12 +227,12 @@ def test_every_estimator_has_models_here() -> None:
     estimators = {
         kind.__name__ for kind in public if isinstance(kind, type) and issubclass(kind, BaseEstimator)
     }
-    assert estimators == set(SAVED) == {type(fitted(name)).__name__ for name in MODELS}
+    assert estimators == set(estimator_names()) == {type(fitted(name)).__name__ for name in MODELS}
 
 
 def test_every_attribute_has_a_place_in_a_file(model: Any) -> None:
     """A fit that leaves something new behind must be saved with it: add its type to the list of kinds."""
-    encoder = Encoder(kind_with_estimators)
+    encoder = Encoder(kind_of)
     for name, value in model.__getstate__().items():
         encoder.encode(value, name)
 

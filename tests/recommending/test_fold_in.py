@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from labelgap import ObservedLabels
 from labelgap.exceptions import ConvergenceWarning, InvalidInputError
 from labelgap.losses import Exponential, Logistic, Squared, SquaredHinge, Unlabelled
-from labelgap.recommending import small_problems
+from labelgap.recommending import fold_in as fold_in_module
 from labelgap.recommending.fold_in import fold_in, fold_in_columns
 
 LOSSES = [Logistic(), Squared(), SquaredHinge(), Exponential(), Unlabelled(Logistic(), 0.3)]
@@ -53,7 +53,7 @@ def test_users_against_a_general_minimiser(loss: Any, weighted: bool) -> None:
     V, b, k = rng.standard_normal((12, 3)), rng.standard_normal(12), 3
     labels, M = random_labels(5, 12, 0.6, weighted=weighted), random_penalty(k)
     prior = rng.standard_normal((5, k)) * 0.5
-    factors = fold_in(V, b, labels, M, entry_loss=loss, answer_weight=WEIGHT, prior=prior)
+    factors = fold_in(V, b, labels, M, entry_loss=loss, rating_weight=WEIGHT, prior=prior)
     for row in range(5):
         args = (row, V, b, labels, M, loss, prior[row])
         best = oracle(lambda a, args=args: user_objective(a, *args), np.zeros(k))
@@ -68,7 +68,7 @@ def test_items_against_a_general_minimiser(loss: Any) -> None:
     U, k = rng.standard_normal((15, 3)), 3
     labels, M = random_labels(15, 4, 0.7, seed=3, weighted=True), random_penalty(k)
     prior = rng.standard_normal((4, k)) * 0.3
-    factors, intercept = fold_in_columns(U, labels, M, entry_loss=loss, answer_weight=WEIGHT, prior=prior)
+    factors, intercept = fold_in_columns(U, labels, M, entry_loss=loss, rating_weight=WEIGHT, prior=prior)
     Y, weights = labels.to_dense(), np.full(labels.shape, np.nan)
     weights[labels.rows, labels.cols] = labels.weights
     for j in range(4):
@@ -92,7 +92,7 @@ def test_stationary_whatever_the_scale(seed: int, k: int, loss: Any, log_penalty
     V, b = rng.standard_normal((9, k)) * 10 ** rng.uniform(-1, 1), rng.standard_normal(9)
     labels = random_labels(6, 9, rng.uniform(), seed=seed)
     M = random_penalty(k, seed) * 10**log_penalty
-    U = fold_in(V, b, labels, M, entry_loss=loss, answer_weight=WEIGHT)
+    U = fold_in(V, b, labels, M, entry_loss=loss, rating_weight=WEIGHT)
     for row in range(6):
         here = slice(labels.indptr[row], labels.indptr[row + 1])
         v = V[labels.indices[here]]
@@ -102,29 +102,29 @@ def test_stationary_whatever_the_scale(seed: int, k: int, loss: Any, log_penalty
         assert np.linalg.norm(terms.sum(axis=0) + M @ U[row]) <= 1e-9 * size
 
 
-def test_without_answers_the_prior_stays() -> None:
+def test_without_ratings_the_prior_stays() -> None:
     V, prior = np.ones((3, 2)), np.array([[1.0, 2.0], [3.0, 4.0]])
     nothing = ObservedLabels.from_dense(np.full((2, 3), np.nan))
-    found = fold_in(V, np.zeros(3), nothing, np.eye(2), entry_loss=Logistic(), answer_weight=1.0, prior=prior)
+    found = fold_in(V, np.zeros(3), nothing, np.eye(2), entry_loss=Logistic(), rating_weight=1.0, prior=prior)
     np.testing.assert_array_equal(found, prior)
 
 
-def test_more_answers_of_one_kind_move_the_score_that_way() -> None:
+def test_more_ratings_of_one_kind_move_the_score_that_way() -> None:
     V, b = np.tile([[1.0, 0.5]], (6, 1)), np.zeros(6)
     rows = [[1] * count + [None] * (6 - count) for count in range(7)]
     likes = ObservedLabels.from_dense(np.array(rows, dtype=object))
     dislikes = ObservedLabels.from_dense(np.array([[None if y is None else 0 for y in r] for r in rows]))
-    settings_: dict[str, Any] = {"entry_loss": Logistic(), "answer_weight": 1.0}
+    settings_: dict[str, Any] = {"entry_loss": Logistic(), "rating_weight": 1.0}
     up = fold_in(V, b, likes, np.eye(2), **settings_) @ V[0]
     down = fold_in(V, b, dislikes, np.eye(2), **settings_) @ V[0]
     assert (np.diff(up) > 0).all()
     np.testing.assert_allclose(up, -down, atol=1e-12)
 
 
-def test_an_answer_of_weight_two_counts_as_two() -> None:
+def test_a_rating_of_weight_two_counts_as_two() -> None:
     V = np.random.RandomState(0).standard_normal((4, 2))
     twin, b = np.vstack([V, V[:1]]), np.zeros(5)
-    settings_: dict[str, Any] = {"entry_loss": Logistic(), "answer_weight": 0.1}
+    settings_: dict[str, Any] = {"entry_loss": Logistic(), "rating_weight": 0.1}
     twice = ObservedLabels.from_dense([[1, 0, 1, 0, 1]])
     heavy = ObservedLabels.from_dense([[1, 0, 1, 0]], weights=[[2.0, 1.0, 1.0, 1.0]])
     np.testing.assert_allclose(
@@ -137,9 +137,9 @@ def test_an_answer_of_weight_two_counts_as_two() -> None:
 def test_how_rows_share_batches_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.RandomState(4)
     V, b, labels = rng.standard_normal((30, 4)), rng.standard_normal(30), random_labels(25, 30, 0.3, seed=5)
-    settings_: dict[str, Any] = {"entry_loss": Logistic(), "answer_weight": WEIGHT}
+    settings_: dict[str, Any] = {"entry_loss": Logistic(), "rating_weight": WEIGHT}
     together = fold_in(V, b, labels, random_penalty(4), **settings_)
-    monkeypatch.setattr(small_problems, "_BATCH", 1)
+    monkeypatch.setattr(fold_in_module, "_BATCH", 1)
     np.testing.assert_allclose(fold_in(V, b, labels, random_penalty(4), **settings_), together, rtol=1e-9)
     alone = [fold_in(V, b, labels.take_rows([i]), random_penalty(4), **settings_)[0] for i in range(25)]
     np.testing.assert_allclose(alone, together, rtol=1e-9)
@@ -150,18 +150,18 @@ def test_a_rate_for_each_item_where_rows_are_complete() -> None:
     V, b, rates = rng.standard_normal((8, 2)), rng.standard_normal(8), rng.uniform(0, 0.6, 8)
     labels = ObservedLabels.from_dense((rng.uniform(size=(3, 8)) < 0.4).astype(float))
     loss = Unlabelled(Logistic(), rates)
-    U = fold_in(V, b, labels, random_penalty(2), entry_loss=loss, answer_weight=WEIGHT)
+    U = fold_in(V, b, labels, random_penalty(2), entry_loss=loss, rating_weight=WEIGHT)
     slopes = loss.gradient(U @ V.T + b, labels.to_dense())
     np.testing.assert_allclose(WEIGHT * slopes @ V, -U @ random_penalty(2), atol=1e-10)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_items_with_answers_of_one_kind_get_an_intercept_only(loss: Any) -> None:
+def test_items_with_ratings_of_one_kind_get_an_intercept_only(loss: Any) -> None:
     nan = float("nan")
     labels = ObservedLabels.from_dense([[1, 0, nan, 1], [1, 0, nan, 0], [1, nan, nan, 1]])
     U, prior = np.random.RandomState(0).standard_normal((3, 2)), np.full((4, 2), 0.25)
     factors, intercept = fold_in_columns(
-        U, labels, np.eye(2), entry_loss=loss, answer_weight=1.0, prior=prior
+        U, labels, np.eye(2), entry_loss=loss, rating_weight=1.0, prior=prior
     )
     np.testing.assert_array_equal(factors[:3], prior[:3])
     np.testing.assert_allclose(intercept[:3], loss.link(np.array([3.5 / 4, 0.5 / 3, 0.5])))
@@ -172,7 +172,7 @@ def test_a_flat_loss_does_not_stop_the_intercept() -> None:
     labels = ObservedLabels.from_dense([[1], [0]])
     U = np.array([[50.0], [-50.0]])
     factors, intercept = fold_in_columns(
-        U, labels, np.eye(1) * 1e-9, entry_loss=SquaredHinge(), answer_weight=1.0
+        U, labels, np.eye(1) * 1e-9, entry_loss=SquaredHinge(), rating_weight=1.0
     )
     assert np.isfinite(factors).all()
     assert np.abs(intercept[0]) < 1
@@ -180,7 +180,7 @@ def test_a_flat_loss_does_not_stop_the_intercept() -> None:
 
 def test_nothing_to_fit() -> None:
     labels = random_labels(4, 3, 0.5)
-    settings_: dict[str, Any] = {"entry_loss": Logistic(), "answer_weight": 1.0}
+    settings_: dict[str, Any] = {"entry_loss": Logistic(), "rating_weight": 1.0}
     assert fold_in(np.zeros((3, 0)), np.zeros(3), labels, np.zeros((0, 0)), **settings_).shape == (4, 0)
     factors, intercept = fold_in_columns(np.zeros((4, 0)), labels, np.zeros((0, 0)), **settings_)
     assert factors.shape == (3, 0)
@@ -194,13 +194,13 @@ def test_too_few_steps_are_reported() -> None:
     V = np.random.RandomState(0).standard_normal((9, 2))
     with pytest.warns(ConvergenceWarning, match="of 4 fold-ins stopped after 1 Newton steps"):
         fold_in(
-            V, np.zeros(9), labels, np.eye(2) * 1e-3, entry_loss=Logistic(), answer_weight=1.0, max_iter=1
+            V, np.zeros(9), labels, np.eye(2) * 1e-3, entry_loss=Logistic(), rating_weight=1.0, max_iter=1
         )
 
 
 def test_shapes_must_match() -> None:
     labels = random_labels(4, 3, 0.9)
-    settings_: dict[str, Any] = {"entry_loss": Logistic(), "answer_weight": 1.0}
+    settings_: dict[str, Any] = {"entry_loss": Logistic(), "rating_weight": 1.0}
     with pytest.raises(InvalidInputError, match="3 columns for 5 items"):
         fold_in(np.ones((5, 2)), np.zeros(5), labels, np.eye(2), **settings_)
     with pytest.raises(InvalidInputError, match="4 rows for 5 users"):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from labelgap import ObservedLabels
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError, UnknownNameError
 from labelgap.recommending.ids import IdIndex, UnknownIdError, number_ids
-from labelgap.recommending.ratings import read_answers
+from labelgap.recommending.ratings import read_ratings
 
 NAN = float("nan")
 USERS = ["ann", "bob", "ann", "eve", "bob"]
@@ -26,7 +26,7 @@ FRAME = {"user": USERS, "item": ITEMS, "value": LIKES}
 
 
 def table(labels: ObservedLabels) -> dict[Any, int]:
-    """The labels as a dictionary from pairs of ids to answers."""
+    """The labels as a dictionary from pairs of ids to ratings."""
     assert labels.row_names is not None
     assert labels.label_names is not None
     pairs = zip(labels.rows, labels.cols, labels.values, strict=True)
@@ -44,7 +44,7 @@ hashables = st.one_of(
 
 
 @pytest.mark.parametrize(
-    "answers",
+    "ratings",
     [
         (USERS, ITEMS, LIKES),
         [np.array(USERS), np.array(ITEMS, dtype=object), np.array(LIKES, dtype=bool)],
@@ -56,8 +56,8 @@ hashables = st.one_of(
     ],
     ids=["lists", "arrays", "series", "pandas", "pandas categories", "polars", "iterators"],
 )
-def test_every_form_of_lines(answers: Any) -> None:
-    labels = read_answers(answers)
+def test_every_form_of_lines(ratings: Any) -> None:
+    labels = read_ratings(ratings)
     assert table(labels) == EXPECTED
     assert labels.row_names == ("ann", "bob", "eve")
     assert labels.label_names == ("Ran", "Alien", "Jaws")
@@ -70,7 +70,7 @@ def test_lines_against_a_dictionary(lines: list[Any]) -> None:
     seen: dict[Any, Any] = {}
     kept = [line for line in lines if seen.setdefault(line[:2], line[2]) is line[2]]
     users, items, values = ([line[part] for line in kept] for part in range(3))
-    labels = read_answers((users, items, values))
+    labels = read_ratings((users, items, values))
     assert table(labels) == {(u, i): v for u, i, v in kept if v == v}
     assert labels.row_names == tuple(dict.fromkeys(users))
     assert labels.label_names == tuple(dict.fromkeys(items))
@@ -104,21 +104,21 @@ def test_ids_are_not_confused_by_numpy() -> None:
 @pytest.mark.parametrize("frame", [pandas.DataFrame, polars.DataFrame])
 def test_frames_with_other_columns_and_likes_only(frame: Any) -> None:
     named = frame({"who": USERS, "what": ITEMS, "stars": [5, 2, 4, 5, 1], "when": range(5)})
-    labels = read_answers(named, user="who", item="what", value="stars", positive=4)
+    labels = read_ratings(named, user="who", item="what", value="stars", positive=4)
     assert table(labels) == EXPECTED
     likes = dict.fromkeys(EXPECTED, 1)
-    assert table(read_answers(named, user="who", item="what")) == likes
-    assert table(read_answers(named, user="who", item="what", value=None, positive=4)) == likes
-    assert table(read_answers((USERS, ITEMS), positive=4)) == likes
+    assert table(read_ratings(named, user="who", item="what")) == likes
+    assert table(read_ratings(named, user="who", item="what", value=None, positive=4)) == likes
+    assert table(read_ratings((USERS, ITEMS), positive=4)) == likes
 
 
 def test_sparse_matrices_and_labels_have_numbers_as_ids() -> None:
     Y = sp.csr_array(([5, 0, 3], ([0, 0, 2], [1, 3, 0])), shape=(3, 4))
-    labels = read_answers(Y, positive=4)
+    labels = read_ratings(Y, positive=4)
     assert table(labels) == {(0, 1): 1, (0, 3): 0, (2, 0): 0}
     assert labels.shape == (3, 4)
     given_ = ObservedLabels.from_dense([[1, NAN], [0, 1]], weights=[[1.0, 1.0], [2.0, 3.0]])
-    read = read_answers(given_)
+    read = read_ratings(given_)
     assert (read.row_names, read.label_names) == ((0, 1), (0, 1))
     np.testing.assert_array_equal(read.weights, [1.0, 2.0, 3.0])
 
@@ -127,21 +127,21 @@ def test_labels_keep_their_names_and_binary_ones_need_no_rule() -> None:
     stars = ObservedLabels.from_dense(
         [[5, NAN], [2, 4]], binary=False, row_names=["a", "b"], label_names=["x", "y"]
     )
-    labels = read_answers(stars, positive=4)
+    labels = read_ratings(stars, positive=4)
     assert table(labels) == {("a", "x"): 1, ("b", "x"): 0, ("b", "y"): 1}
-    assert read_answers(labels, positive=4) == labels
-    with pytest.raises(InvalidLabelsError, match="user 'a' about item 'x' is 5, which is neither 0 nor 1"):
-        read_answers(stars)
+    assert read_ratings(labels, positive=4) == labels
+    with pytest.raises(InvalidLabelsError, match="item 'x' by user 'a' is 5, which is neither 0 nor 1"):
+        read_ratings(stars)
     with pytest.raises(InvalidLabelsError, match="Two rows of the labels are named 'a'"):
-        read_answers(labels.take_rows([0, 0]))
+        read_ratings(labels.take_rows([0, 0]))
 
 
-def test_a_user_without_an_answer_is_known() -> None:
-    labels = read_answers((["ann", "bob", "ann"], ["Ran", "Jaws", "Ran"], [NAN, None, 1]))
+def test_a_user_without_a_rating_is_known() -> None:
+    labels = read_ratings((["ann", "bob", "ann"], ["Ran", "Jaws", "Ran"], [NAN, None, 1]))
     assert labels.row_names == ("ann", "bob")
     assert table(labels) == {("ann", "Ran"): 1}
-    assert read_answers(((), (), ())).shape == (0, 0)
-    assert read_answers((["ann"], ["Ran"], [NAN]), positive=lambda value: value > 3).n_observed == 0
+    assert read_ratings(((), (), ())).shape == (0, 0)
+    assert read_ratings((["ann"], ["Ran"], [NAN]), positive=lambda value: value > 3).n_observed == 0
 
 
 # -- values ------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def once_a_number(value: float) -> bool:
 )
 def test_rules_of_what_a_like_is(positive: Any) -> None:
     stars = [5, 1, 4, 4.5, 3]
-    assert table(read_answers((USERS, ITEMS, stars), positive=positive)) == EXPECTED
+    assert table(read_ratings((USERS, ITEMS, stars), positive=positive)) == EXPECTED
 
 
 def test_a_rule_cannot_change_the_values() -> None:
@@ -167,7 +167,7 @@ def test_a_rule_cannot_change_the_values() -> None:
         return values > 0
 
     stars = np.array([5.0, 1.0, 4.0, 4.5, 3.0])
-    assert table(read_answers((USERS, ITEMS, stars), positive=rule)) == EXPECTED
+    assert table(read_ratings((USERS, ITEMS, stars), positive=rule)) == EXPECTED
     assert stars[0] == 5
 
 
@@ -177,80 +177,80 @@ def test_a_rule_cannot_change_the_values() -> None:
         ("4", "positive must be None, a number .* or a function"),
         (True, "positive must be None"),
         (NAN, "positive must be None"),
-        (lambda v: v - 3, "must say True or False for each value, as value >= 4 does; it said -2.0"),
-        (lambda v: "yes" if float(v) > 3 else "no", "it said 'no'"),
+        (lambda v: v - 3, "must return True or False for each value, as value >= 4 does; it returned -2.0"),
+        (lambda v: "yes" if float(v) > 3 else "no", "it returned 'no'"),
         (lambda v: v.missing, "failed on the values, all at once and one by one: AttributeError"),
     ],
 )
 def test_rules_that_are_none(positive: Any, message: str) -> None:
     with pytest.raises(InvalidParameterError, match=message):
-        read_answers((USERS, ITEMS, [1, 1, 4, 4.5, 3]), positive=positive)
+        read_ratings((USERS, ITEMS, [1, 1, 4, 4.5, 3]), positive=positive)
 
 
 def test_what_absence_means() -> None:
-    answers = (USERS, ITEMS, LIKES)
-    unlabelled = read_answers(answers, unobserved="unlabelled")
+    ratings = (USERS, ITEMS, LIKES)
+    unlabelled = read_ratings(ratings, unobserved="unlabelled")
     assert table(unlabelled) == {pair: like for pair, like in EXPECTED.items() if like}
     assert unlabelled.row_names == ("ann", "bob", "eve")
     assert unlabelled.unobserved == "unlabelled"
-    assert read_answers(unlabelled, unobserved="missing") == unlabelled
-    complete = read_answers(answers, unobserved="negative")
+    assert read_ratings(unlabelled, unobserved="missing") == unlabelled
+    complete = read_ratings(ratings, unobserved="negative")
     assert complete.is_complete
     assert complete.to_dense().sum() == sum(LIKES)
     with pytest.raises(UnknownNameError, match="Did you mean 'missing'"):
-        read_answers(answers, unobserved="missin")
+        read_ratings(ratings, unobserved="missin")
 
 
 def test_a_pair_twice() -> None:
     users, items = ["a", "b", "a", "a"], ["x", "x", "x", "y"]
-    assert table(read_answers((users, items, [5, 1, 4, 2]), positive=4)) == {
+    assert table(read_ratings((users, items, [5, 1, 4, 2]), positive=4)) == {
         ("a", "x"): 1,
         ("b", "x"): 0,
         ("a", "y"): 0,
     }
-    assert table(read_answers((users, items, [1, 0, NAN, 0])))["a", "x"] == 1
-    message = "two answers of user 'a' about item 'x': 5 in line 1 and 2 in line 3. Keep one"
+    assert table(read_ratings((users, items, [1, 0, NAN, 0])))["a", "x"] == 1
+    message = "two ratings of item 'x' by user 'a': 5 in line 1 and 2 in line 3. Keep one"
     with pytest.raises(InvalidLabelsError, match=message):
-        read_answers((["c", *users], ["x", *items], [NAN, 5, 1, 2, 4]), positive=4)
-    with pytest.raises(InvalidLabelsError, match="two answers of user 0 about item 1"):
-        read_answers(sp.coo_array(([1, 0], ([0, 0], [1, 1])), shape=(1, 2)))
+        read_ratings((["c", *users], ["x", *items], [NAN, 5, 1, 2, 4]), positive=4)
+    with pytest.raises(InvalidLabelsError, match="two ratings of item 1 by user 0"):
+        read_ratings(sp.coo_array(([1, 0], ([0, 0], [1, 1])), shape=(1, 2)))
 
 
 @pytest.mark.parametrize(
-    ("answers", "message"),
+    ("ratings", "message"),
     [
-        ((["a", "b"], ["x", "y"], [1, 4]), "user 'b' about item 'y' is 4, .* positive=4 for 4 and more"),
-        ((["a"], ["x"], [float("inf")]), "user 'a' about item 'x' is inf; use NaN"),
-        ((["a"], ["x"], ["yes"]), "user 'a' about item 'x' is 'yes', which is no number"),
+        ((["a", "b"], ["x", "y"], [1, 4]), "item 'y' by user 'b' is 4, .* positive=4 for 4 and more"),
+        ((["a"], ["x"], [float("inf")]), "item 'x' by user 'a' is inf; use NaN"),
+        ((["a"], ["x"], ["yes"]), "item 'x' by user 'a' is 'yes', which is no number"),
         ((["a"], ["x"], [[1, 2]]), r"is \[1, 2\], which is no number"),
         ((["a", "b"], ["x", "y"], [1]), "one length, but there are 2 users, 2 items, 1 values"),
         ((["a", "b"], ["x"]), "one length, but there are 2 users, 1 items"),
         (("a", ["x"], [1]), "users must be a sequence of ids, not the single value 'a'"),
         ((["a"], 3, [1]), "items must be a sequence of ids, not the single value 3"),
-        ((["a"], ["x"], 1), "values must be a sequence of answers"),
+        ((["a"], ["x"], 1), "values must be a sequence of ratings"),
         ((["a", None], ["x", "y"], [1, 0]), "no user id in line 1"),
         ((["a", "b"], np.array([0.0, NAN]), [1, 0]), "no item id in line 1"),
         ((["a", ["b"]], ["x", "y"], [1, 0]), r"user id in line 1 is \['b'\], which is not hashable"),
         ((np.ones((2, 2)), ["x", "y"], [1, 0]), "array has 2 dimensions"),
         ((["a"], ["x"], np.ones((1, 1))), "values must be a 1-d sequence"),
-        ([("a", "x", 1)] * 4, r"got 4 sequences. Lines .* turned by zip"),
+        ([("a", "x", 1)] * 4, r"got 4 sequences. Lines .* transposed by zip"),
         (np.ones((2, 3)), "got ndarray. A dense matrix with NaN is read by ObservedLabels.from_dense"),
         (polars.LazyFrame(FRAME), r"got a LazyFrame. Use frame.collect\(\)"),
         (pandas.DataFrame({"u": [1], "item": [2]}), "no column 'user'; it has 'u', 'item'. .*: user=..."),
         (polars.DataFrame({"user": ["a"], "item": ["x"], "value": ["yes"]}), "is 'yes', which is no number"),
     ],
 )
-def test_what_cannot_be_read(answers: Any, message: str) -> None:
+def test_what_cannot_be_read(ratings: Any, message: str) -> None:
     with pytest.raises(InvalidLabelsError, match=message):
-        read_answers(answers)
+        read_ratings(ratings)
 
 
 def test_a_missing_column_of_values_is_not_taken_for_likes() -> None:
     frame = pandas.DataFrame({"user": ["a"], "item": ["x"], "rating": [2]})
     with pytest.raises(InvalidLabelsError, match=r"no column 'value'; .* value=None if every line is a like"):
-        read_answers(frame, positive=4)
+        read_ratings(frame, positive=4)
     with pytest.raises(InvalidLabelsError, match="no column 'stars'"):
-        read_answers(frame, value="stars")
+        read_ratings(frame, value="stars")
 
 
 # -- finding ids -------------------------------------------------------------------------------------------

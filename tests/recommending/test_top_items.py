@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labelgap.kernels.threads import limit_threads
-from labelgap.recommending import score_tiles
 from labelgap.recommending import top_items as top_items_module
 from labelgap.recommending.top_items import (
-    Factors,
     Seen,
+    UserItemFactors,
     items_above,
     score_pairs,
     score_rows,
@@ -25,21 +24,21 @@ from labelgap.recommending.top_items import (
 
 def random_factors(
     n: int, n_items: int, k: int, seed: int, scale: float = 1.0, ties: bool = False
-) -> Factors:
+) -> UserItemFactors:
     rng = np.random.RandomState(seed)
     U, V, b = rng.standard_normal((n, k)), rng.standard_normal((n_items, k)), rng.standard_normal(n_items)
     if ties:
         # Whole numbers, so that many scores are equal exactly.
         U, V, b = np.round(U), np.round(V), np.round(b)
-    return Factors(U * scale, V, b * scale)
+    return UserItemFactors(U * scale, V, b * scale)
 
 
-def random_seen(n: int, n_items: int, share: float, seed: int) -> Seen:
-    mask = np.random.RandomState(seed).uniform(size=(n, n_items)) < share
+def random_seen(n: int, n_items: int, fraction: float, seed: int) -> Seen:
+    mask = np.random.RandomState(seed).uniform(size=(n, n_items)) < fraction
     return Seen(np.concatenate(([0], np.cumsum(mask.sum(axis=1)))), np.nonzero(mask)[1])
 
 
-def ranking(factors: Factors, row: int, seen: Seen | None) -> list[tuple[int, float]]:
+def ranking(factors: UserItemFactors, row: int, seen: Seen | None) -> list[tuple[int, float]]:
     """All items of a user, best first: a sort of every score."""
     n_items = len(factors.items)
     scores = score_pairs(factors, np.full(n_items, row), np.arange(n_items))
@@ -60,10 +59,10 @@ def ranking(factors: Factors, row: int, seen: Seen | None) -> list[tuple[int, fl
     st.sampled_from([1e-12, 1.0, 1e6, 1e32]),
 )
 def test_against_a_full_sort(
-    seed: int, n: int, n_items: int, k: int, top: int, ties: bool, share: float | None, scale: float
+    seed: int, n: int, n_items: int, k: int, top: int, ties: bool, fraction: float | None, scale: float
 ) -> None:
     factors = random_factors(n, n_items, k, seed, scale, ties)
-    seen = None if share is None else random_seen(n, n_items, share, seed)
+    seen = None if fraction is None else random_seen(n, n_items, fraction, seed)
     items, scores = top_items(factors, top, seen)
     above = items_above(factors, 0.3 * scale, seen)
     for row in {0, n // 2, n - 1}:
@@ -100,7 +99,7 @@ def test_neither_tiles_nor_precision_show(
     factors, seen = random_factors(90, 400, 8, 1, ties=ties), random_seen(90, 400, 0.2, 1)
     expected, above = top_items(factors, 7, seen), items_above(factors, 2.0, seen)
     for name, value in changes.items():
-        monkeypatch.setattr(score_tiles if hasattr(score_tiles, name) else top_items_module, name, value)
+        monkeypatch.setattr(top_items_module, name, value)
     for mine, theirs in zip(top_items(factors, 7, seen), expected, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     for mine, theirs in zip(items_above(factors, 2.0, seen), above, strict=True):
@@ -132,7 +131,7 @@ def test_company_does_not_show() -> None:
 
 def test_items_that_get_better_and_better() -> None:
     """Every item is a candidate when it comes up."""
-    factors = Factors(np.ones((70, 1)), np.arange(5000.0)[:, None], np.zeros(5000))
+    factors = UserItemFactors(np.ones((70, 1)), np.arange(5000.0)[:, None], np.zeros(5000))
     items, _ = top_items(factors, 3)
     np.testing.assert_array_equal(items, np.tile([4999, 4998, 4997], (70, 1)))
     seen = Seen(np.arange(71) * 2500, np.tile(np.arange(2500, 5000), 70))
@@ -140,7 +139,7 @@ def test_items_that_get_better_and_better() -> None:
 
 
 def test_all_scores_equal() -> None:
-    factors = Factors(np.zeros((70, 2)), np.ones((4000, 2)), np.full(4000, 0.25))
+    factors = UserItemFactors(np.zeros((70, 2)), np.ones((4000, 2)), np.full(4000, 0.25))
     items, scores = top_items(factors, 4, Seen(np.arange(71), np.zeros(70, dtype=np.int32)))
     np.testing.assert_array_equal(items, np.tile([1, 2, 3, 4], (70, 1)))
     assert (scores == 0.25).all()
@@ -172,7 +171,7 @@ def test_top_columns_are_those_of_a_stable_sort(
 
 def test_near_ties_are_told_apart() -> None:
     """Scores that float32 cannot tell apart, many of them at the border of the n best."""
-    factors = Factors(np.ones((100, 1)), np.ones((600, 1)), np.linspace(0, 1e-9, 600))
+    factors = UserItemFactors(np.ones((100, 1)), np.ones((600, 1)), np.linspace(0, 1e-9, 600))
     items, _ = top_items(factors, 5)
     np.testing.assert_array_equal(items, np.tile([599, 598, 597, 596, 595], (100, 1)))
     cut = float(score_pairs(factors, np.array([0]), np.array([300]))[0])
@@ -214,6 +213,6 @@ def test_pairs_are_scored_alike_alone_and_together() -> None:
 def test_nobody_and_nothing() -> None:
     assert top_items(random_factors(0, 5, 2, 0), 3)[0].shape == (0, 3)
     assert items_above(random_factors(0, 5, 2, 0), 0.0).indptr.tolist() == [0]
-    nothing = Factors(np.ones((2, 1)), np.ones((0, 1)), np.ones(0))
+    nothing = UserItemFactors(np.ones((2, 1)), np.ones((0, 1)), np.ones(0))
     assert (top_items(nothing, 3)[0] == -1).all()
     assert items_above(nothing, 0.0).indptr.tolist() == [0, 0, 0]

@@ -10,7 +10,7 @@ from report_pages import decoded
 
 from labelgap import ObservedLabels
 from labelgap.report import binning
-from labelgap.report.binning import candidate_thresholds, encode_cells, entry_bins
+from labelgap.report.binning import candidate_thresholds, encode_counted, entry_bins
 from labelgap.report.encoding import encode_array, encode_bits, encode_whole, number
 
 SCORES = st.lists(
@@ -74,17 +74,17 @@ def test_doubles_come_back_bit_by_bit() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_cells_add_up_what_they_stand_for(weighted: bool) -> None:
+def test_counts_add_up_the_entries(weighted: bool) -> None:
     rng = np.random.RandomState(1)
     Y = np.where(rng.uniform(size=(60, 5)) < 0.6, (rng.uniform(size=(60, 5)) < 0.3) * 1.0, np.nan)
     labels = ObservedLabels.from_dense(Y)
     if weighted:
         labels = labels.with_weights(rng.uniform(0.5, 2, size=labels.n_observed))
     bins = rng.randint(1, 7, size=labels.n_observed)
-    cells = encode_cells(labels, bins)
-    label = np.repeat(np.arange(5), decoded(cells["label_counts"]))
-    found = decoded(cells["bins"])
-    positive, counts = decoded(cells["positive"]), decoded(cells["counts"])
+    counted = encode_counted(labels, bins)
+    label = np.repeat(np.arange(5), decoded(counted["label_counts"]))
+    found = decoded(counted["bins"])
+    positive, counts = decoded(counted["positive"]), decoded(counted["counts"])
     for j in range(5):
         for b in range(1, 7):
             for value in (0, 1):
@@ -93,15 +93,15 @@ def test_cells_add_up_what_they_stand_for(weighted: bool) -> None:
                 assert counts[here].sum() == there.sum()
                 if weighted:
                     expected = labels.weights[there].sum()
-                    assert decoded(cells["weights"])[here].sum() == pytest.approx(expected)
-    assert (cells["weights"] is not None) == weighted
+                    assert decoded(counted["weights"])[here].sum() == pytest.approx(expected)
+    assert (counted["weights"] is not None) == weighted
 
 
 def test_many_labels_get_fewer_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = ObservedLabels.from_dense(np.eye(3))
     assert binning.threshold_limit(labels) == binning.MOST_THRESHOLDS
     monkeypatch.setattr(binning, "MOST_ENTRIES", 5)
-    monkeypatch.setattr(binning, "_MOST_CELLS", 600)
+    monkeypatch.setattr(binning, "_MOST_COUNTS", 600)
     assert binning.threshold_limit(labels) == 100
-    monkeypatch.setattr(binning, "_MOST_CELLS", 6)
+    monkeypatch.setattr(binning, "_MOST_COUNTS", 6)
     assert binning.threshold_limit(labels) == 64

@@ -61,7 +61,7 @@ COMPARED = (
     "macro-precision",
     "macro-balanced-specificity",
 )
-SHOWN = ("theta", "metric", "share", "tp", "fp", "fn", "tn")
+SHOWN = ("theta", "metric", "fraction", "tp", "fp", "fn", "tn")
 _SLIDE_ALONG = """([places, shown]) => places.map((place) => {
     const slider = document.getElementById("slider");
     slider.value = place;
@@ -156,7 +156,7 @@ def assert_counts(shown: dict[str, float], judged: Judged) -> None:
     expected = {"tp": yes & true, "fp": yes & ~true, "fn": ~yes & true, "tn": ~yes & ~true}
     for key, cell in expected.items():
         assert close(shown[key], float(weights[cell].sum())), key
-    assert close(shown["share"], float(weights[yes].sum() / weights.sum()))
+    assert close(shown["fraction"], float(weights[yes].sum() / weights.sum()))
 
 
 @pytest.mark.parametrize(("name", "labels"), [("plain.html", LABELS), ("weighted.html", WEIGHTED)])
@@ -239,7 +239,7 @@ def test_pointing_at_the_curve_moves_the_threshold(opened: Any) -> None:
     box = page.page.locator("#curve svg").bounding_box()
     page.page.mouse.click(box["x"] + box["width"] * 0.8, box["y"] + box["height"] / 2)
     assert page.number("#out-theta") > MODEL.threshold_
-    page.page.select_option("#axis", "share")
+    page.page.select_option("#axis", "fraction")
     page.page.mouse.click(box["x"] + box["width"] * 0.95, box["y"] + box["height"] / 2)
     assert page.number("#out-theta") < MODEL.threshold_
 
@@ -473,7 +473,7 @@ def test_words_fit_what_was_judged(opened: Any, folder: Path) -> None:
     one = ObservedLabels.from_triplets([0], [0], [1], shape=(1, 1))
     write_report(folder / "one.html", with_given_scores([[0.9], [0.1]], [[1], [0]]), [[0.7]], one)
     page = opened("one.html")
-    assert "1 observed cell given" in page.page.locator("#lead").inner_text()
+    assert "1 observed entry given" in page.page.locator("#lead").inner_text()
     assert "0/0" in page.page.locator("#labels-say").inner_text()
     negative = fitted(PROBLEM, unobserved="negative")
     write_report(folder / "negative.html", negative, PROBLEM.X_test, PROBLEM.Y_test)

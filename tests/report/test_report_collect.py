@@ -128,10 +128,10 @@ def test_large_data_is_added_up_by_label(monkeypatch: pytest.MonkeyPatch) -> Non
     main = figures["models"][0]
     assert figures["entries"] is None
     assert main["bins"] is None
-    cells = main["cells"]
+    counted = main["counted"]
     scores, thresholds = judge(MODEL, PROBLEM.X_test, labels).scores, decoded(main["thresholds"])
-    label = np.repeat(np.arange(12), decoded(cells["label_counts"]))
-    bins, positive, counts = (decoded(cells[part]) for part in ("bins", "positive", "counts"))
+    label = np.repeat(np.arange(12), decoded(counted["label_counts"]))
+    bins, positive, counts = (decoded(counted[part]) for part in ("bins", "positive", "counts"))
     for k in range(0, len(thresholds), 11):
         tables = [
             np.bincount(label, weights=counts * ((bins > k) == yes) * (positive == value), minlength=12)
@@ -251,7 +251,7 @@ def test_spreads_of_sparse_columns_of_every_type(kind: Any) -> None:
         np.testing.assert_allclose(column_spreads(make(dense)), expected, rtol=1e-12)
 
 
-def test_spreads_of_sparse_columns_do_not_cancel_and_parts_of_a_cell_add_up() -> None:
+def test_spreads_of_sparse_columns_do_not_cancel_and_parts_of_an_entry_add_up() -> None:
     far = 1e8 + np.random.RandomState(0).uniform(size=(200, 2))
     np.testing.assert_allclose(column_spreads(sp.csr_array(far)), far.std(axis=0), rtol=1e-6)
     in_parts = sp.csr_array((np.array([1.0, 2.0, 5.0]), np.array([0, 0, 0]), np.array([0, 2, 3, 3])))

@@ -22,7 +22,7 @@ from labelgap.sampling import (
     margins,
 )
 from labelgap.sampling.calibration import fit_link
-from labelgap.sampling.margins import Side
+from labelgap.sampling.margins import Margin
 from labelgap.sampling.smoothing import smooth_sums
 
 
@@ -147,8 +147,8 @@ def test_smoothed_counts_follow_bayes_rule():
     counts = np.random.default_rng(0).binomial(L, np.repeat(rates, 20_000))
     sums, members = np.unique(counts, return_counts=True)
     rows, cols = (
-        Side(sums.astype(float), members.astype(float)),
-        Side(np.array([counts.sum() / L]), np.array([L])),
+        Margin(sums.astype(float), members.astype(float)),
+        Margin(np.array([counts.sum() / L]), np.array([L])),
     )
     likelihood = stats.binom.pmf(sums[:, None], L, rates)
     expected = likelihood @ (L * rates) / likelihood.sum(axis=1)

@@ -227,7 +227,7 @@ def test_parameters_outside_their_range_are_refused(make):
 
 
 def test_bad_targets_and_entries_are_refused():
-    with pytest.raises(InvalidInputError, match="has no cell"):
+    with pytest.raises(InvalidInputError, match="has no entry"):
         Uniform(0.1).sample((0, 4))
     with pytest.raises(InvalidInputError, match="rows 0 to 1"):
         Uniform(0.1).propensities_at([2], [0], (2, 3))

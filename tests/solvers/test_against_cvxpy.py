@@ -30,7 +30,7 @@ def solved(case, penalties, solver):
     """Fit, and check everything that is claimed of it except ``converged``."""
     objective = case.objective(free_intercept=penalties.intercept == 0)
     settings = SolverSettings(SOLVERS[solver], tol=TOL, max_iter=MAX_ITER[solver])
-    fit = settings.fit(case.problem, objective, penalties)
+    fit = settings.fit(objective, penalties)
     optimum = case.optimum(penalties)
     excess = fit.objective - optimum
     assert abs(excess) <= 1e-5 * optimum

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidParameterError
@@ -8,14 +9,11 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss, loss_names
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.cpu.observed import observed_objective
 from labelgap.objective.cpu.score_bound import ScoreBounds
 from labelgap.solvers import Penalties, solve_bounded, solve_factored
 from labelgap.solvers import alternating as alternating_module
-from labelgap.solvers import turns as turns_module
-from labelgap.solvers.alternating import solve_alternating
-from labelgap.solvers.factored_state import FactoredState
-from labelgap.solvers.turns import RememberedState, minimise_block
+from labelgap.solvers.alternating import FEATURES, LABELS, minimise_block, solve_alternating
+from labelgap.solvers.newton import FactoredState, WholeState
 from solver_problems import Case, random_factors
 
 # CVXPY's own error, relative to the optimum.
@@ -226,9 +224,9 @@ def squared_problem(kind, intercept, seed=5):
     )
 
 
-def one_turn(objective, penalties, factors, block):
-    whole = RememberedState(FactoredState(objective, penalties, objective.at(factors)))
-    return minimise_block(whole, block, forcing=1e-13, share=1e-6).state.point.factors
+def half_sweep(objective, penalties, factors, block):
+    whole = WholeState(FactoredState(objective, penalties, objective.at(factors)))
+    return minimise_block(whole, block, forcing=1e-13, left=1e-6).state.point.factors
 
 
 def least_squares(design, target, weights, ridge):
@@ -239,10 +237,10 @@ def least_squares(design, target, weights, ridge):
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_a_turn_of_the_labels_is_one_ridge_regression_per_label(kind, intercept):
+def test_a_half_sweep_of_the_labels_is_one_ridge_regression_per_label(kind, intercept):
     case, objective, X, factors = squared_problem(kind, intercept)
     penalties = Penalties(0.03, 0.02)
-    after = one_turn(objective, penalties, factors, slice(factors.left.size, None))
+    after = half_sweep(objective, penalties, factors, LABELS)
     assert_array_equal(after.left, factors.left)
     A, P = factors.left, X @ factors.left
     _, Y, weights = case.data
@@ -260,9 +258,9 @@ def test_a_turn_of_the_labels_is_one_ridge_regression_per_label(kind, intercept)
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_a_turn_of_the_features_is_one_ridge_regression(kind, intercept):
+def test_a_half_sweep_of_the_features_is_one_ridge_regression(kind, intercept):
     case, objective, X, factors = squared_problem(kind, intercept)
-    after = one_turn(objective, Penalties(0.03, 0.02), factors, slice(0, factors.left.size))
+    after = half_sweep(objective, Penalties(0.03, 0.02), factors, FEATURES)
     assert_array_equal(after.right, factors.right)
     assert_array_equal(after.intercept, factors.intercept)
     _, Y, weights = case.data
@@ -276,17 +274,17 @@ def test_a_turn_of_the_features_is_one_ridge_regression(kind, intercept):
     assert_allclose(after.left.ravel(), theta, rtol=1e-8, atol=1e-10)
 
 
-def test_a_turn_of_the_squared_loss_is_one_linear_system(monkeypatch):
+def test_a_half_sweep_of_the_squared_loss_is_one_linear_system(monkeypatch):
     _, objective, _, factors = squared_problem("dense", True)
     solves = []
-    minimise = turns_module.newton.minimise
+    minimise = alternating_module.newton.minimise
 
     def counted(*arguments, **options):
         report = minimise(*arguments, **options)
         solves.append(report.steps)
         return report
 
-    monkeypatch.setattr(turns_module.newton, "minimise", counted)
-    whole = RememberedState(FactoredState(objective, Penalties(0.03), objective.at(factors)))
-    minimise_block(whole, slice(factors.left.size, None))
+    monkeypatch.setattr(alternating_module.newton, "minimise", counted)
+    whole = WholeState(FactoredState(objective, Penalties(0.03), objective.at(factors)))
+    minimise_block(whole, LABELS)
     assert solves == [1]

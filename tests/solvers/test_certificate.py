@@ -8,8 +8,9 @@ from labelgap.losses import loss_names
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import _zero_sum_factors, certify
-from labelgap.solvers.linalg.spectral import LowRankShift, balanced, leading_triplets
-from solver_problems import Case, random_factors
+from labelgap.solvers.linalg.dense import balanced
+from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
+from solver_problems import Asked, Case, random_factors
 
 ORACLE = 2e-8
 
@@ -90,14 +91,13 @@ def test_the_residual_holds_the_leading_triplets_of_the_gradient():
 
 @pytest.mark.parametrize("name", PENALTIES)
 @pytest.mark.parametrize("formed", [True, False])
-def test_known_singular_values_and_blocks_of_columns_change_no_certificate(name, formed, monkeypatch):
+def test_known_singular_values_and_blocks_of_columns_change_no_certificate(name, formed):
     penalties = PENALTIES[name]
     # More labels than a block of columns.
     case = Case("dense", n=40, n_labels=70)
     objective = case.objective(free_intercept=penalties.intercept == 0)
     plain = [certify(objective, point, penalties) for point in random_points(case, objective)]
-    if not formed:
-        monkeypatch.setattr("labelgap.solvers.certificate.may_form", lambda shape, n_stored: False)
+    objective = Asked(objective, formed)
     for expected, point in zip(plain, random_points(case, objective), strict=True):
         W = point.factors.left @ point.factors.right.T
         values = np.linalg.svd(W, compute_uv=False)
@@ -183,7 +183,7 @@ SPECTRA = {
 @pytest.mark.parametrize("shape", [(24, 30), (40, 24), (50, 60), (70, 45)])
 @pytest.mark.parametrize("spectrum", SPECTRA)
 @pytest.mark.parametrize("count", [1, 4])
-def test_lanczos_agrees_with_the_dense_way(shape, spectrum, count, monkeypatch):
+def test_lanczos_agrees_with_the_dense_way(shape, spectrum, count):
     H = with_spectrum(SPECTRA[spectrum], shape)
     rng = np.random.default_rng(2)
     left, right = (
@@ -192,9 +192,7 @@ def test_lanczos_agrees_with_the_dense_way(shape, spectrum, count, monkeypatch):
     )
     shift = LowRankShift(KnownMatrix(H - left @ right.T), left, right)
     truth = np.linalg.svd(H, compute_uv=False)
-    dense = leading_triplets(shift, shape, count, n_stored=0)
-    monkeypatch.setattr(spectral, "may_form", lambda shape, n_stored: False)
-    sparse = leading_triplets(shift, shape, count, n_stored=0)
+    dense, sparse = (leading_triplets(shift, shape, count, may_form) for may_form in (True, False))
     for triplets in (dense, sparse):
         assert triplets.left.shape == (shape[0], count)
         assert triplets.right.shape == (shape[1], count)
@@ -213,7 +211,7 @@ def test_all_triplets_give_the_matrix_back(shape, made):
     H = rng.standard_normal(shape)
     left, right = rng.standard_normal((shape[0], 2)), rng.standard_normal((shape[1], 2))
     shift = LowRankShift(KnownMatrix(H), left, right, left @ right.T if made else None)
-    triplets = leading_triplets(shift, shape, min(shape), n_stored=0)
+    triplets = leading_triplets(shift, shape, min(shape), may_form=True)
     assert_allclose((triplets.left * triplets.values) @ triplets.right.T, H + left @ right.T, atol=1e-10)
     assert_allclose(triplets.left.T @ triplets.left, np.eye(min(shape)), atol=1e-6)
     assert np.all(np.diff(triplets.values) <= 0)
@@ -222,55 +220,42 @@ def test_all_triplets_give_the_matrix_back(shape, made):
 
 @pytest.mark.parametrize("formed", [True, False])
 @pytest.mark.parametrize("shape", [(20, 25), (50, 60)])
-def test_triplets_of_a_zero_matrix_are_zero(formed, shape, monkeypatch):
-    monkeypatch.setattr(spectral, "may_form", lambda shape, n_stored: formed)
+def test_triplets_of_a_zero_matrix_are_zero(formed, shape):
     shift = LowRankShift(KnownMatrix(np.zeros(shape)), np.zeros((shape[0], 0)), np.zeros((shape[1], 0)))
-    triplets = leading_triplets(shift, shape, 2, n_stored=0)
+    triplets = leading_triplets(shift, shape, 2, formed)
     assert_allclose(triplets.values, 0, atol=1e-300)
     assert triplets.top == 0
 
 
-def test_lanczos_is_repeatable(monkeypatch):
-    monkeypatch.setattr(spectral, "may_form", lambda shape, n_stored: False)
+def test_lanczos_is_repeatable():
     shape = (50, 60)
     shift = LowRankShift(
         KnownMatrix(with_spectrum(SPECTRA["cluster"], shape)), np.zeros((50, 0)), np.zeros((60, 0))
     )
-    first, second = (leading_triplets(shift, shape, 3, n_stored=0) for _ in range(2))
+    first, second = (leading_triplets(shift, shape, 3, may_form=False) for _ in range(2))
     np.testing.assert_array_equal(first.left, second.left)
     np.testing.assert_array_equal(first.values, second.values)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
-def test_fits_by_lanczos_alone_equal_fits_by_dense_matrices(solver, kind, monkeypatch):
+def test_fits_by_lanczos_alone_equal_fits_by_dense_matrices(solver, kind):
     case = Case(kind, n=30, d=20, n_labels=15, seed=4)
     objective = case.objective()
     penalties = Penalties(0.3 * largest_trace_penalty(objective), 1e-3)
     dense = SOLVERS[solver](objective, penalties, tol=1e-5)
-    for module in ("spectral", "proximal", "factored", "certificate"):
-        monkeypatch.setattr(f"labelgap.solvers.{module}.may_form", lambda shape, n_stored: False)
-    sparse = SOLVERS[solver](objective, penalties, tol=1e-5)
+    unformed = Asked(objective, False)
+    sparse = SOLVERS[solver](unformed, penalties, tol=1e-5)
     assert dense.converged
     assert sparse.converged
     assert sparse.objective == pytest.approx(dense.objective, rel=1e-5)
     assert sparse.gap >= sparse.objective - dense.objective - 1e-12
     point = objective.at(sparse.factors)
-    by_lanczos = certify(objective, point, penalties)
-    monkeypatch.undo()
+    by_lanczos = certify(unformed, point, penalties)
     by_svd = certify(objective, point, penalties)
     # The σ₁ that Lanczos reports is a shade larger, so its dual is a shade lower.
     assert by_lanczos.dual <= by_svd.dual + 1e-12
     assert by_lanczos.dual == pytest.approx(by_svd.dual, rel=1e-6)
-
-
-def test_may_form_compares_with_what_the_data_take():
-    assert spectral.may_form((256, 256), 0)
-    assert not spectral.may_form((256, 257), 0)
-    assert spectral.may_form((1000, 1000), 250_000)
-    assert not spectral.may_form((1000, 1001), 250_000)
-    # However much data there is, an SVD of several thousand by several thousand is no small matter.
-    assert not spectral.may_form((3000, 3000), 10**9)
 
 
 @pytest.mark.parametrize("shape", [(9, 6), (6, 9), (2, 3)])

@@ -141,7 +141,7 @@ def solved(case, penalties, solver):
     """Fit, and check everything that is claimed of it except ``converged``."""
     objective = case.problem.objective(case.labels, free_intercept=penalties.intercept == 0)
     settings = SolverSettings(SOLVERS[solver], tol=TOL, max_iter=1000)
-    fit = settings.fit(case.problem, objective, penalties)
+    fit = settings.fit(objective, penalties)
     optimum = optimum_of(case, penalties)
     excess = fit.objective - optimum
     assert abs(excess) <= 1e-5 * optimum

@@ -5,9 +5,9 @@ import pytest
 
 from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.objective.protocol import Factors
-from labelgap.solvers import leading
-from labelgap.solvers.leading import with_leading_columns
-from labelgap.solvers.linalg.orthogonal import thin_qr
+from labelgap.solvers import alternating
+from labelgap.solvers.alternating import with_leading_columns
+from labelgap.solvers.linalg.dense import thin_qr
 from labelgap.solvers.penalties import Penalties
 from solver_problems import Case
 
@@ -21,7 +21,7 @@ def start_of(case, share, rank):
 
 @pytest.mark.parametrize("single", [False, True])
 def test_they_are_about_the_leading_directions_of_the_gradient(single, monkeypatch):
-    monkeypatch.setattr(leading, "_LARGE", 0 if single else np.inf)
+    monkeypatch.setattr(alternating, "_LARGE", 0 if single else np.inf)
     case = Case("identity", n=40, n_labels=30)
     objective, _, point, start = start_of(case, 0.1, 12)
     U, values, _ = np.linalg.svd(point.score_gradient().matrix())

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from labelgap.fitting.comparison_log import ComparisonLog
+from labelgap.fitting.cross_validation import ComparisonLog
 from labelgap.fitting.search import Candidate, PenaltyGrid, select_penalties
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
@@ -102,7 +102,7 @@ def test_the_factored_solver_goes_on_in_both_of_its_phases():
 def test_a_bounded_fit_takes_its_finished_rounds_from_the_trail():
     case = Case(bound=0.5, n=30, n_labels=6)
     objective = case.objective()
-    bounds = case.problem.bounds(objective)
+    bounds = objective.bounds
     whole = Memory()
     expected = bits(solve_bounded(solve_factored, objective, Penalties(1e-3), bounds, checkpoint=whole))
     assert len(whole.fits) >= 2

@@ -2,6 +2,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.fitting.cross_validation import largest_trace_penalty
@@ -10,7 +11,6 @@ from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss, loss_names
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.cpu.observed import observed_objective
 from labelgap.objective.cpu.score_bound import ScoreBounds
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties, solve_bounded
@@ -143,7 +143,7 @@ def test_a_capped_fit_under_a_bound_obeys_both(solver):
     objective = case.objective()
     penalties = Penalties(0.1 * largest_trace_penalty(objective))
     fit = solve_bounded(
-        SOLVERS[solver], objective, penalties, case.problem.bounds(objective), rank=2, tol=1e-4, max_iter=300
+        SOLVERS[solver], objective, penalties, objective.bounds, rank=2, tol=1e-4, max_iter=300
     )
     assert fit.rank <= 2
     assert np.abs(case.scores(fit.factors)).max() <= 0.3 * (1 + 1e-10)
@@ -160,7 +160,7 @@ def test_the_callback_follows_the_run(solver, bounded):
             SOLVERS[solver],
             objective,
             penalties,
-            case.problem.bounds(objective),
+            objective.bounds,
             tol=1e-4,
             callback=reports.append,
         )
@@ -261,7 +261,7 @@ def test_too_few_steps_are_not_called_convergence(solver, max_iter, bounded):
     objective, penalties = case.objective(), Penalties(0.005)
     options = {"tol": 1e-8, "max_iter": max_iter}
     if bounded:
-        fit = solve_bounded(SOLVERS[solver], objective, penalties, case.problem.bounds(objective), **options)
+        fit = solve_bounded(SOLVERS[solver], objective, penalties, objective.bounds, **options)
     else:
         fit = SOLVERS[solver](objective, penalties, **options)
     assert not fit.converged

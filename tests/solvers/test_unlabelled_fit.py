@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.estimators.decision_fitting import judged_cells
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.fitting.unlabelled import judged_entries
 from labelgap.labels import ObservedLabels
 from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
 from labelgap.objective.cpu.design import Design
@@ -155,7 +155,7 @@ def optimum(case):
 def solved(case, solver):
     """Fit, and check everything that is claimed of it."""
     settings = SolverSettings(SOLVERS[solver], tol=TOL, max_iter=MAX_ITER[solver])
-    fit = settings.fit(case.problem, case.objective, case.penalties)
+    fit = settings.fit(case.objective, case.penalties)
     # The data term has parts of both signs: errors are relative to the sum of their sizes.
     scale = max(abs(fit.objective), case.objective.at(fit.factors).size)
     excess = fit.objective - optimum(case)
@@ -321,8 +321,8 @@ def test_with_everything_recorded_the_optimum_is_the_observed_one(loss, bound):
     penalties = Penalties(0.2 * largest_trace_penalty(theirs))
     assert largest_trace_penalty(mine) == pytest.approx(5 * penalties.trace, rel=1e-9)
     settings = SolverSettings(SOLVERS["factored"], tol=1e-6)
-    a = settings.fit(unlabelled, mine, penalties)
-    b = settings.fit(observed, theirs, penalties)
+    a = settings.fit(mine, penalties)
+    b = settings.fit(theirs, penalties)
     assert a.converged
     assert b.converged
     assert a.objective == pytest.approx(b.objective, rel=2e-6)
@@ -370,7 +370,7 @@ def test_folds_of_a_sample_of_cells_see_as_many_positives_as_there_are():
     case = Case("logistic", bound=LOOSE)
     design = Design.of(IdentityFeatures(300), 5)
     for most in (100, 1500):
-        cells = judged_cells(positives, most, np.random.RandomState(0))
+        cells = judged_entries(positives, most, np.random.RandomState(0))
         problem = make_problem(case, design, cells, np.full(5, 0.3))
         whole = problem.objective(cells).starting_intercept()
         folds = [problem.objective(train).starting_intercept() for train, _ in cells.folds(5, random_state=0)]
@@ -407,8 +407,8 @@ def test_scores_and_other_features_of_the_problem():
 def test_the_bound_holds_recorded_positives_from_the_beginning():
     case = Case("logistic", bound=LOOSE, held_out=True)
     rows, labels = np.nonzero(case.fold == 1)
-    assert_array_equal(case.problem.bounds(case.objective).start().keys, rows * case.n_labels + labels)
-    assert Case("squared").problem.bounds(Case("squared").objective) is None
+    assert_array_equal(case.objective.bounds.start().keys, rows * case.n_labels + labels)
+    assert Case("squared").objective.bounds is None
 
 
 # -- flip rates that are possible ----------------------------------------------------------------------------
@@ -449,16 +449,16 @@ def recorded(shape=(8, 6), share=0.25, seed=0):
 def test_all_cells_are_judged_where_there_is_room():
     Y, positives = recorded()
     others = int(np.sum(Y == 0))
-    cells = judged_cells(positives, others, np.random.RandomState(0))
+    cells = judged_entries(positives, others, np.random.RandomState(0))
     assert_array_equal(cells.to_dense(), Y)
     assert cells.weights is None
-    assert judged_cells(positives, others - 1, np.random.RandomState(0)).weights is not None
+    assert judged_entries(positives, others - 1, np.random.RandomState(0)).weights is not None
 
 
 @pytest.mark.parametrize("most", [10, 20, 35])
 def test_a_sample_of_cells_stands_for_all(most):
     Y, positives = recorded()
-    cells = judged_cells(positives, most, np.random.RandomState(1))
+    cells = judged_entries(positives, most, np.random.RandomState(1))
     dense = cells.to_dense()
     known = ~np.isnan(dense)
     assert_array_equal(dense[known], Y[known])
@@ -469,7 +469,7 @@ def test_a_sample_of_cells_stands_for_all(most):
     assert len(np.unique(drawn)) == 1
     assert cells.weights.sum() == pytest.approx(Y.size)
     assert cells.unobserved == "missing"
-    assert cells == judged_cells(positives, most, np.random.RandomState(1))
+    assert cells == judged_entries(positives, most, np.random.RandomState(1))
 
 
 def test_the_sample_of_cells_is_uniform():
@@ -477,7 +477,7 @@ def test_the_sample_of_cells_is_uniform():
     rng, draws = np.random.RandomState(2), 3000
     counts = np.zeros(Y.shape)
     for _ in range(draws):
-        cells = judged_cells(positives, 12, rng)
+        cells = judged_entries(positives, 12, rng)
         zeros = cells.values == 0
         counts[cells.rows[zeros], cells.cols[zeros]] += 1
     assert np.all(counts[Y == 1] == 0)
@@ -493,7 +493,7 @@ def test_weighted_judged_cells_estimate_what_all_cells_say():
     numbers = np.random.default_rng(3).random(Y.shape)
     estimates = []
     for seed in range(300):
-        cells = judged_cells(positives, 200, np.random.RandomState(seed))
+        cells = judged_entries(positives, 200, np.random.RandomState(seed))
         estimates.append(np.sum(cells.weights * cells.align(numbers)))
     error = np.std(estimates) / np.sqrt(len(estimates))
     assert abs(np.mean(estimates) - numbers.sum()) <= 4 * error

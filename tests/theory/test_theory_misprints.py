@@ -1,4 +1,4 @@
-"""What docs/theory.md says of printed formulas: the corrected ones hold, the printed ones do not."""
+"""What docs/theory.md corrects in printed formulas: labelgap computes the corrected ones."""
 
 from __future__ import annotations
 
@@ -7,33 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from labelgap.theory import curvature_range
+from labelgap.losses import get_loss, loss_names
+from labelgap.theory import curvature_range, feature_bound, parameter_bound
 
-
-def split(W, reference):
-    """The parts of W in and out of the tangent space at a low-rank reference."""
-    U, values, Vt = np.linalg.svd(reference, full_matrices=False)
-    rank = int((values > 1e-10).sum())
-    left, right = U[:, :rank] @ U[:, :rank].T, Vt[:rank].T @ Vt[:rank]
-    outside = (np.eye(len(left)) - left) @ W @ (np.eye(len(right)) - right)
-    return W - outside, outside
-
-
-def trace_norm(W):
-    return float(np.linalg.norm(W, "nuc"))
-
-
-def test_the_cone_lemma_has_a_minus():
-    rng = np.random.default_rng(0)
-    printed_fails = 0
-    for _ in range(20):
-        truth = rng.standard_normal((5, 1)) @ rng.standard_normal((1, 7))
-        delta = rng.standard_normal((5, 7))
-        inside, outside = split(delta, truth)
-        whole = trace_norm(truth + delta)
-        assert whole >= trace_norm(truth) + trace_norm(outside) - trace_norm(inside) - 1e-9
-        printed_fails += whole < trace_norm(truth) + trace_norm(outside) + trace_norm(inside) - 1e-9
-    assert printed_fails > 0
+SIZES = {"n": 5000, "n_features": 10, "n_labels": 40, "n_observed": 20_000, "rank": 2}
+FITTED = {
+    "score_bound": 1.5,
+    "curvature_floor": 0.15,
+    "trace_penalty": 0.02,
+    "gradient_norm": 0.008,
+    "sign_norm": 0.013,
+    "feature_floor": 0.8,
+}
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 3.0])
@@ -46,40 +31,63 @@ def test_the_printed_lower_curvature_exceeds_every_curvature(gamma):
     assert found.conditioning <= (1 + math.exp(gamma)) ** 2 * math.exp(-gamma)
 
 
-def test_labels_of_0_and_1_in_the_printed_losses_leave_no_negatives():
-    # log(1 + e^(−yt)) at y = 0 is log 2 for every score.
-    assert set(np.log1p(np.exp(-0 * np.array([-3.0, 0.0, 3.0])))) == {math.log(2)}
+@pytest.mark.parametrize("name", loss_names())
+def test_a_no_costs_more_the_higher_its_score(name):
+    # With labels 0 and 1 in the printed losses, log(1 + e^(−yt)) at y = 0 is log 2 for every score.
+    values = get_loss(name).value(np.array([-1.0, 0.0, 1.0]), np.zeros(3))
+    assert (np.diff(values) > 0).all()
 
 
-def test_products_and_squares():
-    # ab ≤ (a² + b²)/4 is false at a = b; a²/4 + b² is what the proof needs.
-    assert 1 * 1 > (1 + 1) / 4
-    a, b = np.meshgrid(np.linspace(-3, 3, 61), np.linspace(-3, 3, 61))
-    assert (a * b <= a**2 / 4 + b**2 + 1e-12).all()
+@pytest.mark.parametrize("unit", [0.01, 7.0])
+def test_the_unit_of_the_values_does_not_matter(unit):
+    # It would with "+ 1" in place of γ² beside the noise.
+    one, other = (
+        feature_bound(**SIZES, family="gaussian", score_bound=1.5 * scale, noise_scale=0.4 * scale)
+        for scale in (1.0, unit)
+    )
+    assert other.value == pytest.approx(unit**2 * one.value)
+    assert other.terms == pytest.approx({name: unit**2 * term for name, term in one.terms.items()})
 
 
-def test_the_gradient_lemma_s_second_term_needs_more_observations_than_stated():
-    d, n_labels = 10, 100
-    stated, enough = d + n_labels, (d + n_labels) ** 2
-    assert (d + n_labels) / stated > 3 / math.sqrt(stated)
-    assert (d + n_labels) / enough <= 1 / math.sqrt(enough)
+def test_uneven_sampling_is_in_the_final_bound():
+    one, other = (feature_bound(**SIZES, score_bound=1.5, nu=nu).terms for nu in (1.0, 3.0))
+    assert other["low_rank"] == pytest.approx(3 * one["low_rank"])
+    assert other["sampling"] == one["sampling"]
 
 
-def test_half_the_covariance_takes_four_times_the_rows():
-    # C √(dn) ≤ ½ σ n asks for n ≥ 4 (C/σ)² d.
-    C, sigma, d = 3.0, 0.7, 8
-    printed, needed = (C / sigma) ** 2 * d, 4 * (C / sigma) ** 2 * d
-    assert C * math.sqrt(d * printed) > 0.99 * sigma * printed > 0.5 * sigma * printed
-    assert C * math.sqrt(d * needed) <= 0.5 * sigma * needed * (1 + 1e-12)
+@pytest.mark.parametrize("unit", [0.01, 7.0])
+def test_the_unit_of_the_features_does_not_matter(unit):
+    # The signs enter as E‖XᵀΣ_R‖₂, which grows with the features; E‖Σ_R‖₂ does not.
+    changes = dict.fromkeys(("trace_penalty", "gradient_norm", "sign_norm"), unit)
+    changes["feature_floor"] = unit**2
+    scaled = FITTED | {name: factor * FITTED[name] for name, factor in changes.items()}
+    one, other = (parameter_bound(**SIZES, **settings) for settings in (FITTED, scaled))
+    assert other.score_error == pytest.approx(one.score_error)
+    assert other.value == pytest.approx(one.value / unit**2)
+    assert other.terms == pytest.approx({name: term / unit**2 for name, term in one.terms.items()})
 
 
-def test_signs_meet_the_features():
-    # sup ⟨Σ_R, XΔ⟩ over ‖Δ‖_* ≤ 1 is ‖XᵀΣ_R‖₂, not ‖Σ_R‖₂.
-    rng = np.random.default_rng(1)
-    X, E = 2 * rng.standard_normal((50, 4)), rng.choice([-1.0, 1.0], (50, 6))
-    U, values, Vt = np.linalg.svd(X.T @ E)
-    delta = np.outer(U[:, 0], Vt[0])
-    reached = float(np.sum(E * (X @ delta)))
-    assert trace_norm(delta) == pytest.approx(1)
-    assert reached == pytest.approx(values[0])
-    assert reached > 1.5 * np.linalg.norm(E, 2)
+def test_the_constants_of_the_parameter_bound():
+    # They follow with ab ≤ a²/4 + b² in place of the printed (a² + b²)/4, which is false.
+    bound = parameter_bound(**SIZES, **FITTED, mu=1.2)
+    n, d, n_labels, n_observed, rank = SIZES.values()
+    gamma, floor, penalty, _, signs, s = FITTED.values()
+    scale = 4 * 1.2**2 * n_labels * rank / (s**2 * d)
+    assert bound.terms == pytest.approx(
+        {
+            "penalty": scale * 72 * penalty**2 / floor**2,
+            "signs": scale * 8192 * math.e * gamma**2 * signs**2,
+            "sampling": 8
+            * math.e
+            * 1.2
+            * gamma**2
+            / (s * d)
+            * math.sqrt(math.log(n + n_labels) / n_observed),
+        }
+    )
+
+
+def test_the_probability_counts_the_design():
+    # The printed one leaves out 2e^−d, which is large where there are few features.
+    bound = feature_bound(**(SIZES | {"n_features": 3}), score_bound=1.5)
+    assert bound.probability == pytest.approx(1 - 3 / 5040 - 2 / 43 - 2 * math.exp(-3))

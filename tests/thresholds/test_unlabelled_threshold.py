@@ -323,15 +323,15 @@ def test_bad_flip_rates_and_labels():
 
 def test_bad_flat_arrays():
     scores, recorded = np.array([0.1, 0.2]), np.array([True, False])
-    with pytest.raises(InvalidInputError, match="one element per cell"):
+    with pytest.raises(InvalidInputError, match="one element per entry"):
         sweep_unlabelled(scores, recorded[:1], 0.5, "micro-f1")
-    with pytest.raises(InvalidInputError, match="one element per cell"):
+    with pytest.raises(InvalidInputError, match="one element per entry"):
         sweep_unlabelled(scores[:0], recorded[:0], 0.5, "micro-f1")
-    with pytest.raises(InvalidScoresError, match="cell 1 is NaN"):
+    with pytest.raises(InvalidScoresError, match="entry 1 is NaN"):
         sweep_unlabelled(np.array([0.1, np.nan]), recorded, 0.5, "micro-f1")
     with pytest.raises(InvalidParameterError, match="below 1"):
         sweep_unlabelled(scores, recorded, np.array([0.5, 1.0]), "micro-f1")
-    with pytest.raises(InvalidParameterError, match="one per cell"):
+    with pytest.raises(InvalidParameterError, match="one per entry"):
         sweep_unlabelled(scores, recorded, np.array([0.5]), "micro-f1")
     with pytest.raises(InvalidParameterError, match="'macro' and groups is None"):
         sweep_unlabelled(scores, recorded, 0.5, "macro-f1")

@@ -24,7 +24,7 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except (BrokenPipeError, SystemExit) as stop:
-        # Typer and Rich turn a broken pipe into an exit of their own, with which help ends.
+        # Typer and Rich raise an exit of their own where the pipe is broken while help is printed.
         if not isinstance(stop, BrokenPipeError) and not isinstance(stop.__context__, BrokenPipeError):
             raise
         from labelgap.cli.console import forget_stdout

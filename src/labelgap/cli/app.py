@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,15 +13,14 @@ from typer.core import TyperGroup
 
 from labelgap._version import __version__
 from labelgap.cli.console import json_text, new_console
-from labelgap.cli.demo import demo
 from labelgap.cli.evaluate import evaluate
-from labelgap.cli.experiment import experiment
-from labelgap.cli.export import export
 from labelgap.cli.fit import fit
 from labelgap.cli.info import info
+from labelgap.cli.options import MAX_SEED
 from labelgap.cli.predict import predict
 from labelgap.cli.recommend import recommend
-from labelgap.cli.report import report
+from labelgap.cli.report import export, report
+from labelgap.cli.session import command
 from labelgap.cli.threshold import threshold
 
 _EPILOG = (
@@ -97,6 +97,25 @@ def labelgap_(
     """
 
 
+def demo(
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The draw of the synthetic data.")] = 0,
+    picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("labelgap-demo.png"),
+) -> None:
+    """Fit a synthetic problem in which 10 % of the labels are known, and compare with one model per label.
+
+    It is the problem of the paper: 1000 rows, 10 features, 100 labels of rank 5. It takes some seconds.
+
+    [bold]Examples[/bold]
+
+      labelgap demo
+      labelgap demo --seed 7 --picture /tmp/demo.png
+    """
+    from labelgap.demo import show
+
+    with command():
+        show(seed, picture)
+
+
 def help_text(docstring: str | None) -> str:
     """A docstring for any width: each paragraph is one line, except for those that are indented.
 
@@ -111,13 +130,3 @@ def help_text(docstring: str | None) -> str:
 
 for _command in (fit, predict, evaluate, report, threshold, recommend, export, info, demo):
     app.command(help=help_text(_command.__doc__))(_command)
-# What follows the name of an experiment is the experiment's, even --help.
-app.command(
-    help=help_text(experiment.__doc__),
-    context_settings={
-        "allow_extra_args": True,
-        "allow_interspersed_args": False,
-        "help_option_names": [],
-        "ignore_unknown_options": True,
-    },
-)(experiment)

@@ -1,4 +1,4 @@
-"""From the options of ``labelgap fit`` to an estimator; an option that would not be used is wrong usage."""
+"""From options to estimators and metrics. An option that would have no effect is wrong usage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import typer
 
 from labelgap import LowRankClassifier, LowRankRegressor, Recommender
-from labelgap.cli.options import Setting
+from labelgap.cli.options import Average, Setting
+from labelgap.metrics import get_metric
+from labelgap.metrics.formula import looks_like_formula
 
 # The options of `fit`, by the parameter of the estimator that they set.
 _COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs")
@@ -34,24 +36,24 @@ _ESTIMATORS: dict[Setting, Any] = {
 _OPTION_NAMES = {"n_jobs": "--jobs"}
 
 
-def choose_setting(asked: Setting, given: Mapping[str, Any], *, answers_file: bool) -> Setting:
-    """The setting that was asked for, or what the options and the file speak for.
+def choose_setting(asked: Setting, given: Mapping[str, Any], *, ratings_file: bool) -> Setting:
+    """The setting that was asked for, or the one that the options and the file suggest.
 
     Parameters
     ----------
     asked : Setting
     given : mapping from the names of options to their values, None for those not given
-    answers_file : bool
-        Whether the format of the file holds answers of users about items.
+    ratings_file : bool
+        Whether the file says that it holds ratings of users.
 
     Examples
     --------
-    >>> choose_setting(Setting.auto, {"family": "poisson"}, answers_file=False).value
+    >>> choose_setting(Setting.auto, {"family": "poisson"}, ratings_file=False).value
     'regression'
     """
     if asked is not Setting.auto:
         return asked
-    if answers_file or any(given.get(name) is not None for name in ("user", "item", "value", "positive")):
+    if ratings_file or any(given.get(name) is not None for name in ("user", "item", "value", "positive")):
         return Setting.recommender
     return Setting.regression if given.get("family") is not None else Setting.features
 
@@ -77,7 +79,7 @@ def refuse(given: bool, option: str, why: str) -> None:
         raise typer.BadParameter(f"{why}; leave it out.", param_hint=f"'{option}'")
 
 
-def refuse_answer_columns(
+def refuse_rating_columns(
     user: str | None, item: str | None, value: str | None = None, skip_unknown: bool = False
 ) -> None:
     """Wrong usage if an option of recommenders was given for another model."""
@@ -139,3 +141,28 @@ def patterns(given: Sequence[str] | None) -> str | list[str] | None:
     if not given:
         return None
     return given[0] if len(given) == 1 else list(given)
+
+
+def read_metric(text: str | None, average: Average | None) -> str | None:
+    """The name or formula, with the average in front of a formula; raises if there is no such metric.
+
+    Examples
+    --------
+    >>> read_metric("tp/(tp+fp)", Average.macro)
+    'macro: tp/(tp+fp)'
+    """
+    if average is not None:
+        if text is None or not looks_like_formula(text):
+            raise typer.BadParameter(
+                "it is for a formula; the name of a metric says its average itself, as macro-f1 does.",
+                param_hint="'--average'",
+            )
+        if ":" in text:
+            raise typer.BadParameter(
+                f"the formula {text!r} says its average already. Leave one of them out.",
+                param_hint="'--average'",
+            )
+        text = f"{average.value}: {text}"
+    if text is not None:
+        get_metric(text)
+    return text

@@ -1,4 +1,4 @@
-"""Where the command line prints: people read one console, programs one JSON object."""
+"""Where the command line prints: text for people on a console, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def speaks_unicode(stream: Any) -> bool:
 
 
 class KeyValues:
-    """Names and what is to say about them, in two columns; what does not fit goes on below itself.
+    """Names and values in two columns; a value that does not fit continues on the next line.
 
     Examples
     --------
@@ -58,9 +58,9 @@ class KeyValues:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide = max((len(name) for name, _ in self.pairs), default=0)
-        room = max(options.max_width - wide - 4, 16)
+        width = max(options.max_width - wide - 4, 16)
         for name, value in self.pairs:
-            first, *rest = textwrap.wrap(value, room, break_on_hyphens=False) or [""]
+            first, *rest = textwrap.wrap(value, width, break_on_hyphens=False) or [""]
             yield Text.assemble("  ", (f"{name:<{wide}}", "bold"), f"  {first}")
             yield from (Text(" " * (wide + 4) + line) for line in rest)
 
@@ -68,8 +68,8 @@ class KeyValues:
 class PlainTable:
     """Columns under their names, numbers to the right; ``left`` names those that hold text.
 
-    Text is folded where there is little room, numbers never: those that do not fit come in a second table
-    below, beside the first column again if that is text.
+    Text is folded in a narrow terminal, numbers never: columns that do not fit come in a second table below,
+    beside the first column again if that is text.
 
     Examples
     --------
@@ -83,28 +83,28 @@ class PlainTable:
     """
 
     def __init__(self, columns: Mapping[str, Sequence[object]], left: Sequence[str] = ()) -> None:
-        self.columns = {name: [str(cell) for cell in cells] for name, cells in columns.items()}
+        self.columns = {name: [str(value) for value in values] for name, values in columns.items()}
         self.left = left
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        room = options.max_width - _INDENT
-        for at, names in enumerate(self._groups(room)):
+        width = options.max_width - _INDENT
+        for at, names in enumerate(self._groups(width)):
             if at:
                 yield Text("")
-            yield self._table(names, room)
+            yield self._table(names, width)
 
-    def _groups(self, room: int) -> list[list[str]]:
+    def _groups(self, width: int) -> list[list[str]]:
         """The columns that stand beside each other."""
         first = next(iter(self.columns), None)
         repeated = [first] if first is not None and first in self.left else []
         groups: list[list[str]] = [[]]
-        free = room
+        free = width
         for name in self.columns:
             # A text takes what is left, but not less than a short word.
             wide = self._width(name) if name not in self.left else min(self._width(name), _LEAST_TEXT)
             if groups[-1] and wide > free and groups[-1] != repeated:
                 groups.append([*repeated])
-                free = room - sum(min(self._width(one), _LEAST_TEXT) + _GAP for one in repeated)
+                free = width - sum(min(self._width(one), _LEAST_TEXT) + _GAP for one in repeated)
             groups[-1].append(name)
             free -= wide + _GAP
         return groups
@@ -112,14 +112,14 @@ class PlainTable:
     def _width(self, name: str) -> int:
         return max(cell_len(text) for text in (name, *self.columns[name]))
 
-    def _table(self, names: Sequence[str], room: int) -> Padding:
+    def _table(self, names: Sequence[str], width: int) -> Padding:
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
         for name in names:
             table.add_column(
                 Text(name),
                 justify="left" if name in self.left else "right",
                 overflow="fold",
-                no_wrap=name not in self.left and self._width(name) <= room,
+                no_wrap=name not in self.left and self._width(name) <= width,
             )
         for row in zip(*(self.columns[name] for name in names), strict=True):
             table.add_row(*map(Text, row))
@@ -153,11 +153,11 @@ def plain(value: Any) -> Any:
 
 
 def forget_stdout() -> None:
-    """Nobody reads any more: what is left to write goes nowhere, without a complaint at exit."""
+    """Discard what is left to write, since nobody reads it, without an error message at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):  # a stream without a file has nothing to complain of
+    except (OSError, ValueError):  # a stream without a file raises no error at exit
         pass
     finally:
         os.close(nowhere)

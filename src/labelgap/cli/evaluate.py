@@ -8,13 +8,10 @@ import numpy as np
 import typer
 
 from labelgap import LowRankRegressor, Recommender, get_metric
-from labelgap.cli.answers import known_answers, read_judged_answers
-from labelgap.cli.choices import patterns, refuse, refuse_answer_columns, refuse_table_columns
-from labelgap.cli.columns import Columns
+from labelgap.cli.choices import patterns, read_metric, refuse, refuse_rating_columns, refuse_table_columns
 from labelgap.cli.console import KeyValues, PlainTable
 from labelgap.cli.inputs import read_judged_table
-from labelgap.cli.metrics import read_metric
-from labelgap.cli.models import LoadedModel, load_model, refuse_offsets
+from labelgap.cli.models import LoadedModel, load_model, metric_name, refuse_offsets
 from labelgap.cli.options import (
     AverageOf,
     DataFile,
@@ -30,11 +27,13 @@ from labelgap.cli.options import (
     UserColumn,
     ValueColumn,
 )
+from labelgap.cli.ratings import known_ratings, read_judged_ratings
 from labelgap.cli.session import Session, command
-from labelgap.cli.summary import metric_name
+from labelgap.data.files.reading import Columns
+from labelgap.data.files.source import Source
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, confusion_counts, unlabelled_metric
-from labelgap.recommending.ratings import read_answers
+from labelgap.recommending.ratings import read_ratings
 
 _ALSO = ("micro-f1", "macro-f1", "micro-precision", "micro-recall", "micro-accuracy")
 
@@ -82,25 +81,25 @@ def evaluate(
         loaded = load_model(model)
         metrics = _metrics(loaded.estimator, metric, average)
         refuse(average is not None and not metric, "--average", "it goes with a formula as --metric")
-        data = session.data_file(data)
-        label_file = label_file and session.data_file(label_file)
+        source = session.source(data, format)
         if isinstance(loaded.estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
-            answers = read_judged_answers(loaded.estimator, data, user, item, value, format)
+            ratings = read_judged_ratings(loaded.estimator, source, user, item, value)
             if skip_unknown:
-                answers = known_answers(session, loaded.estimator, answers)
+                ratings = known_ratings(session, loaded.estimator, ratings)
             _tell_recommender(
-                session, loaded.estimator, answers.answers, metrics, unobserved, per_label, bool(metric)
+                session, loaded.estimator, ratings.answers, metrics, unobserved, per_label, bool(metric)
             )
             return
-        refuse_answer_columns(user, item, value, skip_unknown)
-        columns = Columns(patterns(labels), ids=id_column, label_file=label_file)
+        refuse_rating_columns(user, item, value, skip_unknown)
+        second, xml = session.label_file(label_file)
+        columns = Columns(patterns(labels), ids=id_column, label_source=second, label_xml=xml)
         if isinstance(loaded.estimator, LowRankRegressor):
-            refuse(unobserved is not None, "--unobserved", "a blank is no answer to a regression")
-            _tell_regressor(session, loaded, data, columns, format, per_label)
+            refuse(unobserved is not None, "--unobserved", "in a regression a blank is always missing")
+            _tell_regressor(session, loaded, source, columns, per_label)
         else:
             _refuse_uncorrected(loaded, unobserved)
-            X, known = read_judged_table(loaded, data, columns, format, unobserved=unobserved)
+            X, known = read_judged_table(loaded, source, columns, unobserved=unobserved)
             _warn_of_known_no(session, known, unobserved)
             _tell_classifier(session, loaded.estimator, X, known, metrics, unobserved, per_label)
 
@@ -127,7 +126,7 @@ def _warn_of_known_no(session: Session, labels: ObservedLabels, unobserved: Unob
     no = int(np.sum(labels.values == 0))
     if unobserved is Unobserved.unlabelled and no and labels.is_complete:
         session.warn(
-            f"All cells are known, {no} of them as no, and --unobserved unlabelled takes these for not "
+            f"All entries are known, {no} of them as no, and --unobserved unlabelled takes these for not "
             "recorded. Leave it at --unobserved missing to judge by them."
         )
 
@@ -151,7 +150,7 @@ def _tell_classifier(
 def _tell_recommender(
     session: Session,
     model: Recommender,
-    answers: Any,
+    ratings: Any,
     metrics: dict[str, LinearFractional],
     unobserved: Unobserved | None,
     per_label: bool,
@@ -159,15 +158,15 @@ def _tell_recommender(
 ) -> None:
     how = str(unobserved or model.answers_.unobserved)
     if how != "missing":
-        why = f"with pairs without an answer taken as {how} there is the model's own metric only"
+        why = f"with unrated pairs taken as {how} there is the model's own metric only"
         refuse(per_label, "--per-label", why)
         refuse(asked, "--metric", why)
-        value = model.score(answers, unobserved=how)
+        value = model.score(ratings, unobserved=how)
         own = metric_name(model.metric_)
         session.result = {"unobserved": how, "metrics": {own: value}}
-        session.say(KeyValues([(own, f"{value:.4f}, with pairs without an answer taken as {how}")]))
+        session.say(KeyValues([(own, f"{value:.4f}, with unrated pairs taken as {how}")]))
         return
-    labels = read_answers(answers, positive=model.positive)
+    labels = read_ratings(ratings, positive=model.positive)
     users = [labels.row_names[row] for row in labels.rows.tolist()]  # type: ignore[index]
     items = [labels.label_names[column] for column in labels.cols.tolist()]  # type: ignore[index]
     _tell(session, metrics, model.predict(users, items), labels, 0.0, per_label)
@@ -214,11 +213,11 @@ def _judged_by(labels: ObservedLabels) -> str:
     n, L = labels.shape
     if labels.unobserved == "unlabelled":
         return (
-            f"Judged by {labels.n_observed} recorded yes in {n} x {L} cells, corrected for those that "
+            f"Judged by {labels.n_observed} recorded yes in {n} x {L} entries, corrected for those that "
             "are not recorded."
         )
-    share = labels.n_observed / max(n * L, 1)
-    return f"Judged by the {labels.n_observed} known cells of {n} x {L} ({100 * share:.1f} %)."
+    fraction = labels.n_observed / max(n * L, 1)
+    return f"Judged by the {labels.n_observed} known entries of {n} x {L} ({100 * fraction:.1f} %)."
 
 
 def _confusion(counts: dict[str, float]) -> Any:
@@ -235,14 +234,14 @@ def _confusion(counts: dict[str, float]) -> Any:
 def _tell_labels(session: Session, decisions: Any, labels: ObservedLabels) -> None:
     counts = confusion_counts(decisions, labels, "macro")
     names = [str(name) for name in labels.label_names or range(labels.shape[1])]
-    shares = {
-        "precision": _share(counts.tp, counts.tp + counts.fp),
-        "recall": _share(counts.tp, counts.tp + counts.fn),
-        "f1": _share(2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn),
+    ratios = {
+        "precision": _ratio(counts.tp, counts.tp + counts.fp),
+        "recall": _ratio(counts.tp, counts.tp + counts.fn),
+        "f1": _ratio(2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn),
     }
     session.result["per_label"] = [
         {"label": name, "observed": observed, "yes": yes, "decided_yes": decided}
-        | {what: values[at] for what, values in shares.items()}
+        | {what: values[at] for what, values in ratios.items()}
         for at, (name, observed, yes, decided) in enumerate(
             zip(names, counts.total, counts.tp + counts.fn, counts.tp + counts.fp, strict=True)
         )
@@ -256,13 +255,13 @@ def _tell_labels(session: Session, decisions: Any, labels: ObservedLabels) -> No
                 "yes": [f"{count:g}" for count in counts.tp + counts.fn],
                 "decided yes": [f"{count:g}" for count in counts.tp + counts.fp],
             }
-            | {what: ["-" if np.isnan(v) else f"{v:.3f}" for v in values] for what, values in shares.items()},
+            | {what: ["-" if np.isnan(v) else f"{v:.3f}" for v in values] for what, values in ratios.items()},
             left=("label",),
         )
     )
 
 
-def _share(above: Any, below: Any) -> Any:
+def _ratio(above: Any, below: Any) -> Any:
     """A ratio for each label; NaN where it is 0/0."""
     return np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0)
 
@@ -270,15 +269,14 @@ def _share(above: Any, below: Any) -> Any:
 def _tell_regressor(
     session: Session,
     loaded: LoadedModel,
-    data: Any,
+    source: Source,
     columns: Columns,
-    format: str | None,
     per_label: bool,
 ) -> None:
     refuse(per_label, "--per-label", "it is for yes/no labels")
     refuse_offsets(loaded, "Judge it in Python too: model.score(X, y, exposure=...)")
     model = loaded.estimator
-    X, known = read_judged_table(loaded, data, columns, format)
+    X, known = read_judged_table(loaded, source, columns)
     explained, deviance = model.score(X, known), model.deviance(X, known)
     session.result = {
         "rows": known.shape[0],

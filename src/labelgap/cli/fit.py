@@ -10,13 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from labelgap.cli.answers import holds_answers, read_answers_file
-from labelgap.cli.choices import choose_setting, make_model, number_or, patterns, refuse_unused
-from labelgap.cli.columns import Columns
+from labelgap.cli.choices import choose_setting, make_model, number_or, patterns, read_metric, refuse_unused
 from labelgap.cli.console import KeyValues
 from labelgap.cli.inputs import read_training_table
-from labelgap.cli.metrics import read_metric
-from labelgap.cli.models import load_model
+from labelgap.cli.models import describe, in_lines, load_model
 from labelgap.cli.options import (
     MAX_SEED,
     Average,
@@ -41,8 +38,11 @@ from labelgap.cli.options import (
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.progress import FitDisplay, duration, shown
+from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import INTERRUPTED, Session, command
-from labelgap.cli.summary import describe, in_lines
+from labelgap.data.files.rating_files import is_ratings_file
+from labelgap.data.files.reading import Columns
+from labelgap.data.files.source import Source
 from labelgap.exceptions import ModelFileError
 from labelgap.fitting.checkpoint import remove_checkpoint
 from labelgap.labels import ObservedLabels
@@ -52,13 +52,13 @@ _FIT = "Fit"
 
 @dataclass(frozen=True)
 class _Training:
-    """What a fit is given, and what there is to say about it."""
+    """The data of a fit, and the facts that are printed about it."""
 
     arguments: tuple[Any, ...]
     facts: dict[str, Any]
     feature_names: tuple[str, ...] | None = None
     taken_ids: str | None = None
-    """The column of ids, where it was taken unasked."""
+    """The column of ids, where no option named it."""
 
 
 def fit(
@@ -92,7 +92,7 @@ def fit(
             "--average",
             rich_help_panel=_FIT,
             show_default=False,
-            help="For a formula: over all cells (micro), rows (instance) or labels (macro).",
+            help="For a formula: over all entries (micro), rows (instance) or labels (macro).",
         ),
     ] = None,
     setting: Annotated[
@@ -100,7 +100,7 @@ def fit(
         typer.Option(
             rich_help_panel=_FIT,
             help="features: rows with features, yes/no labels. recommender: users and items. regression: "
-            "numbers instead of yes/no. auto: what the file and the options speak for.",
+            "numbers instead of yes/no. auto: what the file and the options suggest.",
         ),
     ] = Setting.auto,
     unobserved: Annotated[
@@ -115,10 +115,10 @@ def fit(
     flip_rate: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE|estimate",
+            metavar="FRACTION|estimate",
             rich_help_panel=_FIT,
             show_default="estimate",
-            help="With --unobserved unlabelled: the share of yes that was not recorded.",
+            help="With --unobserved unlabelled: the fraction of yes that was not recorded.",
         ),
     ] = None,
     positive: Annotated[
@@ -127,7 +127,7 @@ def fit(
             metavar="VALUE",
             rich_help_panel=_FIT,
             show_default=False,
-            help="For a recommender: an answer of that much or more is a like.",
+            help="For a recommender: a rating of that much or more is a like.",
         ),
     ] = None,
     loss: Annotated[
@@ -137,7 +137,7 @@ def fit(
     family: Annotated[
         Family | None,
         typer.Option(
-            rich_help_panel=_FIT, show_default="gaussian", help="For regression: what the answers are."
+            rich_help_panel=_FIT, show_default="gaussian", help="For regression: what the values are."
         ),
     ] = None,
     rank: Annotated[
@@ -198,7 +198,7 @@ def fit(
             file_okay=False,
             rich_help_panel=_FIT,
             show_default=False,
-            help="Keep what is done here; the same command goes on from there after a stop.",
+            help="Save the progress here; after a stop, the same command continues from it.",
         ),
     ] = None,
     json: Json = False,
@@ -207,10 +207,10 @@ def fit(
 ) -> None:
     """Fit a model to a table in which many labels are blank, and save it.
 
-    A blank cell of a label column means that nobody looked; 1 is yes, 0 is no. A column called id names the
-    rows, unless --id says another; what is no label and no id is a feature. The penalties and the one
-    threshold for all labels are chosen on held-out labels. Ctrl-C once stops early and saves what there is;
-    twice stops at once.
+    A blank in a label column means that nobody looked; 1 is yes, 0 is no. A column called id names the
+    rows, unless --id names another; every other column is a feature. The penalties and the one
+    threshold for all labels are chosen on held-out labels. Ctrl-C once stops early and saves the model so
+    far; twice stops at once.
 
     [bold]Examples[/bold]
 
@@ -242,14 +242,13 @@ def fit(
         "n_jobs": jobs,
     }
     with command(as_json=json, quiet=quiet) as session:
-        source = session.data_file(data)
-        given["label_file"] = label_file and session.data_file(label_file)
-        chosen = choose_setting(setting, given, answers_file=holds_answers(source, format))
+        source = session.source(data, format)
+        chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
         refuse_unused(chosen, given)
         given["metric"] = read_metric(metric, average)
-        check_output(out, force or _goes_on(out, checkpoint))
+        check_output(out, force or _continues(out, checkpoint))
         model = make_model(chosen, given, seed)
-        training = _read(source, chosen, given, format)
+        training = _read(session, source, chosen, given)
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint)
         model.save(out)
@@ -258,12 +257,12 @@ def fit(
             session.finish()
             raise typer.Exit(INTERRUPTED)
         if checkpoint is not None:
-            # The model is saved, and another fit could not use it.
+            # The model is saved, and no other fit could use the checkpoint.
             remove_checkpoint(checkpoint)
 
 
-def _goes_on(out: Path, checkpoint: Path | None) -> bool:
-    """Whether the file is what an interrupted fit left, which this command goes on with."""
+def _continues(out: Path, checkpoint: Path | None) -> bool:
+    """Whether the file is the model of an interrupted fit that this command continues."""
     if checkpoint is None or not checkpoint.is_dir() or not out.is_file():
         return False
     try:
@@ -276,13 +275,14 @@ def _word(choice: Any) -> str | None:
     return None if choice is None else str(choice.value)
 
 
-def _read(data: Path, setting: Setting, given: dict[str, Any], format: str | None) -> _Training:
+def _read(session: Session, source: Source, setting: Setting, given: dict[str, Any]) -> _Training:
     if setting is Setting.recommender:
-        answers = read_answers_file(data, given["user"], given["item"], given["value"], format)
-        return _Training((answers.answers,), {"answers": len(answers)})
-    columns = Columns(given["labels"], given["features"], given["id"], given["drop"], given["label_file"])
+        ratings = read_ratings_file(source, given["user"], given["item"], given["value"])
+        return _Training((ratings.answers,), {"answers": len(ratings)})
+    second, xml = session.label_file(given["label_file"])
+    columns = Columns(given["labels"], given["features"], given["id"], given["drop"] or (), second, xml)
     table = read_training_table(
-        data, columns, format, unobserved=given["unobserved"], binary=setting is Setting.features
+        source, columns, unobserved=given["unobserved"], binary=setting is Setting.features
     )
     return _Training(
         (table.X, table.labels),
@@ -293,11 +293,10 @@ def _read(data: Path, setting: Setting, given: dict[str, Any], format: str | Non
 
 
 def _observed(labels: ObservedLabels) -> dict[str, Any]:
-    cells = labels.shape[0] * labels.shape[1]
     return {
-        "cells": cells,
+        "cells": labels.shape[0] * labels.shape[1],
         "observed": labels.n_observed,
-        # Of numbers there is no yes.
+        # Numbers are neither yes nor no.
         "positive": int(labels.values.sum()) if labels.values.dtype == np.int8 else None,
     }
 
@@ -322,9 +321,9 @@ def _tell(session: Session, data: Path, model: Any, training: _Training, seconds
     session.say(KeyValues([*_data_lines(training), *in_lines(facts), ("saved in", str(out))]))
     session.say()
     if facts.get("interrupted"):
-        session.say_line(f"Stopped early on request; the model as it stood is saved in {out}.")
+        session.say_line(f"Stopped early on request; the model so far is saved in {out}.")
     if facts.get("interrupted") and session.kept is not None:
-        session.say_line(f"Next: the same command goes on from {session.kept}.")
+        session.say_line(f"Next: the same command continues from {session.kept}.")
     else:
         session.say_line(f"Next: {_next_command(facts['kind'], out)}")
 
@@ -332,10 +331,10 @@ def _tell(session: Session, data: Path, model: Any, training: _Training, seconds
 def _data_lines(training: _Training) -> list[tuple[str, str]]:
     facts = training.facts
     if "answers" in facts:
-        return [("answers", str(facts["answers"]))]
-    share = facts["observed"] / max(facts["cells"], 1)
+        return [("ratings", str(facts["answers"]))]
+    fraction = facts["observed"] / max(facts["cells"], 1)
     yes = None if facts["positive"] is None else facts["positive"] / max(facts["observed"], 1)
-    observed = f"{100 * share:.1f} % of {facts['cells']} cells"
+    observed = f"{100 * fraction:.1f} % of {facts['cells']} entries"
     if yes is not None:
         observed += f", {100 * yes:.1f} % of them yes"
     ids = [] if training.taken_ids is None else [("ids", training.taken_ids)]

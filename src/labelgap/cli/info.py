@@ -1,8 +1,9 @@
-"""``labelgap info``: what is installed, or what a file is."""
+"""``labelgap info``: what is installed, or what a file holds."""
 
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,12 +14,16 @@ import typer
 from labelgap._version import __version__
 from labelgap.cli.choices import patterns, refuse
 from labelgap.cli.console import KeyValues, PlainTable
-from labelgap.cli.looking import look_at
-from labelgap.cli.models import is_model_file, load_model
+from labelgap.cli.inputs import with_ids
+from labelgap.cli.models import describe, in_lines, is_model_file, load_model
 from labelgap.cli.options import Format, IdColumn, Json, Labels
+from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
-from labelgap.cli.summary import describe, in_lines
+from labelgap.data.files.rating_files import is_ratings_file
+from labelgap.data.files.reading import Columns, read_table_from
+from labelgap.data.files.source import Source
 from labelgap.kernels.threads import available_threads
+from labelgap.labels import ObservedLabels
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
 _EXTRAS = {
@@ -27,6 +32,9 @@ _EXTRAS = {
     "frames": ("pandas", "polars"),
     "onnx": ("onnx",),
 }
+_LISTED = 20
+# What people read, where the name in JSON is another one.
+_TITLES = {"answers": "ratings", "cells": "entries", "above_0": "above 0"}
 
 
 def info(
@@ -52,16 +60,16 @@ def info(
       labelgap info articles.csv --labels 'tag_*' --id id
     """
     with command(as_json=json) as session:
-        shown, file = file, file and session.data_file(file)
-        if file is None or is_model_file(file):
+        is_model = file is not None and is_model_file(file)
+        if file is None or is_model:
             for option, given in {"--labels": labels, "--id": id_column, "--format": format}.items():
                 refuse(given is not None, option, "it is for a table")
         if file is None:
             _tell_installation(session)
-        elif is_model_file(file):
+        elif is_model:
             _tell_model(session, file)
         else:
-            _tell_data(session, shown or file, file, patterns(labels), id_column, format)
+            _tell_data(session, session.source(file, format), patterns(labels), id_column)
 
 
 def _version(package: str) -> str | None:
@@ -123,25 +131,17 @@ def _tell_model(session: Session, path: Path) -> None:
     session.say(KeyValues(lines))
 
 
-def _tell_data(
-    session: Session,
-    shown: Path,
-    path: Path,
-    labels: str | list[str] | None,
-    ids: str | None,
-    format: str | None,
-) -> None:
-    facts: dict[str, Any] = look_at(path, labels, ids, format)
-    session.result = {"file": str(shown), "what": "answers" if "answers" in facts else "table"} | facts
+def _tell_data(session: Session, source: Source, labels: str | list[str] | None, ids: str | None) -> None:
+    facts = _look_at(source, labels, ids)
+    session.result = {"file": str(source.path), "what": "answers" if "answers" in facts else "table"} | facts
     known = facts.pop("per_label", None)
-    session.say_line(f"{shown}: {facts['format']}")
+    session.say_line(f"{source.path}: {facts['format']}")
     session.say()
-    lines = [(name.replace("_", " "), _words(value)) for name, value in facts.items() if name != "format"]
+    lines = [(_TITLES.get(name, name), _words(value)) for name, value in facts.items() if name != "format"]
     if known is not None:
-        share = facts["observed"] / max(facts["cells"], 1)
-        lines = [
-            (name, f"{words} ({100 * share:.1f} %)" if name == "observed" else words) for name, words in lines
-        ]
+        fraction = facts["observed"] / max(facts["cells"], 1)
+        observed = f"{facts['observed']} ({100 * fraction:.1f} %)"
+        lines = [(name, observed if name == "observed" else words) for name, words in lines]
     session.say(KeyValues(lines))
     if known is None:
         return
@@ -160,11 +160,81 @@ def _tell_data(
         session.say_line(f"  and {len(known) - _LISTED} more labels")
 
 
-_LISTED = 20
-
-
 def _words(value: Any) -> str:
     if isinstance(value, list | tuple):
         shown = ", ".join(map(str, value[:_LISTED]))
         return shown if len(value) <= _LISTED else f"{shown} and {len(value) - _LISTED} more"
     return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+
+
+# -- what a data file holds --------------------------------------------------------------------------------
+
+
+def _look_at(source: Source, labels: str | list[str] | None, ids: str | None) -> dict[str, Any]:
+    """What a data file holds; what is known of each label, if there are any, under "per_label"."""
+    kind = source.kind
+    if labels is None and is_ratings_file(source):
+        return {"format": kind} | _ratings(source)
+    if source.is_sheet and labels is None:
+        sheet = source.sheet
+        first = sheet.read([], list(sheet.names[:1]))
+        return {"format": kind, "rows": len(first[sheet.names[0]]), "columns": list(sheet.names)}
+    columns = Columns(labels, ids=ids)
+    if source.is_sheet or kind == "arff":
+        # Features are only counted, so text in one of them is no error here.
+        columns = replace(columns, features=[])
+    unobserved = "unlabelled" if kind == "xmc" else None
+    table = read_table_from(source, columns, unobserved=unobserved, binary=kind == "xmc")
+    known = table.labels
+    rows = table.X.shape[0] if table.X is not None else len(known or ())
+    facts: dict[str, Any] = {"format": kind, "rows": rows}
+    if source.is_sheet:
+        named = with_ids(source, Columns(labels, ids=ids)).ids is not None
+        facts["features"] = len(source.sheet.names) - (known.shape[1] if known else 0) - named
+    elif kind == "arff":
+        facts |= _attributes(source, known)
+    else:
+        facts["features"] = 0 if table.X is None else table.X.shape[1]
+    return facts if known is None else facts | _labels(known)
+
+
+def _ratings(source: Source) -> dict[str, Any]:
+    ratings = read_ratings_file(source, None, None, None)
+    facts: dict[str, Any] = {
+        "answers": len(ratings),
+        "users": len(set(ratings.users.tolist())),
+        "items": len(set(ratings.items.tolist())),
+    }
+    if ratings.values is not None:
+        facts |= {"lowest": float(ratings.values.min()), "highest": float(ratings.values.max())}
+    return facts
+
+
+def _attributes(source: Source, known: ObservedLabels | None) -> dict[str, Any]:
+    labels = set() if known is None else set(known.label_names or ())
+    others = [attribute for attribute in source.arff.header.attributes if attribute.name not in labels]
+    texts = [one.name for one in others if not one.feature_names]
+    facts: dict[str, Any] = {
+        "rows": source.arff.count_rows(),
+        "features": sum(len(one.feature_names) for one in others),
+    }
+    return facts | ({"text": texts} if texts else {})
+
+
+def _labels(known: ObservedLabels) -> dict[str, Any]:
+    n, L = known.shape
+    # In an xmc file every label that is not listed is a no.
+    listed = known.unobserved == "unlabelled"
+    counts = np.full(L, n) if listed else known.label_counts()
+    yes = known.positive_counts()
+    names = [str(name) for name in known.label_names or range(L)]
+    return {
+        "labels": L,
+        "cells": n * L,
+        "observed": int(counts.sum()),
+        "above_0": int(yes.sum()),
+        "per_label": [
+            {"label": name, "observed": int(seen), "positive": int(positive)}
+            for name, seen, positive in zip(names, counts, yes, strict=True)
+        ],
+    }

@@ -1,25 +1,25 @@
-"""Tables as the commands need them: for a fit, or matched to a model by name."""
+"""Tables as the commands need them: for a fit, or matched by name to a model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from labelgap import LowRankRegressor
-from labelgap.cli.columns import Columns, sheet_names, with_ids
 from labelgap.cli.models import LoadedModel
-from labelgap.data.files import LabelTable, detect_format, read_label_table
-from labelgap.data.files.arff_header import Attribute, Header, read_header
-from labelgap.data.files.formats import SHEETS, read_text_bytes
+from labelgap.data.files import LabelTable
+from labelgap.data.files.choosing import split_patterns
+from labelgap.data.files.formats import PathLike
+from labelgap.data.files.reading import Columns, read_table_from
+from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, InvalidFeaturesError, InvalidLabelsError
 from labelgap.labels import ObservedLabels
 
-# Named in an error; more would bury what to do.
+# How many names an error lists; more would hide what to do.
 _NAMED = 10
 
 
@@ -33,145 +33,161 @@ class TrainingTable(NamedTuple):
 
 
 def read_training_table(
-    path: Path, columns: Columns, format: str | None, *, unobserved: str | None, binary: bool
+    source: Source, columns: Columns, *, unobserved: str | None, binary: bool
 ) -> TrainingTable:
     """Features and labels of a file, both of which must be there."""
-    said = columns.labels is not None or columns.label_file is not None
+    said = not (columns.labels is None and columns.label_source is None and columns.label_xml is None)
     table = None
-    # Where nobody says which columns are labels, text in one of them is not what is wrong.
-    if said or detect_format(path, format) not in SHEETS:
-        columns = with_ids(path, columns, format)
-        table = read_table(path, columns, format, unobserved=unobserved, binary=binary)
+    # Without labels the error is about them, and not about text in a column that was taken for a feature.
+    if said or not source.is_sheet:
+        columns = with_ids(source, columns)
+        table = read_table_from(source, columns, unobserved=unobserved, binary=binary)
     if table is None or table.labels is None:
         raise DataFileError(
-            f"{path}: which columns are labels? Say it with --labels, as in --labels 'tag_*'."
+            f"{source.path}: which columns are labels? Say it with --labels, as in --labels 'tag_*'."
         )
     if table.X is None:
         raise DataFileError(
-            f"{path} has no features besides its labels. For users and items without features, see "
+            f"{source.path} has no features besides its labels. For users and items without features, see "
             "`labelgap fit --setting recommender`."
         )
     return TrainingTable(table.X, table.labels, table.feature_names, columns.ids)
 
 
-def read_rows(
-    model: LoadedModel, path: Path, ids: str | None, format: str | None
-) -> tuple[Any, Sequence[Any], str]:
-    """The features of a file in the order of the model, the ids of its rows, and what to call these.
+def read_rows(model: LoadedModel, source: Source, ids: str | None) -> tuple[Any, Sequence[Any], str]:
+    """The features of a file in the order of the model, the ids of its rows, and the name of the ids.
 
     Without ``ids`` a column named id, in any case, is taken if there is one that is no feature.
     """
-    kind = detect_format(path, format)
-    columns = _feature_columns(model, path, kind, Columns(ids=ids))
-    if kind == "arff":
+    columns = _feature_columns(model, source, Columns(ids=ids))
+    if source.kind == "arff":
         columns = replace(columns, labels=[])
-    columns = with_ids(path, columns, format)
-    # Labels are passed over: their number and their size do not matter.
-    unobserved = "unlabelled" if kind == "xmc" else None
-    table = read_table(path, columns, format, unobserved=unobserved, binary=kind == "xmc")
-    X = _in_order(model, table, path, kind)
+    columns = with_ids(source, columns)
+    # Labels are not used, so their number does not matter.
+    is_xmc = source.kind == "xmc"
+    table = read_table_from(source, columns, unobserved="unlabelled" if is_xmc else None, binary=is_xmc)
+    X = _in_order(model, table, source)
     if table.row_ids is None:
         return X, range(X.shape[0]), "row"
     return X, table.row_ids, columns.ids or "id"
 
 
 def read_judged_table(
-    model: LoadedModel, path: Path, columns: Columns, format: str | None, *, unobserved: str | None = None
+    model: LoadedModel, source: Source, columns: Columns, *, unobserved: str | None = None
 ) -> tuple[Any, ObservedLabels]:
-    """The features and labels of a file in the order of the model; other columns are passed over.
+    """The features and labels of a file in the order of the model; other columns are ignored.
 
     ``unobserved`` says what a label that is absent from an xmc file means.
     """
-    kind = detect_format(path, format)
-    columns = _feature_columns(model, path, kind, columns)
-    columns = _label_columns(model, path, kind, columns)
-    if columns.second_file is not None:
-        columns = with_ids(path, columns, format)
+    columns = _feature_columns(model, source, columns)
+    columns = _label_columns(model, source, columns)
+    if columns.label_source is not None:
+        columns = with_ids(source, columns)
     if unobserved is None and getattr(model.estimator, "unobserved", None) == "unlabelled":
         unobserved = "unlabelled"
-    table = read_table(
-        path,
+    table = read_table_from(
+        source,
         columns,
-        format,
-        # In other formats a blank is kept as such, and read by whoever judges.
-        unobserved=unobserved if kind == "xmc" else None,
+        # In other formats a blank stays a blank, and the metric decides what it means.
+        unobserved=unobserved if source.kind == "xmc" else None,
         binary=not isinstance(model.estimator, LowRankRegressor),
     )
     if table.labels is None:
-        raise DataFileError(f"{path} has no labels to judge by. Say where they are with --labels.")
-    X = _in_order(model, table, path, kind)
-    return X, _labels_in_order(model, table.labels, columns.second_file or path, kind)
+        raise DataFileError(f"{source.path} has no labels to judge by. Say where they are with --labels.")
+    X = _in_order(model, table, source)
+    place = (columns.label_source or source).path
+    return X, _labels_in_order(model, table.labels, place, source.kind)
 
 
-def read_table(
-    path: Path, columns: Columns, format: str | None, *, unobserved: str | None, binary: bool
-) -> LabelTable:
-    """The chosen columns of a file."""
-    return read_label_table(
-        path,
-        labels=columns.labels,
-        features=columns.features,
-        ids=columns.ids,
-        drop=columns.drop or (),
-        label_file=columns.label_file,
-        format=format,
-        binary=binary,
-        unobserved=unobserved,
+# -- ids ---------------------------------------------------------------------------------------------------
+
+
+def with_ids(source: Source, columns: Columns) -> Columns:
+    """The same columns with a column called id, in any case, as the ids, unless they are named already.
+
+    Where a second file holds the labels, both must have it; else rows are matched by their order, and such a
+    column is neither a feature nor a label.
+    """
+    if columns.ids is not None:
+        return columns
+    second = columns.label_source
+    here = _ids_of(source, columns)
+    if second is None:
+        return replace(columns, ids=here) if source.is_sheet else columns
+    there = _ids_of(second, columns)
+    named = [name for name, of in ((here, source), (there, second)) if name and of.is_sheet]
+    if here and there:
+        if len(set(named)) > 1:
+            raise DataFileError(
+                f"The ids are in the column {here!r} of {source.path} and in {there!r} of {second.path}. "
+                "Give both the same name, and say it with --id."
+            )
+        return replace(columns, ids=named[0]) if named else columns
+    if here and source.is_sheet:
+        dropped = split_patterns(columns.drop, source.sheet.names)
+        return replace(columns, drop=[*dropped, here])
+    if there and second.is_sheet and columns.labels is None:
+        return replace(columns, labels=[name for name in second.sheet.names if name != there])
+    return columns
+
+
+def _ids_of(source: Source, columns: Columns) -> str | None:
+    """The column or array of ids of a file, if it has one and it is named for nothing else."""
+    if source.kind == "npz":
+        return "row_ids" if "row_ids" in source.archive else None
+    if not source.is_sheet:
+        return None
+    sheet = source.sheet
+    named = {
+        name
+        for patterns in (columns.labels, columns.features, columns.drop)
+        for name in split_patterns(patterns or (), sheet.names)
+    }
+    # The index of a frame that pandas wrote may be what names the rows.
+    return next(
+        (name for name in (*sheet.names, *sheet.index_names) if name.lower() == "id" and name not in named),
+        None,
     )
-
-
-def read_arff_header(path: Path) -> tuple[Header, int]:
-    """The header of an ARFF file, and how many lines follow it."""
-    lines = read_text_bytes(path).decode("utf-8").split("\n")
-    header = read_header(path, lines)
-    return header, sum(1 for line in lines[header.lines :] if line.partition("%")[0].strip())
-
-
-def feature_titles(attribute: Attribute) -> list[str]:
-    """The features that an attribute becomes: one for each value where these are no numbers."""
-    if attribute.is_number:
-        return [attribute.name]
-    return [f"{attribute.name}={value}" for value in attribute.values]
 
 
 # -- columns of the model ----------------------------------------------------------------------------------
 
 
-def _feature_columns(model: LoadedModel, path: Path, kind: str, columns: Columns) -> Columns:
+def _feature_columns(model: LoadedModel, source: Source, columns: Columns) -> Columns:
     """Only the features of the model, where file and model have names."""
     wanted = model.feature_names
     if wanted is None:
         return columns
-    if kind in SHEETS:
-        _refuse_missing(path, wanted, sheet_names(path, kind))
+    if source.is_sheet:
+        _refuse_missing(source.path, wanted, source.sheet.names)
         return replace(columns, features=list(wanted))
-    if kind == "arff":
-        header, _ = read_arff_header(path)
-        titles = {attribute.name: feature_titles(attribute) for attribute in header.attributes}
-        _refuse_missing(path, wanted, [title for some in titles.values() for title in some])
-        kept = [name for name, some in titles.items() if not set(wanted).isdisjoint(some)]
+    if source.kind == "arff":
+        features = {attribute.name: attribute.feature_names for attribute in source.arff.header.attributes}
+        _refuse_missing(source.path, wanted, [name for some in features.values() for name in some])
+        kept = [name for name, some in features.items() if not set(wanted).isdisjoint(some)]
         return replace(columns, features=kept)
     return columns
 
 
-def _label_columns(model: LoadedModel, path: Path, kind: str, columns: Columns) -> Columns:
+def _label_columns(model: LoadedModel, source: Source, columns: Columns) -> Columns:
     """The labels of the model, where file and model have names and nobody says which ones they are."""
     wanted = model.label_names
-    second = columns.second_file
-    if wanted is None or columns.labels is not None or (columns.label_file is not None and second is None):
+    if wanted is None or columns.labels is not None or columns.label_xml is not None:
         return columns
-    place, kind = (path, kind) if second is None else (second, detect_format(second))
-    if kind in SHEETS:
-        _refuse_missing(place, wanted, sheet_names(place, kind), what="labels")
-    elif kind == "arff":
-        header, _ = read_arff_header(place)
-        _refuse_missing(place, wanted, [attribute.name for attribute in header.attributes], what="labels")
+    place = columns.label_source or source
+    if place.is_sheet:
+        _refuse_missing(place.path, wanted, place.sheet.names, what="labels")
+    elif place.kind == "arff":
+        names = [attribute.name for attribute in place.arff.header.attributes]
+        _refuse_missing(place.path, wanted, names, what="labels")
     else:
         return columns
     return replace(columns, labels=list(wanted))
 
 
-def _refuse_missing(path: Path, wanted: Sequence[str], found: Iterable[str], what: str = "features") -> None:
+def _refuse_missing(
+    path: PathLike, wanted: Sequence[str], found: Iterable[str], what: str = "features"
+) -> None:
     there = set(found)
     missing = [name for name in wanted if name not in there]
     if not missing:
@@ -186,8 +202,9 @@ def _refuse_missing(path: Path, wanted: Sequence[str], found: Iterable[str], wha
 # -- the order of the model --------------------------------------------------------------------------------
 
 
-def _in_order(model: LoadedModel, table: LabelTable, path: Path, kind: str) -> Any:
+def _in_order(model: LoadedModel, table: LabelTable, source: Source) -> Any:
     """The columns of X as the model had them: by name where both have names, else by place."""
+    path = source.path
     if table.X is None:
         raise DataFileError(f"{path} has no features, and the model decides by features.")
     wanted, found = model.feature_names, table.feature_names
@@ -198,7 +215,7 @@ def _in_order(model: LoadedModel, table: LabelTable, path: Path, kind: str) -> A
         place = {name: at for at, name in enumerate(found)}
         return table.X[:, [place[name] for name in wanted]]
     X, expected = table.X, int(model.estimator.n_features_in_)
-    if kind == "xmc" and X.shape[1] < expected:
+    if source.kind == "xmc" and X.shape[1] < expected:
         # Such a file is as wide as the last feature in it.
         return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
     if X.shape[1] != expected:
@@ -208,7 +225,7 @@ def _in_order(model: LoadedModel, table: LabelTable, path: Path, kind: str) -> A
     return X
 
 
-def _labels_in_order(model: LoadedModel, labels: ObservedLabels, path: Path, kind: str) -> ObservedLabels:
+def _labels_in_order(model: LoadedModel, labels: ObservedLabels, path: PathLike, kind: str) -> ObservedLabels:
     """The labels as the model had them: by name where both have names, else by place."""
     wanted = model.label_names
     if wanted is not None and labels.label_names is not None:
@@ -227,7 +244,7 @@ def _labels_in_order(model: LoadedModel, labels: ObservedLabels, path: Path, kin
 
 
 def _reordered(
-    labels: ObservedLabels, found: tuple[str, ...], wanted: tuple[str, ...], path: Path
+    labels: ObservedLabels, found: tuple[str, ...], wanted: tuple[str, ...], path: PathLike
 ) -> ObservedLabels:
     _refuse_missing(path, wanted, found, what="labels")
     place = {name: at for at, name in enumerate(wanted)}

@@ -24,7 +24,7 @@ class Setting(StrEnum):
 
 
 class Unobserved(StrEnum):
-    """What a blank cell means."""
+    """What a blank in a label column means."""
 
     missing = "missing"
     negative = "negative"
@@ -49,7 +49,7 @@ class Loss(StrEnum):
 
 
 class Family(StrEnum):
-    """Families of answers that are not yes/no."""
+    """Families of numbers for regression."""
 
     gaussian = "gaussian"
     poisson = "poisson"
@@ -184,7 +184,7 @@ ValueColumn: TypeAlias = Annotated[
         metavar="COLUMN",
         rich_help_panel=_DATA_PANEL,
         show_default=False,
-        help="The column of answers, for a recommender. Without such a column every line is a like.",
+        help="The column of ratings, for a recommender. Without such a column every line is a like.",
     ),
 ]
 
@@ -204,7 +204,7 @@ AverageOf: TypeAlias = Annotated[
     typer.Option(
         "--average",
         show_default=False,
-        help="For a formula: over all cells (micro), rows (instance) or labels (macro).",
+        help="For a formula: over all entries (micro), rows (instance) or labels (macro).",
     ),
 ]
 

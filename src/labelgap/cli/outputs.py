@@ -16,7 +16,7 @@ import numpy as np
 
 from labelgap.data.files import check_writable, detect_format, write_columns
 from labelgap.exceptions import DataFileError
-from labelgap.persistence.atomic import atomic_write
+from labelgap.persistence.container import atomic_write
 
 Block: TypeAlias = dict[str, Any]
 """Columns of some rows, by name; all blocks of a table have the same ones."""
@@ -76,20 +76,20 @@ def write_blocks(path: Path | None, names: Sequence[str], blocks: Iterable[Block
     if path is not None and (separator is None or path.suffix.lower() == ".gz"):
         write_columns(path, _joined(names, blocks))
         return
-    # The first block before anything is written, so that what fails at once leaves no half a table.
+    # The first block is made before anything is written: an error at the start then leaves no partial table.
     blocks = iter(blocks)
     first = next(blocks, None)
     with _text(path) as file:
         writer = csv.writer(file, delimiter=separator or ",", lineterminator="\n")
         writer.writerow(names)
         for block in chain([] if first is None else [first], blocks):
-            writer.writerows(zip(*(_cells(block[name]) for name in names), strict=True))
+            writer.writerows(zip(*(_values(block[name]) for name in names), strict=True))
 
 
 @contextmanager
 def _text(path: Path | None) -> Iterator[Any]:
     if path is None:
-        # In UTF-8 like all files, whatever the terminal speaks.
+        # In UTF-8 like all files, whatever the encoding of the terminal.
         sys.stdout.flush()
         wrapper = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="", write_through=False)
         try:
@@ -105,7 +105,7 @@ def _text(path: Path | None) -> Iterator[Any]:
         wrapper.detach()
 
 
-def _cells(column: Any) -> list[Any]:
+def _values(column: Any) -> list[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 

@@ -12,8 +12,7 @@ import typer
 from sklearn.utils import _safe_indexing
 
 from labelgap import LowRankRegressor, Recommender
-from labelgap.cli.answers import known_pairs, read_pairs
-from labelgap.cli.choices import refuse, refuse_answer_columns, refuse_table_columns
+from labelgap.cli.choices import refuse, refuse_rating_columns, refuse_table_columns
 from labelgap.cli.console import PlainTable
 from labelgap.cli.inputs import read_rows
 from labelgap.cli.models import load_model
@@ -30,10 +29,11 @@ from labelgap.cli.options import (
     UserColumn,
 )
 from labelgap.cli.outputs import Block, check_table_output, free_name, refuse_twice, write_blocks
+from labelgap.cli.ratings import known_pairs, read_pairs
 from labelgap.cli.session import Session, command
 
-# Cells that are worked on at one time.
-_BLOCK_CELLS = 1 << 20
+# Entries that are predicted at one time.
+_BLOCK_ENTRIES = 1 << 20
 _PREVIEW_ROWS = 10
 _LONG = ("label", "decision", "probability")
 
@@ -48,7 +48,7 @@ class What(StrEnum):
 
 
 class _Table(NamedTuple):
-    """What is to be written."""
+    """A table to be written, block by block."""
 
     names: list[str]
     blocks: Iterator[Block]
@@ -115,17 +115,17 @@ def predict(
         refuse(long and what is not None, "--what", "--long has its own columns")
         check_table_output(out, force)
         loaded = load_model(model)
-        data = session.data_file(data)
+        source = session.source(data, format)
         if isinstance(loaded.estimator, Recommender):
             refuse(long, "--long", "a recommender writes one line for each pair anyway")
             refuse_table_columns(id_column=id_column)
-            users, items = read_pairs(loaded.estimator, data, user, item, format)
+            users, items = read_pairs(loaded.estimator, source, user, item)
             if skip_unknown:
                 users, items = known_pairs(session, loaded.estimator, users, items)
             table, n_rows = _pair_table(loaded.estimator, users, items, what), len(users)
         else:
-            refuse_answer_columns(user, item, skip_unknown=skip_unknown)
-            X, ids, id_name = read_rows(loaded, data, id_column, format)
+            refuse_rating_columns(user, item, skip_unknown=skip_unknown)
+            X, ids, id_name = read_rows(loaded, source, id_column)
             table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
             n_rows = len(ids)
         _write(session, out, table, n_rows)
@@ -199,7 +199,7 @@ def _title(label: str, part: What, wanted: What) -> str:
 
 
 def _slices(n_rows: int, n_labels: int) -> Iterator[slice]:
-    step = max(1, _BLOCK_CELLS // max(n_labels, 1))
+    step = max(1, _BLOCK_ENTRIES // max(n_labels, 1))
     return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
@@ -242,19 +242,19 @@ def _pair_table(model: Recommender, users: Sequence[Any], items: Sequence[Any], 
 
 def _write(session: Session, out: Path | None, table: _Table, n_rows: int) -> None:
     if out is not None:
-        yes = cells = 0
+        yes = decided = 0
 
         def counted() -> Iterator[Block]:
-            nonlocal yes, cells
+            nonlocal yes, decided
             for block in table.blocks:
                 yes += sum(int(np.sum(block[name])) for name in table.decisions)
-                cells += sum(len(block[name]) for name in table.decisions)
+                decided += sum(len(block[name]) for name in table.decisions)
                 yield block
 
         write_blocks(out, table.names, counted())
-        said = f": {yes} yes among {cells} decisions" if table.decisions else ""
+        said = f": {yes} yes among {decided} decisions" if table.decisions else ""
         session.result = {"out": str(out), "rows": n_rows}
-        session.result |= {"decisions": cells, "yes": yes} if table.decisions else {}
+        session.result |= {"decisions": decided, "yes": yes} if table.decisions else {}
         session.say_line(f"Wrote {n_rows} rows to {out}{said}.")
     elif session.as_json:
         session.result = {"rows": n_rows, "predictions": list(_records(table))}
@@ -283,7 +283,9 @@ def _preview(session: Session, table: _Table, n_rows: int) -> None:
         columns = {id_name: first[id_name], "yes": [names or "none" for names in yes]}
         session.say(PlainTable(columns, left=("yes",)))
     else:
-        shown = _fitting({name: list(map(_short, cells)) for name, cells in first.items()}, session.out.width)
+        shown = _fitting(
+            {name: list(map(_short, column)) for name, column in first.items()}, session.out.width
+        )
         session.say(PlainTable(shown))
         if len(shown) < len(table.names):
             session.say_line(f"{len(table.names)} columns in all.")
@@ -291,16 +293,16 @@ def _preview(session: Session, table: _Table, n_rows: int) -> None:
 
 
 def _fitting(columns: dict[str, list[str]], width: int) -> dict[str, list[str]]:
-    """As many of the first columns as there is room for, two at least."""
-    room = width
+    """As many of the first columns as fit into the width, two at least."""
+    free = width
     kept: dict[str, list[str]] = {}
-    for name, cells in columns.items():
-        room -= 2 + max(map(len, (name, *cells)))
-        if room < 0 and len(kept) >= 2:
+    for name, texts in columns.items():
+        free -= 2 + max(map(len, (name, *texts)))
+        if free < 0 and len(kept) >= 2:
             break
-        kept[name] = cells
+        kept[name] = texts
     return kept
 
 
-def _short(cell: Any) -> str:
-    return f"{cell:.3f}" if isinstance(cell, float | np.floating) else str(cell)
+def _short(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float | np.floating) else str(value)

@@ -17,16 +17,16 @@ from rich.table import Table
 from rich.text import Text
 
 from labelgap.solvers import Progress
-from labelgap.solvers.listener import Candidate, FitListener
+from labelgap.solvers.result import Candidate, FitListener
 
-# Rounds whose fall of the gap says how the next ones will go.
+# How many of the last rounds the prediction of the time left is based on.
 _LAST_ROUNDS = 6
 _UPDATES_PER_SECOND = 8
 _UNKNOWN = "—"
 
 
 def seconds_left(rounds: Sequence[Progress], tol: float) -> float | None:
-    """Seconds until the gap reaches ``tol``, were its logarithm to fall on as in the last rounds.
+    """Seconds until the gap reaches ``tol``, if its logarithm falls as fast as in the last rounds.
 
     The slope is that of the least-squares line through the last rounds. None where it cannot be told: fewer
     than three rounds with a gap above 0, or a gap that does not fall.
@@ -51,12 +51,12 @@ def seconds_left(rounds: Sequence[Progress], tol: float) -> float | None:
     return max(0.0, float((gaps[-1] - math.log(tol)) * spread / fall))
 
 
-def share_of_way(first: float, gap: float, tol: float) -> float:
+def fraction_done(first: float, gap: float, tol: float) -> float:
     """How far the gap has come from the first one to ``tol``, on a logarithmic scale, from 0 to 1.
 
     Examples
     --------
-    >>> round(share_of_way(1.0, 1e-2, 1e-4), 6), share_of_way(1.0, 1e-5, 1e-4)
+    >>> round(fraction_done(1.0, 1e-2, 1e-4), 6), fraction_done(1.0, 1e-5, 1e-4)
     (0.5, 1.0)
     """
     if gap <= tol:
@@ -121,7 +121,7 @@ class FitDisplay(FitListener):
         self.rounds.append(progress)
 
     def lines(self) -> list[tuple[str, str]]:
-        """Names and words, as far as there is something to say."""
+        """Names and values of what is known so far."""
         said = [("elapsed", duration(self._clock() - self._began))]
         if self.judged:
             best = "" if self.best is None else f", best {self.metric} {self.best:.4f}"
@@ -136,12 +136,12 @@ class FitDisplay(FitListener):
             ]
         return said
 
-    def share(self) -> float | None:
+    def fraction(self) -> float | None:
         """How far the last fit is, from 0 to 1; None before it begins."""
         if not self.rounds:
             return None
         finite = (p.gap for p in self.rounds if math.isfinite(p.gap))
-        return share_of_way(next(finite, math.inf), self.rounds[-1].gap, self.tol)
+        return fraction_done(next(finite, math.inf), self.rounds[-1].gap, self.tol)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         plain = options.ascii_only
@@ -151,24 +151,24 @@ class FitDisplay(FitListener):
         title.add_row(self._spinners[plain], Text(f"{self.what[:1].upper()}{self.what[1:]}", style="bold"))
         yield title
         table = Table.grid(padding=(0, 2))
-        # Folded rather than cut: the mark of a cut is not in every alphabet.
+        # Folded rather than cut off: not every encoding has the sign for what was cut off.
         table.add_column(overflow="fold")
         table.add_column(overflow="fold")
         for name, words in self.lines():
             table.add_row(f"  {name}", Text(words if not plain else words.replace(_UNKNOWN, "?")))
         yield table
-        share = self.share()
-        if share is not None:
-            yield _bar(share, options)
+        fraction = self.fraction()
+        if fraction is not None:
+            yield _bar(fraction, options)
 
 
 def _about(seconds: float | None) -> str:
     return _UNKNOWN if seconds is None else f"about {duration(seconds)}"
 
 
-def _bar(share: float, options: ConsoleOptions) -> Any:
+def _bar(fraction: float, options: ConsoleOptions) -> Any:
     width = max(10, min(50, options.max_width - 4))
-    return Padding(ProgressBar(total=1.0, completed=share, width=width), (0, 0, 0, 2))
+    return Padding(ProgressBar(total=1.0, completed=fraction, width=width), (0, 0, 0, 2))
 
 
 @contextmanager

@@ -11,12 +11,12 @@ import typer
 from rich.text import Text
 
 from labelgap import Recommender
-from labelgap.cli.answers import find_ids
 from labelgap.cli.choices import refuse
 from labelgap.cli.console import PlainTable
 from labelgap.cli.models import load_model
 from labelgap.cli.options import Force, Json, ModelFile, Quiet
 from labelgap.cli.outputs import Block, check_table_output, write_blocks
+from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
 from labelgap.data.files.formats import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
@@ -45,10 +45,10 @@ def recommend(
     every: Annotated[bool, typer.Option("--all", help="All users of the model.")] = False,
     n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items for each user, at most.")] = 10,
     with_seen: Annotated[
-        bool, typer.Option("--with-seen", help="Items that the user gave an answer about, too.")
+        bool, typer.Option("--with-seen", help="Include items that the user has rated.")
     ] = False,
     why: Annotated[
-        bool, typer.Option("--why", help="Say which answers of the user each item is recommended for.")
+        bool, typer.Option("--why", help="Say which ratings of the user each item is recommended for.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -67,7 +67,7 @@ def recommend(
 ) -> None:
     """The best items for users, each with its probability and a decision: would the user like it?
 
-    Items that a user gave an answer about are left out. The decision is yes where the score is at least the
+    Items that a user has rated are left out. The decision is yes where the score is at least the
     threshold of the model.
 
     [bold]Examples[/bold]
@@ -81,7 +81,7 @@ def recommend(
                 "say for whom: with one of --user (which may be repeated), --users-file and --all.",
                 param_hint="'--user'",
             )
-        refuse(why and out is not None, "--why", "with --out there is no room for reasons")
+        refuse(why and out is not None, "--why", "a file has no column for reasons")
         check_table_output(out, force)
         loaded = load_model(model).estimator
         if not isinstance(loaded, Recommender):

@@ -1,16 +1,15 @@
-"""``labelgap report``: one HTML page about a model."""
+"""``labelgap report`` and ``labelgap export``: a model as an HTML page, and as an ONNX file."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from labelgap import Recommender
-from labelgap.cli.answers import read_judged_answers
-from labelgap.cli.choices import patterns, refuse_answer_columns, refuse_table_columns
-from labelgap.cli.columns import Columns
+from labelgap import Recommender, load
+from labelgap.cli.choices import patterns, refuse_rating_columns, refuse_table_columns
 from labelgap.cli.inputs import read_judged_table
 from labelgap.cli.models import load_model, refuse_offsets
 from labelgap.cli.options import (
@@ -28,7 +27,9 @@ from labelgap.cli.options import (
     ValueColumn,
 )
 from labelgap.cli.outputs import check_output
+from labelgap.cli.ratings import read_judged_ratings
 from labelgap.cli.session import command
+from labelgap.data.files.reading import Columns
 from labelgap.exceptions import InvalidParameterError
 
 
@@ -81,18 +82,17 @@ def report(
     with command(as_json=json, quiet=quiet) as session:
         check_output(out, force)
         loaded = load_model(model)
-        data = session.data_file(data)
-        label_file = label_file and session.data_file(label_file)
+        source = session.source(data, format)
         X: Any = None
         if isinstance(loaded.estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
-            answers = read_judged_answers(loaded.estimator, data, user, item, value, format)
-            known: Any = answers.answers
+            known: Any = read_judged_ratings(loaded.estimator, source, user, item, value).answers
         else:
-            refuse_answer_columns(user, item, value)
+            refuse_rating_columns(user, item, value)
             refuse_offsets(loaded, "Make its report in Python too: write_report(..., exposure=...)")
-            columns = Columns(patterns(labels), ids=id_column, label_file=label_file)
-            X, known = read_judged_table(loaded, data, columns, format)
+            second, xml = session.label_file(label_file)
+            columns = Columns(patterns(labels), ids=id_column, label_source=second, label_xml=xml)
+            X, known = read_judged_table(loaded, source, columns)
         others = {}
         for path in compare or ():
             other = load_model(path)
@@ -107,3 +107,37 @@ def report(
         session.say_line(f"Wrote {out}; open it in a browser.")
         if open_page:
             typer.launch(out.resolve().as_uri())
+
+
+class Dtype(StrEnum):
+    """Types of numbers that ONNX models take."""
+
+    float32 = "float32"
+    float64 = "float64"
+
+
+def export(
+    model: ModelFile,
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", show_default=False, help="The file to write, as model.onnx.")
+    ],
+    dtype: Annotated[Dtype, typer.Option(help="The numbers that go in and come out.")] = Dtype.float64,
+    json: Json = False,
+    quiet: Quiet = False,
+    force: Force = False,
+) -> None:
+    """Write a model as ONNX, which many languages and servers can run without labelgap.
+
+    Features go in as one array, in the order of the fit; scores, probabilities and decisions come out.
+
+    [bold]Examples[/bold]
+
+      labelgap export articles.labelgap articles.onnx
+    """
+    from labelgap.onnx_export import to_onnx
+
+    with command(as_json=json, quiet=quiet) as session:
+        check_output(target, force, "TARGET")
+        to_onnx(load(model), target, dtype=dtype.value)
+        session.result = {"out": str(target), "bytes": target.stat().st_size}
+        session.say_line(f"Wrote {target} ({target.stat().st_size} bytes).")

@@ -1,17 +1,16 @@
-"""One run of a command: what it prints, what it warns of, and how it ends.
+"""One run of a command: the files it reads, what it prints and warns of, and how it ends.
 
-Exit codes: 0 fine, 1 a problem with input, data or model, 2 wrong usage, 130 interrupted, 141 when whoever
-read the output has gone.
+Exit codes: 0 fine, 1 a problem with input, data or model, 2 wrong usage, 130 interrupted, 141 when nobody
+reads the output any more.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
+import re
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ import typer
 from rich.text import Text
 
 from labelgap.cli.console import forget_stdout, json_text, new_console
-from labelgap.cli.wording import in_options
+from labelgap.data.files.reading import split_label_file
+from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, LabelgapError, LabelgapWarning
 
 PROBLEM, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
@@ -35,26 +35,23 @@ class Session:
         self.result: dict[str, Any] = {}
         self.warnings: list[str] = []
         self.kept: Path | None = None
-        """Where an interrupted command left what it can go on from."""
-        self._copies: dict[str, str] = {}
-        self._stack = contextlib.ExitStack()
+        """The folder of the checkpoint from which the same command would continue."""
+        self._opened = contextlib.ExitStack()
 
-    def data_file(self, path: Path) -> Path:
-        """A file that can be read twice: this one, or a copy of what comes out of a pipe."""
+    def source(self, path: Path, format: str | None = None) -> Source:
+        """A data file or a pipe, which is read once and closed when the command ends."""
         if path.is_dir():
             raise DataFileError(f"{path} is a folder, not a file.")
-        if path.is_file():
-            return path
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="labelgap-"))
-        copy = Path(folder) / path.name
-        with path.open("rb") as source, copy.open("wb") as target:
-            shutil.copyfileobj(source, target)
-        self._copies[str(copy)] = str(path)
-        return copy
+        return self._opened.enter_context(Source(path, format))
+
+    def label_file(self, path: Path | None) -> tuple[Source | None, Path | None]:
+        """The file of ``--label-file``: a second table, or an XML file that names the labels."""
+        second, _ = split_label_file(path)
+        return (None, path) if second is None else (self._opened.enter_context(second), None)
 
     def close(self) -> None:
-        """Remove what was copied."""
-        self._stack.close()
+        """Close the data files."""
+        self._opened.close()
 
     @property
     def talks(self) -> bool:
@@ -83,7 +80,6 @@ class Session:
             self.out.print(Text(text), soft_wrap=True)
 
     def warn(self, message: str) -> None:
-        message = self._with_own_names(message)
         if message in self.warnings:
             return
         self.warnings.append(message)
@@ -92,7 +88,6 @@ class Session:
 
     def fail(self, kind: str, message: str, code: int) -> typer.Exit:
         """Say what went wrong; raise what comes back."""
-        message = self._with_own_names(message)
         if self.as_json:
             error = {"type": kind, "message": message, "exit_code": code}
             self._print_json({"error": error, "warnings": self.warnings})
@@ -105,11 +100,6 @@ class Session:
         if self.as_json:
             self._print_json(self.result | {"warnings": self.warnings})
         sys.stdout.flush()
-
-    def _with_own_names(self, message: str) -> str:
-        for copy, path in self._copies.items():
-            message = message.replace(copy, path)
-        return message
 
     def _tell(self, what: str, colour: str, message: str) -> None:
         self.err.print(Text.assemble((f"{what}:", f"bold {colour}"), " ", message), soft_wrap=True)
@@ -136,7 +126,7 @@ def command(*, as_json: bool = False, quiet: bool = False) -> Iterator[Session]:
     except KeyboardInterrupt:
         message = "Interrupted; nothing was saved."
         if session.kept is not None:
-            message += f" What was done is kept in {session.kept}: the same command goes on from there."
+            message += f" The progress is kept in {session.kept}: the same command continues from there."
         raise session.fail("Interrupted", message, INTERRUPTED) from None
     finally:
         session.close()
@@ -169,3 +159,46 @@ def _warnings_told(session: Session) -> Iterator[None]:
 
         warnings.showwarning = told
         yield
+
+
+# -- messages of the library, in the words of the command line -----------------------------------------------
+
+# Not where it is part of a name, a path or a quoted text.
+_BEFORE, _AFTER = r"(?<![\w'\"./\\-])", r"(?![\w'\"/\\-]|\.\w)"
+_OPTIONS = {
+    "n_jobs": "--jobs",
+    "random_state": "--seed",
+    "flip_rate": "--flip-rate",
+    "label_file": "--label-file",
+    "trace_penalty": "--trace-penalty",
+    "ridge_penalty": "--ridge-penalty",
+}
+_RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    # What says both already: format= (--format), with drop (--drop x), value='x' (--value x).
+    (re.compile(_BEFORE + r"\w+=(?:'[^']*'|\w*) \((--\w[^)]*)\)"), r"\1"),
+    (re.compile(r"\b(with|of) (\w+) \((--\2\b[^)]*)\)"), r"\1 \3"),
+    (re.compile(_BEFORE + r"unobserved='(missing|negative|unlabelled)'"), r"--unobserved \1"),
+    (re.compile(_BEFORE + r"threshold='(cross-fit|holdout|train)'"), r"--threshold \1"),
+    (re.compile(_BEFORE + r"family='(gaussian|poisson|bernoulli)'"), r"--family \1"),
+    (re.compile(r", or a function of the values, such as positive=lambda [^.]*\."), "."),
+    (re.compile(_BEFORE + r"positive=(\d+(?:\.\d+)?)"), r"--positive \1"),
+    (re.compile(_BEFORE + r"positive=\.\.\."), "--positive"),
+    (re.compile(_BEFORE + r"checkpoint= folder"), "--checkpoint folder"),
+    (re.compile(_BEFORE + r"checkpoint='([^']*)'"), r"--checkpoint \1"),
+    (re.compile(_BEFORE + rf"({'|'.join(_OPTIONS)})=?" + _AFTER), lambda found: _OPTIONS[found[1]]),
+]
+
+
+def in_options(message: str) -> str:
+    """A message of the library that names options instead of parameters.
+
+    Examples
+    --------
+    >>> in_options("If absent means no, pass unobserved='negative'. Say positive=4.")
+    'If absent means no, pass --unobserved negative. Say --positive 4.'
+    >>> in_options("label_file.csv: leave it out with drop (--drop x). Use flip_rate.")
+    'label_file.csv: leave it out with --drop x. Use --flip-rate.'
+    """
+    for pattern, words in _RULES:
+        message = pattern.sub(words, message)
+    return message

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
 from labelgap import LinearFractional, best_threshold, get_metric
-from labelgap.cli.choices import refuse
+from labelgap._types import Floats
+from labelgap.cli.choices import read_metric, refuse
 from labelgap.cli.console import KeyValues
-from labelgap.cli.metrics import read_metric
+from labelgap.cli.models import metric_name
 from labelgap.cli.options import AverageOf, Force, Format, IdColumn, Json, Quiet
 from labelgap.cli.outputs import check_table_output, free_name, write_blocks
-from labelgap.cli.scores import Scored, read_column_pair, read_scores
 from labelgap.cli.session import command
-from labelgap.cli.summary import metric_name
+from labelgap.data.files.formats import PathLike
+from labelgap.data.files.reading import Columns, read_numbers_from, read_table_from
+from labelgap.data.files.source import Source
+from labelgap.exceptions import DataFileError
+from labelgap.labels import ObservedLabels
 from labelgap.metrics import confusion_counts
 from labelgap.thresholds import ThresholdResult
 
@@ -83,7 +88,7 @@ def threshold(
 ) -> None:
     """Find the threshold that is best for a metric, exactly, for scores of any model.
 
-    Decisions are yes where the score is at least the threshold. Only cells with a known label are judged.
+    Decisions are yes where the score is at least the threshold. Only entries with a known label are judged.
     Columns of the two tables belong together by name, rows by the column --id (or one called id), or else by
     their order. Use scores of rows that the model was not fitted to.
 
@@ -97,13 +102,12 @@ def threshold(
         chosen = get_metric(str(read_metric(metric, average)))
         check_table_output(out, force)
         check_table_output(curve, force, "--curve")
-        scores = session.data_file(scores)
+        source = session.source(scores, format)
         if labels is not None:
-            labels = session.data_file(labels)
             why = "it is for one file that holds both scores and labels"
             refuse(score_column is not None, "--score-column", why)
             refuse(label_column is not None, "--label-column", why)
-            table = read_scores(scores, labels, id_column, format, session.warn)
+            table = read_scores(source, session.source(labels, format), id_column, session.warn)
         else:
             if score_column is None or label_column is None:
                 raise typer.BadParameter(
@@ -111,7 +115,7 @@ def threshold(
                     "--score-column and --label-column.",
                     param_hint="'LABELS'",
                 )
-            table = read_column_pair(scores, score_column, label_column, id_column, format)
+            table = read_column_pair(source, score_column, label_column, id_column)
         found = best_threshold(table.scores, table.labels, chosen, return_curve=curve is not None)
         facts = _facts(table, found, chosen)
         session.result = facts
@@ -151,11 +155,11 @@ def _counts(table: Scored, threshold: float) -> dict[str, float]:
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    share = facts["observed"] / max(facts["cells"], 1)
+    fraction = facts["observed"] / max(facts["cells"], 1)
     best = facts["threshold"]
     words = {np.inf: "above every score: no to all", -np.inf: "below every score: yes to all"}
     lines = [
-        ("judged by", f"{facts['observed']} known cells of {facts['cells']} ({100 * share:.1f} %)"),
+        ("judged by", f"{facts['observed']} known entries of {facts['cells']} ({100 * fraction:.1f} %)"),
         ("threshold", words.get(best, f"{best:.6g}")),
         (facts["metric"], f"{facts['value']:.4f}{_in_words(facts['counts'])}"),
     ]
@@ -174,3 +178,115 @@ def _write_decisions(out: Path, table: Scored, threshold: float) -> None:
     columns: dict[str, Any] = {free_name(table.id_name, table.names): table.ids}
     columns |= {name: decided[:, at] for at, name in enumerate(table.names)}
     write_blocks(out, list(columns), [columns])
+
+
+# -- scores and labels, brought together -------------------------------------------------------------------
+
+
+class Scored(NamedTuple):
+    """Scores and what is known, row by row and column by column."""
+
+    scores: Floats
+    labels: ObservedLabels
+    names: tuple[str, ...]
+    ids: Sequence[Any]
+    id_name: str
+
+
+class _Numbers(NamedTuple):
+    names: tuple[str, ...]
+    values: Floats
+    ids: tuple[Any, ...] | None
+    id_name: str
+
+
+def read_scores(scores: Source, labels: Source, ids: str | None, warn: Callable[[str], None]) -> Scored:
+    """Scores with the labels of the columns of the same names.
+
+    Rows belong together by their ids where both tables have them, else by their order. Labels of rows without
+    scores are not used, and ``warn`` is called with their number.
+    """
+    given = _read(scores, ids)
+    known = _read(labels, ids, only=given.names)
+    n = len(given.values)
+    if given.ids is not None and known.ids is not None:
+        values = _by_id(given.ids, known, scores.path, labels.path, warn)
+    elif len(known.values) == n:
+        values = known.values
+    else:
+        raise DataFileError(
+            f"{scores.path} has {n} rows and {labels.path} has {len(known.values)}. Rows belong together by "
+            "their order unless both tables have a column of ids; name it with --id."
+        )
+    return _scored(given, values)
+
+
+def read_column_pair(source: Source, score: str, label: str, ids: str | None) -> Scored:
+    """One column of scores and one of labels, of the same table."""
+    both = _read(source, ids, only=(score, label))
+    given = both._replace(names=(score,), values=both.values[:, :1])
+    return _scored(given, both.values[:, 1:])
+
+
+def _scored(given: _Numbers, values: Floats) -> Scored:
+    labels = ObservedLabels.from_dense(values, label_names=given.names)
+    rows = range(len(given.values)) if given.ids is None else given.ids
+    return Scored(given.values, labels, given.names, rows, given.id_name)
+
+
+def _read(source: Source, ids: str | None, only: tuple[str, ...] | None = None) -> _Numbers:
+    """Columns of numbers, ``only`` these and in their order, NaN where nothing is known."""
+    if not source.is_sheet:
+        names, values = read_numbers_from(source)
+        _refuse_other_names(source.path, names, only)
+        order = list(range(len(names))) if only is None else [names.index(name) for name in only]
+        return _Numbers(only or names, values[:, order], None, "row")
+    sheet = source.sheet
+    found, named = sheet.names, (*sheet.names, *sheet.index_names)
+    chosen = ids or next((name for name in named if name.lower() == "id" and name not in (only or ())), None)
+    _refuse_other_names(source.path, found, only)
+    wanted = list(only) if only is not None else [name for name in found if name != chosen]
+    columns = Columns(wanted, features=(), ids=chosen)
+    table = read_table_from(source, columns, unobserved=None, binary=False)
+    assert table.labels is not None
+    names = tuple(map(str, table.labels.label_names or ()))
+    values = table.labels.to_dense()[:, [names.index(name) for name in wanted]]
+    return _Numbers(tuple(wanted), values, table.row_ids, chosen or "row")
+
+
+def _refuse_other_names(path: PathLike, found: Sequence[str], wanted: tuple[str, ...] | None) -> None:
+    missing = [name for name in wanted or () if name not in found]
+    if missing:
+        raise DataFileError(
+            f"{path} has no column {_listed(missing)}, which the scores are about; it has {_listed(found)}."
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def _by_id(
+    rows: tuple[Any, ...],
+    known: _Numbers,
+    scores: PathLike,
+    labels: PathLike,
+    warn: Callable[[str], None],
+) -> Floats:
+    """The labels in the order of the rows; NaN in rows that they lack."""
+    assert known.ids is not None
+    at = {str(one): place for place, one in enumerate(known.ids)}
+    for path, ids in ((scores, rows), (labels, known.ids)):
+        if len(set(map(str, ids))) < len(ids):
+            raise DataFileError(f"{path}: the ids in its column {known.id_name!r} are not all different.")
+    places = np.array([at.get(str(one), -1) for one in rows], dtype=np.int64)
+    used = int(np.sum(places >= 0))
+    if used == 0:
+        raise DataFileError(f"{scores} and {labels} have no id in common in their columns of ids.")
+    if used < len(known.ids):
+        warn(
+            f"{len(known.ids) - used} of {len(known.ids)} rows of {labels} have no scores; they are not used."
+        )
+    values = known.values[places]
+    values[places < 0] = np.nan
+    return values

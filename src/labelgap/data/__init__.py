@@ -1,6 +1,5 @@
 """Data: synthetic problems, files of many formats, and the real data sets in a folder of the user's."""
 
-from labelgap.data.answers_folder import AnswerData, Answers, load_answers
 from labelgap.data.files import (
     FORMATS,
     AnswerTable,
@@ -13,7 +12,14 @@ from labelgap.data.files import (
     read_numbers,
     write_columns,
 )
-from labelgap.data.folder import MultiLabelData, data_folder, load_multilabel
+from labelgap.data.folder import (
+    AnswerData,
+    Answers,
+    MultiLabelData,
+    data_folder,
+    load_answers,
+    load_multilabel,
+)
 from labelgap.data.synthetic import LowRankProblem, make_low_rank_labels
 
 __all__ = [

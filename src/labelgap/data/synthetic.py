@@ -44,7 +44,7 @@ def make_low_rank_labels(
     n, n_labels, n_features, rank : int
         Rows, labels, features and the rank of W. Rows of X and the factors of W are standard normal.
     observed : float, default 0.1
-        Share of the labels that is observed, chosen uniformly.
+        Fraction of the labels that is observed, chosen uniformly.
     n_test : int, default 1000
         Fresh rows with complete labels.
     noise : bool, default False
@@ -59,7 +59,7 @@ def make_low_rank_labels(
     ((50, 10), (50, 8))
     """
     if not 0 < observed <= 1:
-        raise InvalidParameterError(f"observed is a share, above 0 and at most 1; got {observed!r}.")
+        raise InvalidParameterError(f"observed is a fraction, above 0 and at most 1; got {observed!r}.")
     if not 1 <= rank <= min(n_features, n_labels):
         raise InvalidParameterError(
             f"rank must be at least 1 and at most {min(n_features, n_labels)} (the smaller of n_features and "

@@ -1,4 +1,4 @@
-"""What every labelgap estimator does once it has scores and a threshold: decide, in blocks."""
+"""What estimators share once they are fitted: the attributes of a certified fit, and decisions in blocks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,12 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap._warn import warn
-from labelgap.estimators.checks import check_between
-from labelgap.estimators.feature_input import read_features
-from labelgap.estimators.targets import Targets, read_labels_like, read_targets
-from labelgap.exceptions import (
-    InvalidLabelsError,
-    InvalidParameterError,
-    UninformativeLabelsWarning,
-)
+from labelgap.estimators.inputs import Targets, read_features, read_labels_like, read_targets
+from labelgap.estimators.parameters import OUTPUTS, check_between
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.fitting.choice import ChosenFit
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import UNOBSERVED
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.top_items import top_columns
@@ -32,9 +28,34 @@ from labelgap.recommending.top_items import top_columns
 # Scores held at one time when all labels of many rows are scored.
 _BLOCK_SCORES = 1 << 22
 
-UNOBSERVED = ("missing", "negative", "unlabelled")
-OUTPUTS = ("auto", "dense", "sparse")
-THRESHOLDS = ("cross-fit", "holdout", "train")
+
+class CertifiedFit:
+    """Sets the attributes of a low-rank fit: its penalties, its duality gap, and what was compared."""
+
+    def _keep_fit(self, chosen: ChosenFit) -> None:
+        """Set the attributes that every low-rank fit has."""
+        fit, penalties = chosen.fit, chosen.penalties
+        self.trace_penalty_, self.ridge_penalty_ = penalties.trace, penalties.ridge
+        self.intercept_penalty_ = penalties.intercept
+        self.singular_values_, self.rank_ = fit.singular_values, fit.rank
+        self.objective_, self.duality_gap_ = fit.objective, fit.gap
+        self.relative_gap_ = fit.relative_gap
+        self.n_iter_, self.history_ = fit.n_iter, fit.history
+        self.candidates_ = chosen.candidates
+        self.held_out_metric_ = chosen.held_out_metric
+
+    def _keep_decisions(self, chosen: ChosenFit) -> None:
+        """Set those attributes, the threshold, and the flip rate of a positive-unlabelled fit."""
+        self._keep_fit(chosen)
+        self.threshold_ = chosen.threshold
+        if chosen.flip_rates is None:
+            # An earlier fit may have left a rate, which does not belong to these labels.
+            for name in ("flip_rate_", "flip_rate_interval_"):
+                self.__dict__.pop(name, None)
+        else:
+            self.flip_rate_ = chosen.flip_rates.value
+            self.flip_rate_interval_ = chosen.flip_rates.interval
+            self._label_flip_rates = chosen.flip_rates.by_label
 
 
 class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
@@ -160,7 +181,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or sparse matrix of shape (n, d)
         output : "auto", "dense" or "sparse"
-            "auto" answers in CSR when X here or the labels in ``fit`` came in a sparse form, else dense.
+            "auto" is CSR when X here or the labels in ``fit`` were in a sparse form, else dense.
         """
         check_is_fitted(self)
         check_choice("output", output, OUTPUTS)
@@ -181,7 +202,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         return self._sparse_decisions(X)
 
     def _sparse_decisions(self, X: Any) -> sp.csr_array:
-        # 32 bits hold any column number that occurs; they halve what the answer takes.
+        # 32 bits hold any column number that occurs; they halve the size of the result.
         width = np.int32 if self.n_labels_ <= np.iinfo(np.int32).max else np.int64
         counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=width)]
         for _, block in self._blocks(X):
@@ -241,17 +262,4 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         raise InvalidParameterError(
             "Labels with unobserved='unlabelled' say nothing about no, and this estimator was not fitted to "
             "such. Judge by labels with known negatives."
-        )
-
-
-def warn_of_unseen_labels(labels: ObservedLabels) -> None:
-    """Warn once of labels that nothing is known about."""
-    unseen = np.flatnonzero(labels.label_counts() == 0)
-    if len(unseen):
-        what = "recorded yes" if labels.unobserved == "unlabelled" else "observed entry"
-        first = unseen[0] if labels.label_names is None else repr(labels.label_names[unseen[0]])
-        warn(
-            f"{len(unseen)} of {labels.shape[1]} labels have no {what} (the first: {first}); "
-            "their score is the same for every row.",
-            UninformativeLabelsWarning,
         )

@@ -6,22 +6,28 @@ import os
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
-from labelgap.estimators.base import DecisionEstimator, warn_of_unseen_labels
-from labelgap.estimators.checks import refuse_huge
-from labelgap.estimators.decision_fitting import DecisionFitting
-from labelgap.fitting.digests import digest
+from labelgap.estimators.base import CertifiedFit, DecisionEstimator
+from labelgap.estimators.inputs import refuse_huge, warn_of_unseen_labels, weighted_labels
+from labelgap.estimators.parameters import check_decision_parameters, refuse_flip_rate, solver_settings
+from labelgap.fitting.checkpoint import digest
+from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
+from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
+from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
+from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
 
 
-class LowRankClassifier(DecisionFitting, DecisionEstimator):
+@savable_estimator(LOW_RANK_CLASSIFIER)
+class LowRankClassifier(CertifiedFit, DecisionEstimator):
     """Yes/no decisions for many labels from features and incomplete labels.
 
     Fits, over the observed entries Ω,
@@ -73,7 +79,7 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
     verbose : int, default 0
         1 reports the stages, 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
-        κ, a pull of the intercepts towards the score c of the overall rate of positives; 0 leaves them free.
+        κ, a penalty that draws the intercepts to the score c of the overall rate of positives; 0 is none.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
         standardising), and is 0 where they are not, since b is the score at the origin.
     penalty : {"weights", "scores"}, default "weights"
@@ -82,9 +88,9 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
         "inverse-propensity" weights each observed entry by one over its probability of being observed, in
         the loss and in the metric; see ``propensities`` in :meth:`fit`.
     flip_rate : float, array of length L, or "estimate", default "estimate"
-        ρ, the share of true positives that were not recorded, under ``unobserved="unlabelled"`` only.
+        ρ, the fraction of true positives that were not recorded, under ``unobserved="unlabelled"`` only.
     memory_limit_mb : float, default 256
-        About what the work over all n·L cells may take under ``unobserved="unlabelled"``, in megabytes.
+        About what the work over all n·L entries may take under ``unobserved="unlabelled"``, in megabytes.
     feature_scaling : {"auto", "none", "root", "standard"}, default "auto"
         What is done to the columns of X before W is penalised. "standard" makes their spreads equal, "root"
         goes half the way, on a logarithmic scale. "auto" is "standard" for a dense X, and "root" for a sparse
@@ -113,7 +119,7 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
     duality_gap_ : float
         Absolute; the objective is at most this far above its minimum over all W and b.
     relative_gap_ : float
-        The same as a share of the objective or, where losses of both signs cancel (recorded positives alone),
+        The same as a fraction of the objective or, where losses of both signs cancel (recorded positives),
         of the sum of their sizes. The fit stops when it is at most ``tol``.
     n_iter_ : int
     history_ : tuple of Progress
@@ -199,8 +205,7 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
     ) -> LowRankClassifier:
         """Fit W, b and θ.
 
-        Ctrl-C ends the fit early with what there is by then: a model that can be used, and a warning that
-        says what it is worth.
+        Ctrl-C ends the fit early with a usable model, and a warning that says how good it is.
 
         Parameters
         ----------
@@ -209,47 +214,87 @@ class LowRankClassifier(DecisionFitting, DecisionEstimator):
             observed; or a 1-d array with two classes
         callback : callable, optional
             Called with a :class:`labelgap.solvers.Progress` after each round of the last fit. A
-            :class:`labelgap.solvers.FitListener` hears of the search before it too.
+            :class:`labelgap.solvers.FitListener` is told about the search before it too.
         propensities : array of shape (n, L), sparse matrix, vector over Ω, or None
             For ``weights="inverse-propensity"``: how likely each entry was to be observed. None estimates it
             from how often rows and labels are.
         checkpoint : path of a folder, or None
-            Where the fit keeps how far it has come. The same fit, started again after it was killed or
-            stopped, goes on from there and ends with the same model. Delete the folder once the model is
-            saved.
+            Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
+            resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
-        self._check_decision_parameters()
-        loss, metric = get_loss(self.loss), self._metric()
-        self.loss_ = loss
+        check_decision_parameters(self)
+        self.loss_, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        labels = self._weighted(targets.labels, propensities)
+        labels = weighted_labels(targets.labels, self.weights, propensities)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
-        # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
-        # must not depend on how many threads there are.
-        with (
-            fit_run(
-                self,
-                callback,
-                checkpoint,
-                lambda: {"the features": digest(X), "the labels": digest(labels)},
-            ) as run,
-            threadpool_limits(limits=1, user_api="blas"),
-        ):
-            # With more features than rows a model can tell the rows apart: other labels of a row that it was
-            # fitted to give this one away, as they will not for a new row.
-            self._holds_out_rows = X.shape[1] > X.shape[0]
-            intercept_penalty = self._intercept_choice(X)
-            bounded = self.score_bound is not None and (
-                self.score_bound != "auto" or labels.unobserved == "unlabelled"
+        unlabelled = labels.unobserved == "unlabelled"
+        with fit_run(
+            self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
+        ) as run:
+            request = PenaltyRequest(
+                self.trace_penalty,
+                self.ridge_penalty,
+                intercept_request(X, self.intercept_penalty, fit_intercept=self.fit_intercept),
             )
-            features = self._feature_settings(X, intercept_penalty, bounded=bounded)
-            chosen = self._fit_decisions(X, labels, features, loss, metric, intercept_penalty, run)
-            coordinates = chosen.problem.features.coordinates
-            self.feature_scales_ = None if coordinates is None else coordinates.scales
-            factors = chosen.problem.to_original(chosen.fit.factors)
-            self.coef_left_, self.coef_right_, self.intercept_ = factors
+            features = feature_settings(
+                X,
+                request,
+                fit_intercept=self.fit_intercept,
+                bounded=self.score_bound is not None and (self.score_bound != "auto" or unlabelled),
+                penalty=self.penalty,
+                scaling=self.feature_scaling,
+            )
+            # With more features than rows a model can tell the rows apart: other labels of a row that it was
+            # fitted to would give the held-out one away, which they do not do for a new row.
+            self._holds_out_rows = X.shape[1] > X.shape[0]
+            settings = solver_settings(self)
+            if unlabelled:
+                check_unlabelled(labels, self.loss_, metric)
+                choice = UnlabelledChoice(
+                    X,
+                    labels,
+                    features,
+                    self.loss_,
+                    request,
+                    settings,
+                    run,
+                    fit_intercept=self.fit_intercept,
+                    score_bound=self.score_bound,
+                    memory_limit_mb=self.memory_limit_mb,
+                )
+                problem = choice.problem
+                chosen = choice.fit(metric, self.flip_rate, how=self.threshold, by_row=self._holds_out_rows)
+            else:
+                refuse_flip_rate(self.flip_rate, labels.unobserved)
+                problem = observed_problem(
+                    X,
+                    labels,
+                    features,
+                    self.loss_,
+                    fit_intercept=self.fit_intercept,
+                    score_bound=self.score_bound,
+                )
+                grid = grid_for_observed(problem, labels, request)
+                chosen = choice_for_decisions(
+                    problem,
+                    labels,
+                    grid,
+                    metric,
+                    settings,
+                    run,
+                    how=self.threshold,
+                    by_row=self._holds_out_rows,
+                ).fit()
+            self._keep_decisions(chosen)
+            self.feature_scales_ = problem.feature_scales
+            self.coef_left_, self.coef_right_, self.intercept_ = problem.to_original(chosen.fit.factors)
         return self
+
+    @property
+    def coef_(self) -> Floats:
+        """W (d x L), multiplied out."""
+        return self.coef_left_ @ self.coef_right_.T
 
     # -- scoring ---------------------------------------------------------------------------------------
 

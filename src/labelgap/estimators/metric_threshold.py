@@ -15,7 +15,9 @@ from sklearn.utils.validation import _num_samples, validate_data
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
+from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.inputs import warn_of_unseen_labels
+from labelgap.estimators.parameters import THRESHOLDS
 from labelgap.estimators.score_models import (
     DirectModel,
     GivenScores,
@@ -39,6 +41,8 @@ from labelgap.exceptions import (
 )
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
+from labelgap.persistence.checks import METRIC_THRESHOLD
+from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, hold_out_plan
 from labelgap.thresholds.sweep import best_threshold
 
@@ -47,6 +51,7 @@ def _has_probabilities(self: MetricThreshold) -> bool:
     return self.estimator is not None and hasattr(self.estimator, "predict_proba")
 
 
+@savable_estimator(METRIC_THRESHOLD)
 class MetricThreshold(DecisionEstimator):
     """The threshold that maximises a metric, for any classifier or any matrix of scores.
 
@@ -106,8 +111,8 @@ class MetricThreshold(DecisionEstimator):
 
     Notes
     -----
-    ``decision_function`` returns the scores that are compared with ``threshold_``. X goes to the estimator as
-    it came, so frames, text and NaN are fine where the estimator takes them.
+    ``decision_function`` returns the scores that are compared with ``threshold_``. X is passed to the
+    estimator unchanged, so frames, text and NaN are fine where the estimator takes them.
 
     Examples
     --------

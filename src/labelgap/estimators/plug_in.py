@@ -8,7 +8,9 @@ from sklearn.utils import check_random_state, get_tags
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.base import THRESHOLDS, DecisionEstimator, warn_of_unseen_labels
+from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.inputs import warn_of_unseen_labels
+from labelgap.estimators.parameters import THRESHOLDS
 from labelgap.estimators.score_models import (
     LabelModels,
     draw_seeds,
@@ -19,9 +21,12 @@ from labelgap.estimators.score_models import (
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
+from labelgap.persistence.checks import PLUG_IN_CLASSIFIER
+from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 
+@savable_estimator(PLUG_IN_CLASSIFIER)
 class PlugInClassifier(DecisionEstimator):
     """One probabilistic classifier per label, and the one threshold that maximises the metric.
 
@@ -49,7 +54,7 @@ class PlugInClassifier(DecisionEstimator):
     random_state : int, RandomState or None, default None
         Assigns entries to folds and seeds the classifiers.
     n_jobs : int or None, default None
-        Labels fitted side by side, by joblib. Each is fitted with one BLAS thread, so the answer does not
+        Labels fitted side by side, by joblib. Each is fitted with one BLAS thread, so the result does not
         depend on the number of jobs.
     verbose : int, default 0
         1 reports the stages.

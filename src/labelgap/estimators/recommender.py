@@ -7,45 +7,52 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.estimators.checks import check_share
-from labelgap.estimators.decision_fitting import DecisionFitting
+from labelgap.estimators.base import CertifiedFit
+from labelgap.estimators.inputs import weighted_labels
+from labelgap.estimators.parameters import (
+    check_decision_parameters,
+    check_fraction,
+    refuse_flip_rate,
+    solver_settings,
+)
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
+from labelgap.fitting.checkpoint import digest
+from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
 from labelgap.fitting.cross_validation import largest_trace_penalty
-from labelgap.fitting.digests import digest
+from labelgap.fitting.problem import observed_problem, recommender_features, shared_column_length
 from labelgap.fitting.run import fit_run
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.problem import Problem
+from labelgap.persistence.checks import RECOMMENDER
+from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
-from labelgap.recommending.by_id import propensities_of, rates_of
+from labelgap.recommending.ids import propensities_of, rates_of
 from labelgap.recommending.ratings import Rule
 from labelgap.recommending.serving import Recommending
 from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Callback
 
-# The column of ones that carries the users' intercepts, in units in which an item's own column has length 1.
-# Longer is cheaper under the trace norm, but slower to fit; from about here on nothing is gained.
-_INTERCEPT_LENGTH = 3.0
 
+@savable_estimator(RECOMMENDER)
+class Recommender(CertifiedFit, Saved, Recommending):
+    """Decides which items a user likes, from ratings of many users about few items each.
 
-class Recommender(Saved, DecisionFitting, Recommending):
-    """Decides which items a user likes, from answers of many users about few items each.
-
-    Fits, over the answers Ω,
+    Fits, over the ratings Ω,
 
         ``min_{W,b}  1/|Ω| Σ_Ω ℓ(z_ij, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F²``,  ``Z = [I X] W [I s1 F]ᵀ + 1bᵀ``
 
     to a proven duality gap: every user and every item has factors of its own, an intercept, and what its
     features (X, F; optional) add to them. The decision is ``z_ij ≥ θ`` with the one θ that maximises the
-    metric. With answers of one kind only (likes and silence) set ``unobserved="unlabelled"``: then a recorded
+    metric. With ratings of one kind only (likes and silence) set ``unobserved="unlabelled"``: then a recorded
     like is a yes whatever its score, and θ is for the pairs that are not recorded.
 
     Parameters
@@ -61,7 +68,7 @@ class Recommender(Saved, DecisionFitting, Recommending):
         "auto" is the logistic loss, and the squared loss under ``unobserved="unlabelled"``, where it is many
         times faster and needs no bound on the scores.
     trace_penalty : float or "auto", default "auto"
-        λ. "auto" chooses it on held-out answers by the metric.
+        λ. "auto" chooses it on held-out ratings by the metric.
     ridge_penalty : float or "auto", default 0
         λ₂.
     rank : int or None, default None
@@ -69,22 +76,22 @@ class Recommender(Saved, DecisionFitting, Recommending):
     score_bound : float, None or "auto", default "auto"
         γ, a bound on every score without its item's intercept; as in :class:`labelgap.LowRankClassifier`.
     unobserved : {"missing", "negative", "unlabelled"}, default "missing"
-        What a pair without an answer means. "negative" makes every pair an answer, and takes that much
+        What a pair without a rating means. "negative" makes every pair a rating, and takes that much
         memory; "unlabelled" takes likes only.
     flip_rate : float, mapping from item to float, array, or "estimate", default "estimate"
-        ρ, the share of likes that were not recorded, under ``unobserved="unlabelled"`` only. The places of an
-        array are the items' ids, which then must be whole numbers from 0. It cannot be chosen by the metric:
-        each rate judges itself.
+        ρ, the fraction of likes that were not recorded, under ``unobserved="unlabelled"`` only. The places of
+        an array are the items' ids, which then must be whole numbers from 0. It cannot be chosen by the
+        metric: each rate judges itself.
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Where θ comes from; as in :class:`labelgap.LowRankClassifier`.
     user_intercept : bool, default True
         Whether users differ in how readily they like anything. Items always do.
     count_weighting : float from 0 to 1, default 0
-        How the penalty of a user's, or an item's, factors grows with the number m of its answers: by m to
+        How the penalty of a user's, or an item's, factors grows with the number m of its ratings: by m to
         this power, relative to the mean. 0 is the trace norm, which treats all alike; 1 the weighted trace
-        norm. Where a few users and items have most of the answers, about 0.75 predicts better.
+        norm. Where a few users and items have most of the ratings, about 0.75 predicts better.
     weights : {None, "inverse-propensity"}, default None
-        Weights each answer by one over its probability of being given; see ``propensities`` in :meth:`fit`.
+        Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
     solver : {"factored", "proximal", "alternating"}, default "factored"
     tol : float, default 1e-3
         Relative duality gap at which the fit stops.
@@ -109,7 +116,7 @@ class Recommender(Saved, DecisionFitting, Recommending):
     candidates_, flip_rate_, flip_rate_interval_, loss_, metric_ :
         As in :class:`labelgap.LowRankClassifier`.
     answers_ : ObservedLabels
-        The answers, users x items.
+        The ratings, users x items.
 
     Examples
     --------
@@ -125,10 +132,6 @@ class Recommender(Saved, DecisionFitting, Recommending):
     >>> later.recommend("eve", n=1).items.tolist()
     ['Ikiru']
     """
-
-    fit_intercept = True
-    intercept_penalty = 0.0
-    _decides_fitted_cells = True
 
     def __init__(
         self,
@@ -193,7 +196,7 @@ class Recommender(Saved, DecisionFitting, Recommending):
     ) -> Self:
         """Fit factors, intercepts and θ.
 
-        Ctrl-C ends the fit early with what there is by then; see :meth:`labelgap.LowRankClassifier.fit`.
+        Ctrl-C ends the fit early with a usable model; see :meth:`labelgap.LowRankClassifier.fit`.
 
         Parameters
         ----------
@@ -203,51 +206,73 @@ class Recommender(Saved, DecisionFitting, Recommending):
             Not used; it is there for scikit-learn.
         user_features, item_features : mapping from id to a row of numbers, or a frame with the ids in a
             column (or, in pandas, in the index); optional
-            What is known of the users and items. Those without answers are known to the model too, and every
-            user or item with answers must have a row.
+            What is known of the users and items. Those without ratings are known to the model too, and every
+            user or item with ratings must have a row.
         propensities : mapping from (user, item) to a number, array or sparse matrix of users x items, or None
-            For ``weights="inverse-propensity"``: how likely each answer was to be given. The rows and columns
+            For ``weights="inverse-propensity"``: how likely each rating was to be given. The rows and columns
             of an array are the ids, which then must be whole numbers from 0. None estimates them from how
-            many answers users and items have.
+            many ratings users and items have.
         callback : callable, optional
             As in :meth:`labelgap.LowRankClassifier.fit`.
         checkpoint : path of a folder, or None
-            Where the fit keeps how far it has come. The same fit, started again after it was killed or
-            stopped, goes on from there and ends with the same model. Delete the folder once the model is
-            saved.
+            Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
+            resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
-        self._check_decision_parameters()
-        check_share("count_weighting", self.count_weighting)
-        labels = self._read_answers(answers, self.unobserved)
-        automatic = "squared" if labels.unobserved == "unlabelled" else "logistic"
+        check_decision_parameters(self)
+        check_fraction("count_weighting", self.count_weighting)
+        labels = self._read_ratings(answers, self.unobserved)
+        unlabelled = labels.unobserved == "unlabelled"
+        automatic = "squared" if unlabelled else "logistic"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
         self.metric_ = get_metric(self.metric)
         self._users = SideFeatures.read(user_features, self.user, "user", labels.row_names)
         self._items = SideFeatures.read(item_features, self.item, "item", labels.label_names)
         labels = _for_ids(labels, self._users.ids, self._items.ids)
         labels.require_both_classes()
-        labels = self._weighted(labels, propensities_of(labels, propensities))
-        _warn_of_items_without_answers(labels)
+        labels = weighted_labels(labels, self.weights, propensities_of(labels, propensities))
+        _warn_of_items_without_ratings(labels)
 
         def data() -> dict[str, str]:
             features = digest(self._users.matrix, self._items.matrix)
-            return {"the answers": digest(labels), "the features": features}
+            return {"the ratings": digest(labels), "the features": features}
 
-        with (
-            fit_run(self, callback, checkpoint, data) as run,
-            threadpool_limits(limits=1, user_api="blas"),
-        ):
-            features = self._feature_settings_of_pairs(self.user_intercept)
-            chosen = self._fit_decisions(
-                self._users.matrix,
-                labels,
-                features,
-                self.loss_,
-                self.metric_,
-                self.intercept_penalty,
-                run,
-            )
-            self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
+        with fit_run(self, callback, checkpoint, data) as run:
+            X, features = self._users.matrix, self._feature_settings(self.user_intercept)
+            request = PenaltyRequest(self.trace_penalty, self.ridge_penalty, 0.0)
+            settings = solver_settings(self)
+            if unlabelled:
+                check_unlabelled(labels, self.loss_, self.metric_)
+                by_id = self.flip_rate
+                choice = UnlabelledChoice(
+                    X,
+                    labels,
+                    features,
+                    self.loss_,
+                    request,
+                    settings,
+                    run,
+                    score_bound=self.score_bound,
+                    memory_limit_mb=self.memory_limit_mb,
+                    largest=self._largest_penalty,
+                )
+                problem = choice.problem
+                chosen = choice.fit(
+                    self.metric_,
+                    by_id if isinstance(by_id, str) else rates_of(labels.label_names or (), by_id),
+                    how=self.threshold,
+                    for_fitted_entries=True,
+                )
+            else:
+                refuse_flip_rate(self.flip_rate, labels.unobserved)
+                problem = observed_problem(
+                    X, labels, features, self.loss_, fit_intercept=True, score_bound=self.score_bound
+                )
+                grid = grid_for_observed(problem, labels, request, self._largest_penalty)
+                chosen = choice_for_decisions(
+                    problem, labels, grid, self.metric_, settings, run, how=self.threshold
+                ).fit()
+            self._keep_decisions(chosen)
+            self._keep_factors(problem, chosen.fit.factors.left, chosen.fit.factors.right)
         self.item_intercept_ = chosen.fit.factors.intercept
         self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
         self.answers_ = labels
@@ -256,20 +281,17 @@ class Recommender(Saved, DecisionFitting, Recommending):
         self.count_units_ = np.array([self.count_weighting, *means])
         return self
 
-    def _feature_settings_of_pairs(self, user_intercept: bool) -> FeatureSettings:
-        """Users and items with parameters of their own, and what is known of them beside those."""
-        n_items = len(self._items.ids)
-        blocks = [] if self._items.matrix is None else [sp.csr_array(self._items.matrix)]
-        if user_intercept:
-            blocks.insert(0, sp.csr_array(np.full((n_items, 1), _ones(n_items))))
-        shared = sp.csr_array(sp.hstack(blocks)) if blocks else None
-        return FeatureSettings(
-            own_rows=True, label_features=shared, count_weighting=float(self.count_weighting)
+    def _feature_settings(self, user_intercept: bool) -> FeatureSettings:
+        return recommender_features(
+            len(self._items.ids),
+            self._items.matrix,
+            user_intercept=user_intercept,
+            count_weighting=self.count_weighting,
         )
 
     def _largest_penalty(self, problem: Problem, labels: ObservedLabels) -> float:
-        """That without the users' intercepts, which come in before it at next to no cost."""
-        plain = problem.with_settings(features=self._feature_settings_of_pairs(user_intercept=False))
+        """The smallest λ at which W = 0 but for the users' intercepts, which cost next to nothing."""
+        plain = problem.with_settings(features=self._feature_settings(user_intercept=False))
         return largest_trace_penalty(plain.objective(labels))
 
     def _keep_factors(self, problem: Problem, left: Floats, right: Floats) -> None:
@@ -281,26 +303,24 @@ class Recommender(Saved, DecisionFitting, Recommending):
         if self._users.matrix is not None:
             self.user_prior_ = np.asarray(self._users.matrix @ left[n:])
         beyond = right[n_items:]
-        self.shared_item_factor_ = _ones(n_items) * beyond[0] if self.user_intercept else np.zeros(rank)
+        shared = shared_column_length(n_items)
+        self.shared_item_factor_ = shared * beyond[0] if self.user_intercept else np.zeros(rank)
         self.item_feature_factors_ = beyond[1:] if self.user_intercept else beyond
         self.user_intercept_ = self.user_factors_ @ self.shared_item_factor_
         trace = self.trace_penalty_ * np.eye(rank)
         self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
         self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
 
-    def _given_flip_rate(self, labels: ObservedLabels) -> Any:
-        return rates_of(labels.label_names or (), self.flip_rate)
-
     # -- hooks of the serving half -----------------------------------------------------------------------
 
-    def _read_answers(self, answers: Any, unobserved: str) -> ObservedLabels:
+    def _read_ratings(self, answers: Any, unobserved: str) -> ObservedLabels:
         if unobserved != "unlabelled":
-            return super()._read_answers(answers, unobserved)
-        labels = super()._read_answers(answers, "missing")
+            return super()._read_ratings(answers, unobserved)
+        labels = super()._read_ratings(answers, "missing")
         dislikes = int(np.sum(labels.values == 0))
         if dislikes:
             raise InvalidLabelsError(
-                f"{dislikes} of {labels.n_observed} answers are dislikes, but unobserved='unlabelled' is for "
+                f"{dislikes} of {labels.n_observed} ratings are dislikes, but unobserved='unlabelled' is for "
                 "likes alone. Leave the dislikes out, or use them with unobserved='missing'."
             )
         return ObservedLabels.from_any(labels, unobserved=unobserved)
@@ -331,31 +351,26 @@ class Recommender(Saved, DecisionFitting, Recommending):
         return self._items.scaled(features) @ self.item_feature_factors_
 
 
-def _ones(n_items: int) -> float:
-    """What the column of ones is multiplied with."""
-    return float(_INTERCEPT_LENGTH / np.sqrt(n_items))
-
-
 def _total_weight(labels: ObservedLabels) -> float:
-    """What the loss is divided by."""
+    """The number, or total weight, of the entries that the loss is the mean of."""
     if labels.unobserved == "unlabelled":
         return float(labels.shape[0] * labels.shape[1])
     return float(labels.n_observed if labels.weights is None else labels.weights.sum())
 
 
 def _for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:
-    """The labels with rows and columns for users and items without answers, which come last."""
+    """The labels with rows and columns for users and items without ratings, which come last."""
     extra = len(users) - labels.shape[0]
     indptr = np.concatenate([labels.indptr, np.full(extra, labels.indptr[-1])])
     return replace(labels, indptr=indptr, shape=(len(users), len(items)), row_names=users, label_names=items)
 
 
-def _warn_of_items_without_answers(labels: ObservedLabels) -> None:
+def _warn_of_items_without_ratings(labels: ObservedLabels) -> None:
     silent = np.flatnonzero(labels.label_counts() == 0)
     if len(silent):
         assert labels.label_names is not None
         warn(
-            f"{len(silent)} of {labels.shape[1]} items have no answer (the first: "
+            f"{len(silent)} of {labels.shape[1]} items have no rating (the first: "
             f"{labels.label_names[silent[0]]!r}); their intercept is that of the overall rate of likes.",
             UninformativeLabelsWarning,
         )

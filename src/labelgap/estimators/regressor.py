@@ -1,50 +1,48 @@
-"""Real, count and share answers with missing entries: the low-rank fit without a threshold."""
+"""Real values, counts and fractions with missing entries: the low-rank fit without a threshold."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
-from labelgap.estimators.answer_units import Units
-from labelgap.estimators.base import warn_of_unseen_labels
-from labelgap.estimators.checks import refuse_huge
-from labelgap.estimators.feature_input import read_features
-from labelgap.estimators.fitting import LowRankEstimator
-from labelgap.estimators.regression_answers import (
-    cell_offsets,
+from labelgap.estimators.base import CertifiedFit
+from labelgap.estimators.inputs import read_features, refuse_huge, warn_of_unseen_labels
+from labelgap.estimators.parameters import check_fit_parameters, solver_settings
+from labelgap.estimators.regression_values import (
+    Units,
     null_loss,
-    read_answers,
+    read_values,
     require_something_to_learn,
+    score_offsets,
     with_known_parts,
 )
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
-from labelgap.fitting.cross_validation import Judge, Verdict, largest_trace_penalty
-from labelgap.fitting.digests import digest
-from labelgap.fitting.grid import penalty_grid
-from labelgap.fitting.run import FitRun, fit_run
-from labelgap.fitting.search import PenaltyGrid
+from labelgap.fitting.checkpoint import digest
+from labelgap.fitting.choice import ChosenFit, PenaltyChoice, grid_for_observed
+from labelgap.fitting.criteria import deviance_judge, mean_loss
+from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
+from labelgap.fitting.run import fit_run
+from labelgap.fitting.search import PenaltyRequest
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Poisson, get_family
-from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
-from labelgap.objective.problem import Problem
+from labelgap.persistence.checks import LOW_RANK_REGRESSOR
+from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
-from labelgap.solvers import Callback, Fit, Penalties
-
-# Digits of the held-out deviance, as a share of the null model's, that decide between penalties.
-_SHARE_DIGITS = 4
+from labelgap.solvers import Callback
 
 
-class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore[misc]
-    """Real, count or share answers of many labels, from features and incomplete answers.
+@savable_estimator(LOW_RANK_REGRESSOR)
+class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Real values, counts or fractions of many labels, from features and incomplete labels.
 
-    Fits, over the observed answers Ω,
+    Fits, over the observed values Ω,
 
         ``min_{W,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + b_j + o_ij, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F² + κ/2 Σ_j (b_j − c)²``
 
@@ -54,7 +52,7 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
     Parameters
     ----------
     family : {"gaussian", "poisson", "bernoulli"} or Family, default "gaussian"
-        Real answers with mean z; counts with mean e^z; shares or yes/no with mean 1/(1 + e^−z); or a
+        Real values with mean z; counts with mean e^z; fractions or yes/no with mean 1/(1 + e^−z); or a
         :class:`labelgap.losses.CustomFamily`.
     trace_penalty : float or "auto", default "auto"
         λ. "auto" chooses it on held-out entries by the deviance.
@@ -75,14 +73,14 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
     max_iter : int or None, default None
         Iterations of the solver for one fit. None: 500 for "factored", 5000 for "proximal".
     random_state : int, RandomState or None, default None
-        Assigns entries to folds, where equal answers leave a choice.
+        Assigns entries to folds, where equal values leave a choice.
     n_jobs : int or None, default None
         Fits of folds and candidates side by side, in threads; None is one for each thread that there is
         (``LABELGAP_NUM_THREADS``, or the cores).
     verbose : int, default 0
         1 reports the stages, 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
-        κ, a pull of the intercepts towards c, the one score that fits all answers best; 0 leaves them free.
+        κ, a penalty that draws the intercepts to c, the one score that fits all values best; 0 is none.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
         standardising) or there is no X, and is 0 elsewhere, since b is the score at the origin.
     feature_scaling : {"auto", "none", "root", "standard"}, default "auto"
@@ -115,11 +113,11 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         Objective, relative gap, rank and time during the last fit.
     candidates_ : tuple of Candidate
         What was compared on held-out entries; the last one is the winner, fitted more closely. Their ``loss``
-        is the held-out deviance as a share of the null model's, to four digits, ``metric_value`` one minus
+        is the held-out deviance as a fraction of the null model's, to four digits, ``metric_value`` one minus
         that.
     family_ : Family
     has_offsets_ : bool
-        Whether the fit had an offset, an exposure, or answers that hold offsets.
+        Whether the fit had an offset, an exposure, or labels that hold offsets.
     n_labels_, label_names_, n_features_in_, feature_names_in_
 
     Examples
@@ -200,16 +198,16 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
     ) -> Self:
         """Fit W and b.
 
-        Ctrl-C ends the fit early with what there is by then; see :meth:`labelgap.LowRankClassifier.fit`.
+        Ctrl-C ends the fit early with a usable model; see :meth:`labelgap.LowRankClassifier.fit`.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d), or None
             None is for no features: every row has parameters of its own (matrix completion).
-        y : answers of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not observed;
+        y : values of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not observed;
             or a 1-d array, for one label
         offset : number, vector of length n or |Ω|, array or sparse matrix of shape (n, L), or None
-            A known part of each score, finite where there is an answer.
+            A known part of each score, finite where there is a value.
         exposure : like ``offset``, or None
             For counts: how long, or how many, each was counted over; positive. The same as
             ``offset=log(exposure)``; both together add up.
@@ -218,14 +216,13 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         callback : callable, optional
             As in :meth:`labelgap.LowRankClassifier.fit`.
         checkpoint : path of a folder, or None
-            Where the fit keeps how far it has come. The same fit, started again after it was killed or
-            stopped, goes on from there and ends with the same model. Delete the folder once the model is
-            saved.
+            Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
+            resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
-        self._check_fit_parameters()
+        check_fit_parameters(self)
         self.family_ = get_family(self.family)
         X = None if X is None else read_features(self, X, reset=True)
-        labels, self._single = read_answers(y, self.family_)
+        labels, self._single = read_values(y, self.family_)
         n = labels.shape[0] if X is None else _num_samples(X)
         self.n_labels_, self._has_features = labels.shape[1], X is not None
         if X is None:
@@ -239,70 +236,53 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         self.label_names_ = None if labels.label_names is None else np.asarray(labels.label_names)
         require_something_to_learn(labels, self.family_)
         warn_of_unseen_labels(labels)
-        # One BLAS thread: the products here are thin, idle BLAS threads slow the kernels down, and sums
-        # must not depend on how many threads there are.
-        with (
-            fit_run(
-                self,
-                callback,
-                checkpoint,
-                lambda: {"the features": digest(X), "the answers": digest(labels)},
-            ) as run,
-            threadpool_limits(limits=1, user_api="blas"),
-        ):
-            self._fit(X, labels, run)
+        with fit_run(
+            self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
+        ) as run:
+            self._units, labels = Units.of(labels, self.family_, shifted=self.fit_intercept)
+            run.to_user_units = self._units.progress
+            scale = self._units.scale
+            if scale != 1:
+                run.say(f"values, and trace penalties below, are in units of {scale:.3g}")
+            request = PenaltyRequest(
+                self.trace_penalty if isinstance(self.trace_penalty, str) else self.trace_penalty / scale,
+                self.ridge_penalty,
+                intercept_request(X, self.intercept_penalty, fit_intercept=self.fit_intercept),
+            )
+            bound = None if self.score_bound in (None, "auto") else float(self.score_bound) / scale
+            features = feature_settings(
+                X,
+                request,
+                fit_intercept=self.fit_intercept,
+                bounded=bound is not None,
+                penalty=self.penalty,
+                scaling=self.feature_scaling,
+            )
+            # As in LowRankClassifier: other values of a row would give away the one that is held out.
+            self._holds_out_rows = X is not None and X.shape[1] > X.shape[0]
+            problem = observed_problem(
+                X, labels, features, self.family_, fit_intercept=self.fit_intercept, score_bound=bound
+            )
+            self.feature_scales_ = problem.feature_scales
+            chosen = PenaltyChoice(
+                problem,
+                labels,
+                grid_for_observed(problem, labels, request),
+                deviance_judge(self.family_, null_loss(labels, self.family_)),
+                solver_settings(self),
+                run,
+                by_row=self._holds_out_rows,
+                criterion="loss",
+            ).fit()
+            factors = self._units.factors(problem.to_original(chosen.fit.factors))
+            self.coef_left_, self.coef_right_, self.intercept_ = factors
+            self._keep_fit(_in_user_units(chosen, self._units))
         return self
 
-    def _fit(self, X: Any, labels: ObservedLabels, run: FitRun) -> None:
-        family = self.family_
-        self._units, labels = Units.of(labels, family, shifted=self.fit_intercept)
-        if self._units.scale != 1:
-            self._say(f"answers, and trace penalties below, are in units of {self._units.scale:.3g}")
-        intercept_penalty = self._intercept_choice(X)
-        # As in LowRankClassifier: other answers of a row would give away the one that is held out.
-        self._holds_out_rows = X is not None and X.shape[1] > X.shape[0]
-        bound = self._inner_bound()
-        features = (
-            FeatureSettings(own_rows=True)
-            if X is None
-            else self._feature_settings(X, intercept_penalty, bounded=bound is not None)
-        )
-        settings = ProblemSettings(family, features, fit_intercept=self.fit_intercept, score_bound=bound)
-        problem = Problem([RowBlock(X, labels)], settings)
-        coordinates = problem.features.coordinates
-        self.feature_scales_ = None if coordinates is None else coordinates.scales
-        grid = self._grid(problem, labels, intercept_penalty)
-        judge = _share_judge(family, null_loss(labels, family))
-        chosen = self._choose_and_fit(problem, labels, grid, judge, "train", run, criterion="loss")
-        factors = self._units.factors(problem.to_original(chosen.fit.factors))
-        self.coef_left_, self.coef_right_, self.intercept_ = factors
-        self.candidates_ = tuple(self._units.candidate(candidate) for candidate in self.candidates_)
-
-    def _grid(self, problem: Problem, labels: ObservedLabels, intercept_penalty: float | str) -> PenaltyGrid:
-        trace = self.trace_penalty
-        return penalty_grid(
-            lambda: largest_trace_penalty(problem.objective(labels)),
-            labels.shape[1],
-            n_terms=labels.n_observed,
-            square_length=problem.mean_square_length,
-            # The best common score in these units, whatever the offsets.
-            centre=float(problem.loss.link(np.average(labels.values, weights=labels.weights))),
-            trace=trace if isinstance(trace, str) else trace / self._units.scale,
-            ridge=self.ridge_penalty,
-            intercept=intercept_penalty,
-        )
-
-    def _inner_bound(self) -> float | None:
-        if self.score_bound is None or isinstance(self.score_bound, str):
-            return None
-        return self.score_bound / self._units.scale
-
-    def _keep_fit(self, fit: Fit, penalties: Penalties) -> None:
-        super()._keep_fit(self._units.fit(fit), self._units.penalties(penalties))
-
-    def _reporter(self, callback: Callback | None) -> Callback | None:
-        report = super()._reporter(callback)
-        return None if report is None else lambda progress: report(self._units.progress(progress))
+    @property
+    def coef_(self) -> Floats:
+        """W (d x L), multiplied out."""
+        return self.coef_left_ @ self.coef_right_.T
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -325,7 +305,7 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
     ) -> ObservedLabels:
         if labels.shape != (n, self.n_labels_):
             raise InvalidLabelsError(
-                f"The answers have shape {labels.shape}; {n} rows, as in X, and {self.n_labels_} labels were "
+                f"The labels have shape {labels.shape}; {n} rows, as in X, and {self.n_labels_} labels were "
                 "expected (inconsistent numbers of samples, or other labels than in the fit)."
             )
         return with_known_parts(labels, self.family_, offset, exposure, sample_weight)
@@ -336,7 +316,7 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         """Scores ``z = x·w + b + offset + log(exposure)`` (n x L, dense; 1-d after a fit to a 1-d y)."""
         P = self._rows(X)
         scores = P @ self.coef_right_.T + self.intercept_
-        known = cell_offsets(self.family_, offset, exposure, scores.shape)
+        known = score_offsets(self.family_, offset, exposure, scores.shape)
         scores = scores if known is None else scores + known
         return scores[:, 0] if self._single else scores
 
@@ -354,18 +334,18 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         return np.asarray(self.family_.inverse_link(scores))
 
     def predict_entries(self, X: Any, entries: Any, *, offset: Any = None, exposure: Any = None) -> Floats:
-        """Means at some cells only, one number for each; nothing of size n x L is made.
+        """Means at some entries only, one number for each; nothing of size n x L is made.
 
         Parameters
         ----------
         X : as in :meth:`predict`
         entries : ObservedLabels, or a form of y that ``ObservedLabels.from_any`` takes
-            The cells: those that are observed here, row by row. Their values do not matter; offsets do.
+            The entries that are observed here, row by row. Their values do not matter; offsets do.
         offset, exposure : as in :meth:`fit`
         """
         P = self._rows(X)
-        cells = ObservedLabels.from_any(entries, binary=False)
-        labels = self._with_known_parts(cells, len(P), offset, exposure, None)
+        wanted = ObservedLabels.from_any(entries, binary=False)
+        labels = self._with_known_parts(wanted, len(P), offset, exposure, None)
         return np.asarray(self.family_.inverse_link(self._score_entries(P, labels)))
 
     def _score_entries(self, P: Floats, labels: ObservedLabels) -> Floats:
@@ -383,46 +363,39 @@ class LowRankRegressor(Saved, RegressorMixin, LowRankEstimator):  # type: ignore
         Parameters are those of :meth:`fit`.
         """
         labels, scores = self._judged(X, y, offset, exposure, sample_weight)
-        return 2.0 * _mean_loss(self.family_, scores, labels)
+        return 2.0 * mean_loss(self.family_, scores, labels)
 
     def score(
         self, X: Any, y: Any, *, offset: Any = None, exposure: Any = None, sample_weight: Any = None
     ) -> float:
-        """D², the share of the null deviance that the model explains, over the observed entries of y.
+        """D², the fraction of the null deviance that the model explains, over the observed entries of y.
 
         The null model is scikit-learn's: it knows the mean of each label *in this y* (with offsets, the best
         constant score of each label beside them). So 0 is as good as those means, 1 is perfect, and below 0
         is worse. Deviances are summed over all labels before the ratio is taken. For the Gaussian family it
-        is R² with ``multioutput="variance_weighted"``. If every label has one answer throughout, D² is 1 for
+        is R² with ``multioutput="variance_weighted"``. If every label has one value throughout, D² is 1 for
         predictions that equal it and 0 for others. Parameters are those of :meth:`fit`.
         """
         labels, scores = self._judged(X, y, offset, exposure, sample_weight)
         null = null_loss(labels, self.family_)
         if null == 0:
             return float(np.allclose(self.family_.inverse_link(scores), labels.values))
-        return 1.0 - _mean_loss(self.family_, scores, labels) / null
+        return 1.0 - mean_loss(self.family_, scores, labels) / null
 
     def _judged(
         self, X: Any, y: Any, offset: Any, exposure: Any, sample_weight: Any
     ) -> tuple[ObservedLabels, Floats]:
         P = self._rows(X)
-        answers, _ = read_answers(y, self.family_)
-        labels = self._with_known_parts(answers, len(P), offset, exposure, sample_weight)
+        values, _ = read_values(y, self.family_)
+        labels = self._with_known_parts(values, len(P), offset, exposure, sample_weight)
         return labels, self._score_entries(P, labels)
 
 
-def _share_judge(family: Family, null: float) -> Judge:
-    """The held-out deviance as a share of the null model's, which means the same for answers of any size.
-
-    It is rounded, so that λ does not go on falling, to fits that take ever longer, for gains of nothing.
-    """
-
-    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        share = round(_mean_loss(family, scores, labels) / (null if null > 0 else 1.0), _SHARE_DIGITS)
-        return Verdict(1.0 - share, np.nan, share)
-
-    return judge
-
-
-def _mean_loss(family: Family, scores: Floats, labels: ObservedLabels) -> float:
-    return float(np.average(family.value(scores, labels.values), weights=labels.weights))
+def _in_user_units(chosen: ChosenFit, units: Units) -> ChosenFit:
+    """The fit, its penalties and its candidates in the units of the user's values."""
+    return replace(
+        chosen,
+        fit=units.fit(chosen.fit),
+        penalties=units.penalties(chosen.penalties),
+        candidates=tuple(units.candidate(candidate) for candidate in chosen.candidates),
+    )

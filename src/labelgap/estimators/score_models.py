@@ -26,6 +26,7 @@ from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.metrics import LinearFractional
+from labelgap.persistence.registry import savable_record
 from labelgap.thresholds.cross_fit import gather, map_folds
 from labelgap.thresholds.sweep import ThresholdResult, best_threshold
 
@@ -48,6 +49,7 @@ class ScoreModel(Protocol):
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
 
+@savable_record("label_models")
 @dataclass(frozen=True)
 class LabelModels:
     """One classifier per label; a label without two observed classes has a constant score."""
@@ -76,6 +78,7 @@ class LabelModels:
         return scores
 
 
+@savable_record("row_model")
 @dataclass(frozen=True)
 class RowModel:
     """One classifier that takes a matrix of complete labels; labels with one class have a constant score."""
@@ -99,6 +102,7 @@ class RowModel:
         return entries_from_rows(self.score_rows, X, labels)
 
 
+@savable_record("direct_model")
 @dataclass(frozen=True)
 class DirectModel:
     """An estimator that reads observed labels itself and scores by ``decision_function``."""
@@ -112,6 +116,7 @@ class DirectModel:
         return entries_from_rows(self.score_rows, X, labels)
 
 
+@savable_record("given_scores")
 @dataclass(frozen=True)
 class GivenScores:
     """X itself is the matrix of scores."""
@@ -209,7 +214,7 @@ def clone_with_seed(estimator: Any, seed: int) -> Any:
 
 
 def draw_seeds(rng: np.random.RandomState, count: int) -> NDArray[Any]:
-    """One seed per label, drawn before any work is shared out so that ``n_jobs`` changes nothing."""
+    """One seed per label, drawn before any work is distributed so that ``n_jobs`` changes nothing."""
     return rng.randint(np.iinfo(np.int32).max, size=max(count, 1))
 
 

@@ -1,39 +1,61 @@
-"""A folder that holds how far a fit has come, so that a killed one can be gone on with.
+"""A folder that holds the progress of a fit, so that a fit that was killed can be resumed.
 
-Every file in it is complete or not there. ``checkpoint.npz`` says which fit it belongs to; ``state.npz`` in a
-folder is the last mark of a piece of the work, ``fit.npz`` a finished fit.
+Every file in it is complete or absent. ``checkpoint.npz`` says which fit it belongs to; ``state.npz`` in a
+folder is the last snapshot of a part of the work, ``fit.npz`` a finished fit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import hashlib
 import os
 import shutil
+import threading
 import time
-from collections.abc import Iterator, Mapping
+import types
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from labelgap._warn import warn
 from labelgap.exceptions import CheckpointError, LabelgapWarning
-from labelgap.fitting.interrupt import StopRequest
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
 from labelgap.persistence.container import read_file, write_file
 from labelgap.solvers.checkpoint import Checkpoint
-from labelgap.solvers.result import Fit, fit_from, fit_state
-from labelgap.solvers.states import State
+from labelgap.solvers.result import Fit, State, fit_from, fit_state
 
 _KIND = "checkpoint"
 _HEADER, _LOCK = "checkpoint.npz", "checkpoint.lock"
-# Seconds between two marks of a run, and how many times what one took to write.
+# Seconds between two snapshots: at least so many, and so many times what the last one took to write.
 _EVERY, _TIMES_THE_COST = 1.0, 20.0
+# What a digest takes by its contents.
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_FUNCTIONS = (types.FunctionType, types.MethodType)
+
+
+class StopRequest:
+    """A request to end the fit, which a signal handler or another thread may make."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def make(self) -> None:
+        self._event.set()
+
+    @property
+    def made(self) -> bool:
+        return self._event.is_set()
 
 
 class StoppableCheckpoint(Checkpoint):
-    """Keeps nothing, but ends on request."""
+    """Keeps nothing, but stops the work on request."""
 
     def __init__(self, request: StopRequest) -> None:
         self._request = request
@@ -44,7 +66,7 @@ class StoppableCheckpoint(Checkpoint):
 
 @dataclass
 class _Shared:
-    """What all pieces of the work in a folder have in common."""
+    """What all parts of the work in a folder have in common."""
 
     request: StopRequest
     open: bool = True
@@ -53,12 +75,12 @@ class _Shared:
 
 
 class FolderCheckpoint(StoppableCheckpoint):
-    """Keeps states and finished fits in a folder; each piece of the work in one below it."""
+    """Keeps states and finished fits in a folder, and those of each part of the work in a folder below it."""
 
     def __init__(self, folder: Path, shared: _Shared) -> None:
         super().__init__(shared.request)
         self._folder, self._shared = folder, shared
-        self._next_mark = time.monotonic() + _EVERY
+        self._next_snapshot = time.monotonic() + _EVERY
 
     def part(self, name: str) -> Self:
         return type(self)(self._folder / name.replace(" ", "-"), self._shared)
@@ -68,10 +90,10 @@ class FolderCheckpoint(StoppableCheckpoint):
 
     def snapshot(self, state: State, *, at_once: bool = False) -> None:
         began = time.monotonic()
-        if began >= self._next_mark or at_once:
+        if began >= self._next_snapshot or at_once:
             self._write("state.npz", state)
             now = time.monotonic()
-            self._next_mark = now + max(_EVERY, _TIMES_THE_COST * (now - began))
+            self._next_snapshot = now + max(_EVERY, _TIMES_THE_COST * (now - began))
 
     def fit(self, solve: Any) -> Fit:
         done = self._read("fit.npz")
@@ -110,8 +132,8 @@ class FolderCheckpoint(StoppableCheckpoint):
         except OSError as error:
             self._shared.writable = False
             warn(
-                f"The checkpoint cannot be written any more ({error}). The fit goes on without it; what is "
-                "in the folder can be gone on from.",
+                f"The checkpoint cannot be written any more ({error}). The fit continues without it, and can "
+                "be resumed from what is in the folder.",
                 LabelgapWarning,
             )
             return False
@@ -150,7 +172,7 @@ def open_checkpoint(
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Nothing is touched in a folder that holds anything but a checkpoint."""
+    """Raise if the folder holds anything but a checkpoint, before anything in it is changed."""
     if not folder.exists() or (folder / _HEADER).exists():
         return
     ours = (_LOCK, f".{_HEADER}.")
@@ -183,7 +205,7 @@ def _require_same(folder: Path, before: Mapping[str, str], now: Mapping[str, str
 
 
 def _difference(name: str, before: str | None, now: str | None) -> str:
-    # Of data there are digests only, which would tell nobody anything.
+    # Data are described by digests, which mean nothing to a reader.
     if name.startswith("the "):
         return f"{name} have changed"
     return f"{name} was {before}, and is now {now}"
@@ -191,7 +213,10 @@ def _difference(name: str, before: str | None, now: str | None) -> str:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Two processes in one folder would go on from each other's states. The lock ends with the process."""
+    """Keep other processes, which would resume from our states, out of the folder.
+
+    The lock ends with the process.
+    """
     try:
         import fcntl
     except ImportError:  # not on Windows
@@ -202,7 +227,7 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                # Some network file systems know no locks.
+                # Some network file systems have no locks.
                 yield
                 return
             raise CheckpointError(
@@ -210,3 +235,99 @@ def _locked(folder: Path) -> Iterator[None]:
                 "folder."
             ) from error
         yield
+
+
+# -- digests -----------------------------------------------------------------------------------------------
+
+
+def described(value: Any) -> str:
+    """A setting as text: its ``repr`` where that says all, else its type and a digest of its contents.
+
+    Examples
+    --------
+    >>> described("micro-f1"), described([0.1, 0.2])
+    ("'micro-f1'", 'list 4c5f5bb5db5111ba')
+    """
+    if value is np.random:
+        return described(None)
+    if isinstance(value, (*_PLAIN, LinearFractional)):
+        return repr(value)
+    return f"{type(value).__name__} {digest(value)}"
+
+
+def digest(*parts: Any) -> str:
+    """A short name for the contents of arrays, sparse matrices, labels, functions and objects."""
+    found = hashlib.sha256()
+    for part in parts:
+        _add(found, part, {})
+    return found.hexdigest()[:16]
+
+
+def _add(found: Any, part: Any, seen: dict[int, Any]) -> None:
+    found.update(f"<{type(part).__name__}>".encode())
+    if id(part) in seen:
+        # Objects may lead back to themselves.
+        return
+    seen[id(part)] = part
+    for inner in _contents(part):
+        if isinstance(inner, memoryview):
+            found.update(inner)
+        elif isinstance(inner, _PLAIN):
+            found.update(f"{inner!r};".encode())
+        else:
+            _add(found, inner, seen)
+
+
+def _contents(part: Any) -> list[Any]:
+    """What a value is made of: plain values, bytes of arrays, and other values."""
+    if isinstance(part, _PLAIN):
+        return [part]
+    if isinstance(part, np.generic):
+        return [part.item()]
+    if isinstance(part, np.ndarray):
+        if part.dtype.hasobject:
+            return [part.shape, *part.ravel().tolist()]
+        return [part.dtype.str, part.shape, np.ascontiguousarray(part).reshape(-1).view(np.uint8).data]
+    if sp.issparse(part):
+        rows = sp.csr_array(part)
+        return [rows.shape, rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data]
+    if isinstance(part, ObservedLabels):
+        places = [part.shape, part.unobserved, part.indptr, part.indices, part.row_names, part.label_names]
+        return [*places, part.values, part.weights, part.offsets]
+    if isinstance(part, np.random.RandomState):
+        return list(part.get_state(legacy=True))
+    if isinstance(part, Mapping):
+        return [len(part), *(one for pair in part.items() for one in pair)]
+    if isinstance(part, Set):
+        return sorted(part, key=repr)
+    if isinstance(part, (list, tuple)):
+        return [len(part), *part]
+    if hasattr(part, "__array__"):
+        # A Series or a frame; with the names by which its numbers may be looked up.
+        names = [list(getattr(part, side)) for side in ("index", "columns") if hasattr(part, side)]
+        return [np.asarray(part), *names]
+    return _of_code(part)
+
+
+def _of_code(part: Any) -> list[Any]:
+    if isinstance(part, functools.partial):
+        return [part.func, part.args, part.keywords]
+    if isinstance(part, types.CodeType):
+        return [part.co_code, part.co_names, list(part.co_consts)]
+    if isinstance(part, _FUNCTIONS):
+        owner = getattr(part, "__self__", None)
+        function = getattr(part, "__func__", part)
+        around = [_held(cell) for cell in function.__closure__ or ()]
+        return [part.__qualname__, function.__code__, function.__defaults__, around, owner]
+    if isinstance(part, type) or (callable(part) and not hasattr(part, "__dict__")):
+        return [getattr(part, "__module__", ""), getattr(part, "__qualname__", "")]
+    attributes = sorted(getattr(part, "__dict__", {}).items())
+    return [type(part).__qualname__, *(one for pair in attributes for one in pair)]
+
+
+def _held(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        # A name that has no value yet.
+        return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
 import numpy as np
 
 from labelgap._types import Floats
-from labelgap.fitting.cross_validation import Judge, Verdict
 from labelgap.labels import ObservedLabels
-from labelgap.losses import Loss
+from labelgap.losses import Family, Loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.jackknife import leave_out_values
@@ -15,14 +17,33 @@ from labelgap.thresholds.steady import steady_threshold
 from labelgap.thresholds.sweep import best_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled
 
+# Digits of the held-out deviance, as a fraction of the null model's, that decide between penalties.
+_FRACTION_DIGITS = 4
+
+
+class Verdict(NamedTuple):
+    """What held-out scores are worth."""
+
+    value: float
+    """The metric at its best threshold, or whatever else is to be large."""
+    threshold: float
+    loss: float
+    """Mean loss."""
+    leave_out: Floats | None = None
+    """The value with one part of the rows left out at a time, which shows its precision; None: unknown."""
+
+
+Judge: TypeAlias = Callable[[Floats, ObservedLabels], Verdict]
+"""From held-out scores and their labels to what they are worth."""
+
 
 def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
     """The metric over observed entries at its best threshold."""
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
         best = best_threshold(scores, labels, metric)
-        sureness = leave_out_values(metric, scores >= best.threshold, labels)
-        return Verdict(best.value, best.threshold, _mean_loss(loss, scores, labels), sureness)
+        leave_out = leave_out_values(metric, scores >= best.threshold, labels)
+        return Verdict(best.value, best.threshold, mean_loss(loss, scores, labels), leave_out)
 
     return judge
 
@@ -33,7 +54,7 @@ def steady_judge(metric: LinearFractional, loss: Loss) -> Judge:
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
         threshold = steady_threshold(scores, labels, metric)
         value = metric(scores >= threshold, labels)
-        return Verdict(value, threshold, _mean_loss(loss, scores, labels))
+        return Verdict(value, threshold, mean_loss(loss, scores, labels))
 
     return judge
 
@@ -41,9 +62,9 @@ def steady_judge(metric: LinearFractional, loss: Loss) -> Judge:
 def unlabelled_judge(
     metric: LinearFractional, loss: Loss, flip_rate: Floats, *, recorded_are_known: bool = False
 ) -> Judge:
-    """The metric corrected for unrecorded positives; labels are recorded (1) and other cells (0).
+    """The metric corrected for unrecorded positives; labels are recorded (1) and other entries (0).
 
-    ``recorded_are_known`` where decisions are for these very cells and say yes to the recorded ones.
+    ``recorded_are_known`` where decisions are made for these same entries and are yes at the recorded ones.
     """
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
@@ -66,5 +87,21 @@ def unlabelled_judge(
     return judge
 
 
-def _mean_loss(loss: Loss, scores: Floats, labels: ObservedLabels) -> float:
+def deviance_judge(family: Family, null: float) -> Judge:
+    """The held-out deviance as a fraction of the null model's, which means the same for values of any size.
+
+    It is rounded, so that gains of next to nothing do not lead the search to ever smaller λ, whose fits take
+    ever longer.
+    """
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        mean = mean_loss(family, scores, labels)
+        fraction = round(mean / (null if null > 0 else 1.0), _FRACTION_DIGITS)
+        return Verdict(1.0 - fraction, np.nan, fraction)
+
+    return judge
+
+
+def mean_loss(loss: Loss, scores: Floats, labels: ObservedLabels) -> float:
+    """The (weighted) mean loss over the entries."""
     return float(np.average(loss.value(scores, labels.values), weights=labels.weights))

@@ -1,4 +1,4 @@
-"""Fits along a path of penalties, and the judgement of penalties by out-of-fold scores.
+"""The comparison of penalties by out-of-fold scores.
 
 At ``λ ≥ λ_max = σ₁(XᵀG(0))`` the model is W = 0. Every fold is fitted with the same penalties, starting from
 its last fit, and the held-out scores of the folds together are judged by the metric at its best threshold. So
@@ -8,57 +8,29 @@ one sample of the size of Ω chooses λ, λ₂ and θ; how they are searched for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.fitting.comparison_log import ComparisonLog
+from labelgap.fitting.criteria import Judge
 from labelgap.labels import ObservedLabels
-from labelgap.objective.protocol import Factors, Objective, ScoreBounds
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.checkpoint import Checkpoint, Stopped
 from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
-from labelgap.solvers.listener import Candidate
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.result import Callback, Fit
+from labelgap.solvers.result import Callback, Candidate, Fit, State, factors_from, factors_state
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 
-
-class Problem(Protocol):
-    """What is fixed while labels, penalties and folds change: features, loss, intercept."""
-
-    def objective(self, labels: ObservedLabels, *, free_intercept: bool = True) -> Objective:
-        """The data term over these labels; ``free_intercept`` unless the intercepts are penalised."""
-        ...
-
-    def scores(self, factors: Factors, labels: ObservedLabels) -> Floats:
-        """The model's scores at the entries of these labels."""
-        ...
-
-    def bounds(self, objective: Objective) -> ScoreBounds | None:
-        """The constraint on the scores of one of its objectives, where there is one."""
-        ...
-
-
-class Verdict(NamedTuple):
-    """What held-out scores are worth."""
-
-    value: float
-    """The metric at its best threshold, or whatever else is to be large."""
-    threshold: float
-    loss: float
-    """Mean loss."""
-    leave_out: Floats | None = None
-    """The value with one part of the rows left out at a time, which says how sure it is; None: not known."""
-
-
-Judge: TypeAlias = Callable[[Floats, ObservedLabels], Verdict]
+# The name, in a state, of the intercept penalty of a fold's last fit; the fold's number follows.
+_INTERCEPT_PENALTY = "intercept penalty "
 
 
 @dataclass(frozen=True)
@@ -72,14 +44,13 @@ class SolverSettings:
 
     def fit(
         self,
-        problem: Problem,
         objective: Objective,
         penalties: Penalties,
         warm_start: Factors | None = None,
         callback: Callback | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Fit:
-        bounds = problem.bounds(objective)
+        bounds = objective.bounds
         options: dict[str, Any] = {
             "rank": self.rank,
             "tol": self.tol,
@@ -95,31 +66,80 @@ class SolverSettings:
 
 
 def largest_trace_penalty(objective: Objective) -> float:
-    """``λ_max = σ₁(XᵀG(0))``, at the best intercept: from there on W = 0."""
+    """``λ_max = σ₁(XᵀG(0))`` at the best intercept; at this λ and above it W = 0."""
     start = Factors.zero(objective.shape, objective.starting_intercept())
     point = with_best_intercept(objective, objective.at(start), Penalties(1.0))
     shift = LowRankShift(point.score_gradient(), start.left, start.right)
     return leading_triplets(shift, objective.shape, 1, objective.may_form).top
 
 
-def trace_penalty_grid(largest: float, count: int, smallest_share: float) -> Floats:
-    """``count`` penalties from ``largest`` down to ``smallest_share`` of it, geometrically."""
-    return np.geomspace(largest, largest * smallest_share, count)
+@dataclass(frozen=True)
+class ComparisonLog:
+    """Candidates in the order in which they were compared, and the last fit of each fold.
+
+    It can be written down as a state, from which a later run continues.
+    """
+
+    comparisons: tuple[tuple[Candidate, ...], ...] = ()
+    last_fits: Mapping[int, tuple[Factors, float]] = field(default_factory=dict)
+    """For each fold the factors, and the intercept penalty that they were fitted with."""
+
+    @property
+    def n_comparisons(self) -> int:
+        return len(self.comparisons)
+
+    def candidates(self, number: int) -> list[Candidate]:
+        """The candidates of a comparison, counted from 1."""
+        return list(self.comparisons[number - 1])
+
+    def with_comparison(
+        self, candidates: Sequence[Candidate], last_fits: Mapping[int, tuple[Factors, float]]
+    ) -> Self:
+        return type(self)((*self.comparisons, tuple(candidates)), dict(last_fits))
+
+    def state(self) -> State:
+        numbers = [
+            (number, *astuple(c.penalties), c.metric_value, c.threshold, c.loss, c.rank, c.n_folds)
+            for number, candidates in enumerate(self.comparisons)
+            for c in candidates
+        ]
+        state: dict[str, NDArray[Any]] = {"numbers": np.array(numbers, dtype=np.float64)}
+        every = [c for candidates in self.comparisons for c in candidates]
+        for place, candidate in enumerate(every):
+            if candidate.leave_out is not None:
+                state[f"leave_out {place}"] = candidate.leave_out
+        for fold, (factors, intercept_penalty) in self.last_fits.items():
+            state |= factors_state(factors, f"fold {fold} ")
+            state[f"{_INTERCEPT_PENALTY}{fold}"] = np.asarray(intercept_penalty)
+        return state
+
+    @classmethod
+    def of(cls, state: State | None) -> Self:
+        """The log that a state was made of; an empty one for None."""
+        if state is None:
+            return cls()
+        comparisons: list[list[Candidate]] = []
+        for place, (number, *row) in enumerate(state["numbers"].tolist()):
+            while len(comparisons) <= number:
+                comparisons.append([])
+            *penalties, value, threshold, loss, rank, n_folds = row
+            leave_out = state.get(f"leave_out {place}")
+            comparisons[-1].append(
+                Candidate(Penalties(*penalties), value, threshold, loss, rank, int(n_folds), leave_out)
+            )
+        penalties_of = {
+            int(name.removeprefix(_INTERCEPT_PENALTY)): float(number)
+            for name, number in state.items()
+            if name.startswith(_INTERCEPT_PENALTY)
+        }
+        last_fits = {
+            fold: (factors_from(state, f"fold {fold} "), penalties_of[fold]) for fold in sorted(penalties_of)
+        }
+        return cls(tuple(map(tuple, comparisons)), last_fits)
 
 
-def fit_path(
-    problem: Problem, objective: Objective, penalties: Sequence[Penalties], settings: SolverSettings
-) -> Iterator[Fit]:
-    """Fit each of the penalties in turn, starting from the fit before."""
-    start = None
-    for one in penalties:
-        fit = settings.fit(problem, objective, one, warm_start=start)
-        start = fit.factors
-        yield fit
-
-
-class HeldOutJudge:
-    """Fits a choice of penalties in every fold and judges the held-out scores of all folds together."""
+class CrossValidation:
+    """Fits choices of penalties in every fold and judges the held-out scores of all folds together."""
 
     def __init__(
         self,
@@ -136,12 +156,12 @@ class HeldOutJudge:
         self._held = labels.select(fold_of_entry >= 0)
         self._objectives: dict[tuple[int, bool], Objective] = {}
         self._last: dict[int, tuple[Factors, float]] = {}
-        self._trail = checkpoint or Checkpoint()
-        self._log = ComparisonLog.of(self._trail.last())
+        self._checkpoint = checkpoint or Checkpoint()
+        self._log = ComparisonLog.of(self._checkpoint.last())
         self._comparisons = self._scorings = 0
         self.best_so_far: tuple[Candidate, Factors] | None = None
-        """The best of the choices compared, with its fit without the first fold; for a search that is cut
-        short. Of comparisons that an earlier run made there are no fits left."""
+        """The best of the choices compared, with its fit without the first fold, for a search that is cut
+        short. Fits of comparisons that an earlier run made are not kept."""
 
     @property
     def n_folds(self) -> int:
@@ -174,14 +194,14 @@ class HeldOutJudge:
         n_folds = self.n_folds if n_folds is None else n_folds
         self._comparisons += 1
         if self._comparisons <= self._log.n_comparisons:
-            # An earlier run did this one; what comes after all of its comparisons starts from its last fits.
+            # An earlier run made this comparison. The first new one starts from the last fits of that run.
             self._last = dict(self._log.last_fits)
-            self._trail.part(f"comparison {self._comparisons}").forget()
+            self._checkpoint.part(f"comparison {self._comparisons}").forget()
             return self._log.candidates(self._comparisons)
         held = self._held
         if n_folds < self.n_folds:
             held = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
-        checkpoint = self._trail.part(f"comparison {self._comparisons}")
+        checkpoint = self._checkpoint.part(f"comparison {self._comparisons}")
         candidates = []
         for penalties, (scores, rank, first) in zip(
             choices, self._scores(choices, tol, n_folds, checkpoint), strict=True
@@ -192,20 +212,20 @@ class HeldOutJudge:
             if self.best_so_far is None or value >= self.best_so_far[0].metric_value:
                 self.best_so_far = candidate, first
         self._log = self._log.with_comparison(candidates, self._last)
-        self._trail.snapshot(self._log.state(), at_once=True)
+        self._checkpoint.snapshot(self._log.state(), at_once=True)
         checkpoint.forget()
         return candidates
 
     def scores_with(self, penalties: Penalties) -> Floats:
         """The held-out scores of all folds in the order of the entries."""
         self._scorings += 1
-        checkpoint = self._trail.part(f"scoring {self._scorings}")
+        checkpoint = self._checkpoint.part(f"scoring {self._scorings}")
         return self._scores([penalties], None, self.n_folds, checkpoint)[0][0]
 
     def _scores(
         self, choices: Sequence[Penalties], tol: float | None, n_folds: int, checkpoint: Checkpoint
     ) -> list[tuple[Floats, float, Factors]]:
-        """For each choice the held-out scores in the order of the entries, the mean rank, the first fit."""
+        """The held-out scores in the order of the entries, the mean rank and the first fit of each choice."""
         plan = np.where(self._plan < n_folds, self._plan, NEVER)
         settings = self._settings if tol is None else replace(self._settings, tol=tol)
         starts = dict(self._last)
@@ -215,33 +235,33 @@ class HeldOutJudge:
         ) -> tuple[Floats, Fit]:
             number, penalties = choice
             objective = self._objective(fold, train, free_intercept=penalties.intercept == 0)
-            start, pull = starts.get(fold, (None, 0.0))
-            if start is not None and pull != penalties.intercept:
-                # A free intercept that no entry speaks to must not keep what a penalty once made of it.
+            start, intercept_penalty = starts.get(fold, (None, 0.0))
+            if start is not None and intercept_penalty != penalties.intercept:
+                # The free intercept of a label without entries must not keep what a penalty made of it.
                 start = start._replace(intercept=objective.starting_intercept())
             part = checkpoint.part(f"choice {number} fold {fold}")
-            fit = settings.fit(self._problem, objective, penalties, warm_start=start, checkpoint=part)
+            fit = settings.fit(objective, penalties, warm_start=start, checkpoint=part)
             return self._problem.scores(fit.factors, held), fit
 
         by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, list(enumerate(choices)))
-        answers = []
+        found = []
         for penalties, by_fold in zip(choices, by_choice, strict=True):
             self._last |= {fold: (fit.factors, penalties.intercept) for fold, (_, fit) in enumerate(by_fold)}
             _, scores = gather(plan, [part for part, _ in by_fold])
             rank = float(np.mean([fit.rank for _, fit in by_fold]))
-            answers.append((scores, rank, by_fold[0][1].factors))
+            found.append((scores, rank, by_fold[0][1].factors))
         if checkpoint.stopping():
-            # Unfinished fits cannot be compared. They are kept, to start the last one from.
+            # Unfinished fits cannot be compared. They are kept, and the last fit starts from them.
             raise Stopped
-        return answers
+        return found
 
     def _objective(self, fold: int, train: ObservedLabels, *, free_intercept: bool) -> Objective:
         key = (fold, free_intercept)
         if key not in self._objectives:
-            # Two choices may make the same one at a time; either will do.
+            # Two threads may make the same one at a time; either will do.
             self._objectives[key] = self._problem.objective(train, free_intercept=free_intercept)
         return self._objectives[key]
 
     def fit_of_fold(self, fold: int) -> Factors | None:
-        """The last fit without this fold: a start for one to all entries."""
+        """The last fit without this fold, from which a fit to all entries can start."""
         return self._last[fold][0] if fold in self._last else None

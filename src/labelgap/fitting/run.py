@@ -1,55 +1,118 @@
-"""What goes on beside a fit: who hears of it, where it keeps how far it has come, and when it is to stop."""
+"""One call of ``fit``: who is told about it, where its progress is kept, and when it is to stop."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from labelgap._version import __version__
 from labelgap._warn import warn
 from labelgap.exceptions import InterruptedFitWarning
-from labelgap.fitting.checkpoint import StoppableCheckpoint, open_checkpoint
-from labelgap.fitting.digests import described
-from labelgap.fitting.interrupt import stop_on_interrupt
-from labelgap.solvers import Callback, FitListener
+from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
+from labelgap.solvers import Callback, FitListener, Progress
 from labelgap.solvers.checkpoint import Checkpoint, Stopped
-from labelgap.solvers.listener import Candidate
+from labelgap.solvers.result import Candidate
 
-# Settings that say how the work is done and not what comes out.
+# Settings that say how the work is done, and do not change the fitted model.
 _WITHOUT_EFFECT = ("n_jobs", "verbose")
 
 
 @dataclass
 class FitRun:
-    """Of one call of ``fit``."""
+    """The circumstances of one call of ``fit``, which do not change the problem that is solved."""
 
     callback: Callback | None = None
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     random_state: Any = None
-    """What is to be drawn from: the estimator's own, or what the checkpoint says if that is None."""
+    """What to draw from: the estimator's own random state, or where that is None the checkpoint's."""
+    n_jobs: int | None = None
+    verbose: int = 0
+    name: str = ""
+    """The name of the estimator, which printed messages begin with."""
+    to_user_units: Callable[[Progress], Progress] | None = None
+    """Converts a report of the solver to the units of the user's labels, where the fit uses others."""
     at: str = "fitting"
     """The stage that the work is in."""
 
     def stage(self, what: str) -> None:
-        """Begin another part of the work."""
+        """Begin another stage of the work."""
         self.at = what
         if isinstance(self.callback, FitListener):
             self.callback.stage(what)
 
     def candidate(self, candidate: Candidate) -> None:
+        """Report a choice of penalties that was judged on held-out entries."""
         if isinstance(self.callback, FitListener):
             self.callback.candidate(candidate)
+        penalties = candidate.penalties
+        self.say(
+            f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept {penalties.intercept:.3g}: "
+            f"held-out metric {candidate.metric_value:.4f}, loss {candidate.loss:.5g}, rank "
+            f"{candidate.rank:.1f}, folds {candidate.n_folds}"
+        )
+
+    def say(self, message: str) -> None:
+        """Print a message if the estimator is verbose."""
+        if self.verbose:
+            print(f"[{self.name}] {message}", flush=True)
+
+    def reporter(self) -> Callback | None:
+        """What the solver of the last fit calls after each round; None if there is nothing to report to."""
+        if self.callback is None and self.verbose < 2:
+            return None
+
+        def report(progress: Progress) -> None:
+            if self.to_user_units is not None:
+                progress = self.to_user_units(progress)
+            if self.verbose >= 2:
+                self.say(
+                    f"step {progress.iteration}: objective {progress.objective:.6g}, "
+                    f"gap {progress.gap:.1e}, rank {progress.rank}, {progress.seconds:.1f} s"
+                )
+            if self.callback is not None:
+                self.callback(progress)
+
+        return report
+
+
+@contextlib.contextmanager
+def stop_on_interrupt() -> Iterator[StopRequest]:
+    """Inside, the first Ctrl-C makes a request instead of raising KeyboardInterrupt; the second one raises.
+
+    This holds in the main thread, the only one that may handle signals, and where no other handler is set.
+    """
+    request = StopRequest()
+    free = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not free or threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        request.make()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield request
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class fit_run(contextlib.AbstractContextManager[FitRun]):
-    """A run that Ctrl-C ends early with a usable model, and that a checkpoint lets go on after a kill.
+    """A run that Ctrl-C ends early with a usable model, and that a checkpoint lets resume after a kill.
 
-    ``data`` gives digests of what is fitted to, by names such as "the labels".
+    ``data`` gives digests of what is fitted to, by names such as "the labels". Inside, BLAS has one thread:
+    the products are thin, idle BLAS threads slow the kernels down, and sums must not depend on how many
+    threads there are.
     """
 
     def __init__(
@@ -66,18 +129,26 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
         model.interrupted_ = False
         with contextlib.ExitStack() as stack:
             request = stack.enter_context(stop_on_interrupt())
-            run = FitRun(self._callback, StoppableCheckpoint(request), model.random_state)
+            run = FitRun(
+                self._callback,
+                StoppableCheckpoint(request),
+                model.random_state,
+                n_jobs=model.n_jobs,
+                verbose=model.verbose,
+                name=type(model).__name__,
+            )
             if self._checkpoint is not None:
                 about = {**_settings_of(model), **self._data()}
                 run.checkpoint, seed = stack.enter_context(open_checkpoint(self._checkpoint, about, request))
                 if model.random_state is None or model.random_state is np.random:
                     run.random_state = seed
+            stack.enter_context(threadpool_limits(limits=1, user_api="blas"))
             self._run, self._request, self._stack = run, request, stack.pop_all()
         return run
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         stopped = self._run.checkpoint.stopping()
-        # Threads that are still at work after an error have nobody to work for.
+        # Threads that are still at work after an error are to stop.
         self._request.make()
         self._stack.__exit__(kind, error, traceback)
         if error is not None:
@@ -93,19 +164,19 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
 
 def _report(model: Any, run: FitRun, checkpoint: str | os.PathLike[str] | None) -> str:
     later = (
-        "Give fit a checkpoint= folder to be able to go on from where it was stopped."
+        "Give fit a checkpoint= folder to be able to resume it after a stop."
         if checkpoint is None
-        else f"Fit again with checkpoint={os.fspath(checkpoint)!r} to go on from here."
+        else f"Fit again with checkpoint={os.fspath(checkpoint)!r} to resume it."
     )
     return (
-        f"The fit was stopped on request while {run.at}. The model is what there was by then, and can be "
-        f"used: rank {model.rank_}, trace_penalty {model.trace_penalty_:.3g}, relative duality gap "
+        f"The fit was stopped on request while {run.at}. The model reached by then can be used: rank "
+        f"{model.rank_}, trace_penalty {model.trace_penalty_:.3g}, relative duality gap "
         f"{model.relative_gap_:.1e} (asked for: {model.tol:.1e}). {later}"
     )
 
 
 def _forget_fit(model: Any) -> None:
-    """Half of a fit mixed with half of the one before it is no model."""
+    """Remove the fitted attributes: half of one fit mixed with half of the one before it is no model."""
     for name in [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]:
         delattr(model, name)
 

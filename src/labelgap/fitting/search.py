@@ -1,4 +1,4 @@
-"""The search for penalties, given a judge of what each choice is worth on held-out entries.
+"""Which penalties to try: the grid that "auto" stands for, and the search through it on held-out entries.
 
 The metric at its best threshold is what counts, but it is a noisy number: among choices that it cannot tell
 apart, the proper loss, which every entry contributes to, decides. "Cannot tell apart" is measured: by the
@@ -11,22 +11,46 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from labelgap._names import check_choice
+from labelgap._types import Floats
 from labelgap.metrics.jackknife import standard_error
 from labelgap.solvers.checkpoint import Stopped
-from labelgap.solvers.listener import Candidate
 from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.result import Candidate
 
 Place: TypeAlias = tuple[int, int, int]
 Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence[Candidate]]
 
+# λ falls from λ_max, where W = 0, by factors of √2.
+_TRACE_COUNT, _TRACE_END = 27, 2.0**-13
+# λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
+_RIDGE_STRENGTHS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_FIRST_RIDGE = 5
+# Steps of λ and λ₂: first factors of 4 and 10, then 2 and about 3, then √2.
+_STRIDES = ((4, 2), (2, 1), (1, 1))
+# κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
+_INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
 # Metric values within this many standard errors of the best are left to the loss.
 _ALIKE = 0.5
 # A choice is not followed up if it is behind by this many standard errors, or by this much where there are
 # none.
 _HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
-# Steps of λ on its first way down before one that brings nothing may end it.
+# Steps of λ from its largest value before one without improvement may end the first part of the search.
 _FIRST_STEPS = 3
+
+
+# -- the grid ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PenaltyRequest:
+    """The penalties as the user gave them: a number each, or "auto"."""
+
+    trace: float | str
+    ridge: float | str
+    intercept: float | str
 
 
 @dataclass(frozen=True)
@@ -60,24 +84,78 @@ class PenaltyGrid:
         return all(0 <= step < length for step, length in zip(place, lengths, strict=True))
 
 
+def trace_penalty_grid(largest: float, count: int, smallest_fraction: float) -> Floats:
+    """``count`` penalties from ``largest`` down to ``smallest_fraction`` of it, geometrically."""
+    return np.geomspace(largest, largest * smallest_fraction, count)
+
+
+def penalty_grid(
+    request: PenaltyRequest,
+    largest: Callable[[], float],
+    n_labels: int,
+    *,
+    n_terms: int,
+    square_length: float,
+    centre: float,
+) -> PenaltyGrid:
+    """The penalties to compare: a list for each that is "auto", one value for each that is given.
+
+    ``largest`` finds the λ that the path begins with, ``n_terms`` is the number of entries that the data term
+    is the mean of, ``square_length`` the mean ‖x‖² of the rows, and ``centre`` the score that a penalty draws
+    the intercepts to.
+    """
+
+    def given_or(value: float | str, automatic: Callable[[], list[float]]) -> list[float]:
+        return automatic() if value == "auto" else [float(value)]
+
+    def traces() -> list[float]:
+        first = largest()
+        # Nothing to learn from the features at all: any positive penalty gives W = 0.
+        return list(trace_penalty_grid(first if first > 0 else 1.0, _TRACE_COUNT, _TRACE_END))
+
+    def ridges() -> list[float]:
+        unit = square_length / n_terms
+        # Features that are all zero have no unit, and need none.
+        return [s * unit for s in _RIDGE_STRENGTHS] if unit > 0 else [1.0]
+
+    def intercepts() -> list[float]:
+        # The centre is common to all labels: a single label has no use for it.
+        if n_labels == 1:
+            return [0.0]
+        return [s / n_terms for s in _INTERCEPT_STRENGTHS]
+
+    ridge_values = given_or(request.ridge, ridges)
+    return PenaltyGrid(
+        given_or(request.trace, traces),
+        ridge_values,
+        given_or(request.intercept, intercepts),
+        centre=centre,
+        first_ridge=min(_FIRST_RIDGE, len(ridge_values) - 1),
+        strides=_STRIDES,
+    )
+
+
+# -- the search --------------------------------------------------------------------------------------------
+
+
 class Contest:
     """The candidates so far, by place, and which of them leads."""
 
-    def __init__(self, judge: Compare, grid: PenaltyGrid, criterion: str) -> None:
-        self._judge, self._grid, self._criterion = judge, grid, criterion
+    def __init__(self, compare: Compare, grid: PenaltyGrid, criterion: str) -> None:
+        self._compare, self._grid, self._criterion = compare, grid, criterion
         self.tried: dict[Place, Candidate] = {}
 
     def look_at(self, *places: Place) -> None:
         """Judge those of the places that are new, together."""
         fresh = [place for place in dict.fromkeys(places) if place not in self.tried]
         if fresh:
-            found = self._judge([self._grid.at(place) for place in fresh])
+            found = self._compare([self._grid.at(place) for place in fresh])
             self.tried |= dict(zip(fresh, found, strict=True))
 
     def leader(self) -> Place:
         """The best by the metric, or among those that it cannot tell from the best, the one of least loss.
 
-        Ties stay with what came first.
+        Of equal ones it is the first.
         """
         places = list(self.tried)
         if self._criterion == "loss":
@@ -105,7 +183,7 @@ class Contest:
 
 
 def select_penalties(
-    judge: Compare,
+    compare: Compare,
     grid: PenaltyGrid,
     *,
     criterion: str = "metric",
@@ -115,12 +193,12 @@ def select_penalties(
 
     First λ falls from its largest value for as long as that helps. Then, with smaller and smaller steps, the
     neighbours of the leader are tried: more or less of each penalty, and where more ridge is nearly as good,
-    more ridge with less trace. A ``coarse`` search goes on with the second size of step only, and only while
-    the ridge is what changes: λ has been all the way down already. A search that is stopped answers with the
-    best so far; before there is any, ``Stopped`` passes through.
+    more ridge with less trace. A ``coarse`` search uses the second size of step only, and continues only
+    while the ridge is what changes, since its first part has covered λ. A search that is stopped returns the
+    best candidate so far; before there is any, ``Stopped`` passes through.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
-    contest = Contest(judge, grid, criterion)
+    contest = Contest(compare, grid, criterion)
     try:
         _search(contest, grid, coarse)
     except Stopped:
@@ -130,7 +208,7 @@ def select_penalties(
 
 
 def _search(contest: Contest, grid: PenaltyGrid, coarse: bool) -> None:
-    _first_way_down(contest, grid)
+    _lower_trace(contest, grid)
     if coarse:
         _climb_by_ridge(contest, grid, grid.strides[min(1, len(grid.strides) - 1)])
     else:
@@ -138,16 +216,17 @@ def _search(contest: Contest, grid: PenaltyGrid, coarse: bool) -> None:
             _climb(contest, grid, stride)
 
 
-def _first_way_down(contest: Contest, grid: PenaltyGrid) -> None:
+def _lower_trace(contest: Contest, grid: PenaltyGrid) -> None:
+    """Try smaller and smaller λ for as long as that helps."""
     for number, step in enumerate(range(0, len(grid.traces), grid.strides[0][0])):
         place = (step, grid.first_ridge, 0)
         contest.look_at(place)
         leader = contest.leader()
-        # A metric may stand still for a step while the loss goes on falling.
+        # The metric may stand still for a step while the loss keeps falling.
         stands = leader != place and contest.tried[place].loss >= contest.tried[leader].loss
         if number >= _FIRST_STEPS and stands:
             break
-    # Where the loss fell on beyond the leader, too much may be left of both penalties.
+    # Where the loss kept falling beyond the leader, both penalties may be too large.
     least = min(contest.tried, key=lambda place: contest.tried[place].loss)
     if least[0] > contest.leader()[0]:
         contest.look_at(*((least[0], ridge, 0) for ridge in (grid.first_ridge // 2, 0)))
@@ -189,7 +268,7 @@ def _neighbours(grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Ite
 
 
 def _diagonal(contest: Contest, grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:
-    """What the one penalty takes the other may give: more ridge with less trace, and the other way round."""
+    """Trade one penalty for the other: more ridge with less trace, and less ridge with more trace."""
     trace, ridge, intercept = start
     down, up = stride
     for sign in (1, -1):

@@ -1,7 +1,8 @@
-"""ρ, the share of the yes that is recorded as nothing: checking it, and estimating it from scores.
+"""ρ, the fraction of positives that are not recorded: checking it, and estimating it from scores.
 
-With c = 1 − ρ, P(recorded | score) = c · P(yes | score). Where yes is certain, the recorded share is c. Two
-ways to c are taken: the recorded share of the cells at the top, and a curve c·σ(αt + β) that levels off.
+With c = 1 − ρ, P(recorded | score) = c · P(yes | score). Where yes is certain, the recorded fraction is c.
+Two ways to c are taken: the recorded fraction of the entries with the highest scores, and the height at which
+a curve c·σ(αt + β) levels off.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from labelgap.exceptions import (
     InvalidScoresError,
 )
 
-# Top parts are compared by what their recorded share is at least, but for an event of this probability: with
-# less caution a lucky handful of cells wins.
+# Top parts are compared by what their recorded fraction is at least, but for an event of this probability:
+# with less caution a lucky handful of entries wins.
 _LUCK = 1e-6
-# The curve is fitted where cells are recorded at least this often, relative to the top: what the bottom does
-# says nothing of where the curve levels off, and would bend it.
+# The curve is fitted where entries are recorded at least this often, relative to the top: the bottom says
+# nothing about where the curve levels off, and would distort it.
 _UPPER_PART = 0.1
-# So many cells known to be yes at the highest score: what keeps a curve that has not levelled off from c = 1.
+# So many entries that are known to be yes are added at the highest score: they keep a curve that has not
+# levelled off from c = 1.
 _PRIOR_YES = 10.0
-# Scores are binned from the top down: so many cells first, then growing by this factor.
+# Scores are binned from the top down: so many entries first, then growing by this factor.
 _FIRST_BIN = 10.0
 _BIN_GROWTH = 1.03
 _MAX_CLUSTERS = 1000
@@ -44,43 +46,6 @@ _STARTS = tuple(
     np.array(start) for start in ((0.0, 0.0, 0.0), (0.0, 1.5, 0.0), (2.0, 0.0, 0.0), (-2.0, 0.0, 0.0))
 )
 _BOUNDS = ((-15.0, 15.0), (-6.0, 6.0), (-60.0, 60.0))
-
-
-def check_flip_rate(flip_rate: ArrayLike, n_labels: int) -> Floats:
-    """ρ of every label, from one number for all or one per label, or an error that says what is wrong.
-
-    Parameters
-    ----------
-    flip_rate : float or array of length L
-        At least 0 and below 1.
-    n_labels : int
-        L.
-
-    Examples
-    --------
-    >>> check_flip_rate(0.3, n_labels=2)
-    array([0.3, 0.3])
-    """
-    try:
-        given = np.asarray(flip_rate, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(
-            f"flip_rate must be a number, or one number per label, not {flip_rate!r}."
-        ) from error
-    if given.shape not in ((), (n_labels,)):
-        raise InvalidParameterError(
-            f"flip_rate has shape {given.shape}; give one number, or one for each of the {n_labels} labels."
-        )
-    rates = np.array(np.broadcast_to(given, (n_labels,)))
-    bad = ~((rates >= 0) & (rates < 1))
-    if np.any(bad):
-        label = int(np.argmax(bad))
-        of_label = f" of label {label}" if given.ndim else ""
-        raise InvalidParameterError(
-            f"flip_rate{of_label} is {rates[label]}; the share of the yes that is not recorded is at least 0 "
-            "and below 1."
-        )
-    return rates
 
 
 @dataclass(frozen=True)
@@ -94,9 +59,9 @@ class FlipRateEstimate:
     low, high : float
         The ends of the interval: both ways to ρ, resampled.
     level : float
-        The share of such intervals that should hold ρ, if yes is certain for some of the cells.
+        The fraction of such intervals that should hold ρ, if yes is certain for some of the entries.
     plateau : float
-        One minus the recorded share of the cells at the top. Too high if yes is not certain there.
+        One minus the recorded fraction of the entries at the top. Too high if yes is not certain there.
     curve : float
         One minus the height at which a curve through the upper part of the scores levels off.
 
@@ -123,7 +88,7 @@ def flip_rate_from_scores(
     level: float = 0.95,
     random_state: Any = None,
 ) -> FlipRateEstimate:
-    """ρ, the share of the yes that is not recorded, from scores of cells.
+    """ρ, the fraction of positives that are not recorded, from scores of entries.
 
     ``P(recorded | score) = (1 − ρ) P(yes | score)`` is ``1 − ρ`` where yes is certain. Whether it is certain
     anywhere cannot be seen in such data: if it is not, the estimate is too high.
@@ -131,15 +96,15 @@ def flip_rate_from_scores(
     Parameters
     ----------
     scores : vector
-        One score per cell, higher where yes is likelier, on any scale. Each cell must be scored by a model
-        that was fitted without knowing whether this cell is recorded: otherwise recorded cells score high
+        One score per entry, higher where yes is likelier, on any scale. Each entry must be scored by a model
+        that was fitted without knowing whether this entry is recorded: otherwise recorded entries score high
         because they are recorded.
     recorded : vector of 0/1 or bool
-        Whether the cell is recorded as a yes.
+        Whether the entry is recorded as a yes.
     groups : vector or None, default None
-        The row of each cell. Cells of one row are resampled together for the interval.
+        The row of each entry. Entries of one row are resampled together for the interval.
     weights : vector or None, default None
-        Positive: how many cells each stands for, where unrecorded cells are a sample. Proportions matter.
+        Positive: how many entries each stands for, where unrecorded entries are a sample. Proportions matter.
     level : float, default 0.95
         The level of the interval.
     random_state : int, RandomState or None, default None
@@ -158,9 +123,9 @@ def flip_rate_from_scores(
     """
     if not 0 < level < 1:
         raise InvalidParameterError(f"level must lie strictly between 0 and 1, not {level!r}.")
-    cell_scores, is_recorded, cell_weights = _read_cells(scores, recorded, weights)
-    rows, n_rows = _number_rows(groups, cell_scores.size)
-    bins = _make_bins(cell_scores, cell_weights)
+    entry_scores, is_recorded, entry_weights = _read_entries(scores, recorded, weights)
+    rows, n_rows = _number_rows(groups, entry_scores.size)
+    bins = _make_bins(entry_scores, entry_weights)
     rng = check_random_state(random_state)
     # A thousand clusters of rows give as good an interval as a million rows, and tables that stay small.
     n_clusters = min(n_rows, _MAX_CLUSTERS)
@@ -170,12 +135,12 @@ def flip_rate_from_scores(
     factors = np.vstack([np.ones(n_clusters), rng.standard_exponential((_N_RESAMPLES, n_clusters))])
     # One thread: the arrays are small, and the last digit must not depend on the number of threads.
     with threadpool_limits(1, user_api="blas"):
-        cells = factors @ _sums(cluster, bins, cell_weights, n_clusters)
-        found = factors @ _sums(cluster, bins, cell_weights * is_recorded, n_clusters)
-        residuals = cell_weights * (is_recorded - (found[0] / cells[0])[bins])
+        entries = factors @ _sums(cluster, bins, entry_weights, n_clusters)
+        found = factors @ _sums(cluster, bins, entry_weights * is_recorded, n_clusters)
+        residuals = entry_weights * (is_recorded - (found[0] / entries[0])[bins])
         excess = 1.0 if groups is None else _excess(residuals, rows)
-        plateaus = _plateaus(cells, found, *(excess * s for s in _spreads(is_recorded, cell_weights)))
-        curves = _curves(cells, found, plateaus)
+        plateaus = _plateaus(entries, found, *(excess * s for s in _spreads(is_recorded, entry_weights)))
+        curves = _curves(entries, found, plateaus)
     value = 1 - (plateaus[0] + curves[0]) / 2
     outside = (1 - level) / 2
     high, low = 1 - np.quantile([plateaus[1:], curves[1:]], [outside, 1 - outside], axis=1)
@@ -189,60 +154,62 @@ def flip_rate_from_scores(
     )
 
 
-def _read_cells(
+def _read_entries(
     scores: ArrayLike, recorded: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, NDArray[np.bool_], Floats]:
-    cell_scores = np.asarray(scores, dtype=np.float64)
-    marks = np.asarray(recorded)
-    if cell_scores.ndim != 1 or marks.shape != cell_scores.shape:
+    entry_scores = np.asarray(scores, dtype=np.float64)
+    given = np.asarray(recorded)
+    if entry_scores.ndim != 1 or given.shape != entry_scores.shape:
         raise InvalidInputError(
-            "scores and recorded must be vectors with one element per cell; they have shapes "
-            f"{cell_scores.shape} and {marks.shape}."
+            "scores and recorded must be vectors with one element per entry; they have shapes "
+            f"{entry_scores.shape} and {given.shape}."
         )
-    if np.isnan(cell_scores).any():
+    if np.isnan(entry_scores).any():
         raise InvalidScoresError(
-            f"The score of cell {int(np.argmax(np.isnan(cell_scores)))} is NaN; leave such cells out."
+            f"The score of entry {int(np.argmax(np.isnan(entry_scores)))} is NaN; leave such entries out."
         )
-    if not np.isin(marks, (0, 1)).all():
-        raise InvalidLabelsError("recorded says 1 (a yes is recorded) or 0 (nothing is) of each cell.")
-    is_recorded = marks == 1
+    if not np.isin(given, (0, 1)).all():
+        raise InvalidLabelsError("recorded must be 1 (a yes is recorded) or 0 (nothing is) for each entry.")
+    is_recorded = given == 1
     if not is_recorded.any():
-        raise InvalidLabelsError("No cell is recorded as a yes, so there is no share of the yes to estimate.")
-    if cell_scores.min() == cell_scores.max():
+        raise InvalidLabelsError("No entry is recorded as a yes, so there is no flip rate to estimate.")
+    if entry_scores.min() == entry_scores.max():
         raise InvalidScoresError(
-            "All scores are equal, so they do not say where yes is certain; score the cells by a model."
+            "All scores are equal, so they do not say where yes is certain; score the entries by a model."
         )
-    cell_weights = _read_weights(weights, cell_scores.size)
-    # In units of a recorded cell, so that only the proportions of the weights matter.
-    return cell_scores, is_recorded, cell_weights / cell_weights[is_recorded].mean()
+    entry_weights = _read_weights(weights, entry_scores.size)
+    # In units of a recorded entry, so that only the proportions of the weights matter.
+    return entry_scores, is_recorded, entry_weights / entry_weights[is_recorded].mean()
 
 
-def _read_weights(weights: ArrayLike | None, n_cells: int) -> Floats:
+def _read_weights(weights: ArrayLike | None, n_entries: int) -> Floats:
     if weights is None:
-        return np.ones(n_cells)
+        return np.ones(n_entries)
     given = np.asarray(weights, dtype=np.float64)
-    if given.shape != (n_cells,) or not (np.isfinite(given) & (given > 0)).all():
+    if given.shape != (n_entries,) or not (np.isfinite(given) & (given > 0)).all():
         raise InvalidInputError(
-            f"weights must be a vector of {n_cells} finite numbers above 0, one per cell."
+            f"weights must be a vector of {n_entries} finite numbers above 0, one per entry."
         )
     return given
 
 
-def _number_rows(groups: ArrayLike | None, n_cells: int) -> tuple[NDArray[np.int64], int]:
-    """The row of each cell, numbered from 0, and their number; each cell is its own where none are given."""
+def _number_rows(groups: ArrayLike | None, n_entries: int) -> tuple[NDArray[np.int64], int]:
+    """The row of each entry, numbered from 0, and their number; without groups each entry is a row."""
     if groups is None:
-        return np.arange(n_cells), n_cells
+        return np.arange(n_entries), n_entries
     given = np.asarray(groups)
-    if given.shape != (n_cells,):
-        raise InvalidInputError(f"groups has shape {given.shape}; give the row of each of {n_cells} cells.")
+    if given.shape != (n_entries,):
+        raise InvalidInputError(
+            f"groups has shape {given.shape}; give the row of each of the {n_entries} entries."
+        )
     names, numbers = np.unique(given, return_inverse=True)
     if names.size < 2:
-        raise InvalidInputError("groups names one row only; an interval needs cells of several rows.")
+        raise InvalidInputError("groups names one row only; an interval needs entries of several rows.")
     return numbers, names.size
 
 
 def _make_bins(scores: Floats, weights: Floats) -> NDArray[np.int64]:
-    """The bin of each cell: narrow at the top, ever wider below, equal scores together."""
+    """The bin of each entry: narrow at the top, ever wider below, equal scores together."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     running = np.cumsum(weights[order])
@@ -263,48 +230,48 @@ def _sums(cluster: NDArray[np.int64], bins: NDArray[np.int64], weights: Floats, 
 
 
 def _spreads(recorded: NDArray[np.bool_], weights: Floats) -> tuple[float, float]:
-    """How many times the sum of weights of recorded, and of unrecorded, cells varies as a count would."""
+    """How many times the sum of weights of recorded, and of unrecorded, entries varies as a count would."""
     kinds = [weights[recorded], weights[~recorded] if not recorded.all() else np.ones(1)]
     of_recorded, of_unrecorded = (float(w @ w / w.sum()) for w in kinds)
     return of_recorded, of_unrecorded
 
 
 def _excess(residuals: Floats, rows: NDArray[np.int64]) -> float:
-    """How many times sums vary as they would if the cells of a row had nothing to do with each other."""
+    """How many times sums vary as they would if the entries of a row had nothing to do with each other."""
     alone, together = float(residuals @ residuals), float(np.sum(np.bincount(rows, weights=residuals) ** 2))
     return max(together / alone, 1.0) if alone > 0 else 1.0
 
 
-def _plateaus(cells: Floats, recorded: Floats, of_recorded: float, of_unrecorded: float) -> Floats:
-    """c as the recorded share of a top part: of the one whose share is highest with caution in the data.
+def _plateaus(entries: Floats, recorded: Floats, of_recorded: float, of_unrecorded: float) -> Floats:
+    """c as the recorded fraction of a top part: the one for which its lower confidence limit is highest.
 
-    Caution is the lower limit of Clopper and Pearson: a high share of few cells may be luck.
+    The limit is that of Clopper and Pearson: a high fraction of few entries may be luck.
     """
-    total = np.cumsum(cells, axis=1)
-    shares = np.minimum(np.cumsum(recorded, axis=1) / total, 1.0)
-    share = shares[0]
-    # So many cells of weight 1 would have a share that varies as much.
-    size = total[0] / ((1 - share) * of_recorded + share * of_unrecorded)
-    lower = np.where(share > 0, betaincinv(share * size, (1 - share) * size + 1, _LUCK), 0.0)
-    return np.asarray(shares[:, int(np.argmax(lower))])
+    total = np.cumsum(entries, axis=1)
+    fractions = np.minimum(np.cumsum(recorded, axis=1) / total, 1.0)
+    fraction = fractions[0]
+    # So many entries of weight 1 would have a fraction that varies as much.
+    size = total[0] / ((1 - fraction) * of_recorded + fraction * of_unrecorded)
+    lower = np.where(fraction > 0, betaincinv(fraction * size, (1 - fraction) * size + 1, _LUCK), 0.0)
+    return np.asarray(fractions[:, int(np.argmax(lower))])
 
 
-def _curves(cells: Floats, recorded: Floats, plateaus: Floats) -> Floats:
+def _curves(entries: Floats, recorded: Floats, plateaus: Floats) -> Floats:
     """c as the height at which a curve through the upper part levels off."""
-    above = np.cumsum(cells[0]) - cells[0] / 2
+    above = np.cumsum(entries[0]) - entries[0] / 2
     # Normal quantiles of the ranks: the estimate does not depend on the scale of the scores.
-    t = -ndtri(above / cells[0].sum())
-    shares = isotonic_regression(recorded[0] / cells[0], weights=cells[0], increasing=False).x
-    upper = shares >= _UPPER_PART * plateaus[0]
+    t = -ndtri(above / entries[0].sum())
+    fractions = isotonic_regression(recorded[0] / entries[0], weights=entries[0], increasing=False).x
+    upper = fractions >= _UPPER_PART * plateaus[0]
     if upper.sum() < len(_BOUNDS):
         return plateaus
-    cells, recorded, t = cells[:, upper], recorded[:, upper], t[upper]
-    fit = _fit_curve(cells[0], recorded[0], t, _STARTS)
-    again = [_fit_curve(m, k, t, (fit,)) for m, k in zip(cells[1:], recorded[1:], strict=True)]
+    entries, recorded, t = entries[:, upper], recorded[:, upper], t[upper]
+    fit = _fit_curve(entries[0], recorded[0], t, _STARTS)
+    again = [_fit_curve(m, k, t, (fit,)) for m, k in zip(entries[1:], recorded[1:], strict=True)]
     return np.asarray(expit(np.array([fit, *again])[:, 0]))
 
 
-def _fit_curve(cells: Floats, recorded: Floats, t: Floats, starts: Sequence[Floats]) -> Floats:
+def _fit_curve(entries: Floats, recorded: Floats, t: Floats, starts: Sequence[Floats]) -> Floats:
     """(logit c, log α, β) of the likeliest curve ``c·σ(αt + β)``, from the best of the starts."""
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
@@ -312,15 +279,15 @@ def _fit_curve(cells: Floats, recorded: Floats, t: Floats, starts: Sequence[Floa
         z, z_top = alpha * t + parameters[2], alpha * t[0] + parameters[2]
         log_p = log_expit(parameters[0]) + log_expit(z)
         p = np.minimum(np.exp(log_p), 1 - 1e-12)
-        value = -recorded @ log_p - (cells - recorded) @ np.log1p(-p) - _PRIOR_YES * log_expit(z_top)
-        slope = (cells - recorded) * p / (1 - p) - recorded
+        value = -recorded @ log_p - (entries - recorded) @ np.log1p(-p) - _PRIOR_YES * log_expit(z_top)
+        slope = (entries - recorded) * p / (1 - p) - recorded
         by_z, by_top = slope * expit(-z), -_PRIOR_YES * expit(-z_top)
         gradient = [
             slope.sum() * expit(-parameters[0]),
             alpha * (by_z @ t + by_top * t[0]),
             by_z.sum() + by_top,
         ]
-        return value / cells.sum(), np.array(gradient) / cells.sum()
+        return value / entries.sum(), np.array(gradient) / entries.sum()
 
     fits = [minimize(loss, start, jac=True, method="L-BFGS-B", bounds=_BOUNDS) for start in starts]
     return np.asarray(min(fits, key=lambda fit: float(fit.fun)).x)

@@ -1,4 +1,4 @@
-"""The share of unrecorded positives: its estimate from data, and what decisions do as it changes."""
+"""The fraction of unrecorded positives: its estimate from data, and how decisions depend on it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
 from labelgap.estimators.low_rank import LowRankClassifier
+from labelgap.estimators.parameters import check_decision_parameters, solver_settings
 from labelgap.estimators.recommender import Recommender
 from labelgap.exceptions import InvalidParameterError
+from labelgap.fitting.problem import feature_settings
 from labelgap.fitting.run import FitRun
-from labelgap.flip_rates.estimate import FlipRateEstimate, check_flip_rate
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.unlabelled import UnlabelledChoice
+from labelgap.flip_rates.estimate import FlipRateEstimate
 from labelgap.losses import get_loss
+from labelgap.metrics.unlabelled import check_flip_rate
 
 
 def estimate_flip_rate(
@@ -29,11 +34,11 @@ def estimate_flip_rate(
     n_jobs: int | None = None,
     memory_limit_mb: float = 256.0,
 ) -> FlipRateEstimate:
-    """The share ρ of true positives that were not recorded, with an interval.
+    """The fraction ρ of true positives that were not recorded, with an interval.
 
-    A low-rank model of what is recorded gives every cell a score from a fit that took it for unlabelled.
-    Where yes is next to certain, the recorded share is ``1 − ρ``. That needs labels which the features tell
-    apart well somewhere; if yes is certain nowhere, ρ comes out too high.
+    A low-rank model of what is recorded gives every entry a score from a fit that took it for unlabelled.
+    Where yes is next to certain, the recorded fraction is ``1 − ρ``. That needs features from which some
+    positives can be told with certainty; if yes is certain nowhere, ρ comes out too high.
 
     Parameters
     ----------
@@ -41,7 +46,7 @@ def estimate_flip_rate(
     y : label matrix of shape (n, L), or 1-d
         1 is a recorded positive; everything else may be yes or no.
     loss : {"logistic", "squared", "exponential"}, default "logistic"
-        Of the model that orders the cells; "squared" is many times faster.
+        The loss of the model that orders the entries; "squared" is many times faster.
     random_state : int, RandomState or None, default None
     n_jobs : int or None, default None
         As in :class:`labelgap.LowRankClassifier`.
@@ -70,14 +75,28 @@ def estimate_flip_rate(
         n_jobs=n_jobs,
         memory_limit_mb=memory_limit_mb,
     )
-    model._check_decision_parameters()
+    check_decision_parameters(model)
     X, targets = model._read_fit_input(X, y, "unlabelled")
-    labels = targets.labels
+    labels, request = targets.labels, PenaltyRequest(model.trace_penalty, model.ridge_penalty, 0.0)
     with threadpool_limits(limits=1, user_api="blas"):
-        features = model._feature_settings(X, 0.0, bounded=True)
-        run = FitRun(random_state=random_state)
-        setting = model._unlabelled_setting(X, labels, features, get_loss(loss), run)
-        return model._estimated_flip_rate(setting, 0.0, run)
+        features = feature_settings(
+            X,
+            request,
+            fit_intercept=True,
+            bounded=True,
+            penalty=model.penalty,
+            scaling=model.feature_scaling,
+        )
+        return UnlabelledChoice(
+            X,
+            labels,
+            features,
+            get_loss(loss),
+            request,
+            solver_settings(model),
+            FitRun(random_state=random_state, n_jobs=n_jobs),
+            memory_limit_mb=memory_limit_mb,
+        ).estimated_flip_rate()
 
 
 @dataclass(frozen=True)
@@ -86,12 +105,12 @@ class Sensitivity:
 
     flip_rates: Floats
     metric: Floats
-    """The corrected metric on held-out cells at each rate (each by its own belief about ρ)."""
+    """The corrected metric on held-out entries at each rate, corrected with that same rate."""
     thresholds: Floats
     yes_share: Floats
-    """The share of cells decided yes."""
+    """The fraction of entries decided yes."""
     changed_share: Floats
-    """The share of cells decided otherwise than at the reference rate."""
+    """The fraction of entries decided otherwise than at the reference rate."""
     reference: float
     estimators: tuple[Any, ...]
 
@@ -100,8 +119,8 @@ class Sensitivity:
         for rate, metric, threshold, yes, changed in zip(
             self.flip_rates, self.metric, self.thresholds, self.yes_share, self.changed_share, strict=True
         ):
-            mark = "*" if rate == self.reference else " "
-            lines.append(f"{rate:8.2f}{mark} {metric:9.3f} {threshold:11.3f} {yes:13.1%} {changed:9.1%}")
+            star = "*" if rate == self.reference else " "
+            lines.append(f"{rate:8.2f}{star} {metric:9.3f} {threshold:11.3f} {yes:13.1%} {changed:9.1%}")
         return "\n".join(lines)
 
 
@@ -152,13 +171,13 @@ def sensitivity(
     fitted = tuple(clone(estimator).set_params(flip_rate=float(rate)).fit(*data) for rate in rates)
     decided = [_decisions(model, data[0]) for model in fitted]
     standard = decided[list(rates).index(middle)]
-    n_cells = standard.shape[0] * standard.shape[1]
+    n_entries = standard.shape[0] * standard.shape[1]
     return Sensitivity(
         flip_rates=rates,
         metric=np.array([np.nan if m.held_out_metric_ is None else m.held_out_metric_ for m in fitted]),
         thresholds=np.array([model.threshold_ for model in fitted]),
-        yes_share=np.array([one.nnz / n_cells for one in decided]),
-        changed_share=np.array([abs(one - standard).nnz / n_cells for one in decided]),
+        yes_share=np.array([one.nnz / n_entries for one in decided]),
+        changed_share=np.array([abs(one - standard).nnz / n_entries for one in decided]),
         reference=middle,
         estimators=fitted,
     )

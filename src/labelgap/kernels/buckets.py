@@ -7,7 +7,7 @@ entry. Entries have weight 1 here, so all counts are whole numbers. The metric i
 
 A bucket comes from the bits of a score, which are in the order of the scores up to the sign, by a table that
 is made from a sample such that buckets are about equally full: ``table[c]`` is the part of the sample below
-cell c of 2¹² entries of equal width, and within a cell the part grows linearly.
+cell c of 2¹² cells of equal width, and within a cell the part grows linearly.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _spread(place: int, lowest: int, highest: int, up: int, down: int) -> int:
 
 @njit(cache=True, nogil=True)
 def make_table(bits: NDArray[Any], table: NDArray[np.int32]) -> tuple[int, int, int, int, int]:
-    """Fill ``table``, of length ``CELLS + 1``, from a sample; answers what else leads to a bucket."""
+    """Fill ``table``, of length ``CELLS + 1``, from a sample; returns what else leads to a bucket."""
     # All but the sign.
     mask = np.int64(0x7FFFFFFFFFFFFFFF) if bits.itemsize == 8 else np.int64(0x7FFFFFFF)
     sample = np.empty(_SAMPLE, np.int64)
@@ -267,7 +267,7 @@ def sweep_marked(
 ) -> tuple[float, float]:
     """The best cut among those of some buckets, from the ascending ``order`` of their entries.
 
-    ``totals`` (groups x 4) holds the counts of the decision "none". Answers the lowest score above the cut
+    ``totals`` (groups x 4) holds the counts of the decision "none". Returns the lowest score above the cut
     (NaN for "none"), and the next lower one where that is of the same bucket (else NaN).
     """
     grouped = groups.size > 0

@@ -1,6 +1,6 @@
 """Threads for kernels that release the GIL.
 
-A kernel takes a range of rows as its last two arguments and writes only to those rows, so its answer does
+A kernel takes a range of rows as its last two arguments and writes only to those rows, so its result does
 not depend on how the rows are shared out, and hence not on the number of threads.
 """
 
@@ -86,7 +86,7 @@ def run_over_rows(
 
 
 def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """``[work(item) for item in items]``, side by side where threads allow; answers in the items' order.
+    """``[work(item) for item in items]``, side by side where threads allow; results in the items' order.
 
     For work that spends its time outside the interpreter, as array operations on large blocks do.
     """
@@ -102,7 +102,7 @@ def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
     waiting = [_shared_pool(threads).submit(run, t) for t in range(1, threads)]
     first = run(0)
-    return [answer for part in (first, *(job.result() for job in waiting)) for answer in part]
+    return [result for part in (first, *(job.result() for job in waiting)) for result in part]
 
 
 def run_parts(

@@ -250,7 +250,7 @@ def pack_candidates(cuts, items, rough, counts, indptr):  # type: ignore[no-unty
 def keep_above(scores, first, cuts, seen_indptr, seen, start, rows, items, filled):  # type: ignore[no-untyped-def]
     """Add all that reach the cut of their row to ``rows`` and ``items``, from the row ``start`` on.
 
-    Answers (the first row that there was no space for, or the number of rows; how many are there now).
+    Returns (the first row that there was no space for, or the number of rows; how many are there now).
     """
     width = scores.shape[1]
     scores = scores.ravel()

@@ -30,7 +30,7 @@ class LabelConstructors(ABC):
 
     @abstractmethod
     def _reread(self, unobserved: str) -> Self:
-        """The same cells with another meaning of an absent one."""
+        """The same entries with another meaning of an absent one."""
 
     @abstractmethod
     def with_weights(self, weights: Any) -> Self:
@@ -263,9 +263,9 @@ class LabelConstructors(ABC):
     def from_any(cls, Y: Any, unobserved: str = "missing", binary: bool = True) -> Self:
         """Labels from anything that says by its type how to read it; this is what estimators do with ``Y``.
 
-        ObservedLabels come back as they are, unless ``unobserved`` says something else of absent cells than
+        ObservedLabels come back as they are, unless ``unobserved`` says something else of absent entries than
         "missing", which they then mean too. Masked arrays, sparse matrices, frames and arrays go to their
-        constructors; ``unobserved`` then says what a cell that is not observed (absent, masked, NaN, null)
+        constructors; ``unobserved`` then says what an entry that is not observed (absent, masked, NaN, null)
         means, as in ``from_sparse``. Triplets are not guessed.
 
         Examples

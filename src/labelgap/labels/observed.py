@@ -43,7 +43,7 @@ class ObservedLabels(LabelConstructors):
     row_names, label_names : tuple or None, default None
         Names of the rows and columns.
     unobserved : "missing", "negative" or "unlabelled", default "missing"
-        What a cell without an entry means. Under "negative" there is none: every cell is an entry.
+        What an entry that is not observed means. Under "negative" there is none: every entry is observed.
     offsets : float64 array of length |Ω| or None, default None
         A known part of the score of each entry, such as the logarithm of an exposure.
 
@@ -93,17 +93,17 @@ class ObservedLabels(LabelConstructors):
             return replace(self.select(self.values == 1), unobserved=unobserved)
         if self.offsets is not None:
             raise InvalidLabelsError(
-                "Labels with offsets cannot be read with unobserved='negative': a cell that was not given "
-                "has no offset. Give every cell with its offset instead."
+                "Labels with offsets cannot be read with unobserved='negative': an entry that was not given "
+                "has no offset. Give every entry with its offset instead."
             )
         values = np.zeros(n * L, dtype=self.values.dtype)
-        cells = self.rows * L + self.cols
-        values[cells] = self.values
+        places = self.rows * L + self.cols
+        values[places] = self.values
         weights = None
         if self.weights is not None:
-            # A cell that was not given a weight counts once.
+            # An entry that was not given a weight counts once.
             weights = np.ones(n * L)
-            weights[cells] = self.weights
+            weights[places] = self.weights
         return replace(
             self,
             weights=weights,
@@ -130,7 +130,7 @@ class ObservedLabels(LabelConstructors):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every cell is observed."""
+        """Whether every entry is observed."""
         return self.n_observed == self.shape[0] * self.shape[1]
 
     def row_counts(self) -> NDArray[np.int64]:
@@ -275,8 +275,8 @@ class ObservedLabels(LabelConstructors):
     def fold_numbers(self, k: int, random_state: Any = None) -> NDArray[np.int64]:
         """A fold from 0 to k - 1 for each entry, every label's positives and negatives spread evenly.
 
-        Fold numbers are dealt in turn along the entries by value, then label, then at random, so the folds'
-        shares of any label's positives, and of all positives, differ by one entry at most.
+        Fold numbers are assigned cyclically along the entries by value, then label, then at random, so the
+        numbers of any label's positives, and of all positives, differ by at most one between folds.
 
         Examples
         --------
@@ -304,7 +304,7 @@ class ObservedLabels(LabelConstructors):
         return ((self.select(numbers != fold), self.select(numbers == fold)) for fold in range(k))
 
     def split(self, fraction: float, random_state: Any = None) -> tuple[Self, Self]:
-        """(train, held out) with the share ``fraction`` of the entries held out, spread as in ``folds``.
+        """(train, held out) with a ``fraction`` of the entries held out, spread as in ``folds``.
 
         ``fraction`` lies strictly between 0 and 1; each part gets at least one entry.
 
@@ -322,7 +322,7 @@ class ObservedLabels(LabelConstructors):
         rng = check_random_state(random_state)
         order = self._stratified_order(rng)
         size = min(max(round(fraction * total), 1), total - 1)
-        # Systematic sampling: evenly spaced ticks with a random start, so every stratum gives its share.
+        # Systematic sampling: evenly spaced ticks with a random start take the same part of every stratum.
         ticks = ((np.arange(size) + rng.uniform()) * (total / size)).astype(np.int64)
         held_out = np.zeros(total, dtype=np.bool_)
         held_out[order[np.minimum(ticks, total - 1)]] = True
@@ -434,8 +434,10 @@ class ObservedLabels(LabelConstructors):
 
     def __repr__(self) -> str:
         n, L = self.shape
-        share = self.n_observed / (n * L) if n * L else 0.0
-        text = f"{n} x {L}, {self.n_observed} observed ({share:.1%}), {int(np.sum(self.values > 0))} positive"
+        fraction = self.n_observed / (n * L) if n * L else 0.0
+        text = (
+            f"{n} x {L}, {self.n_observed} observed ({fraction:.1%}), {int(np.sum(self.values > 0))} positive"
+        )
         text = text.replace("%", " %")
         if self.weights is not None:
             text += ", weighted"

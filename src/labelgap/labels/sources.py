@@ -273,7 +273,7 @@ def _check_indices(
 
 
 def sort_entries(entries: Entries) -> Entries:
-    """The entries by row, then column, less those whose value is null; an error if a cell comes twice."""
+    """The entries by row, then column, less those whose value is null; an error if a place comes twice."""
     rows, cols = entries.rows, entries.cols
     step = np.diff(rows)
     if not np.all((step > 0) | ((step == 0) & (np.diff(cols) > 0))):

@@ -1,6 +1,6 @@
-"""Losses ℓ(z, y) of a score and an answer; a new one is a new file and a line in a registry.
+"""Losses ℓ(z, y) of a score and a label value; a new one is a new file and a line in a registry.
 
-``LOSSES`` are those of yes/no labels, ``FAMILIES`` those of real, count and share answers.
+``LOSSES`` are those of yes/no labels, ``FAMILIES`` those of real values, counts and fractions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LOSSES: dict[str, type[Loss]] = {loss.name: loss for loss in (Exponential, Logis
 """Every loss of yes/no labels by its name."""
 
 FAMILIES: dict[str, type[Family]] = {family.name: family for family in (Bernoulli, Gaussian, Poisson)}
-"""Every family of other answers by its name."""
+"""Every family of label values other than 0 and 1, by its name."""
 
 
 def get_loss(loss: str | Loss) -> Loss:
@@ -65,7 +65,7 @@ def get_loss(loss: str | Loss) -> Loss:
     """
     if isinstance(loss, Family):
         raise InvalidParameterError(
-            f"{loss!r} is a family for real, count or share answers, not a loss for yes/no labels. "
+            f"{loss!r} is a family for real values, counts or fractions, not a loss for yes/no labels. "
             f"Choose one of: {', '.join(loss_names())}."
         )
     if isinstance(loss, Loss):
@@ -86,7 +86,7 @@ def loss_names() -> tuple[str, ...]:
 
 
 def get_family(family: str | Family) -> Family:
-    """The family of that name, for real, count or share answers; a family is handed back as it is.
+    """The family of that name, for real values, counts or fractions; a family is returned unchanged.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every loss can do, and the part that losses of the margin share."""
+"""The interface of every loss, and the base class of losses of the margin."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _EDGE_ULPS = 8
 
 
 class Loss(ABC):
-    """A convex loss ℓ(z, y) of a score z and an answer y, with its link.
+    """A convex loss ℓ(z, y) of a score z and a label value y, with its link.
 
-    The answers are labels in {0, 1}, or, for a :class:`~labelgap.losses.Family`, numbers. Everything works
-    entry by entry on arrays that broadcast against each other, and answers in the floating-point type of
+    The values are labels in {0, 1}, or, for a :class:`~labelgap.losses.Family`, numbers. Everything works
+    entry by entry on arrays that broadcast against each other, in the floating-point type of
     ``z`` (float32 or float64; anything else is computed in float64). A loss without parameters has no state:
     two instances of its class are equal.
     """
@@ -30,7 +30,7 @@ class Loss(ABC):
     strong_properness: float | None = None
     """The largest c with  regret(η, z) ≥ c/2 (η − ξ⁻¹(z))²  for every probability η and score z.
 
-    None for a loss of other answers than yes and no, and where no such c is claimed.
+    None for a loss of other values than yes and no, and where no such c is claimed.
     """
     lipschitz: float | None
     """The supremum of |ℓ'| over z, or None where the slope is unbounded."""
@@ -41,9 +41,9 @@ class Loss(ABC):
     bounded_below_by: float = 0.0
     """A number that no value of the loss goes below."""
     edge_values: tuple[float, ...] = (0.0, 1.0)
-    """The answers that the link sends to an end of ``domain``.
+    """The values that the link sends to an end of ``domain``.
 
-    A label whose answers all equal one of these has its best intercept there: at infinity, or at ±1 where the
+    A label whose values all equal one of these has its best intercept there: at infinity, or at ±1 where the
     link is linear.
     """
 
@@ -78,14 +78,14 @@ class Loss(ABC):
 
     @abstractmethod
     def link(self, eta: ArrayLike) -> FloatArray:
-        """ξ(η) = argmin_z E ℓ(z, y) over answers of mean η: from probability, or mean, to score.
+        """ξ(η) = argmin_z E ℓ(z, y) over values of mean η: from probability, or mean, to score.
 
         For labels in {0, 1} the expectation is η ℓ(z, 1) + (1 − η) ℓ(z, 0).
         """
 
     @abstractmethod
     def inverse_link(self, z: ArrayLike) -> FloatArray:
-        """ξ⁻¹(z): from score to a probability in [0, 1], or to the mean of the answers."""
+        """ξ⁻¹(z): from score to a probability in [0, 1], or to the mean of the values."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -1,4 +1,4 @@
-"""The Bernoulli family: shares."""
+"""The Bernoulli family: fractions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from labelgap.losses.base import FloatArray, log_odds, sigmoid
-from labelgap.losses.family import Family, scores_and_answers
+from labelgap.losses.family import Family, scores_and_values
 
 
 class Bernoulli(Family):
-    """Answers in [0, 1], such as shares and probabilities, with log-odds z.
+    """Values in [0, 1], such as fractions and probabilities, with log-odds z.
 
     ``G(z) = log(1 + e^z)``, so ``ℓ(z, y) = log(1 + e^z) − y z + y log y + (1 − y) log(1 − y)``; link
     ``ξ(μ) = log(μ / (1 − μ))``; conjugate G*(a + y) − G*(y) with G*(m) = m log m + (1 − m) log(1 − m), m in
-    [0, 1]. At the answers 0 and 1 it is the logistic loss.
+    [0, 1]. At the values 0 and 1 it is the logistic loss.
 
     Examples
     --------
@@ -33,12 +33,12 @@ class Bernoulli(Family):
     edge_values = (0.0, 1.0)
 
     def value_and_gradient(self, z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        scores, answers = scores_and_answers(z, y)
+        scores, values = scores_and_values(z, y)
         decay = np.exp(-np.abs(scores))
         # G(z) = max(z, 0) + log(1 + e^−|z|): for z > 0 the z goes into 1 − y, and y = 1 loses no digits.
-        right, missing = scores > 0, 1 - answers
-        slope = np.where(right, missing, -answers)
-        value = slope * scores + np.log1p(decay) + self._dual(answers)
+        right, missing = scores > 0, 1 - values
+        slope = np.where(right, missing, -values)
+        value = slope * scores + np.log1p(decay) + self._dual(values)
         tail = decay / (1 + decay)
         return np.maximum(value, 0), slope + np.where(right, -tail, tail)
 

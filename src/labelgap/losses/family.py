@@ -1,4 +1,4 @@
-"""Losses of real, count and share answers: the exponential families."""
+"""Losses of real values, counts and fractions: the exponential families."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from labelgap.losses.inversion import Function, invert_rising
 
 
 class Family(Loss):
-    """A loss for answers whose mean is G'(z), with a convex cumulant G of the score.
+    """A loss for values whose mean is G'(z), with a convex cumulant G of the score.
 
-    ``ℓ(z, y) = G(z) − y z + G*(y) ≥ 0``, half the unit deviance: 0 where the mean is the answer. The gradient
+    ``ℓ(z, y) = G(z) − y z + G*(y) ≥ 0``, half the unit deviance: 0 where the mean is the value. The gradient
     is G'(z) − y, the curvature G''(z), the conjugate ``ℓ*(a, y) = G*(a + y) − G*(y)``; the link is the
     inverse of G'. A subclass writes G and G', G'', the inverse of G', and G*.
     """
 
     domain = (-np.inf, np.inf)
     means: tuple[float, float]
-    """The least and the largest mean. Answers lie between them, or on one that is in ``edge_values``."""
+    """The least and the largest mean. Values lie between them, or on one that is in ``edge_values``."""
 
     def value(self, z: ArrayLike, y: ArrayLike) -> FloatArray:
         return self.value_and_gradient(z, y)[0]
@@ -35,20 +35,20 @@ class Family(Loss):
         return self.value_and_gradient(z, y)[1]
 
     def value_and_gradient(self, z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        scores, answers = scores_and_answers(z, y)
+        scores, values = scores_and_values(z, y)
         cumulant, mean = self._cumulant_and_mean(scores)
-        value = cumulant - answers * scores + self._answers_dual(answers)
+        value = cumulant - values * scores + self._values_dual(values)
         # Near the best fit, rounding alone could make it negative.
-        return np.maximum(value, 0), mean - answers
+        return np.maximum(value, 0), mean - values
 
     def curvature(self, z: ArrayLike, y: ArrayLike) -> FloatArray:
-        return self._variance(np.broadcast_arrays(*scores_and_answers(z, y))[0])
+        return self._variance(np.broadcast_arrays(*scores_and_values(z, y))[0])
 
     def conjugate(self, a: ArrayLike, y: ArrayLike) -> FloatArray:
-        slopes, answers = scores_and_answers(a, y)
-        scale = np.maximum(np.abs(answers), 1)
-        mean, outside = pull_to_edge(slopes + answers, *self.means, scale)
-        dual = self._dual(mean) - self._answers_dual(answers)
+        slopes, values = scores_and_values(a, y)
+        scale = np.maximum(np.abs(values), 1)
+        mean, outside = pull_to_edge(slopes + values, *self.means, scale)
+        dual = self._dual(mean) - self._values_dual(values)
         return np.where(outside, slopes.dtype.type(np.inf), dual)
 
     def link(self, eta: ArrayLike) -> FloatArray:
@@ -67,7 +67,7 @@ class Family(Loss):
         return self._cumulant_and_mean(as_float(z))[1]
 
     def unit_deviance(self, y: ArrayLike, mean: ArrayLike) -> FloatArray:
-        """2 (G*(y) + G(ξ(μ)) − y ξ(μ)), the deviance of the answer y from the mean μ; entry by entry.
+        """2 (G*(y) + G(ξ(μ)) − y ξ(μ)), the deviance of the value y from the mean μ; entry by entry.
 
         It is 0 where y = μ, and +inf where μ is at an edge of the range of means and y is not.
 
@@ -78,15 +78,15 @@ class Family(Loss):
         [4.0, 0.0, 0.0]
         """
         self.check_answers(y)
-        means, answers = scores_and_answers(mean, y)
+        means, values = scores_and_values(mean, y)
         score = self.link(means)
         zero, infinite = means.dtype.type(0), means.dtype.type(np.inf)
         at_edge = ~np.isfinite(score)
-        deviance = 2 * self.value(np.where(at_edge, zero, score), answers)
-        return np.where(answers == means, zero, np.where(at_edge, infinite, deviance))
+        deviance = 2 * self.value(np.where(at_edge, zero, score), values)
+        return np.where(values == means, zero, np.where(at_edge, infinite, deviance))
 
     def check_answers(self, values: ArrayLike) -> None:
-        """Raise unless every answer is one that the family can have; NaN is none.
+        """Raise unless every value is one that the family can have; NaN is not.
 
         Examples
         --------
@@ -94,26 +94,26 @@ class Family(Loss):
         >>> Poisson().check_answers([2.0, -1.0])
         Traceback (most recent call last):
         ...
-        labelgap.exceptions.InvalidLabelsError: The answer -1.0 at position 1 cannot be used: the poisson \
+        labelgap.exceptions.InvalidLabelsError: The value -1.0 at position 1 cannot be used: the poisson \
 family takes finite numbers in [0, inf). Correct it, or choose another family.
         """
-        answers = np.atleast_1d(as_float(values))
+        given = np.atleast_1d(as_float(values))
         low, high = self.means
-        allowed = (answers > low) & (answers < high) | np.isin(answers, self.edge_values)
+        allowed = (given > low) & (given < high) | np.isin(given, self.edge_values)
         if allowed.all():
             return
         position = tuple(int(index) for index in np.argwhere(~allowed)[0])
         opening = "[" if low in self.edge_values else "("
         closing = "]" if high in self.edge_values else ")"
         raise InvalidLabelsError(
-            f"The answer {answers[position]} at position {position[0] if len(position) == 1 else position} "
+            f"The value {given[position]} at position {position[0] if len(position) == 1 else position} "
             f"cannot be used: the {self.name} family takes finite numbers in "
             f"{opening}{low:g}, {high:g}{closing}. Correct it, or choose another family."
         )
 
-    def _answers_dual(self, answers: FloatArray) -> FloatArray:
+    def _values_dual(self, values: FloatArray) -> FloatArray:
         """G*(y): the same numbers at every step of a fit, so that a subclass may remember them."""
-        return self._dual(answers)
+        return self._dual(values)
 
     @abstractmethod
     def _cumulant_and_mean(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -135,17 +135,17 @@ family takes finite numbers in [0, inf). Correct it, or choose another family.
 class CustomFamily(Family):
     """A family made of your own cumulant G.
 
-    The three functions take an array of scores and answer with an array of that shape. They must be finite
-    for all scores; where numbers would overflow, G goes on along its tangent. What is not given is
-    computed: the link by solving G'(z) = m, and ``G*(m) = m z − G(z)`` at that z. Two such families are equal
-    if they were made of the very same functions.
+    The three functions take an array of scores and return an array of that shape. They must be finite
+    for all scores; where numbers would overflow, G continues along its tangent. The link and the conjugate
+    are computed if they are not given: the link by solving G'(z) = m, and ``G*(m) = m z − G(z)`` at that z.
+    Two such families are equal if they were made of the same function objects.
 
     Parameters
     ----------
     G : callable
         The cumulant, convex.
     mean : callable
-        G', the mean of an answer with score z.
+        G', the mean of a value with score z.
     variance : callable
         G'' ≥ 0.
     name : str, default "custom"
@@ -155,7 +155,7 @@ class CustomFamily(Family):
     conjugate : callable or None, default None
         G*, of the mean. Giving it spares the solving.
     low, high : float, default −inf and inf
-        The ends of the range of G'. An end is itself an answer where G* is finite there.
+        The ends of the range of G'. An end is itself a value where G* is finite there.
 
     Examples
     --------
@@ -240,12 +240,12 @@ class CustomFamily(Family):
     def _dual(self, mean: FloatArray) -> FloatArray:
         return self._on_range(mean, self._inner_dual, self._edge_duals)
 
-    def _answers_dual(self, answers: FloatArray) -> FloatArray:
+    def _values_dual(self, values: FloatArray) -> FloatArray:
         last = self._remembered
-        if last is not None and last[0].dtype == answers.dtype and np.array_equal(last[0], answers):
+        if last is not None and last[0].dtype == values.dtype and np.array_equal(last[0], values):
             return last[1]
-        dual = self._dual(answers)
-        self._remembered = (answers.copy(), dual)
+        dual = self._dual(values)
+        self._remembered = (values.copy(), dual)
         return dual
 
     def _inner_link(self, mean: Floats) -> Floats:
@@ -290,12 +290,12 @@ class CustomFamily(Family):
         return hash(self._key())
 
     def __getstate__(self) -> dict[str, Any]:
-        # A saved family need not carry the answers of the last fit.
+        # A saved family need not carry the values of the last fit.
         return {**self.__dict__, "_remembered": None}
 
 
-def scores_and_answers(z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Scores (or slopes, or means) as floats, and the answers in the same type."""
+def scores_and_values(z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Scores (or slopes, or means) as floats, and the values in the same type."""
     scores = as_float(z)
     return scores, np.asarray(y).astype(scores.dtype, copy=False)
 

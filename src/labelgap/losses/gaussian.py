@@ -1,4 +1,4 @@
-"""The Gaussian family: real answers."""
+"""The Gaussian family: real values."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from labelgap.losses.base import FloatArray
-from labelgap.losses.family import Family, scores_and_answers
+from labelgap.losses.family import Family, scores_and_values
 
 
 class Gaussian(Family):
-    """Real answers with mean z: half the squared error.
+    """Real values with mean z: half the squared error.
 
     ``G(z) = z²/2``, so ``ℓ(z, y) = (z − y)²/2``; the link is the identity; conjugate ``a²/2 + a y``.
 
@@ -31,13 +31,13 @@ class Gaussian(Family):
     edge_values = ()
 
     def value_and_gradient(self, z: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        scores, answers = scores_and_answers(z, y)
-        error = scores - answers
+        scores, values = scores_and_values(z, y)
+        error = scores - values
         return error**2 / 2, error
 
     def conjugate(self, a: ArrayLike, y: ArrayLike) -> FloatArray:
-        slopes, answers = scores_and_answers(a, y)
-        return slopes * (slopes / 2 + answers)
+        slopes, values = scores_and_values(a, y)
+        return slopes * (slopes / 2 + values)
 
     def _cumulant_and_mean(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         return z**2 / 2, z.copy()

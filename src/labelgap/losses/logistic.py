@@ -41,8 +41,8 @@ class Logistic(MarginLoss):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         value, gradient = self.value_and_gradient(z, y)
         # With p = |ℓ'| the curvature is p (1 − p).
-        share = np.abs(gradient)
-        return value, gradient, share * (1 - share)
+        slope = np.abs(gradient)
+        return value, gradient, slope * (1 - slope)
 
     def _phi(self, margin: FloatArray) -> FloatArray:
         return np.maximum(-margin, 0) + np.log1p(np.exp(-np.abs(margin)))
@@ -64,7 +64,7 @@ class Logistic(MarginLoss):
 
     def _phi_conjugate(self, slope: FloatArray) -> FloatArray:
         p, outside = pull_to_edge(-slope, 0.0, 1.0)
-        # 0 log 0 = 0: a share of nothing costs nothing.
+        # 0 log 0 counts as 0.
         tiny = np.finfo(p.dtype).tiny
         entropy = p * np.log(np.maximum(p, tiny)) + (1 - p) * np.log(np.maximum(1 - p, tiny))
         return np.where(outside, p.dtype.type(np.inf), entropy)

@@ -9,10 +9,10 @@ from labelgap.losses.family import Family
 
 
 class Poisson(Family):
-    """Counts, or other answers of at least 0, with mean e^z.
+    """Counts, or other values of at least 0, with mean e^z.
 
     ``G(z) = e^z``, so ``ℓ(z, y) = e^z − y z + y log y − y``; link ``ξ(μ) = log μ``; conjugate
-    ``m log m − m − y log y + y`` with m = a + y ≥ 0. An answer need not be a whole number.
+    ``m log m − m − y log y + y`` with m = a + y ≥ 0. A value need not be a whole number.
 
     Where z exceeds c, half the logarithm of the largest number of the type (c ≈ 354.9 in float64, 44.4 in
     float32), G goes on along its tangent, ``e^c (1 + z − c)``, the mean stays e^c, and the curvature is

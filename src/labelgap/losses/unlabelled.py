@@ -18,7 +18,7 @@ from labelgap.losses.squared import Squared
 class Unlabelled(Loss):
     """A loss for recorded positives (y = 1) and unlabelled entries (y = 0) that is right on average.
 
-    A share ρ of the true yes was recorded as no. With ``ℓ̃(z, 0) = ℓ(z, 0)`` and
+    A fraction ρ of the true yes was recorded as no. With ``ℓ̃(z, 0) = ℓ(z, 0)`` and
     ``ℓ̃(z, 1) = (ℓ(z, 1) − ρ ℓ(z, 0)) / (1 − ρ)`` the mean of ℓ̃ over what may be recorded is the loss ℓ of
     the true label. So a score stands for the probability of a true yes: link and inverse link are the base's.
 
@@ -36,7 +36,7 @@ class Unlabelled(Loss):
     base : Loss
         The loss ℓ of the true label: ``Exponential()``, ``Logistic()`` or ``Squared()``.
     flip_rate : float or array
-        ρ, the share of the true yes that was recorded as no, 0 ≤ ρ < 1. An array broadcasts against the
+        ρ, the fraction of the true yes that was recorded as no, 0 ≤ ρ < 1. An array broadcasts against the
         scores: one rate per label, say.
 
     Examples
@@ -183,15 +183,15 @@ class _TiltedExponential(_Corrected):
         self._kept = np.asarray(1 - rate)
         self._root = np.sqrt(rate)
         with np.errstate(divide="ignore"):
-            self._turn = np.asarray(-np.log(rate) / 2)
+            self._tangent_start = np.asarray(-np.log(rate) / 2)
 
     def _powers(self, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """e^−z and ρ e^z for z stopped at z₀, by how much −z exceeds the cap, and z beyond z₀."""
-        turn = self._turn.astype(z.dtype)
-        stopped = np.minimum(z, turn)
+        start = self._tangent_start.astype(z.dtype)
+        stopped = np.minimum(z, start)
         falling, excess = capped_exponential(-stopped)
         # ρ = e^(−2 z₀), and so nothing overflows.
-        return falling, np.exp(stopped - 2 * turn), excess, z - stopped
+        return falling, np.exp(stopped - 2 * start), excess, z - stopped
 
     def value_and_gradient(self, z: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         falling, rising, excess, beyond = self._powers(z)

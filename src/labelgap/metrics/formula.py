@@ -13,7 +13,7 @@ from labelgap.metrics.confusion import AVERAGES
 from labelgap.metrics.linear_fractional import KEYS, LinearFractional
 
 Form: TypeAlias = tuple[Fraction, ...]
-"""A linear function of the shares: coefficients of const, tp, fp, fn, tn."""
+"""A linear function of the fractions: coefficients of const, tp, fp, fn, tn."""
 
 MAX_LENGTH = 500
 MAX_DEPTH = 100
@@ -29,7 +29,7 @@ _NAMES: dict[str, Form] = {
     **_COUNTS,
     "p": tuple(a + b for a, b in zip(_COUNTS["tp"], _COUNTS["fn"], strict=True)),
     "n": tuple(a + b for a, b in zip(_COUNTS["fp"], _COUNTS["tn"], strict=True)),
-    # The shares sum to 1, whatever they are.
+    # The fractions sum to 1, whatever they are.
     "total": _ONE,
 }
 _ALIASES = {"samples": "instance"}
@@ -71,9 +71,9 @@ def parse_formula(
     """The metric that a formula of the counts states, such as ``"2*tp / (2*tp + fp + fn)"``.
 
     Allowed are numbers, ``+ - * /``, parentheses, and the names tp, fp, fn, tn, p = tp + fn, n = fp + tn and
-    total = tp + fp + fn + tn, in either case. As everywhere in labelgap these are shares of the observed
+    total = tp + fp + fn + tn, in either case. As everywhere in labelgap these are fractions of the observed
     weight of a group, so total is 1, and a number beside a count is the ``const`` of LinearFractional. A
-    formula in which only quotients of counts occur means the same of shares and of counts.
+    formula in which only quotients of counts occur means the same of fractions and of counts.
 
     What comes out must be one linear function over another. Products of two counts and sums of fractions with
     different denominators are refused.
@@ -282,7 +282,7 @@ def _vertices(form: Form) -> Form:
 
 
 def _factor(f: Form, g: Form) -> Fraction | None:
-    """k with f = k g for all shares, or None if there is none; g is not zero."""
+    """k with f = k g for all fractions, or None if there is none; g is not zero."""
     top, bottom = _vertices(f), _vertices(g)
     k = next(a / b for a, b in zip(top, bottom, strict=True) if b)
     return k if all(a == k * b for a, b in zip(top, bottom, strict=True)) else None

@@ -23,7 +23,7 @@ from labelgap.metrics.confusion import (
 
 KEYS = ("const", "tp", "fp", "fn", "tn")
 _SITUATIONS = ("a true positive", "a false positive", "a false negative", "a true negative")
-# Sums of coefficients below this share of the largest are rounding errors of an exact zero.
+# Sums of coefficients below this fraction of the largest are rounding errors of an exact zero.
 _ROUNDING = 1e-12
 
 
@@ -31,8 +31,8 @@ _ROUNDING = 1e-12
 class LinearFractional:
     """A metric Ψ = mean over groups of (a₀ + a·(TP, FP, FN, TN)) / (b₀ + b·(TP, FP, FN, TN)).
 
-    TP, FP, FN and TN are shares of the observed weight of a group, so they sum to 1 and ``const`` means the
-    same for few entries as for many. Groups without observed entries do not count.
+    TP, FP, FN and TN are fractions of the observed weight of a group, so they sum to 1 and ``const`` means
+    the same for few entries as for many. Groups without observed entries do not count.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class LinearFractional:
         return float(np.mean(self.group_values(*counts)[seen]))
 
     def group_values(self, tp: ArrayLike, fp: ArrayLike, fn: ArrayLike, tn: ArrayLike) -> NDArray[np.float64]:
-        """Ψ_g of each group from counts or shares, elementwise; ``zero_division`` where the ratio is 0/0.
+        """Ψ_g of each group from counts or fractions, elementwise; ``zero_division`` where the ratio is 0/0.
 
         The counts are taken as they are: for a balanced metric count with ``entry_weights``.
 
@@ -190,7 +190,7 @@ class LinearFractional:
     def denominator_bound(self, labels: Any) -> float:
         """γ, the smallest value the denominator of any group can take over all decisions for these labels.
 
-        With the shares p of positives and q of negatives in a group it is
+        With the fractions p of positives and q of negatives in a group it is
         ``p * min(b_tp, b_fn) + q * min(b_fp, b_tn)`` in terms of ``vertex_denominator``. Zero means that some
         decisions leave a group at 0/0.
 
@@ -205,9 +205,9 @@ class LinearFractional:
         group, n_groups = self.groups(known)
         total = np.bincount(group, weights=weights, minlength=n_groups)
         positive = np.bincount(group, weights=weights * known.values, minlength=n_groups)
-        share = np.minimum(positive[total > 0] / total[total > 0], 1.0)
+        fraction = np.minimum(positive[total > 0] / total[total > 0], 1.0)
         b_tp, b_fp, b_fn, b_tn = self.vertex_denominator
-        return float(np.min(share * min(b_tp, b_fn) + (1 - share) * min(b_fp, b_tn)))
+        return float(np.min(fraction * min(b_tp, b_fn) + (1 - fraction) * min(b_fp, b_tn)))
 
     def _key(self) -> tuple[object, ...]:
         """What makes two metrics the same; the name is only for reports."""

@@ -69,7 +69,7 @@ def get_metric(
 ) -> LinearFractional:
     """The metric of that name or formula; a LinearFractional comes back unchanged.
 
-    With counts as shares of the observed weight of a group, and the mean over groups as Ψ:
+    With counts as fractions of the observed weight of a group, and the mean over groups as Ψ:
     accuracy = hamming = tp + tn; precision = tp / (tp + fp); recall = tp / (tp + fn);
     specificity = tn / (tn + fp); jaccard = tp / (tp + fp + fn);
     fbeta = (1 + β²) tp / ((1 + β²) tp + β² fn + fp);

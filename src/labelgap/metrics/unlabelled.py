@@ -1,7 +1,7 @@
-"""Metrics where only some of the yes are recorded, and every other cell may be yes or no.
+"""Metrics where only some of the yes are recorded, and every other entry may be yes or no.
 
-A share ρ of the yes, chosen at random, is not recorded. So each recorded yes stands for 1/(1 − ρ) of them,
-and all cells can be judged, not only the recorded ones.
+A fraction ρ of the yes, chosen at random, is not recorded. So each recorded yes stands for 1/(1 − ρ) of them,
+and all entries can be judged, not only the recorded ones.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from labelgap._types import Floats
-from labelgap.exceptions import InvalidInputError, InvalidLabelsError
-from labelgap.flip_rates.estimate import check_flip_rate
+from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.confusion import Counts, group_of_entries
 from labelgap.metrics.linear_fractional import LinearFractional, balanced_counts
@@ -24,8 +23,45 @@ from labelgap.metrics.named import get_metric
 _SUM_OVER: dict[str, int | None] = {"micro": None, "instance": 1, "macro": 0}
 
 
+def check_flip_rate(flip_rate: ArrayLike, n_labels: int) -> Floats:
+    """The flip rate ρ of every label, from one number for all labels or one number per label.
+
+    Parameters
+    ----------
+    flip_rate : float or array of length L
+        At least 0 and below 1.
+    n_labels : int
+        L.
+
+    Examples
+    --------
+    >>> check_flip_rate(0.3, n_labels=2)
+    array([0.3, 0.3])
+    """
+    try:
+        given = np.asarray(flip_rate, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(
+            f"flip_rate must be a number, or one number per label, not {flip_rate!r}."
+        ) from error
+    if given.shape not in ((), (n_labels,)):
+        raise InvalidParameterError(
+            f"flip_rate has shape {given.shape}; give one number, or one for each of the {n_labels} labels."
+        )
+    rates = np.array(np.broadcast_to(given, (n_labels,)))
+    bad = ~((rates >= 0) & (rates < 1))
+    if np.any(bad):
+        label = int(np.argmax(bad))
+        of_label = f" of label {label}" if given.ndim else ""
+        raise InvalidParameterError(
+            f"flip_rate{of_label} is {rates[label]}; the fraction of positives that is not recorded is at "
+            "least 0 and below 1."
+        )
+    return rates
+
+
 def recorded_labels(labels: Any) -> ObservedLabels:
-    """The recorded yes of ``labels``, or an error that says why its absent cells are not unlabelled."""
+    """The recorded yes of ``labels``, or an error that says why its absent entries are not unlabelled."""
     known = ObservedLabels.from_any(labels, unobserved="unlabelled")
     if known.unobserved == "negative":
         raise InvalidLabelsError(
@@ -41,12 +77,12 @@ def recorded_labels(labels: Any) -> ObservedLabels:
     return known
 
 
-def cells_per_group(shape: tuple[int, int], average: str) -> Floats:
-    """The number of cells in each group: of all, of every row, or of every label.
+def entries_per_group(shape: tuple[int, int], average: str) -> Floats:
+    """The number of entries in each group: of all, of every row, or of every label.
 
     Examples
     --------
-    >>> cells_per_group((2, 3), "macro")
+    >>> entries_per_group((2, 3), "macro")
     array([2., 2., 2.])
     """
     n, L = shape
@@ -55,7 +91,7 @@ def cells_per_group(shape: tuple[int, int], average: str) -> Floats:
 
 
 def corrected_counts(decided: ArrayLike, found: ArrayLike, positive: ArrayLike, total: ArrayLike) -> Counts:
-    """TP, FP, FN and TN of groups of cells, elementwise, each between 0 and what the group holds.
+    """TP, FP, FN and TN of groups of entries, elementwise, each between 0 and what the group holds.
 
     ``TP = found``, ``FP = decided − TP``, ``FN = positive − TP``, ``TN = total − TP − FP − FN``, after
     ``positive`` is cut to ``total``, and TP to what leaves no other count below 0.
@@ -63,13 +99,13 @@ def corrected_counts(decided: ArrayLike, found: ArrayLike, positive: ArrayLike, 
     Parameters
     ----------
     decided : array
-        Cells that are decided yes, Σ ŷ.
+        Entries that are decided yes, Σ ŷ.
     found : array
         Σ ŷ ỹ / (1 − ρ), the recorded yes among them, each counted for those it stands for.
     positive : array
         Σ ỹ / (1 − ρ), the same over the whole group; at least ``found``.
     total : array
-        All cells of the group.
+        All entries of the group.
 
     Examples
     --------
@@ -88,10 +124,10 @@ def corrected_counts(decided: ArrayLike, found: ArrayLike, positive: ArrayLike, 
 
 
 def unlabelled_counts(decisions: Any, labels: Any, flip_rate: ArrayLike, average: str = "micro") -> Counts:
-    """TP, FP, FN and TN of each group over all n·L cells, when a share ρ of the yes is not recorded.
+    """TP, FP, FN and TN of each group over all n·L entries, when a fraction ρ of the yes is not recorded.
 
     ``TP = Σ ŷ ỹ / (1 − ρ_j)``, ``FP = Σ ŷ − TP``, ``FN = Σ ỹ / (1 − ρ_j) − TP`` and TN is the rest, each sum
-    over the cells of a group, and each count cut to what is possible: see :func:`corrected_counts`.
+    over the entries of a group, and each count cut to what is possible: see :func:`corrected_counts`.
 
     Parameters
     ----------
@@ -100,7 +136,7 @@ def unlabelled_counts(decisions: Any, labels: Any, flip_rate: ArrayLike, average
     labels : anything ``ObservedLabels.from_any(labels, unobserved="unlabelled")`` takes
         1 where a yes is recorded.
     flip_rate : float or array of length L
-        ρ, the share of the yes that is not recorded, for all labels or for each.
+        ρ, the fraction of the yes that is not recorded, for all labels or for each.
     average : "micro", "instance" or "macro", default "micro"
         One group, one per row, or one per label.
 
@@ -117,13 +153,13 @@ def unlabelled_counts(decisions: Any, labels: Any, flip_rate: ArrayLike, average
     found = np.bincount(group, weights=worth * yes, minlength=n_groups)
     # Added to what is found, so that both are equal, to the last digit, when nothing is missed.
     missed = np.bincount(group, weights=worth * ~yes, minlength=n_groups)
-    return corrected_counts(decided, found, found + missed, cells_per_group(known.shape, average))
+    return corrected_counts(decided, found, found + missed, entries_per_group(known.shape, average))
 
 
 def unlabelled_metric(
     metric: str | LinearFractional, decisions: Any, labels: Any, flip_rate: ArrayLike
 ) -> float:
-    """Ψ of decisions over all n·L cells, when a share ρ of the yes is not recorded.
+    """Ψ of decisions over all n·L entries, when a fraction ρ of the yes is not recorded.
 
     Ψ of :func:`unlabelled_counts`. A balanced metric is balanced with these counts.
 
@@ -145,7 +181,7 @@ def unlabelled_metric(
 
 
 def trivial_values(metric: str | LinearFractional, labels: Any, flip_rate: ArrayLike) -> tuple[float, float]:
-    """Ψ of saying no to every cell, and Ψ of saying yes to every cell.
+    """Ψ of saying no to every entry, and Ψ of saying yes to every entry.
 
     Decisions that are worth anything beat both.
 
@@ -165,7 +201,7 @@ def trivial_values(metric: str | LinearFractional, labels: Any, flip_rate: Array
     group, n_groups = group_of_entries(known, psi.average)
     worth = 1 / (1 - check_flip_rate(flip_rate, known.shape[1])[known.cols])
     positive = np.bincount(group, weights=worth, minlength=n_groups)
-    total = cells_per_group(known.shape, psi.average)
+    total = entries_per_group(known.shape, psi.average)
     none = corrected_counts(np.zeros(n_groups), np.zeros(n_groups), positive, total)
     everything = corrected_counts(total, positive, positive, total)
     return psi.from_counts(*none), psi.from_counts(*everything)
@@ -204,7 +240,7 @@ def _read_decisions(decisions: Any, labels: ObservedLabels, average: str) -> tup
     if given.shape != labels.shape:
         raise InvalidInputError(
             f"The decisions have shape {given.shape}; expected {labels.shape} like the labels, because every "
-            "cell is judged."
+            "entry is judged."
         )
     if sparse.issparse(given):
         given = sparse.csr_array(given)

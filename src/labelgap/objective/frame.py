@@ -158,8 +158,10 @@ def _principal_axes(second: SecondMoments, scales: Floats | None, centre: Floats
     rows = second.rows if scales is None else second.rows * scales
     moved = rows if centre is None else rows - centre
     Q = scipy.linalg.qr(moved.T, mode="economic")[0]
-    reduced = moved @ Q
-    return np.ascontiguousarray(Q @ scipy.linalg.eigh(reduced.T @ reduced)[1][:, ::-1])
+    _, values, Vt = scipy.linalg.svd(moved @ Q)
+    # Centred rows span one dimension less than there are rows; what is left over is rounding.
+    rank = max(1, int(np.sum(values > len(values) * np.finfo(float).eps * values[0])))
+    return np.ascontiguousarray(Q @ Vt[:rank].T)
 
 
 def _whitening(moments: RootMoments) -> Coordinates:

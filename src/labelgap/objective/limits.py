@@ -8,6 +8,16 @@ _SMALL = 1 << 16
 _SHORT_SIDE = 2048
 
 
+# Arrays of a block's size that are alive at one time (scores, losses, slopes, curvatures and their workings).
+_ARRAYS = 8
+
+
+# Entries in a block at most: its arrays stay in the cache, and there are blocks for every thread.
+_MOST_ENTRIES = 1 << 14
+# Blocks at work at one time. Not the number of threads: on that no sum may depend.
+BLOCKS_AT_A_TIME = 8
+
+
 def may_form(shape: tuple[int, int], n_stored: int) -> bool:
     """Whether a d x L array takes memory in proportion to the data, and its SVD is cheap.
 
@@ -20,3 +30,9 @@ def may_form(shape: tuple[int, int], n_stored: int) -> bool:
     """
     d, n_labels = shape
     return d * n_labels <= max(4 * n_stored, _SMALL) and min(shape) <= _SHORT_SIDE
+
+
+def entries_within(megabytes: float) -> int:
+    """Entries in a block, so that several blocks at work take at most this much memory."""
+    fitting = int(megabytes * 1e6 / (8 * _ARRAYS * BLOCKS_AT_A_TIME))
+    return max(1, min(fitting, _MOST_ENTRIES))

@@ -17,7 +17,7 @@ from labelgap.objective.cpu.part import CpuBackend
 from labelgap.objective.frame import FeatureFrame, Frame, observed_frame, orthonormal, unlabelled_frame
 from labelgap.objective.moments import ObservedMoments, UnlabelledMoments
 from labelgap.objective.parts import Backend, ProblemSettings, RowBlock, RowData
-from labelgap.objective.protocol import Factors, Objective, ScoreBounds
+from labelgap.objective.protocol import Factors, Objective
 from labelgap.objective.sum import RowSplit, SumBounds, SumObjective
 
 
@@ -84,6 +84,12 @@ class Problem:
     def loss(self) -> Any:
         return self.settings.loss
 
+    @property
+    def feature_scales(self) -> Floats | None:
+        """What the columns of the features are multiplied with; None where they are left alone."""
+        coordinates = self.features.coordinates
+        return None if coordinates is None else coordinates.scales
+
     @cached_property
     def mean_square_length(self) -> float:
         """The mean squared length of a row of features, in the coordinates that are penalised."""
@@ -131,10 +137,6 @@ class Problem:
             fit_intercept=settings.fit_intercept,
             free_intercept=free_intercept,
         )
-
-    def bounds(self, objective: Objective) -> ScoreBounds | None:
-        """The constraint on the scores of one of its objectives, where there is one."""
-        return objective.bounds
 
     def _by_block(self, labels: ObservedLabels) -> list[ObservedLabels]:
         if len(self._rows) == 1:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
+from array_api_compat import array_namespace, device
 
 from labelgap._types import Floats
 
@@ -33,8 +33,11 @@ class Factors(NamedTuple):
 
     @classmethod
     def zero(cls, shape: tuple[int, int], intercept: Floats) -> Factors:
-        """``W = 0``."""
-        return cls(np.zeros((shape[0], 0)), np.zeros((shape[1], 0)), np.array(intercept, dtype=float))
+        """``W = 0``, in the namespace and precision of the intercept."""
+        xp = array_namespace(intercept)
+        kind = {"dtype": intercept.dtype, "device": device(intercept)}
+        left, right = (xp.zeros((length, 0), **kind) for length in shape)
+        return cls(left, right, xp.asarray(intercept, copy=True))
 
 
 @runtime_checkable
@@ -286,4 +289,13 @@ def zero_sum_factors(xp: Any, up: Any, down: Any) -> tuple[Any, Any]:
     return (
         xp.where(weight > 0, lighter / xp.where(weight > 0, weight, one), one),
         xp.where(other > 0, lighter / xp.where(other > 0, other, one), one),
+    )
+
+
+def extrapolated(xp: Any, here: Factors, before: Factors, step: float) -> Factors:
+    """``W + step (W − W_before)``, b likewise."""
+    return Factors(
+        xp.concat([here.left, before.left], axis=1),
+        xp.concat([(1 + step) * here.right, -step * before.right], axis=1),
+        here.intercept + step * (here.intercept - before.intercept),
     )

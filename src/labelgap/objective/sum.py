@@ -10,7 +10,15 @@ from typing import Any
 
 from labelgap._types import Floats
 from labelgap.objective.limits import may_form
-from labelgap.objective.protocol import Factors, Objective, Point, Rowwise, ScoreBounds, ScoreGradient
+from labelgap.objective.protocol import (
+    Factors,
+    Objective,
+    Point,
+    Rowwise,
+    ScoreBounds,
+    ScoreGradient,
+    extrapolated,
+)
 
 
 class RowSplit:
@@ -208,12 +216,3 @@ class SumBounds:
         assert isinstance(gradient, SumGradient)
         pairs = zip(self._parts, gradient.parts, strict=True)
         return float(sum(part.conjugate(one, scale) for part, one in pairs))
-
-
-def extrapolated(xp: Any, here: Factors, before: Factors, step: float) -> Factors:
-    """``W + step (W − W_before)``, b likewise."""
-    return Factors(
-        xp.concat([here.left, before.left], axis=1),
-        xp.concat([(1 + step) * here.right, -step * before.right], axis=1),
-        here.intercept + step * (here.intercept - before.intercept),
-    )

@@ -1,4 +1,7 @@
-"""Whether a model has all that it needs, in shapes that fit together: before it is saved, and once loaded."""
+"""Checks that a model is complete and that its parts fit together: before it is saved, and after loading.
+
+What each estimator requires stands at the end; estimators register themselves with it.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,14 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from labelgap.estimators.score_models import DirectModel, GivenScores, LabelModels, RowModel
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.losses import Family, Loss
 from labelgap.metrics import LinearFractional
-from labelgap.recommending.side_features import SideFeatures
+from labelgap.persistence.registry import Requirements, kind_of, requirements_of
 
-_DECISIONS = ("metric_", "classes_", "threshold_", "n_labels_", "_single", "_sparse_labels", "_unobserved")
-_LOW_RANK = ("coef_left_", "coef_right_", "intercept_")
-_NEEDED = {
-    "LowRankClassifier": (*_DECISIONS, *_LOW_RANK, "loss_"),
-    "LowRankRegressor": (*_LOW_RANK, "family_", "n_labels_", "_single", "_has_features", "n_features_in_"),
-    "MetricThreshold": (*_DECISIONS, "_model"),
-    "PlugInClassifier": (*_DECISIONS, "_model", "estimators_"),
-    "Recommender": (
-        *("user_ids_", "item_ids_", "user_factors_", "item_factors_", "item_intercept_", "user_prior_"),
-        *("user_feature_factors_", "item_feature_factors_", "shared_item_factor_", "user_intercept_"),
-        *("factor_penalty_", "item_factor_penalty_", "count_units_", "answers_", "answer_weight_"),
-        *("loss_", "metric_", "threshold_", "_users", "_items"),
-    ),
-}
+# The names in files of the models of scores inside a PlugInClassifier or a MetricThreshold.
+_PER_LABEL, _PER_ROW, _DIRECT, _GIVEN = "label_models", "row_model", "direct_model", "given_scores"
 
 
 def _is_number(value: Any) -> bool:
@@ -45,8 +35,17 @@ def _is_two_classes(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.shape == (2,)
 
 
-def _is_a(*kinds: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, kinds)
+def _is_instance(cls: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, cls)
+
+
+def _is_kind(*names: str) -> Callable[[Any], bool]:
+    return lambda value: _kind_name(value) in names
+
+
+def _kind_name(value: Any) -> str | None:
+    kind = kind_of(value)
+    return None if kind is None else kind.name
 
 
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -59,46 +58,38 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: type(value) is str and value in UNOBSERVED,
         "one of " + ", ".join(UNOBSERVED),
     ),
-    "_single": (_is_a(bool), "True or False"),
-    "_sparse_labels": (_is_a(bool), "True or False"),
-    "_has_features": (_is_a(bool), "True or False"),
-    "metric_": (_is_a(LinearFractional), "a metric"),
-    "loss_": (_is_a(Loss), "a loss"),
-    "family_": (_is_a(Family), "a family"),
-    "_model": (_is_a(LabelModels, RowModel, DirectModel, GivenScores), "a model of scores"),
-    "answers_": (_is_a(ObservedLabels), "answers"),
-    "user_ids_": (_is_a(tuple), "a tuple of ids"),
-    "item_ids_": (_is_a(tuple), "a tuple of ids"),
-    "_users": (_is_a(SideFeatures), "features of users"),
-    "_items": (_is_a(SideFeatures), "features of items"),
+    "_single": (_is_instance(bool), "True or False"),
+    "_sparse_labels": (_is_instance(bool), "True or False"),
+    "_has_features": (_is_instance(bool), "True or False"),
+    "metric_": (_is_instance(LinearFractional), "a metric"),
+    "loss_": (_is_instance(Loss), "a loss"),
+    "family_": (_is_instance(Family), "a family"),
+    "_model": (_is_kind(_PER_LABEL, _PER_ROW, _DIRECT, _GIVEN), "a model of scores"),
+    "answers_": (_is_instance(ObservedLabels), "ratings"),
+    "user_ids_": (_is_instance(tuple), "a tuple of ids"),
+    "item_ids_": (_is_instance(tuple), "a tuple of ids"),
+    "_users": (_is_kind("side_features"), "features of users"),
+    "_items": (_is_kind("side_features"), "features of items"),
 }
-"""What the attributes that are no arrays of numbers must be."""
+"""What an attribute must be if it is not an array of numbers, and how an error names that."""
 
 
 def require_fitted(model: Any) -> None:
-    """Raise NotFittedError if the last fit of the model did not come to its end."""
-    absent = [name for name in _NEEDED.get(type(model).__name__, ()) if not hasattr(model, name)]
+    """Raise NotFittedError if the last fit of the model was not completed."""
+    required = requirements_of(model)
+    absent = [] if required is None else [name for name in required.attributes if not hasattr(model, name)]
     if absent:
         raise NotFittedError(
-            f"This {type(model).__name__} has no {absent[0]}: its fit did not come to an end. Fit it first."
+            f"This {type(model).__name__} has no {absent[0]}: its fit was not completed. Fit it first."
         )
 
 
 def check_shapes(model: Any) -> None:
     """Raise ValueError where the parts of a fitted model are of a wrong type or do not fit together."""
-    name = type(model).__name__
-    if name not in _NEEDED:
-        return
-    _check_types(model)
-    if name == "Recommender":
-        _expect(model, _recommender_shapes(model))
-        _check_recommender(model)
-        return
-    _check_names(model)
-    if name in ("LowRankClassifier", "LowRankRegressor"):
-        _expect(model, _low_rank_shapes(model))
-    else:
-        _check_inner(model)
+    required = requirements_of(model)
+    if required is not None:
+        _check_types(model)
+        required.check(model)
 
 
 def _check_types(model: Any) -> None:
@@ -108,14 +99,14 @@ def _check_types(model: Any) -> None:
             found = value if isinstance(value, bool | int | float) else type(value).__name__
             raise ValueError(f"{name} is {found}; {expected} was expected")
     if getattr(model, "_single", False) and model.n_labels_ != 1:
-        raise ValueError(f"it answers for a single label and has {model.n_labels_}")
+        raise ValueError(f"it predicts a single label and has {model.n_labels_}")
 
 
 def _check_names(model: Any) -> None:
-    """Whether there are as many names as there are labels and features."""
+    """Check that there are as many names as labels and features."""
     if not hasattr(model, "n_features_in_"):
         raise ValueError("it has no n_features_in_")
-    # After a fit without features, names may be left of a fit before.
+    # After a fit without features, names of an earlier fit may still be there.
     with_names = (
         ("feature_names_in_", "label_names_") if getattr(model, "_has_features", True) else ("label_names_",)
     )
@@ -126,12 +117,24 @@ def _check_names(model: Any) -> None:
             raise ValueError(f"{name} does not hold {count} names")
 
 
+def _check_low_rank(model: Any) -> None:
+    _check_names(model)
+    rank = _columns(model, "coef_left_")
+    shapes = {
+        "coef_left_": (model.n_features_in_, rank),
+        "coef_right_": (model.n_labels_, rank),
+        "intercept_": (model.n_labels_,),
+    }
+    _expect(model, shapes)
+
+
 def _check_recommender(model: Any) -> None:
+    _expect(model, _recommender_shapes(model))
     n, n_items = len(model.user_ids_), len(model.item_ids_)
     if model.answers_.shape != (n, n_items):
-        raise ValueError("its answers are not about its users and items")
+        raise ValueError("its ratings are not those of its users and items")
     for ids, side in ((model.user_ids_, model._users), (model.item_ids_, model._items)):
-        # Those that were folded in come last, and have no row there.
+        # Ids that were folded in come last and have no features there.
         if ids[: len(side.ids)] != side.ids:
             raise ValueError(f"its {side.what} ids are not those of its {side.what} features")
     if model.answers_.unobserved == "unlabelled":
@@ -141,13 +144,14 @@ def _check_recommender(model: Any) -> None:
 
 
 def _check_inner(model: Any) -> None:
-    """The classifiers inside a PlugInClassifier or MetricThreshold."""
+    """Check the classifiers inside a PlugInClassifier or MetricThreshold."""
+    _check_names(model)
     inner = model._model
-    if isinstance(inner, GivenScores):
+    if _kind_name(inner) == _GIVEN:
         if model.n_features_in_ != model.n_labels_:
             raise ValueError(f"it has {model.n_labels_} labels and takes {model.n_features_in_} scores")
         return
-    if isinstance(inner, DirectModel):
+    if _kind_name(inner) == _DIRECT:
         _check_direct(model, inner.estimator)
         return
     # The name of a method is looked up: no other is.
@@ -155,7 +159,7 @@ def _check_inner(model: Any) -> None:
         raise ValueError(f"{inner.method!r} is no method that gives scores")
     if not _is_vector(inner.constants) or len(inner.constants) != model.n_labels_:
         raise ValueError(f"it has {model.n_labels_} labels and scores for {np.size(inner.constants)}")
-    if isinstance(inner, LabelModels):
+    if _kind_name(inner) == _PER_LABEL:
         if type(inner.estimators) is not list or len(inner.estimators) != model.n_labels_:
             raise ValueError(f"it does not have one classifier for each of {model.n_labels_} labels")
         for estimator in inner.estimators:
@@ -163,7 +167,7 @@ def _check_inner(model: Any) -> None:
 
 
 def _check_direct(model: Any, estimator: Any) -> None:
-    if type(estimator).__name__ not in _NEEDED:
+    if requirements_of(estimator) is None:
         raise ValueError(f"a {type(estimator).__name__} gives no scores for several labels")
     require_fitted(estimator)
     check_shapes(estimator)
@@ -173,7 +177,7 @@ def _check_direct(model: Any, estimator: Any) -> None:
 
 
 def _check_classifier(model: Any, estimator: Any) -> None:
-    """A LogisticRegression for one label; None where the label has a constant score."""
+    """Check the LogisticRegression of one label; it is None where the label has a constant score."""
     if estimator is None:
         return
     shapes = {"coef_": (1, model.n_features_in_), "intercept_": (1,)}
@@ -188,15 +192,6 @@ def _check_classifier(model: Any, estimator: Any) -> None:
 
 def _is_vector(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 1
-
-
-def _low_rank_shapes(model: Any) -> dict[str, tuple[int, ...]]:
-    rank = _columns(model, "coef_left_")
-    return {
-        "coef_left_": (model.n_features_in_, rank),
-        "coef_right_": (model.n_labels_, rank),
-        "intercept_": (model.n_labels_,),
-    }
 
 
 def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:
@@ -232,3 +227,25 @@ def _expect(model: Any, shapes: dict[str, tuple[int, ...]]) -> None:
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.shape != shape:
             found = getattr(array, "shape", type(array).__name__)
             raise ValueError(f"{name} has the shape {found}; numbers of shape {shape} were expected")
+
+
+# -- requirements --------------------------------------------------------------------------------------
+
+_DECISIONS = ("metric_", "classes_", "threshold_", "n_labels_", "_single", "_sparse_labels", "_unobserved")
+_LOW_RANK = ("coef_left_", "coef_right_", "intercept_")
+
+LOW_RANK_CLASSIFIER = Requirements((*_DECISIONS, *_LOW_RANK, "loss_"), _check_low_rank)
+LOW_RANK_REGRESSOR = Requirements(
+    (*_LOW_RANK, "family_", "n_labels_", "_single", "_has_features", "n_features_in_"), _check_low_rank
+)
+METRIC_THRESHOLD = Requirements((*_DECISIONS, "_model"), _check_inner)
+PLUG_IN_CLASSIFIER = Requirements((*_DECISIONS, "_model", "estimators_"), _check_inner)
+RECOMMENDER = Requirements(
+    (
+        *("user_ids_", "item_ids_", "user_factors_", "item_factors_", "item_intercept_", "user_prior_"),
+        *("user_feature_factors_", "item_feature_factors_", "shared_item_factor_", "user_intercept_"),
+        *("factor_penalty_", "item_factor_penalty_", "count_units_", "answers_", "answer_weight_"),
+        *("loss_", "metric_", "threshold_", "_users", "_items"),
+    ),
+    _check_recommender,
+)

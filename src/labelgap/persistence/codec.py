@@ -1,9 +1,9 @@
-"""Values as JSON and arrays, and back: a closed list of types, none of them looked up by a name in a file.
+"""Conversion of values to JSON and arrays, and back, for a closed list of types.
 
 None, True, False, text, whole and finite real numbers stand for themselves. Everything else is an object with
 one key, which says what it is: ``{"tuple": [1, 2]}``, ``{"array": "coef_left_"}``, ``{"loss": {"name":
-"logistic"}}``. What appears in several places and is long stands in a list beside the document, once:
-``{"shared": 0}``.
+"logistic"}}``. The key is looked up in the list; nothing is imported by a name in a file. Long values that
+appear in several places are stored once, in a list beside the document: ``{"shared": 0}``.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _ARRAY_KINDS = "biufcmMSU"
 # Shorter tuples are written where they are, even twice.
 _LONG = 8
-# How deep values may lie within one another, and how much longer a document may be with all that is shared
-# written out: a few names for ever larger tuples would be hashed or compared for ever.
+# Limits on how deep values are nested, and on how much longer the document becomes with each shared value
+# written out at every place: without them a small file could stand for tuples of astronomical size.
 _DEEPEST, _LONGEST = 20, 100
 _Extent = tuple[int, int, int]
-"""Of JSON: its levels, how many values it has, and how many with everything shared in its place."""
+"""The levels of a piece of JSON, its number of values, and that number with shared values written out."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How the values of a type are taken apart, and put together again."""
+    """How values of a type are decomposed into parts, and rebuilt from them."""
 
     name: str
     parts: Callable[[Any], Mapping[str, Any]]
     whole: Callable[[dict[str, Any]], Any]
     shared: bool = False
-    """Whether two places may hold the very same value, and shall do so again."""
+    """Whether places that hold the same object hold the same object again after loading."""
 
 
 class CannotSaveError(Exception):
@@ -50,7 +50,7 @@ class CannotSaveError(Exception):
 
 
 class Encoder:
-    """From values to JSON; ``arrays`` and ``shared`` fill up on the way.
+    """Converts values to JSON and collects their ``arrays`` and ``shared`` values.
 
     Parameters
     ----------
@@ -70,11 +70,11 @@ class Encoder:
         self._kind_of = kind_of
         self.arrays: dict[str, NDArray[Any]] = {}
         self.shared: list[Any] = []
-        # The value is kept beside its node: a number of its own is its own only as long as it lives.
+        # The value is kept beside its node, because an id() is unique only while the object lives.
         self._seen: dict[int, tuple[Any, Any]] = {}
 
     def encode(self, value: Any, where: str) -> Any:
-        """JSON for the value; ``where`` it stands names its arrays, and the place in an error."""
+        """JSON for the value; its path ``where`` names its arrays, and the place in an error."""
         kind = type(value)
         if kind in _PLAIN or (kind is float and math.isfinite(value)):
             return value
@@ -140,14 +140,14 @@ class Encoder:
 
 
 class Decoder:
-    """From JSON to values. Raises ValueError, TypeError or KeyError where the JSON makes no sense.
+    """Converts JSON to values. Raises ValueError, TypeError or KeyError where the JSON is not valid.
 
     Parameters
     ----------
     kinds : mapping from name to Kind
     arrays : mapping from name to array
     shared : list of JSON
-        What stands in several places; each may refer to those before it.
+        The values that appear in several places; each may refer to those before it.
 
     Examples
     --------
@@ -224,7 +224,7 @@ class Decoder:
 
 
 def _is_key(key: Any) -> bool:
-    """Whether it is plain, or a tuple of plain values."""
+    """Whether a key is plain, or a tuple of plain values."""
     return all(
         type(part) in _SCALAR or isinstance(part, np.generic)
         for part in (key if type(key) is tuple else (key,))
@@ -232,7 +232,7 @@ def _is_key(key: Any) -> bool:
 
 
 def check_extent(node: Any, shared: list[Any]) -> None:
-    """Raise ValueError if values are nested too deep, or what is shared is in too many places.
+    """Raise ValueError if values are nested too deep, or shared values appear in too many places.
 
     Examples
     --------

@@ -6,18 +6,20 @@ It is a zip archive that ``numpy.load`` and ``unzip`` open, nothing in it compre
 - ``document.json``: the document, in UTF-8;
 - ``arrays/NAME.npy``: the arrays, in numpy's own format.
 
-The comment at its end is the SHA-256 digest of everything before it, and every later layout keeps that, so a
-file is only looked into when it is as it was written. Nothing in it is ever executed: arrays of objects are
-refused, so no pickle is read or written. The same contents give the same bytes.
+The comment at its end is the SHA-256 digest of everything before it, and every later layout keeps that. So
+the contents are only read if they are exactly what was written. Nothing in a file is ever executed: arrays of
+objects are refused, so no pickle is read or written. The same contents give the same bytes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import secrets
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -25,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.exceptions import InvalidInputError
-from labelgap.persistence.atomic import atomic_write
 
 __all__ = ["FORMAT", "Contents", "atomic_write", "read_file", "write_file"]
 
@@ -33,7 +34,7 @@ FORMAT = 1
 """The version of the layout. Higher ones are refused with the advice to upgrade."""
 
 _HEADER, _DOCUMENT, _ARRAYS = "labelgap", "document.json", "arrays/"
-_MARK = b"labelgap sha256 "
+_SIGNATURE = b"labelgap sha256 "
 _DIGEST_LENGTH = 64
 # The name of the first member, where a zip archive has it.
 _NAME_PLACE = slice(30, 30 + len(_HEADER))
@@ -41,7 +42,7 @@ _BLOCK = 1 << 20
 
 
 class Contents(NamedTuple):
-    """What a file holds."""
+    """The contents of a file."""
 
     document: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
@@ -53,7 +54,7 @@ def write_file(
     document: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Write document and arrays, or leave what was there before.
+    """Write document and arrays to a file, which keeps its old contents if that fails.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def write_file(
     kind : str
         What the file is, such as "model"; :func:`read_file` asks for it.
     document : mapping
-        What JSON can say. Numbers must be finite; infinities and NaN go into arrays.
+        Values that JSON can hold. Numbers must be finite; infinities and NaN go into arrays.
     arrays : mapping from name to array
         Of numbers, booleans, times or fixed-length text; not of objects. The order of an array in memory (by
         rows or by columns) is kept.
@@ -78,7 +79,7 @@ def write_file(
             for name, array in ready.items():
                 with archive.open(zipfile.ZipInfo(f"{_ARRAYS}{name}.npy"), "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
-            archive.comment = _MARK + b"0" * _DIGEST_LENGTH
+            archive.comment = _SIGNATURE + b"0" * _DIGEST_LENGTH
         end = file.seek(-_DIGEST_LENGTH, os.SEEK_END)
         digest = _digest(file, end)
         file.seek(end)
@@ -100,8 +101,8 @@ def read_file(
         try:
             return _read(path, file, kind, error)
         except Exception as problem:
-            # Made up on purpose, a file can go wrong in any way that zipfile, json, and numpy's reader of
-            # headers (a parser of Python) can: no list of errors is ever complete.
+            # A forged file can raise any error of zipfile, json and numpy's reader of headers, which parses
+            # Python: no list of errors would be complete.
             if isinstance(problem, error):
                 raise
             raise error(
@@ -110,13 +111,13 @@ def read_file(
 
 
 def _is_as_written(file: IO[bytes]) -> bool:
-    tail = len(_MARK) + _DIGEST_LENGTH
+    tail = len(_SIGNATURE) + _DIGEST_LENGTH
     if file.seek(0, os.SEEK_END) < tail:
         return False
     end = file.seek(-_DIGEST_LENGTH, os.SEEK_END)
-    file.seek(end - len(_MARK))
-    marked = file.read(len(_MARK)) == _MARK
-    return marked and file.read() == _digest(file, end)
+    file.seek(end - len(_SIGNATURE))
+    signed = file.read(len(_SIGNATURE)) == _SIGNATURE
+    return signed and file.read() == _digest(file, end)
 
 
 def _why_not(file: IO[bytes]) -> str:
@@ -125,8 +126,8 @@ def _why_not(file: IO[bytes]) -> str:
         return "is empty, not a file that labelgap wrote."
     file.seek(0)
     begins = file.read(_NAME_PLACE.stop)[_NAME_PLACE] == _HEADER.encode()
-    file.seek(max(0, length - len(_MARK) - _DIGEST_LENGTH))
-    if begins or file.read(len(_MARK)) == _MARK:
+    file.seek(max(0, length - len(_SIGNATURE) - _DIGEST_LENGTH))
+    if begins or file.read(len(_SIGNATURE)) == _SIGNATURE:
         return (
             "is damaged: its contents do not match the digest at its end. It was cut short or changed after "
             "it was written; use a copy, or make it again."
@@ -162,13 +163,13 @@ def _read(path: Path, file: IO[bytes], kind: str, error: type[InvalidInputError]
 
 
 def _require_bytes(name: str, array: NDArray[Any]) -> None:
-    # Of texts of length 0 a few bytes of file would make as many as they like.
+    # A few bytes in a file could stand for any number of texts of length 0.
     if array.dtype.itemsize == 0 and array.size > 0:
         raise ValueError(f"the array {name!r} holds {array.size} values of no bytes")
 
 
 def _packed(name: str, array: Any) -> NDArray[Any]:
-    """The array without gaps, by rows or by columns as before: products differ in the last bit by that."""
+    """The array without gaps and in its memory order, on which the last bits of products depend."""
     given: NDArray[Any] = np.asarray(array)
     if given.dtype.hasobject:
         raise TypeError(f"the array {name!r} holds Python objects, which are not written")
@@ -186,3 +187,56 @@ def _digest(file: IO[bytes], end: int) -> bytes:
             break
         digest.update(block)
     return digest.hexdigest().encode()
+
+
+# -- files that are replaced in one step ---------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary file that takes the place of ``path`` at the end of the block, or never if that fails.
+
+    It is written under another name and renamed when it is complete and on the disk. So a reader sees the old
+    file or the new one, even if the writer is killed.
+
+    Examples
+    --------
+    >>> with atomic_write("a.txt") as file:
+    ...     _ = file.write(b"all of it")
+    >>> Path("a.txt").read_text()
+    'all of it'
+    """
+    # If the path is a link, the file that it points to is replaced, not the link.
+    path = Path(os.path.realpath(path))
+    temporary = path.with_name(f".{_short_name(path.name)}.{secrets.token_hex(6)}.part")
+    # Opened like any new file, so that the system gives it the usual permissions. Asking for the umask would
+    # change it for a moment, for all threads.
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(temporary, os.stat(path).st_mode & 0o777)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(path.parent)
+
+
+def _short_name(name: str) -> str:
+    """The start of a name, so that a longer name is not too long for the system, which counts bytes."""
+    return os.fsencode(name)[:100].decode("utf-8", "ignore")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write the folder to the disk where the system can, so that the new name survives a power failure."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

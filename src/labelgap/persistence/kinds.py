@@ -1,42 +1,29 @@
-"""The types that a saved model may be made of, beside plain values and arrays."""
+"""Registers what a model may hold of numpy, scipy, scikit-learn and labelgap's lower floors."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from labelgap.estimators.answer_units import Units
-from labelgap.estimators.score_models import DirectModel, GivenScores, LabelModels, RowModel
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.losses import FAMILIES, LOSSES, Loss, Unlabelled
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.codec import CannotSaveError, Kind
-from labelgap.recommending.side_features import SideFeatures
+from labelgap.persistence.registry import record_kind, register, without_requests
 from labelgap.solvers import Penalties, Progress
-from labelgap.solvers.listener import Candidate
+from labelgap.solvers.result import Candidate
 
 _SPARSE = {matrix.__name__: matrix for matrix in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)}
 _SCALARS = {np.dtype(code).name: np.dtype(code).type for code in "?bhilBHILefd"} | {"str": np.str_}
-# Words in a state of MT19937.
+# The number of words in a state of MT19937.
 _KEY_LENGTH = 624
-# What a fit of scikit-learn's LogisticRegression leaves behind.
+# The attributes that a fit of scikit-learn's LogisticRegression sets.
 _FITTED = ("classes_", "coef_", "intercept_", "n_iter_", "n_features_in_", "feature_names_in_")
-
-
-def _record(name: str, cls: Any) -> Kind:
-    """A dataclass or a named tuple, by its fields."""
-    fields = getattr(cls, "_fields", None) or [field.name for field in dataclasses.fields(cls) if field.init]
-    return Kind(name, lambda value: {field: getattr(value, field) for field in fields}, _call(cls))
-
-
-def _call(cls: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
-    return lambda parts: cls(**parts)
 
 
 # -- numbers -------------------------------------------------------------------------------------------
@@ -74,7 +61,7 @@ def _random_parts(value: np.random.RandomState) -> Mapping[str, Any]:
 
 
 def _random_state(parts: dict[str, Any]) -> np.random.RandomState:
-    """A generator where it was. numpy takes any state, and reads beyond its key where ``pos`` is outside."""
+    """A generator in its saved state, which is checked: numpy reads beyond its key if ``pos`` is outside."""
     inner = parts["state"]
     key, pos = inner["key"], inner["pos"]
     whole = (
@@ -82,7 +69,7 @@ def _random_state(parts: dict[str, Any]) -> np.random.RandomState:
         and isinstance(key, np.ndarray)
         and key.dtype == np.uint32
         and key.shape == (_KEY_LENGTH,)
-        # From zeros (all but 31 bits, which are not used) it would draw zeros for ever.
+        # From zeros (all but 31 bits, which are not used) it would only draw zeros.
         and bool(key[0] >> 31 or key[1:].any())
         and type(pos) is int
         and 0 <= pos <= _KEY_LENGTH
@@ -106,7 +93,7 @@ def _loss(parts: dict[str, Any]) -> Loss:
 
 
 def _labels(parts: dict[str, Any]) -> ObservedLabels:
-    """Labels as they were, and such that no entry lies outside: kernels do not look again."""
+    """The labels, checked so that no entry lies outside their shape, because kernels do not check that."""
     labels = ObservedLabels(**parts)
     if not (_rows_are_whole(labels) and _entries_are_whole(labels)):
         raise ValueError("the entries of its labels do not fit together")
@@ -114,7 +101,7 @@ def _labels(parts: dict[str, Any]) -> ObservedLabels:
 
 
 def _rows_are_whole(labels: ObservedLabels) -> bool:
-    """Whether the entries are in rows, and the columns of each row within bounds and ascending."""
+    """Whether the row pointers are valid, and the columns of each row within bounds and ascending."""
     (n, n_labels), indptr, indices = labels.shape, labels.indptr, labels.indices
     if type(n) is not int or type(n_labels) is not int or indptr.shape != (n + 1,) or indices.ndim != 1:
         return False
@@ -146,28 +133,6 @@ def _entries_are_whole(labels: ObservedLabels) -> bool:
 # -- scikit-learn's ------------------------------------------------------------------------------------
 
 
-def is_logistic_regression(value: Any) -> bool:
-    """Whether it is scikit-learn's, and not a class derived from it."""
-    kind = type(value)
-    return kind.__name__ == "LogisticRegression" and kind.__module__.startswith("sklearn.linear_model.")
-
-
-def without_requests(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what scikit-learn's routing of metadata was told, and settings of output that are not plain.
-
-    Examples
-    --------
-    >>> without_requests({"C": 1.0, "_metadata_request": print, "_sklearn_output_config": print})
-    {'C': 1.0}
-    """
-    output = state.get("_sklearn_output_config")
-    is_plain = type(output) is dict and all(
-        type(part) in (str, bool, type(None)) for pair in output.items() for part in pair
-    )
-    left_out = ("_metadata_request",) if is_plain else ("_metadata_request", "_sklearn_output_config")
-    return {name: part for name, part in state.items() if name not in left_out}
-
-
 def _logistic_parts(value: Any) -> Mapping[str, Any]:
     from sklearn import __version__
 
@@ -181,11 +146,11 @@ def _logistic_parts(value: Any) -> Mapping[str, Any]:
 
 
 def _logistic_regression(parts: dict[str, Any]) -> Any:
-    # Imported where it is needed: it would take a tenth of a second from every start.
+    # Imported only where it is needed, because that takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression
 
     known = LogisticRegression().get_params()
-    # A parameter on its way out has that value, and later versions do not have it.
+    # Deprecated parameters have this value, and later versions do not have them.
     parameters = {
         name: value for name, value in parts["parameters"].items() if name in known or value != "deprecated"
     }
@@ -205,43 +170,21 @@ def _logistic_regression(parts: dict[str, Any]) -> Any:
 
 # -- the list ------------------------------------------------------------------------------------------
 
-_NUMPY = Kind("numpy", _scalar_parts, _scalar)
-_MATRIX = Kind("sparse", _sparse_parts, _sparse)
-_NAMED_LOSS = Kind("loss", lambda value: {"name": value.name}, _loss)
-_LOGISTIC = Kind("LogisticRegression", _logistic_parts, _logistic_regression, shared=True)
-
-_BY_TYPE: dict[type, Kind] = {
-    **dict.fromkeys(_SCALARS.values(), _NUMPY),
-    **dict.fromkeys(_SPARSE.values(), _MATRIX),
-    **dict.fromkeys((LOSSES | FAMILIES).values(), _NAMED_LOSS),
-    np.random.RandomState: Kind("random_state", _random_parts, _random_state, shared=True),
-    Unlabelled: Kind(
-        "unlabelled_loss", lambda value: {"base": value.base, "flip_rate": value.flip_rate}, _call(Unlabelled)
+register(Kind("numpy", _scalar_parts, _scalar), *_SCALARS.values())
+register(Kind("sparse", _sparse_parts, _sparse), *_SPARSE.values())
+register(Kind("random_state", _random_parts, _random_state, shared=True), np.random.RandomState)
+register(Kind("LogisticRegression", _logistic_parts, _logistic_regression, shared=True))
+register(Kind("loss", lambda loss: {"name": loss.name}, _loss), *(LOSSES | FAMILIES).values())
+register(
+    Kind(
+        "unlabelled_loss",
+        lambda loss: {"base": loss.base, "flip_rate": loss.flip_rate},
+        lambda parts: Unlabelled(**parts),
     ),
-    ObservedLabels: Kind("labels", _record("labels", ObservedLabels).parts, _labels),
-    LinearFractional: _record("metric", LinearFractional),
-    Candidate: _record("candidate", Candidate),
-    Penalties: _record("penalties", Penalties),
-    Progress: _record("progress", Progress),
-    Units: _record("units", Units),
-    SideFeatures: _record("side_features", SideFeatures),
-    LabelModels: _record("label_models", LabelModels),
-    RowModel: _record("row_model", RowModel),
-    DirectModel: _record("direct_model", DirectModel),
-    GivenScores: _record("given_scores", GivenScores),
-}
-
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_BY_TYPE.values(), _LOGISTIC)}
-"""Every kind by the name that it has in a file."""
-
-
-def kind_of(value: Any) -> Kind | None:
-    """The kind of a value, None for a type that is not in the list.
-
-    Examples
-    --------
-    >>> from labelgap.losses import Poisson
-    >>> kind_of(Poisson()).name, kind_of(print)
-    ('loss', None)
-    """
-    return _LOGISTIC if is_logistic_regression(value) else _BY_TYPE.get(type(value))
+    Unlabelled,
+)
+register(record_kind("labels", ObservedLabels, _labels), ObservedLabels)
+register(record_kind("metric", LinearFractional), LinearFractional)
+register(record_kind("candidate", Candidate), Candidate)
+register(record_kind("penalties", Penalties), Penalties)
+register(record_kind("progress", Progress), Progress)

@@ -10,19 +10,20 @@ from labelgap.exceptions import ModelFileError
 from labelgap.persistence.checks import check_shapes, require_fitted
 from labelgap.persistence.codec import Decoder, check_extent
 from labelgap.persistence.container import Contents, read_file
-from labelgap.persistence.kinds import KINDS
-from labelgap.persistence.saving import FILE_KIND, VERSION, estimator_kind
+from labelgap.persistence.registry import estimator_names, kinds
+from labelgap.persistence.saving import FILE_KIND, VERSION
 
 _UPGRADES: dict[int, Callable[[Contents], Contents]] = {}
-"""From a version of the document to what turns it into the next one."""
+"""For each older version of the document, the function that converts it to the next version."""
 _SENSELESS = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """The fitted model that ``save`` wrote.
 
-    It gives the very same answers, and can be cloned, fitted again, saved and pickled. Nothing in the file is
-    executed. Every byte of it is checked against the digest at its end; that tells damage, not a forger.
+    It gives exactly the same predictions, and can be cloned, fitted again, saved and pickled. Nothing in the
+    file is executed. Every byte is checked against the digest at the end of the file, which detects damage
+    but not forgery.
 
     Parameters
     ----------
@@ -77,22 +78,10 @@ def _model(contents: Contents) -> Any:
     document, arrays = contents
     node = document["model"]
     (name,) = node
-    estimators = _estimators()
-    if name not in estimators:
+    if name not in estimator_names():
         raise ValueError(f"{name!r} is no model that is known")
     check_extent(node, document["shared"])
-    model = Decoder(KINDS | estimators, arrays, document["shared"]).decode(node)
+    model = Decoder(kinds(), arrays, document["shared"]).decode(node)
     require_fitted(model)
     check_shapes(model)
     return model
-
-
-def _estimators() -> dict[str, Any]:
-    from labelgap.estimators.low_rank import LowRankClassifier
-    from labelgap.estimators.metric_threshold import MetricThreshold
-    from labelgap.estimators.plug_in import PlugInClassifier
-    from labelgap.estimators.recommender import Recommender
-    from labelgap.estimators.regressor import LowRankRegressor
-
-    classes = (LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier, Recommender)
-    return {cls.__name__: estimator_kind(cls) for cls in classes}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,13 @@ from labelgap._version import __version__
 from labelgap.exceptions import InvalidInputError
 from labelgap.losses import Family, Loss, family_names, loss_names
 from labelgap.persistence.checks import check_shapes, require_fitted
-from labelgap.persistence.codec import CannotSaveError, Encoder, Kind, check_extent
+from labelgap.persistence.codec import CannotSaveError, Encoder, check_extent
 from labelgap.persistence.container import write_file
-from labelgap.persistence.kinds import kind_of, without_requests
+from labelgap.persistence.registry import estimator_names, has_place, kind_of
 
 VERSION = 1
 """The version of the document. A higher one is refused on loading, a lower one brought up to this."""
 FILE_KIND = "model"
-
-SAVED = {
-    "LowRankClassifier": "labelgap.estimators.low_rank",
-    "LowRankRegressor": "labelgap.estimators.regressor",
-    "MetricThreshold": "labelgap.estimators.metric_threshold",
-    "PlugInClassifier": "labelgap.estimators.plug_in",
-    "Recommender": "labelgap.estimators.recommender",
-}
-"""The classes that can be saved, and where they are."""
 
 _IDS = ("user_ids_", "item_ids_", "_users", "_items", "answers_", "label_names_")
 
@@ -42,24 +32,24 @@ class Saved:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that :func:`labelgap.load` reads.
 
-        The file holds numbers and JSON, no code, and is checked byte by byte on loading. The loaded model
-        gives the very same answers. A file that is there is replaced, in one step. What scikit-learn's
-        metadata routing was told (``set_fit_request``) is not in it; say it again after loading.
+        The file holds numbers and JSON, no code, and every byte is checked on loading. The loaded model gives
+        exactly the same predictions. An existing file is replaced in one step. Requests of scikit-learn's
+        metadata routing (``set_fit_request``) are not saved; set them again after loading.
 
         Parameters
         ----------
         path : str or path
-            Any name in a folder that exists; ".labelgap" is a good ending.
+            A name in an existing folder. The usual suffix is ".labelgap".
 
         Raises
         ------
         NotFittedError
-            If the model is not fitted, or its last fit failed on the way.
+            If the model is not fitted, or its last fit was not completed.
         FileNotFoundError
             If there is no such folder.
         InvalidInputError
-            If something in it is code (a function as ``positive``, a family or loss of your own) or of a type
-            that has no place in the file. Nothing is written then.
+            If a part of the model is code (a function as ``positive``, a custom family or loss) or of a type
+            that files do not hold. Nothing is written then.
 
         Examples
         --------
@@ -75,7 +65,7 @@ class Saved:
         check_is_fitted(self)
         require_fitted(self)
         _require_folder(path)
-        encoder = Encoder(kind_with_estimators)
+        encoder = Encoder(kind_of)
         try:
             model = encoder.encode(self, "")
         except CannotSaveError as problem:
@@ -95,7 +85,7 @@ class Saved:
 
 
 def _require_folder(path: str | os.PathLike[str]) -> None:
-    # Of a link the file it leads to is written.
+    # If the path is a link, the file that it points to is written.
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         problem = "There is no such folder to save the model in; make it first"
@@ -103,73 +93,26 @@ def _require_folder(path: str | os.PathLike[str]) -> None:
 
 
 def _require_one_piece(model: Any) -> None:
-    """A fit that failed on the way may leave parts of its own among those of the fit before."""
+    """Raise NotFittedError if a fit that failed left some of its parts beside those of the fit before."""
     try:
         check_shapes(model)
     except (NotFittedError, ValueError) as problem:
         raise NotFittedError(
-            f"This {type(model).__name__} is not in one piece: {problem}. Its last fit did not come to its "
-            "end; fit it again."
+            f"This {type(model).__name__} is not consistent: {problem}. Its last fit was not completed; fit "
+            "it again."
         ) from None
 
 
-def kind_with_estimators(value: Any) -> Kind | None:
-    """The kind of a value, labelgap's estimators among them."""
-    cls = type(value)
-    # By name and place, for this module stands below theirs; a class that somebody derived is another one.
-    if SAVED.get(cls.__name__) == cls.__module__:
-        return estimator_kind(cls)
-    return kind_of(value)
-
-
-def estimator_kind(cls: Any) -> Kind:
-    """An estimator by its parameters and what its fit left behind; what it can make anew is left out."""
-    return Kind(cls.__name__, _state, _rebuild(cls), shared=True)
-
-
-def _state(model: BaseEstimator) -> Mapping[str, Any]:
-    state = without_requests(model.__getstate__())
-    for name, value in state.items():
-        if not _has_place(type(model), name):
-            raise CannotSaveError(name, value)
-    return state
-
-
-def _rebuild(cls: Any) -> Callable[[dict[str, Any]], Any]:
-    def rebuild(state: dict[str, Any]) -> Any:
-        names = cls._get_param_names()
-        model = cls(**{name: state[name] for name in names if name in state})
-        known = without_requests(state)
-        for name, value in state.items():
-            if not _has_place(cls, name) or name not in known:
-                raise ValueError(f"{cls.__name__} has no place for {name!r}")
-            if name not in names:
-                setattr(model, name, value)
-        return model
-
-    return rebuild
-
-
-def _has_place(cls: Any, name: str) -> bool:
-    """Whether it is a parameter, or could be what a fit leaves behind and hides no method."""
-    if name in cls._get_param_names():
-        return True
-    held = getattr(cls, name, None)
-    ours = name.endswith("_") or name.startswith("_")
-    hides = name.startswith("__") or callable(held) or isinstance(held, property)
-    return name.isidentifier() and ours and not hides
-
-
 def _refusal(model: Any, problem: CannotSaveError) -> str:
-    """What cannot be saved, and what to do."""
+    """The error message: what cannot be saved, and what to do."""
     name = type(model).__name__
     if problem.value is model:
         return (
             f"This {name} cannot be saved: it is a class of your own, and a file holds no code. Fit and save "
-            f"one of {', '.join(SAVED)} itself."
+            f"one of {', '.join(estimator_names())} itself."
         )
     first, value = problem.where.split(".")[0], problem.value
-    if not _has_place(type(model), first):
+    if not has_place(type(model), first):
         return (
             f"This {name} cannot be saved: its attribute {first!r} is not one of labelgap's. Remove it "
             f"first: del model.{first}."
@@ -189,7 +132,7 @@ def _reason(first: str, value: Any) -> str:
     if first == "positive":
         return (
             "is a function, and a file holds no code. Fit with a number, such as positive=4, or apply the "
-            "function to the answers before the fit."
+            "function to the ratings before the fit."
         )
     if isinstance(value, BaseEstimator):
         return (
@@ -200,7 +143,7 @@ def _reason(first: str, value: Any) -> str:
     if first in _IDS:
         return (
             f"holds the id or name {value!r} of type {kind}. Those that can be saved are text, whole and "
-            "real numbers, True and False, and tuples of these: turn the others into text, and fit again."
+            "real numbers, True and False, and tuples of these: convert the others to text, and fit again."
         )
     return (
         f"holds something of type {kind}, for which a file has no place. Fit with plain numbers, text or "

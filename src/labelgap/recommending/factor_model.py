@@ -1,4 +1,4 @@
-"""The fitted state of a recommender: factors of users and items under their ids, and how to read them."""
+"""The fitted state of a recommender: factors of users and items by id, and the hooks of a fit."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.recommending.ids import IdIndex, Ids
-from labelgap.recommending.ratings import Rule, read_answers
-from labelgap.recommending.top_items import Factors, Seen
+from labelgap.recommending.ratings import Rule, read_ratings
+from labelgap.recommending.top_items import Seen, UserItemFactors
 
 
 class FactorModel(BaseEstimator):  # type: ignore[misc]
-    """What a fit leaves behind, ``z_ij = u_i · v_j + b_j``, and the hooks by which a fit says more.
+    """The fitted attributes, with ``z_ij = u_i · v_j + b_j``, and methods that an estimator may override.
 
-    The settings ``user``, ``item``, ``value``, ``positive`` of an estimator that has them say how answers are
-    read.
+    The parameters ``user``, ``item``, ``value``, ``positive`` of an estimator that has them say how ratings
+    are read.
     """
 
     user_ids_: Ids
@@ -36,11 +36,11 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     item_intercept_: Floats
     """b, one per item."""
     user_prior_: Floats
-    """The part of ``user_factors_`` that comes from features of the users; 0 without."""
+    """The part of ``user_factors_`` that comes from features of the users; 0 without features."""
     factor_penalty_: Floats
     """M, k x k: a user's factors beyond the prior cost ``½ aᵀ M a``."""
     answer_weight_: float
-    """What an answer weighs in the objective."""
+    """The weight of one rating in the objective."""
     answers_: ObservedLabels
     loss_: Loss
     metric_: LinearFractional
@@ -49,20 +49,20 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     # -- hooks -----------------------------------------------------------------------------------------
 
     def _entry_loss(self, *, of_new_items: bool = False) -> Loss:
-        """The loss that the fit took of each answer: rows of all items, or answers about new ones."""
+        """The loss that the fit takes of each rating, in rows of all items or in columns of new items."""
         return self.loss_
 
     def _flip_rate_of_items(self) -> Any:
-        """ρ, one number or one per item: the share of likes that the fit took to be unrecorded."""
+        """ρ, one number or one per item: the fraction of likes that the fit assumes to be unrecorded."""
         return getattr(self, "flip_rate_", 0.0)
 
     def _item_penalty(self) -> Floats:
-        """As ``factor_penalty_``, of the factors of an item: ``item_factor_penalty_`` where there is one."""
+        """The penalty of an item's factors: ``item_factor_penalty_``, or else ``factor_penalty_``."""
         penalty: Floats = getattr(self, "item_factor_penalty_", self.factor_penalty_)
         return penalty
 
     def _penalty_sizes(self, what: str, counts: Ints) -> Floats | None:
-        """What the penalty of a user, or an item, with so many answers is multiplied with; None for 1."""
+        """The factor on the penalty of users, or items, with so many ratings; None for 1."""
         units = getattr(self, "count_units_", None)
         if units is None or units[0] == 0:
             return None
@@ -82,8 +82,8 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         """Prior factors (m x k) of items with these features: an array, or a frame without its ids."""
         _no_features("item")
 
-    def _intercept_without_answers(self) -> float:
-        """The intercept of a new item that nobody has answered about."""
+    def _intercept_without_ratings(self) -> float:
+        """The intercept of a new item without ratings."""
         return float(self.item_intercept_.mean())
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -91,16 +91,16 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     def _require_fit(self) -> None:
         if not hasattr(self, "user_factors_"):
             raise NotFittedError(
-                f"This {type(self).__name__} is not fitted yet. Call 'fit' with answers before using it."
+                f"This {type(self).__name__} is not fitted yet. Call 'fit' with ratings before using it."
             )
 
     def _setting(self, name: str, default: Any) -> Any:
         return getattr(self, name, default)
 
-    def _read_answers(self, answers: Any, unobserved: str) -> ObservedLabels:
+    def _read_ratings(self, ratings: Any, unobserved: str) -> ObservedLabels:
         positive: Rule = self._setting("positive", None)
-        return read_answers(
-            answers,
+        return read_ratings(
+            ratings,
             user=self._setting("user", "user"),
             item=self._setting("item", "item"),
             value=self._setting("value", "value"),
@@ -109,7 +109,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         )
 
     def _index(self, what: str) -> IdIndex:
-        """Where each user or item stands; made on first use, and anew when the ids are others."""
+        """The index of users or items, made on first use and again when the ids have changed."""
         ids = self.user_ids_ if what == "user" else self.item_ids_
         held: dict[str, IdIndex] = self.__dict__.get("_indices", {})
         if what not in held or held[what].ids is not ids:
@@ -118,22 +118,22 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         return held[what]
 
     def __getstate__(self) -> dict[str, Any]:
-        # The ids say it all: neither a pickle nor a copy needs the index.
+        # The index follows from the ids, so neither a pickle nor a copy needs it.
         return {name: value for name, value in super().__getstate__().items() if name != "_indices"}
 
-    def _factors(self, users: Ints | None = None) -> Factors:
+    def _factors(self, users: Ints | None = None) -> UserItemFactors:
         chosen = self.user_factors_ if users is None else self.user_factors_[users]
-        return Factors(chosen, self.item_factors_, self.item_intercept_)
+        return UserItemFactors(chosen, self.item_factors_, self.item_intercept_)
 
     def _seen(self, users: Ints | None = None) -> Seen:
-        """The items that the users gave an answer about, row by row."""
-        answers = replace(self.answers_, row_names=None)
+        """The items that the users have rated, row by row."""
+        ratings = replace(self.answers_, row_names=None)
         if users is not None:
-            answers = answers.take_rows(users)
-        if answers.unobserved == "negative":
-            # Every cell is an entry there; only a yes was said by the user.
-            answers = answers.select(answers.values == 1)
-        return Seen(answers.indptr, answers.indices)
+            ratings = ratings.take_rows(users)
+        if ratings.unobserved == "negative":
+            # Every pair has an entry there, and only the likes were given by the users.
+            ratings = ratings.select(ratings.values == 1)
+        return Seen(ratings.indptr, ratings.indices)
 
     def _decided(self, rows: Ints, columns: Ints, scores: Floats) -> NDArray[np.int8]:
         """Decisions for pairs: a score of at least θ, or a recorded like where only likes are recorded."""
@@ -143,7 +143,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         return yes.astype(np.int8)
 
     def _judged_rows(self, labels: ObservedLabels) -> ObservedLabels:
-        """The entries of these rows of answers that the loss was taken of."""
+        """The entries of these rows that the loss is taken of."""
         return complete(labels) if labels.unobserved == "unlabelled" else labels
 
 
@@ -169,7 +169,7 @@ def contains(labels: ObservedLabels, rows: Ints, columns: Ints) -> NDArray[np.bo
 
 
 def complete(labels: ObservedLabels) -> ObservedLabels:
-    """Every cell as an entry, 0 where there was none.
+    """The labels with an entry for every pair, 0 where there was none.
 
     Examples
     --------

@@ -1,22 +1,33 @@
-"""Ids of users and items: any hashable values, numbered in order of first appearance and found again."""
+"""Ids of users and items: any hashable values, numbered in order of first appearance and found again.
+
+Values that belong to ids, such as propensities and flip rates, are brought into that order here too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labelgap.exceptions import InvalidInputError, InvalidLabelsError, UnknownIdError
+from labelgap._types import Floats
+from labelgap.exceptions import (
+    InvalidInputError,
+    InvalidLabelsError,
+    InvalidParameterError,
+    UnknownIdError,
+)
+from labelgap.labels import ObservedLabels
 from labelgap.labels.frames import frame_library
 from labelgap.labels.sources import is_null
 
 Ids = tuple[Hashable, ...]
 
-# A table over all numbers between the least and the largest id, this many times as long as the ids or less.
-_TABLE_SHARE = 4
+# Whole numbers are looked up in a table over their range, if that is at most this many times as long.
+_TABLE_FACTOR = 4
 
 
 def number_ids(ids: Any, what: str) -> tuple[NDArray[np.int64], Ids]:
@@ -57,14 +68,14 @@ def number_ids(ids: Any, what: str) -> tuple[NDArray[np.int64], Ids]:
 
 
 def _number_whole(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ids]:
-    """Whole numbers by a table over their range where that is not much longer than they are."""
+    """Number integers with a table over their range, or by sorting where the range is too wide."""
     low, count = int(values.min()), len(values)
     span = int(values.max()) - low + 1
-    if span > _TABLE_SHARE * count + 1000:
+    if span > _TABLE_FACTOR * count + 1000:
         return _number_sorted(values)
     places = values - low
     first = np.full(span, count, dtype=np.int64)
-    # Of several writes to one place the last stays, so from the back the first appearance does.
+    # Where several values are written to one place, the last one stays. Written backwards, that is the first.
     first[places[::-1]] = np.arange(count - 1, -1, -1)
     present = np.flatnonzero(first < count)
     order = present[np.argsort(first[present])]
@@ -81,8 +92,8 @@ def _number_sorted(values: NDArray[Any]) -> tuple[NDArray[np.int64], Ids]:
     return number[inverse], tuple(found[order].tolist())
 
 
-class _Numbers(dict[Any, int]):
-    """Numbers handed out on demand, so that one pass over the ids does."""
+class _NumberedIds(dict[Any, int]):
+    """From id to number; a new id gets the next number, so that one pass over the ids is enough."""
 
     def __missing__(self, name: Hashable) -> int:
         number = self[name] = len(self)
@@ -90,7 +101,7 @@ class _Numbers(dict[Any, int]):
 
 
 def _number_any(values: list[Any], what: str) -> tuple[NDArray[np.int64], Ids]:
-    number = _Numbers()
+    number = _NumberedIds()
     try:
         numbers = np.fromiter(map(number.__getitem__, values), dtype=np.int64, count=len(values))
     except TypeError as error:
@@ -102,7 +113,7 @@ def _number_any(values: list[Any], what: str) -> tuple[NDArray[np.int64], Ids]:
     if any(is_null(value) for value in number):
         line = next(i for i, value in enumerate(values) if is_null(value))
         raise InvalidLabelsError(f"There is no {what} id in line {line}; drop that line or fill it in.")
-    return numbers, tuple(plain(value) for value in number)
+    return numbers, tuple(python_scalar(value) for value in number)
 
 
 def _is_hashable(value: Any) -> bool:
@@ -113,8 +124,8 @@ def _is_hashable(value: Any) -> bool:
     return True
 
 
-def plain(value: Any) -> Any:
-    """A numpy scalar as Python's own; anything else as it is."""
+def python_scalar(value: Any) -> Any:
+    """A numpy scalar as a Python scalar; any other value is returned unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -170,7 +181,7 @@ class IdIndex:
 
     def find_one(self, given: Any) -> int:
         """The number of one id."""
-        name = plain(given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given)
+        name = python_scalar(given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given)
         try:
             return self.places[name]
         except KeyError:
@@ -189,7 +200,7 @@ class IdIndex:
         """The error for an id that is not known."""
         return UnknownIdError(
             f"The {self.what} {name!r}{where} is not among the {len(self.ids)} {self.what}s that are known."
-            f"{self._twin(name)} New {self.what}s are added by fold_in, from their answers or features."
+            f"{self._twin(name)} New {self.what}s are added by fold_in, from their ratings or features."
         )
 
     def _twin(self, name: Hashable) -> str:
@@ -201,3 +212,65 @@ class IdIndex:
         if other == name or other not in self.places:
             return ""
         return f" There is {other!r} of type {type(other).__name__}; ids are told apart by type."
+
+
+# -- values that belong to ids -------------------------------------------------------------------------
+
+
+def propensities_of(labels: ObservedLabels, propensities: Any) -> Any:
+    """One propensity for each rating, in the order of the labels; None for None.
+
+    Parameters
+    ----------
+    labels : ObservedLabels
+        The ratings, with the ids as names.
+    propensities : mapping from (user, item) to a number, or users x items array or sparse matrix
+        An array has a row for each id, so the ids must be whole numbers from 0.
+    """
+    if propensities is None:
+        return None
+    users, items = labels.row_names or (), labels.label_names or ()
+    if isinstance(propensities, Mapping):
+        pairs = [
+            (users[i], items[j]) for i, j in zip(labels.rows.tolist(), labels.cols.tolist(), strict=True)
+        ]
+        missing = next((pair for pair in pairs if pair not in propensities), None)
+        if missing is not None:
+            raise InvalidInputError(
+                f"There is no propensity of the pair {missing!r}, which has a rating; give one for each."
+            )
+        return np.array([float(propensities[pair]) for pair in pairs])
+    table = sp.csr_array(propensities) if sp.issparse(propensities) else np.asarray(propensities)
+    if table.ndim != 2:
+        raise InvalidInputError(
+            "Propensities are a mapping from (user, item) to a number, or an array of users x items whose "
+            "rows and columns are the ids, for ids that are whole numbers from 0; got "
+            f"{table.ndim} dimension(s)."
+        )
+    rows = _positions(users, table.shape[0], "propensities", "user")
+    columns = _positions(items, table.shape[1], "propensities", "item")
+    return np.asarray(table[rows[labels.rows], columns[labels.cols]], dtype=np.float64).ravel()
+
+
+def rates_of(items: Ids, flip_rate: Any) -> Any:
+    """Flip rates in the order of the items: from a mapping, or from an array with the ids as positions."""
+    if isinstance(flip_rate, Mapping):
+        missing = next((item for item in items if item not in flip_rate), None)
+        if missing is not None:
+            raise InvalidParameterError(f"flip_rate has no rate for the item {missing!r}; give one for each.")
+        return np.array([float(flip_rate[item]) for item in items])
+    if isinstance(flip_rate, str) or np.ndim(flip_rate) != 1:
+        return flip_rate
+    given: Floats = np.asarray(flip_rate, dtype=np.float64)
+    return given[_positions(items, len(given), "flip_rate", "item")]
+
+
+def _positions(ids: Ids, length: int, name: str, what: str) -> NDArray[np.int64]:
+    """The ids as positions in an array of that length."""
+    for one in ids:
+        if not (isinstance(one, int) and not isinstance(one, bool) and 0 <= one < length):
+            raise InvalidParameterError(
+                f"{name} is an array with {length} entries for {what}s, but {one!r} is no {what} id from 0 "
+                f"to {length - 1}. Give a mapping from ids instead."
+            )
+    return np.array(ids, dtype=np.int64)

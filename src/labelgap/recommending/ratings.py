@@ -1,4 +1,4 @@
-"""Answers of users about items, in the forms in which people hold them, as observed labels with ids."""
+"""Ratings of items by users, in the forms in which people hold them, as observed labels with ids."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from labelgap.recommending.ids import number_ids
 Rule: TypeAlias = float | Callable[..., Any] | None
 
 _FORMS = (
-    "Answers are three sequences (users, items, values), two sequences (users, items) of likes, a long "
+    "Ratings are three sequences (users, items, values), two sequences (users, items) of likes, a long "
     "frame, a scipy sparse matrix, or ObservedLabels"
 )
 # A frame without this column holds likes; any other name was chosen by the user, and must be there.
@@ -31,8 +31,8 @@ _DEFAULT_VALUE = "value"
 _LIKES_COLUMN = "labelgap: like"
 
 
-def read_answers(
-    answers: Any,
+def read_ratings(
+    ratings: Any,
     *,
     user: str = "user",
     item: str = "item",
@@ -40,55 +40,57 @@ def read_answers(
     positive: Rule = None,
     unobserved: str = "missing",
 ) -> ObservedLabels:
-    """Answers as labels 0 and 1, users x items, with the ids as ``row_names`` and ``label_names``.
+    """Ratings as labels 0 and 1, users x items, with the ids as ``row_names`` and ``label_names``.
 
-    An answer is a like (1) or a dislike (0); a NaN or None is none. The same pair may come twice if both
-    answers are the same after the rule ``positive``, and then counts once; if they differ, that is an error.
+    A rating is a like (1) or a dislike (0); NaN and None mean that there is no rating. The same pair may come
+    twice if both ratings are the same after the rule ``positive``, and then counts once; if they differ, that
+    is an error.
 
     Parameters
     ----------
-    answers : one of these forms
+    ratings : one of these forms
 
         - Three sequences of one length, ``(users, items, values)``, or two, ``(users, items)``, where each
           pair is a like. Ids are any hashable values, also of several types, in order of first appearance.
-        - A long pandas or polars frame with one line per answer.
+        - A long pandas or polars frame with one line per rating.
         - A scipy sparse matrix, users x items. Ids are the numbers of its rows and columns; a stored zero is
-          an answer, an absent entry is none.
+          a rating, an absent entry is none.
         - ObservedLabels. Their names are the ids, or else their numbers; weights are kept.
 
-        Ids of lines without an answer (NaN) are known too.
+        Ids of lines without a rating (NaN) are known too.
     user, item, value : names of columns, default "user", "item", "value"
-        Read in a frame only. A frame without a column "value", or any frame with ``value=None``, holds likes.
+        They are read in a frame only. A frame without a column "value", or any frame with ``value=None``,
+        holds likes.
     positive : None, number or function, default None
-        Which values are likes. None: they are 0 and 1 (or False and True) already. A number: that much or
-        more. A function takes the values as a float64 vector, or else one value, and returns booleans. Binary
-        ObservedLabels, and forms without values, are taken as they are.
+        Which values are likes. With None the values are 0 and 1 (or False and True) already. With a number,
+        values of at least that are likes. A function takes the values as a float64 vector, or else one value,
+        and returns booleans. Binary ObservedLabels and forms without values need no rule.
     unobserved : "missing", "negative" or "unlabelled", default "missing"
-        What a pair without an answer means, as in ``ObservedLabels``. Under "unlabelled" only likes are kept;
+        What a pair without a rating means, as in ``ObservedLabels``. Under "unlabelled" only likes are kept;
         under "negative" every pair becomes an entry.
 
     Examples
     --------
-    >>> answers = read_answers((["ann", "bob", "ann"], ["Ran", "Ran", 1984], [5, 2, 4]), positive=4)
-    >>> answers.row_names, answers.label_names
+    >>> ratings = read_ratings((["ann", "bob", "ann"], ["Ran", "Ran", 1984], [5, 2, 4]), positive=4)
+    >>> ratings.row_names, ratings.label_names
     (('ann', 'bob'), ('Ran', 1984))
-    >>> answers.to_dense()
+    >>> ratings.to_dense()
     array([[ 1.,  1.],
            [ 0., nan]])
     """
     check_choice("unobserved", unobserved, UNOBSERVED)
     _check_rule(positive)
-    if isinstance(answers, ObservedLabels):
-        return ObservedLabels.from_any(_from_labels(answers, positive), unobserved)
-    if sparse.issparse(answers):
-        entries = read_sparse(answers, None, None, None)
+    if isinstance(ratings, ObservedLabels):
+        return ObservedLabels.from_any(_from_labels(ratings, positive), unobserved)
+    if sparse.issparse(ratings):
+        entries = read_sparse(ratings, None, None, None)
         entries = replace(
             entries, row_names=tuple(range(entries.shape[0])), label_names=tuple(range(entries.shape[1]))
         )
-    elif frame_library(answers):
-        entries = _from_frame(answers, user, item, value, positive)
+    elif frame_library(ratings):
+        entries = _from_frame(ratings, user, item, value, positive)
     else:
-        entries = _from_sequences(answers)
+        entries = _from_sequences(ratings)
     if entries.values.dtype != np.bool_:
         # Likes without values are booleans already.
         entries = replace(entries, values=_as_numbers(entries))
@@ -100,8 +102,8 @@ def _check_rule(positive: Any) -> None:
         return
     if isinstance(positive, bool) or not isinstance(positive, Real) or np.isnan(float(positive)):
         raise InvalidParameterError(
-            f"positive must be None, a number (that much or more is a like) or a function of the values; "
-            f"got {positive!r}."
+            "positive must be None, a number (values of at least that are likes) or a function of the "
+            f"values; got {positive!r}."
         )
 
 
@@ -143,7 +145,7 @@ def _from_frame(frame: Any, user: str, item: str, value: str | None, positive: R
     if value not in columns:
         raise InvalidLabelsError(
             f"The frame has no column {value!r}; it has {', '.join(map(repr, columns))}. "
-            "Say which of them holds the answers: value=..., or value=None if every line is a like."
+            "Say which of them holds the ratings: value=..., or value=None if every line is a like."
         )
     return read_long(frame, user, item, value, None, None, None)
 
@@ -156,32 +158,33 @@ def _with_likes(frame: Any) -> Any:
     return frame.with_columns(polars.lit(1).alias(_LIKES_COLUMN))
 
 
-def _from_sequences(answers: Any) -> Entries:
-    if not isinstance(answers, tuple | list):
+def _from_sequences(ratings: Any) -> Entries:
+    if not isinstance(ratings, tuple | list):
         raise InvalidLabelsError(
-            f"{_FORMS}; got {type(answers).__name__}. A dense matrix with NaN is read by "
-            "ObservedLabels.from_dense, lines (user, item, value) are turned by zip(*lines)."
+            f"{_FORMS}; got {type(ratings).__name__}. A dense matrix with NaN is read by "
+            "ObservedLabels.from_dense, lines (user, item, value) are transposed by zip(*lines)."
         )
-    if len(answers) not in (2, 3):
+    if len(ratings) not in (2, 3):
         raise InvalidLabelsError(
-            f"{_FORMS}; got {len(answers)} sequences. Lines (user, item, value) are turned by zip(*lines)."
+            f"{_FORMS}; got {len(ratings)} sequences. Lines (user, item, value) are transposed by "
+            "zip(*lines)."
         )
-    rows, users = number_ids(answers[0], "user")
-    cols, items = number_ids(answers[1], "item")
-    values = np.ones(len(rows), dtype=np.bool_) if len(answers) == 2 else _as_vector(answers[2])
+    rows, users = number_ids(ratings[0], "user")
+    cols, items = number_ids(ratings[1], "item")
+    values = np.ones(len(rows), dtype=np.bool_) if len(ratings) == 2 else _as_vector(ratings[2])
     lengths = {"users": len(rows), "items": len(cols), "values": len(values)}
-    if len(answers) == 2:
+    if len(ratings) == 2:
         del lengths["values"]
     if len(set(lengths.values())) > 1:
         given = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        raise InvalidLabelsError(f"Answers need sequences of one length, but there are {given}.")
+        raise InvalidLabelsError(f"Ratings need sequences of one length, but there are {given}.")
     return Entries(rows, cols, values, None, (len(users), len(items)), users, items)
 
 
 def _as_vector(values: Any) -> NDArray[Any]:
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise InvalidLabelsError(
-            f"The values must be a sequence of answers, not the single value {values!r}."
+            f"The values must be a sequence of ratings, not the single value {values!r}."
         )
     vector = values.to_numpy() if frame_library(values) else values
     if not isinstance(vector, np.ndarray):
@@ -204,7 +207,7 @@ def _as_vector(values: Any) -> NDArray[Any]:
 
 
 def _as_numbers(entries: Entries) -> NDArray[np.float64]:
-    """The values as float64, NaN for none."""
+    """The values as float64, NaN where there is none."""
     values = entries.values
     if values.dtype.kind in "biuf":
         return values.astype(np.float64, copy=False)
@@ -216,7 +219,7 @@ def _as_numbers(entries: Entries) -> NDArray[np.float64]:
             numbers[entry] = float(given)
         else:
             raise InvalidLabelsError(
-                f"The answer of {_pair(entries, entry)} is {given!r}, which is no number. Give likes as 1, "
+                f"The rating of {_pair(entries, entry)} is {given!r}, which is no number. Give likes as 1, "
                 "dislikes as 0, or ratings as numbers together with positive=..."
             )
     return numbers
@@ -224,11 +227,11 @@ def _as_numbers(entries: Entries) -> NDArray[np.float64]:
 
 def _pair(entries: Entries, entry: int) -> str:
     users, items = entries.row_names or (), entries.label_names or ()
-    return f"user {users[int(entries.rows[entry])]!r} about item {items[int(entries.cols[entry])]!r}"
+    return f"item {items[int(entries.cols[entry])]!r} by user {users[int(entries.rows[entry])]!r}"
 
 
 def _likes(entries: Entries, positive: Rule) -> NDArray[np.bool_]:
-    """Which answers are likes; the values are numbers, none of them NaN."""
+    """Which ratings are likes; the values are numbers, none of them NaN."""
     values = entries.values
     if values.dtype == np.bool_ or len(values) == 0:
         return values.astype(np.bool_)
@@ -236,7 +239,7 @@ def _likes(entries: Entries, positive: Rule) -> NDArray[np.bool_]:
     if infinite.any():
         first = int(np.argmax(infinite))
         raise InvalidLabelsError(
-            f"The answer of {_pair(entries, first)} is {values[first]}; use NaN where there is no answer."
+            f"The rating of {_pair(entries, first)} is {values[first]}; use NaN where there is no rating."
         )
     if positive is None:
         likes = np.asarray(values == 1)
@@ -244,8 +247,8 @@ def _likes(entries: Entries, positive: Rule) -> NDArray[np.bool_]:
         if bad.any():
             first = int(np.argmax(bad))
             raise InvalidLabelsError(
-                f"The answer of {_pair(entries, first)} is {values[first]:g}, which is neither 0 nor 1. Say "
-                "which answers are likes: positive=4 for 4 and more, or a function of the values, such as "
+                f"The rating of {_pair(entries, first)} is {values[first]:g}, which is neither 0 nor 1. Say "
+                "which ratings are likes: positive=4 for 4 and more, or a function of the values, such as "
                 "positive=lambda value: value > 3."
             )
         return likes
@@ -258,7 +261,7 @@ def _judged(rule: Callable[..., Any], values: NDArray[np.float64]) -> NDArray[np
     vector.flags.writeable = False
     try:
         likes = np.asarray(rule(vector))
-    except Exception:  # Whatever a rule for single numbers makes of a vector; below it is asked again.
+    except Exception:  # A rule for single numbers may fail on a vector in any way; below it is called again.
         likes = np.empty(0)
     if likes.shape != values.shape:
         distinct, which = np.unique(values, return_inverse=True)
@@ -268,7 +271,7 @@ def _judged(rule: Callable[..., Any], values: NDArray[np.float64]) -> NDArray[np
             raise InvalidParameterError(
                 f"positive failed on the values, all at once and one by one: {error!r}."
             ) from error
-        if not all(isinstance(answer, bool | np.bool_) for answer in each):
+        if not all(isinstance(like, bool | np.bool_) for like in each):
             raise _not_boolean(next(a for a in each if not isinstance(a, bool | np.bool_)))
         likes = np.array(each, dtype=np.bool_)[which]
     if likes.dtype != np.bool_:
@@ -276,9 +279,9 @@ def _judged(rule: Callable[..., Any], values: NDArray[np.float64]) -> NDArray[np
     return likes
 
 
-def _not_boolean(answer: object) -> InvalidParameterError:
+def _not_boolean(returned: object) -> InvalidParameterError:
     return InvalidParameterError(
-        f"positive must say True or False for each value, as value >= 4 does; it said {answer!r}."
+        f"positive must return True or False for each value, as value >= 4 does; it returned {returned!r}."
     )
 
 
@@ -294,8 +297,8 @@ def _pack(entries: Entries, positive: Rule) -> ObservedLabels:
         kept = entries.keep(lines)
     likes = _likes(kept, positive)
     n, n_items = entries.shape
-    # The answer rides along as the last bit: sorting numbers is much faster than finding an order of them.
-    # In place, step by step: there may be very many.
+    # Each rating is the last bit of a number that stands for its pair: sorting numbers is much faster than
+    # computing a permutation. The numbers are made in place, because there may be very many.
     coded = kept.rows.astype(np.int64)
     coded *= n_items
     coded += kept.cols
@@ -312,7 +315,7 @@ def _pack(entries: Entries, positive: Rule) -> ObservedLabels:
     twice = coded[1:] == coded[:-1]
     if twice.any():
         here = kept.rows.astype(np.int64) * n_items + kept.cols == coded[int(np.argmax(twice))]
-        raise _two_answers(kept, lines, likes, here)
+        raise _two_ratings(kept, lines, likes, here)
     indptr = np.searchsorted(coded, np.arange(n + 1, dtype=np.int64) * n_items)
     coded %= max(n_items, 1)
     return ObservedLabels(
@@ -325,13 +328,13 @@ def _pack(entries: Entries, positive: Rule) -> ObservedLabels:
     )
 
 
-def _two_answers(
+def _two_ratings(
     entries: Entries, lines: NDArray[np.int64] | None, likes: NDArray[np.bool_], here: NDArray[np.bool_]
 ) -> InvalidLabelsError:
-    """The error for the first two answers that differ, of those ``here``, which are about one pair."""
+    """The error for the first two ratings that differ, of those ``here``, which are of one pair."""
     one, other = sorted(int(np.flatnonzero(here & (likes == like))[0]) for like in (False, True))
     first, second = (one, other) if lines is None else (int(lines[one]), int(lines[other]))
     return InvalidLabelsError(
-        f"There are two answers of {_pair(entries, one)}: {entries.values[one]:g} in line {first} and "
+        f"There are two ratings of {_pair(entries, one)}: {entries.values[one]:g} in line {first} and "
         f"{entries.values[other]:g} in line {second}. Keep one of them."
     )

@@ -1,4 +1,4 @@
-"""What a fitted recommender does: score, decide, recommend, explain, and take in new users and items."""
+"""The methods of a fitted recommender: score, decide, recommend, explain, and add new users and items."""
 
 from __future__ import annotations
 
@@ -19,16 +19,23 @@ from labelgap.labels.constructors import UNOBSERVED
 from labelgap.labels.frames import frame_library
 from labelgap.labels.sources import index_type
 from labelgap.metrics import unlabelled_metric
-from labelgap.recommending.explanation import Contribution, Explanation, answer_parts, largest
 from labelgap.recommending.extending import extended
 from labelgap.recommending.factor_model import FactorModel
 from labelgap.recommending.ids import IdIndex
-from labelgap.recommending.recommendations import Neighbours, Recommendations, nearest
+from labelgap.recommending.results import (
+    Contribution,
+    Explanation,
+    Neighbours,
+    Recommendations,
+    largest,
+    nearest,
+    rating_parts,
+)
 from labelgap.recommending.top_items import items_above, score_pairs, score_rows, top_items
 
 
 class Recommending(FactorModel):
-    """The serving half of a recommender, over the attributes that a fit sets.
+    """The methods that a recommender has once it is fitted.
 
     The score of a user and an item is ``z_ij = u_i · v_j + b_j``, the decision ``z_ij ≥ θ``. All methods that
     look at many pairs work in blocks: no array of users x items is made.
@@ -97,20 +104,21 @@ class Recommending(FactorModel):
         return float(self.loss_.inverse_link(self.threshold_))
 
     def score(self, answers: Any, unobserved: str | None = None) -> float:
-        """The metric of the decisions over these answers, in any form that ``fit`` takes.
+        """The metric of the decisions over these ratings, in any form that ``fit`` takes.
 
         Parameters
         ----------
         answers : likes and dislikes, or likes
             Users and items must be known.
         unobserved : {"missing", "negative", "unlabelled"} or None, default None
-            What a pair of these users without an answer means; None: as in the fit. Under "unlabelled" the
-            metric is corrected for the likes that are not recorded, with the flip rate of the fit.
+            What a pair of these users without a rating means; None means the same as in the fit. Under
+            "unlabelled" the metric is corrected for the likes that are not recorded, with the flip rate of
+            the fit.
         """
         self._require_fit()
         how = self.answers_.unobserved if unobserved is None else unobserved
         check_choice("unobserved", how, UNOBSERVED)
-        labels = self._read_answers(answers, "missing" if how == "negative" else how)
+        labels = self._read_ratings(answers, "missing" if how == "negative" else how)
         if how != "missing":
             return self._score_all_pairs(labels, self._flip_rate_of_items() if how == "unlabelled" else 0.0)
         users = self._index("user").find_all(labels.row_names or ())
@@ -119,7 +127,7 @@ class Recommending(FactorModel):
         return self.metric_(self._decided(users[labels.rows], items[labels.indices], scores), labels)
 
     def _score_all_pairs(self, labels: ObservedLabels, flip_rate: Any) -> float:
-        """The metric over all items of the users with answers, where pairs without a like may hide some."""
+        """The metric over all items of the users with ratings, where pairs without a like may hide some."""
         users = self._index("user").find_all(labels.row_names or ())
         items = self._index("item").find_all(labels.label_names or ())
         liked = labels.select(labels.values == 1)
@@ -172,9 +180,9 @@ class Recommending(FactorModel):
         ----------
         user : id
         n : int, default 10
-            At most so many: there may be fewer items that the user has not answered about.
+            The largest number of items; there may be fewer that the user has not rated.
         exclude_seen : bool, default True
-            Leave out items that the user gave an answer about.
+            Leave out items that the user has rated.
         """
         self._require_fit()
         row = np.array([self._index("user").find_one(user)])
@@ -197,7 +205,7 @@ class Recommending(FactorModel):
     def decide(self, users: Any = None, exclude_seen: bool = False) -> dict[Hashable, list[Hashable]]:
         """For each user the items with a yes, that is with a score of at least θ, best first.
 
-        ``users`` None means all. With ``exclude_seen`` items that the user gave an answer about are left out.
+        ``users`` None means all. With ``exclude_seen`` items that the user has rated are left out.
         """
         self._require_fit()
         rows = None if users is None else self._index("user").find(users)[0]
@@ -237,8 +245,8 @@ class Recommending(FactorModel):
         decided = sp.csr_array((np.ones(len(indices), dtype=np.int8), indices, chosen.indptr), shape=shape)
         if self.answers_.unobserved != "unlabelled":
             return decided
-        answers = replace(self.answers_, row_names=None)
-        known = (answers if rows is None else answers.take_rows(rows)).to_sparse().astype(np.int8)
+        ratings = replace(self.answers_, row_names=None)
+        known = (ratings if rows is None else ratings.take_rows(rows)).to_sparse().astype(np.int8)
         either = sp.csr_array(decided + known)
         either.data[:] = 1
         return either
@@ -258,12 +266,12 @@ class Recommending(FactorModel):
         decisions = self._decided(*pairs, scores.ravel()).reshape(found.shape)
         return Recommendations(items, scores, self.loss_.inverse_link(scores), decisions)
 
-    # -- likeness and reasons --------------------------------------------------------------------------
+    # -- similarity and explanations -------------------------------------------------------------------
 
     def similar_items(self, item: Any, n: int = 10) -> Neighbours:
         """The n items most like one item, by the cosine of their factors; the item itself is left out.
 
-        The part that all items share, which carries the users' intercepts, is taken off first.
+        The part that all items share, which carries the users' intercepts, is subtracted first.
         """
         self._require_fit()
         own = self.item_factors_ - self._shared_item_factor()
@@ -278,15 +286,15 @@ class Recommending(FactorModel):
         """Why the score of a user and an item is what it is.
 
         The user's factors ``u = p + a`` minimise ``w Σ_j ω_j ℓ(z_j, y_j) + ½ aᵀ M a``. So
-        ``M a = −w Σ_j ω_j ℓ'_j v_j``, and each answer j has a part of its own in the score:
-        ``−w ω_j ℓ'_j v_jᵀ M⁻¹ v_t`` for the item t. This is no estimate. What is not accounted for, because
-        the fit stopped before that, is ``unexplained``.
+        ``M a = −w Σ_j ω_j ℓ'_j v_j``, and each rating j makes a contribution of its own to the score
+        of the item t: ``−w ω_j ℓ'_j v_jᵀ M⁻¹ v_t``. These contributions are exact. The rest, which is 0 at
+        the optimum, is ``unexplained``.
 
         Parameters
         ----------
         user, item : ids
         n : int, default 5
-            Answers that are listed on their own, those with the largest parts.
+            The number of ratings that are listed on their own, those with the largest contributions.
         """
         self._require_fit()
         row, target = self._index("user").find_one(user), self._index("item").find_one(item)
@@ -295,15 +303,15 @@ class Recommending(FactorModel):
         theirs = self.answers_.take_rows(rows)
         sizes = self._penalty_sizes("user", theirs.row_counts())
         penalty = self.factor_penalty_ if sizes is None else sizes[0] * self.factor_penalty_
-        answers = self._judged_rows(theirs)
-        z = score_rows(self._factors(rows), answers.indptr, answers.indices)
-        slopes = np.asarray(self._entry_loss().gradient(z, answers.values), dtype=np.float64)
-        if answers.weights is not None:
-            slopes = slopes * answers.weights
+        ratings = self._judged_rows(theirs)
+        z = score_rows(self._factors(rows), ratings.indptr, ratings.indices)
+        slopes = np.asarray(self._entry_loss().gradient(z, ratings.values), dtype=np.float64)
+        if ratings.weights is not None:
+            slopes = slopes * ratings.weights
         shared = self._shared_item_factor()
         factors = self.item_factors_[target] - shared
-        parts = answer_parts(
-            slopes, self.item_factors_[answers.indices], penalty, factors, self.answer_weight_
+        parts = rating_parts(
+            slopes, self.item_factors_[ratings.indices], penalty, factors, self.answer_weight_
         )
         largest_parts, others = largest(parts, _count("n", n))
         intercept = float(self.item_intercept_[target])
@@ -320,7 +328,7 @@ class Recommending(FactorModel):
             user_intercept=general,
             from_features=prior,
             contributions=tuple(
-                Contribution(self.item_ids_[answers.indices[at]], self._said(answers, at), float(parts[at]))
+                Contribution(self.item_ids_[ratings.indices[at]], self._given(ratings, at), float(parts[at]))
                 for at in largest_parts
             ),
             other_answers=float(parts[others].sum()),
@@ -328,36 +336,37 @@ class Recommending(FactorModel):
             unexplained=score - intercept - general - prior - float(parts.sum()),
         )
 
-    def _said(self, answers: Any, entry: int) -> int | None:
-        value = int(answers.values[entry])
-        # Where silence is an entry, a 0 was not said by the user.
+    def _given(self, ratings: ObservedLabels, entry: int) -> int | None:
+        value = int(ratings.values[entry])
+        # Where absent ratings are entries, a 0 was not given by the user.
         return None if value == 0 and self.answers_.unobserved != "missing" else value
 
     # -- new users and items ---------------------------------------------------------------------------
 
     def fold_in(self, answers: Any = None, *, user_features: Any = None, item_features: Any = None) -> Self:
-        """A copy of the recommender that knows more; this one stays as it is.
+        """A copy of the recommender with more users, items or ratings; this one is not changed.
 
-        Each answer belongs to one of three kinds, and they may come together:
+        There are three kinds of ratings, and they may come together:
 
-        - Of a new user about a known item: the user's factors are what a fit with these item factors would
+        - A new user rates a known item. The user's factors are those that a fit with these item factors would
           give.
-        - Of a known user about a new item: so are the item's factors and its intercept. The user's factors
-          stay. An item with only likes, or only dislikes, gets an intercept only.
-        - Of a known user about a known item: the user's factors are found anew, from all answers of the user.
-          A new answer replaces the old one about the same item.
+        - A known user rates a new item. The item's factors and intercept are those that a fit with these user
+          factors would give, and the user's factors stay. An item with only likes, or only dislikes, gets an
+          intercept only.
+        - A known user rates a known item. The user's factors are computed again from all ratings of the user.
+          A new rating replaces the old one of the same item.
 
-        An answer of a new user about a new item is an error: neither of them has a place yet.
+        A rating of a new item by a new user is an error, because neither of them has factors yet.
 
         Parameters
         ----------
         answers : any form that ``fit`` takes, or None
         user_features : mapping from id to a row of features, or frame, default None
             Features of new users, where the recommender was fitted with such. A frame has the ids in a column
-            named as in the answers or, in pandas, in its index. A new user may have features and no answers;
+            named as in the ratings or, in pandas, in its index. A new user may have features and no ratings;
             one without features starts from 0.
         item_features : as ``user_features``, for new items, default None
-            The intercept of an item without answers is the mean of all.
+            The intercept of an item without ratings is the mean of all intercepts.
         """
         self._require_fit()
         return extended(self, answers, user_features, item_features)

@@ -1,8 +1,8 @@
-"""Features of users or items beside their ids, in units of the ids themselves."""
+"""Features of users and items, scaled so that they can stand beside the ids as columns of the design."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,15 +11,24 @@ import scipy.sparse as sp
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError
 from labelgap.labels.frames import frame_library
-from labelgap.recommending.extending import read_features
+from labelgap.persistence.registry import savable_record
+from labelgap.recommending.ids import Ids, number_ids
 
-Ids = tuple[Hashable, ...]
+
+class FeatureRows(NamedTuple):
+    """Features of users or items with their ids, as they were given."""
+
+    ids: Ids
+    rows: Any
+    """An array with one row per id, or a frame without the ids."""
 
 
+@savable_record("side_features")
 class SideFeatures(NamedTuple):
-    """Ids with their features (None: no features), in columns of mean 0 and length 1 like a user's own.
+    """Ids with their features, in columns of mean 0 and norm 1 like the column of one id.
 
-    Longer columns would be cheaper under the trace norm than what a user or an item is in itself.
+    The trace norm would penalise longer columns less than the columns of the ids. ``matrix`` is None without
+    features.
     """
 
     what: str
@@ -28,11 +37,11 @@ class SideFeatures(NamedTuple):
     mean: Floats
     scale: Floats
     names: tuple[str, ...] | None
-    """The columns, where the features came in a frame."""
+    """The names of the columns, if the features came in a frame."""
 
     @classmethod
-    def read(cls, features: Any, id_column: str, what: str, answered: Ids | None) -> SideFeatures:
-        """Features of all that gave or got answers, and of any others that come with features.
+    def read(cls, features: Any, id_column: str, what: str, rated: Ids | None) -> SideFeatures:
+        """Read the features of all users, or items, with ratings and of any others that come with features.
 
         Parameters
         ----------
@@ -41,19 +50,19 @@ class SideFeatures(NamedTuple):
             The column of a frame that holds the ids.
         what : str
             "user" or "item", for errors.
-        answered : ids
-            Those with answers; they come first.
+        rated : ids
+            The users, or items, with ratings; they come first.
         """
-        ids: Ids = () if answered is None else tuple(answered)
+        ids: Ids = () if rated is None else tuple(rated)
         none = np.zeros(0)
         if features is None:
             return cls(what, ids, None, none, none, None)
-        given = read_features(features, id_column, what)
+        given = read_side_features(features, id_column, what)
         place = {name: number for number, name in enumerate(given.ids)}
         missing = [name for name in ids if name not in place]
         if missing:
             raise InvalidFeaturesError(
-                f"{len(missing)} of {len(ids)} {what}s with answers have no features (the first: "
+                f"{len(missing)} of {len(ids)} {what}s with ratings have no features (the first: "
                 f"{missing[0]!r}). Give a row for each, for instance of zeros, or leave the features out."
             )
         known = set(ids)
@@ -61,14 +70,14 @@ class SideFeatures(NamedTuple):
         rows = _numbers(given.rows, what)[[place[name] for name in ids]]
         mean = rows.mean(axis=0)
         spread = rows.std(axis=0)
-        # A column that is the same for all says nothing; a unit for it would be rounding.
+        # A constant column says nothing, and its standard deviation is only rounding.
         scale = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1.0), spread, np.inf)
         scale = scale * np.sqrt(len(rows))
         matrix = sp.csr_array((rows - mean) / scale)
         return cls(what, ids, matrix, mean, scale, _column_names(given.rows))
 
     def scaled(self, features: Any) -> Floats:
-        """Features of others, in the same units."""
+        """The features of other users, or items, on the same scale."""
         if self.matrix is None:
             raise InvalidFeaturesError(
                 f"This recommender was fitted without {self.what} features, so it cannot read those of new "
@@ -88,6 +97,48 @@ class SideFeatures(NamedTuple):
                 f"The {self.what} features have {rows.shape[1]} columns; the fit had {len(self.mean)}."
             )
         return np.asarray((rows - self.mean) / self.scale)
+
+
+def read_side_features(features: Any, id_column: str, what: str) -> FeatureRows:
+    """Features from a mapping from id to row, or from a frame with the ids in a column or a pandas index.
+
+    Examples
+    --------
+    >>> read_side_features({"ann": [1, 2], "bob": [3, 4]}, "user", "user").rows
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    if features is None:
+        return FeatureRows((), np.zeros((0, 0)))
+    if isinstance(features, Mapping):
+        ids: Ids = tuple(features)
+        try:
+            rows: Any = np.array([np.asarray(row, dtype=np.float64) for row in features.values()])
+        except (TypeError, ValueError) as error:
+            raise InvalidFeaturesError(
+                f"The {what} features must be one row of numbers for each {what}, of one length ({error})."
+            ) from error
+        return FeatureRows(ids, rows)
+    library = frame_library(features)
+    if library is None:
+        raise InvalidFeaturesError(
+            f"Give {what} features as a mapping from id to row, or as a frame with the column "
+            f"{id_column!r}; got {type(features).__name__}."
+        )
+    if id_column in list(features.columns):
+        given = features[id_column]
+        rows = features.drop(columns=[id_column]) if library == "pandas" else features.drop(id_column)
+    elif library == "pandas":
+        given, rows = features.index, features
+    else:
+        raise InvalidFeaturesError(
+            f"The frame of {what} features has no column {id_column!r}, which would say whose they are."
+        )
+    numbers, ids = number_ids(given, what)
+    if len(ids) < len(numbers):
+        twice = ids[int(np.argmax(np.bincount(numbers) > 1))]
+        raise InvalidFeaturesError(f"There are two rows of features of {what} {twice!r}; keep one of them.")
+    return FeatureRows(ids, rows)
 
 
 def _column_names(features: Any) -> tuple[str, ...] | None:

@@ -15,7 +15,7 @@ from labelgap.thresholds.sweep import between
 MOST_THRESHOLDS = 2000
 MOST_ENTRIES = 2_000_000
 """Above this entries are added up by label and bin, and the page knows nothing of rows any more."""
-_MOST_CELLS, _FEWEST_THRESHOLDS = 4_000_000, 64
+_MOST_COUNTS, _FEWEST_THRESHOLDS = 4_000_000, 64
 
 
 def threshold_limit(labels: ObservedLabels) -> int:
@@ -23,7 +23,7 @@ def threshold_limit(labels: ObservedLabels) -> int:
     if labels.n_observed <= MOST_ENTRIES:
         return MOST_THRESHOLDS
     # Every label may have positives and negatives in every bin.
-    fitting = _MOST_CELLS // (2 * max(labels.shape[1], 1))
+    fitting = _MOST_COUNTS // (2 * max(labels.shape[1], 1))
     return min(max(fitting, _FEWEST_THRESHOLDS), MOST_THRESHOLDS)
 
 
@@ -83,18 +83,20 @@ def encode_entries(labels: ObservedLabels) -> dict[str, Encoded | None]:
     }
 
 
-def encode_cells(labels: ObservedLabels, bins: NDArray[np.int64]) -> dict[str, Encoded | None]:
-    """Entries added up by label, bin and value: cells per label, and how many entries, what weight, each."""
+def encode_counted(labels: ObservedLabels, bins: NDArray[np.int64]) -> dict[str, Encoded | None]:
+    """Entries counted by label, bin and value: the number of combinations of each label, and for each
+    combination its bin, its value, and the number and weight of its entries.
+    """
     width = int(bins.max()) + 1
     keys = (labels.indices.astype(np.int64) * width + bins) * 2 + (labels.values == 1)
-    cells, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    combinations, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
     weights = None
     if labels.weights is not None:
         weights = encode_array(np.bincount(which, weights=labels.weights), "f8")
     return {
-        "label_counts": encode_whole(np.bincount(cells // (2 * width), minlength=labels.shape[1])),
-        "bins": encode_array(cells // 2 % width, "u2"),
-        "positive": encode_bits(cells % 2 == 1),
+        "label_counts": encode_whole(np.bincount(combinations // (2 * width), minlength=labels.shape[1])),
+        "bins": encode_array(combinations // 2 % width, "u2"),
+        "positive": encode_bits(combinations % 2 == 1),
         "counts": encode_whole(counts),
         "weights": weights,
     }

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: of the cells given 70 %, are 70 % a yes?"""
+"""Whether probabilities mean what they say: of the entries given 70 %, are 70 % a yes?"""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ N_BINS = 12
 def reliability(
     predicted: Floats, values: NDArray[Any], weights: Floats | None = None, n_bins: int = N_BINS
 ) -> dict[str, Any]:
-    """Mean prediction and mean answer in bins of about equally many entries, and how far they are apart.
+    """Mean prediction and mean value in bins of about equally many entries, and how far they are apart.
 
-    ``error = Σ_b share_b |mean prediction_b − mean answer_b|``, the expected calibration error where the
-    predictions are probabilities. Equal predictions share a bin.
+    ``error = Σ_b fraction_b |mean prediction_b − mean value_b|``, the expected calibration error where the
+    predictions are probabilities. Equal predictions are in the same bin.
 
     Examples
     --------

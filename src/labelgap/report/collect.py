@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from labelgap.estimators.feature_input import read_features
+from labelgap.estimators.inputs import read_features
 from labelgap.estimators.regressor import LowRankRegressor
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
@@ -16,7 +16,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.report.binning import (
     MOST_ENTRIES,
     candidate_thresholds,
-    encode_cells,
+    encode_counted,
     encode_entries,
     entry_bins,
     threshold_limit,
@@ -115,7 +115,7 @@ def describe_model(
         "thresholds": encode_array(thresholds, "f8"),
         "probabilities": None if probabilities is None else encode_array(probabilities, "f8"),
         "bins": encode_array(bins, "u2") if by_entry else None,
-        "cells": None if by_entry else encode_cells(labels, bins),
+        "counted": None if by_entry else encode_counted(labels, bins),
     }
 
 
@@ -168,7 +168,7 @@ def _refuse_known_parts(model: Any, known: Mapping[str, Any]) -> None:
     given = [f"{name}=" for name, value in known.items() if value is not None]
     if given:
         raise InvalidParameterError(
-            f"{' and '.join(given)} belongs to the answers of a LowRankRegressor, and this is a report on "
+            f"{' and '.join(given)} belongs to the values of a LowRankRegressor, and this is a report on "
             f"{type(model).__name__}. Leave it out; weights of yes and no go with the labels: "
             "ObservedLabels.from_any(y).with_weights(...)."
         )

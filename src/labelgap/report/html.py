@@ -70,7 +70,7 @@ def write_report(
     model : fitted LowRankClassifier, PlugInClassifier, MetricThreshold, Recommender or LowRankRegressor
         Or a pipeline that ends in one, or a finished search for one.
     X : features of the rows; None for a Recommender
-    y : labels, answers or, for a Recommender, likes and dislikes, in any form that the model's ``fit`` takes
+    y : labels, values or, for a Recommender, likes and dislikes, in any form that the model's ``fit`` takes
         Known negatives are needed, except for a regressor.
     compare : mapping from name to fitted model, default None
         Models to set beside it, judged on the same data.

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.targets import read_labels_like
+from labelgap.estimators.inputs import read_labels_like
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
@@ -73,7 +73,7 @@ def judge(model: Any, X: Any, y: Any) -> Judged:
     model : fitted LowRankClassifier, PlugInClassifier, MetricThreshold or Recommender
         Or a pipeline that ends in one, or a finished search for one.
     X : features of the rows; None for a recommender
-    y : labels, or a recommender's answers, in any form that the model's ``fit`` takes
+    y : labels, or a recommender's ratings, in any form that the model's ``fit`` takes
     """
     return judge_innermost(innermost(model, X), y)
 
@@ -82,7 +82,7 @@ def judge_innermost(found: Innermost, y: Any) -> Judged:
     """As :func:`judge`, of a model that nothing stands around any more."""
     estimator, X, feature_names = found
     if isinstance(estimator, Recommending):
-        return _judge_answers(estimator, X, y)
+        return _judge_ratings(estimator, X, y)
     if not isinstance(estimator, DecisionEstimator):
         raise InvalidParameterError(
             "A report is about a fitted LowRankClassifier, PlugInClassifier, MetricThreshold, Recommender or "
@@ -106,12 +106,12 @@ def judge_innermost(found: Innermost, y: Any) -> Judged:
     return Judged(estimator, X, labels, scores, probabilities, feature_names=feature_names)
 
 
-def _judge_answers(model: Recommending, X: Any, answers: Any) -> Judged:
+def _judge_ratings(model: Recommending, X: Any, ratings: Any) -> Judged:
     model._require_fit()
     if X is not None:
-        raise InvalidParameterError("A recommender needs no X to be judged; pass None, and the answers as y.")
+        raise InvalidParameterError("A recommender needs no X to be judged; pass None, and the ratings as y.")
     fitted_to = model.answers_.unobserved
-    labels = model._read_answers(answers, "missing")
+    labels = model._read_ratings(ratings, "missing")
     _require_negatives(labels, fitted_to)
     users = model._index("user").find_all(labels.row_names or ())
     items = model._index("item").find_all(labels.label_names or ())
@@ -127,7 +127,7 @@ def _judge_answers(model: Recommending, X: Any, answers: Any) -> Judged:
 
 
 def _all_items(model: Recommending, labels: ObservedLabels, items: Any) -> ObservedLabels:
-    """The answers of these users about all items of the model, a no where there is none."""
+    """The ratings of all items of the model by these users, a no where there is none."""
     shape = (labels.shape[0], len(model.item_ids_))
     liked = labels.select(labels.values == 1)
     recorded = ObservedLabels.from_triplets(

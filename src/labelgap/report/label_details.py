@@ -54,7 +54,7 @@ def strongest_features(
 
 
 def similar_items(model: Any, labels: ObservedLabels) -> dict[str, Any]:
-    """For the most answered items, those most like them, by the cosine of their factors."""
+    """For the items with most ratings, the most similar ones, by the cosine of their factors."""
     chosen = most_observed(labels)
     n_listed = min(_LISTED, len(model.item_ids_) - 1)
     ids: dict[Any, int] = {}
@@ -80,7 +80,7 @@ def column_spreads(X: Any) -> Floats:
         return np.asarray(np.asarray(X, dtype=np.float64).std(axis=0))
     rows = sp.csr_array(X, dtype=np.float64)
     if not rows.has_canonical_format:
-        # Cells that are stored in parts are one cell.
+        # An entry that is stored in parts is one entry.
         rows = rows.copy()
         rows.sum_duplicates()
     _, variances = mean_variance_axis(rows, axis=0)

@@ -20,7 +20,7 @@ def describe_pattern(labels: ObservedLabels) -> dict[str, Any]:
         "n_rows": n,
         "n_labels": n_labels,
         "n_observed": labels.n_observed,
-        "share": labels.n_observed / max(n * n_labels, 1),
+        "fraction": labels.n_observed / max(n * n_labels, 1),
         "weighted": labels.weights is not None,
         "n_empty_rows": int(np.sum(labels.row_counts() == 0)),
         "n_empty_labels": int(np.sum(labels.label_counts() == 0)),
@@ -45,14 +45,14 @@ def row_histogram(labels: ObservedLabels) -> dict[str, list[int]]:
 
 
 def observed_grid(labels: ObservedLabels) -> dict[str, Any]:
-    """The observed share of each block of cells, from 0 to 255, rows of blocks one after the other."""
+    """The observed fraction of each block of entries, from 0 to 255, rows of blocks one after the other."""
     n, n_labels = labels.shape
     height, width = min(n, _GRID), min(n_labels, _GRID)
     block = (labels.rows * height // n) * width + labels.cols.astype(np.int64) * width // n_labels
     found = np.bincount(block, minlength=height * width).reshape(height, width)
     rows = np.bincount(np.arange(n) * height // n, minlength=height)
     cols = np.bincount(np.arange(n_labels) * width // n_labels, minlength=width)
-    shares = found / np.outer(rows, cols)
+    fractions = found / np.outer(rows, cols)
     # Something is never shown as nothing.
-    levels = np.where(found > 0, np.maximum(np.round(255 * shares), 1), 0)
+    levels = np.where(found > 0, np.maximum(np.round(255 * fractions), 1), 0)
     return {"height": height, "width": width, "levels": encode_array(levels.ravel(), "u1")}

@@ -1,4 +1,4 @@
-"""The figures of a regressor's page: deviance in all and by label, and predictions against answers."""
+"""The figures of a regressor's page: deviance in all and by label, and predictions against values."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from labelgap.report.encoding import encode_array, number
 def describe_regression(
     model: LowRankRegressor, X: Any, y: Any, known: dict[str, Any]
 ) -> tuple[ObservedLabels, dict[str, Any]]:
-    """The answers as they were read, and how well the model predicts them.
+    """The values as they were read, and how well the model predicts them.
 
     Parameters
     ----------
-    model, X, y : a fitted regressor, features and answers
+    model, X, y : a fitted regressor, features and values
     known : offset, exposure and sample_weight, as for ``model.score``
     """
     labels, scores = model._judged(X, y, known["offset"], known["exposure"], known["sample_weight"])
     if model.has_offsets_ and labels.offsets is None:
         raise InvalidParameterError(
             "The regressor was fitted with an offset or an exposure, and without one its predictions here "
-            "would be about other cells than those of y. Pass exposure= or offset= for these rows, or "
-            "offset=0 for cells that have none."
+            "would be about other entries than those of y. Pass exposure= or offset= for these rows, or "
+            "offset=0 for entries that have none."
         )
     predicted = np.asarray(model.family_.inverse_link(scores), dtype=np.float64)
     deviance = 2.0 * np.asarray(model.family_.value(scores, labels.values), dtype=np.float64)

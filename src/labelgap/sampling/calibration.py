@@ -1,7 +1,8 @@
 """The link from α_i + β_j to a probability, checked against what was observed.
 
-The logistic link is a guess. Where α_i + β_j is about z, so-and-so many of the cells were observed; the link
-is bent until it says so too, and it is never taken further than observations reach.
+The logistic link is only an assumption. Where α_i + β_j is about z, some fraction of the entries was
+observed; the link is adjusted until it agrees with that fraction, and it is constant beyond the
+range of observations.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from scipy.special import expit
 
 from labelgap._types import Floats
 
-# Cells are first gathered by z in so many narrow bins.
+# Entries are first gathered by z in so many narrow bins.
 _NARROW_BINS = 4096
 # Then into wide ones, each with this much to learn from, and no more of them than this.
 _MASS, _MOST_KNOTS = 200.0, 30
@@ -45,15 +46,15 @@ class Link:
         return np.interp(z, self.knots, self.logits)
 
 
-def fit_link(z: Floats, n_cells: Floats, n_observed: Floats) -> Link:
-    """The link under which each stretch of z has as many observed cells as were observed.
+def fit_link(z: Floats, n_entries: Floats, n_observed: Floats) -> Link:
+    """The link under which each interval of z has as many observed entries as were observed.
 
     Parameters
     ----------
     z : array
-        α_i + β_j of kinds of cells, in any order.
-    n_cells, n_observed : arrays
-        How many cells there are of each kind, and how many of those were observed.
+        α_i + β_j of kinds of entries, in any order.
+    n_entries, n_observed : arrays
+        How many entries there are of each kind, and how many of those were observed.
 
     Examples
     --------
@@ -61,16 +62,16 @@ def fit_link(z: Floats, n_cells: Floats, n_observed: Floats) -> Link:
     >>> expit(link(np.array([-3.0, 3.0]))).round(2).tolist()
     [0.3, 0.9]
     """
-    z, n_cells, n_observed = _narrow_bins(z, n_cells, n_observed)
+    z, n_entries, n_observed = _narrow_bins(z, n_entries, n_observed)
     p = expit(z)
-    # What there is to learn from: observed cells that were not to be expected and the reverse.
-    mass = n_observed * (1 - p) + (n_cells - n_observed) * p
+    # The information in each bin: observed entries that were improbable, and unobserved ones likewise.
+    mass = n_observed * (1 - p) + (n_entries - n_observed) * p
     reached = np.cumsum(mass)
     n_knots = int(np.clip(reached[-1] / _MASS, 1, _MOST_KNOTS))
     wide = np.minimum(((reached - mass / 2) * (n_knots / reached[-1])).astype(np.int64), n_knots - 1)
     parts = [wide == part for part in np.unique(wide)]
     knots = np.array([np.average(z[part], weights=mass[part]) for part in parts])
-    shifts = np.array([_shift(z[part], n_cells[part], n_observed[part].sum()) for part in parts])
+    shifts = np.array([_shift(z[part], n_entries[part], n_observed[part].sum()) for part in parts])
     logits = isotonic_regression(knots + shifts, weights=[mass[part].sum() for part in parts]).x
     tail = min(_TAIL_MASS, reached[-1] / 2)
     ends = z[np.searchsorted(reached, [tail, reached[-1] - tail])]
@@ -88,23 +89,23 @@ def _slope(knots: Floats, logits: Floats) -> float:
     return min(1.0, float((logits[-1] - logits[0]) / (knots[-1] - knots[0])))
 
 
-def _narrow_bins(z: Floats, n_cells: Floats, n_observed: Floats) -> tuple[Floats, Floats, Floats]:
-    """The cells gathered by z, ascending, with the mean z of each bin."""
+def _narrow_bins(z: Floats, n_entries: Floats, n_observed: Floats) -> tuple[Floats, Floats, Floats]:
+    """The entries gathered by z, ascending, with the mean z of each bin."""
     width = max(float(np.ptp(z)), np.finfo(np.float64).tiny) / (_NARROW_BINS - 1)
     number: NDArray[np.int64] = ((z - z.min()) / width).astype(np.int64)
-    totals = [np.bincount(number, weights=amount) for amount in (n_cells * z, n_cells, n_observed)]
-    z_sum, cells, observed = (np.asarray(total[totals[1] > 0], dtype=np.float64) for total in totals)
-    return z_sum / cells, cells, observed
+    totals = [np.bincount(number, weights=amount) for amount in (n_entries * z, n_entries, n_observed)]
+    z_sum, entries, observed = (np.asarray(total[totals[1] > 0], dtype=np.float64) for total in totals)
+    return z_sum / entries, entries, observed
 
 
-def _shift(z: Floats, n_cells: Floats, n_observed: float) -> float:
+def _shift(z: Floats, n_entries: Floats, n_observed: float) -> float:
     """δ with ``Σ σ(z + δ) = n_observed``, drawn to 0 as by one more observation so that it is finite."""
     shift = 0.0
     for _ in range(100):
         p = expit(z + shift)
-        slope = n_observed - float(n_cells @ p) - shift
+        slope = n_observed - float(n_entries @ p) - shift
         # Short steps, because far from the solution a full one overshoots.
-        step = float(np.clip(slope / (float(n_cells @ (p * (1 - p))) + 1), -1, 1))
+        step = float(np.clip(slope / (float(n_entries @ (p * (1 - p))) + 1), -1, 1))
         shift += step
         if abs(step) < 1e-9:
             break

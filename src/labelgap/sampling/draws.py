@@ -1,4 +1,4 @@
-"""Independent yes/no draws over many cells, in time and memory proportional to the number of yeses."""
+"""Independent yes/no draws over many entries, in time and memory proportional to the number of yeses."""
 
 from __future__ import annotations
 

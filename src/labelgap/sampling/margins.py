@@ -3,7 +3,7 @@
 ``p_ij = 1 / (1 + e^−(α_i + β_j))`` with Σ_j p_ij and Σ_i p_ij given: the maximum-likelihood fit of the
 logit-additive model. Rows of equal sum share their α and columns theirs, so the fit runs over classes. There
 are at most √(2|Ω|) + 1 different counts on either side, because that many different counts already add up to
-|Ω|; a table of classes by classes thus has O(|Ω|) cells, however large n x L is.
+|Ω|; a table of classes by classes thus has O(|Ω|) entries, however large n x L is.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Side:
-    """Classes of rows (or columns): the sum of each member's probabilities, and how many members it has."""
+class Margin:
+    """Classes of rows (or columns): the sum of each member's probabilities, and the number of members."""
 
     sums: Floats
     members: Floats
@@ -40,12 +40,12 @@ class Side:
         """How many members there are in all."""
         return float(self.members.sum())
 
-    def shrunk(self, shrinkage: float) -> Side:
-        """The sums moved towards their mean by the share ``shrinkage`` of the way."""
-        return Side((1 - shrinkage) * self.sums + shrinkage * self.mean, self.members)
+    def shrunk(self, shrinkage: float) -> Margin:
+        """The sums moved towards their mean by the fraction ``shrinkage`` of the distance."""
+        return Margin((1 - shrinkage) * self.sums + shrinkage * self.mean, self.members)
 
 
-def fit_margins(rows: Side, cols: Side) -> tuple[Floats, Floats]:
+def fit_margins(rows: Margin, cols: Margin) -> tuple[Floats, Floats]:
     """α and β of every class, by Newton's method on the concave likelihood.
 
     The sums must be those of some matrix with entries strictly between 0 and 1, or no finite fit exists.
@@ -93,7 +93,7 @@ def _newton_step(V: Floats, row_slope: Floats, col_slope: Floats) -> tuple[Float
     return (right[0] - K @ b) / row_root, b / col_root
 
 
-def _likelihood(rows: Side, cols: Side, alpha: Floats, beta: Floats) -> float:
-    """The log-likelihood of all cells, up to a constant."""
+def _likelihood(rows: Margin, cols: Margin, alpha: Floats, beta: Floats) -> float:
+    """The log-likelihood of all entries, up to a constant."""
     gain = (rows.members * rows.sums) @ alpha + (cols.members * cols.sums) @ beta
     return float(gain - rows.members @ np.logaddexp(0.0, alpha[:, None] + beta) @ cols.members)

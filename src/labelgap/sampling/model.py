@@ -34,15 +34,15 @@ class SamplingModel(ABC):
     """
 
     share: float
-    """The expected share of the cells that is observed."""
+    """The expected fraction of the entries that is observed."""
 
     @abstractmethod
     def _draw(self, target: Target, rng: np.random.RandomState) -> NDArray[np.int64]:
-        """The observed cells, ascending, as ``row · L + column``."""
+        """The observed entries, ascending, as ``row · L + column``."""
 
     @abstractmethod
-    def _propensities(self, target: Target, cells: NDArray[np.int64]) -> Floats:
-        """The inclusion probability of each cell."""
+    def _propensities(self, target: Target, entries: NDArray[np.int64]) -> Floats:
+        """The inclusion probability of each entry."""
 
     @abstractmethod
     def _spread(self, target: Target) -> Spread:
@@ -65,7 +65,7 @@ class SamplingModel(ABC):
         return rows, cols
 
     def observe(self, Y: Any, random_state: Any = None) -> ObservedLabels:
-        """The labels Y with all but the drawn entries hidden; a cell that Y does not know stays so.
+        """The labels Y with all but the drawn entries hidden; an entry that Y does not know stays so.
 
         Examples
         --------
@@ -75,8 +75,8 @@ class SamplingModel(ABC):
                [ 0., nan,  0.]])
         """
         target = Target(Y)
-        cells = self._draw(target, check_random_state(random_state))
-        rows, cols = np.divmod(cells, target.shape[1])
+        entries = self._draw(target, check_random_state(random_state))
+        rows, cols = np.divmod(entries, target.shape[1])
         return target.reveal(rows, cols)
 
     def propensities_at(self, rows: ArrayLike, cols: ArrayLike, of: Any) -> Floats:
@@ -89,12 +89,12 @@ class SamplingModel(ABC):
         [0.327, 0.109]
         """
         target = Target(of)
-        return self._propensities(target, target.cells(rows, cols))
+        return self._propensities(target, target.entries(rows, cols))
 
     def probabilities(self, of: Any) -> Floats:
         """All inclusion probabilities as an n x L array; meant for small matrices."""
         target = Target(of)
-        return self._propensities(target, np.arange(target.n_cells)).reshape(target.shape)
+        return self._propensities(target, np.arange(target.n_entries)).reshape(target.shape)
 
     def mu_nu(self, of: Any) -> Spread:
         """The smallest μ and ν that hold for ``π = p / Σ p``.
@@ -104,7 +104,7 @@ class SamplingModel(ABC):
         return self._spread(Target(of))
 
 
-def check_share(share: float) -> None:
+def check_observed_share(share: float) -> None:
     """Raise unless ``share`` is above 0 and at most 1."""
     if not 0 < share <= 1:
         raise InvalidParameterError(f"share is above 0 and at most 1, not {share!r}.")

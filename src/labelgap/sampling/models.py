@@ -1,4 +1,4 @@
-"""Sampling models that depend on the row and the label, not on the answer: uniform, popular, bounded."""
+"""Sampling models that depend on the row and the label, not on the label value: uniform, popular, bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
 from labelgap.sampling.grades import bounded_grades
-from labelgap.sampling.model import SamplingModel, Spread, check_share
+from labelgap.sampling.model import SamplingModel, Spread, check_observed_share
 from labelgap.sampling.product import ProductForm, scale_to_total
 from labelgap.sampling.target import Target
 
@@ -26,15 +26,15 @@ class ProductModel(SamplingModel):
     def _draw(self, target: Target, rng: np.random.RandomState) -> NDArray[np.int64]:
         return self._form(target.shape).draw(rng)
 
-    def _propensities(self, target: Target, cells: NDArray[np.int64]) -> Floats:
-        return self._form(target.shape).at(*np.divmod(cells, target.shape[1]))
+    def _propensities(self, target: Target, entries: NDArray[np.int64]) -> Floats:
+        return self._form(target.shape).at(*np.divmod(entries, target.shape[1]))
 
     def _spread(self, target: Target) -> Spread:
         form = self._form(target.shape)
         row_sums, label_sums = form.row_sums(), form.label_sums()
         total = float(row_sums.sum())
         busiest = max(float(row_sums.max()), float(label_sums.max()))
-        return Spread(total / (target.n_cells * form.smallest()), min(target.shape) * busiest / total)
+        return Spread(total / (target.n_entries * form.smallest()), min(target.shape) * busiest / total)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Uniform(ProductModel):
     Parameters
     ----------
     share : float
-        The expected share of entries that is observed, above 0 and at most 1.
+        The expected fraction of entries that is observed, above 0 and at most 1.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Uniform(ProductModel):
     share: float
 
     def __post_init__(self) -> None:
-        check_share(self.share)
+        check_observed_share(self.share)
 
     def _form(self, shape: tuple[int, int]) -> ProductForm:
         return ProductForm(np.full(shape[0], self.share), np.ones(shape[1]))
@@ -73,7 +73,7 @@ class Popular(ProductModel):
     Parameters
     ----------
     share : float
-        The expected share of entries that is observed, above 0 and at most 1.
+        The expected fraction of entries that is observed, above 0 and at most 1.
     row_skew, label_skew : float, default 0.5
         Exponents; 0 makes all rows, or all labels, alike, 1 is Zipf's law.
     shuffle : int or None, default None
@@ -93,7 +93,7 @@ class Popular(ProductModel):
     shuffle: int | None = None
 
     def __post_init__(self) -> None:
-        check_share(self.share)
+        check_observed_share(self.share)
         _check_shuffle(self.shuffle)
         for name in ("row_skew", "label_skew"):
             if not 0 <= getattr(self, name) < np.inf:
@@ -124,11 +124,11 @@ class Bounded(ProductModel):
     Parameters
     ----------
     share : float
-        The expected share of entries that is observed, above 0 and at most 1/ν.
+        The expected fraction of entries that is observed, above 0 and at most 1/ν.
     mu : float
         μ ≥ 1: the rarest entry has ``π = 1 / (μ n L)``.
     nu : float
-        ν ≥ 1: the busiest row or label has the share ``ν / min(n, L)`` of all observations.
+        ν ≥ 1: the busiest row or label has the fraction ``ν / min(n, L)`` of all observations.
     shuffle : int or None, default None
         None: earlier rows and labels are observed more often. An integer is the seed of a fixed random
         ranking.
@@ -149,7 +149,7 @@ class Bounded(ProductModel):
     shuffle: int | None = None
 
     def __post_init__(self) -> None:
-        check_share(self.share)
+        check_observed_share(self.share)
         _check_shuffle(self.shuffle)
         for name in ("mu", "nu"):
             if not 1 <= getattr(self, name) < np.inf:

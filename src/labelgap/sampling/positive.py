@@ -1,4 +1,4 @@
-"""Sampling that depends on the answer: a yes is observed more often than a no."""
+"""Sampling that depends on the label value: a yes is observed more often than a no."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
 from labelgap.sampling.draws import bernoulli_positions
-from labelgap.sampling.model import SamplingModel, Spread, check_share
+from labelgap.sampling.model import SamplingModel, Spread, check_observed_share
 from labelgap.sampling.target import Target
 
 
@@ -24,7 +24,7 @@ class PositiveBiased(SamplingModel):
     Parameters
     ----------
     share : float
-        The expected share of entries that is observed, above 0 and at most 1.
+        The expected fraction of entries that is observed, above 0 and at most 1.
     odds : float
         The ratio of the two probabilities; below 1 a no is observed more often.
 
@@ -39,7 +39,7 @@ class PositiveBiased(SamplingModel):
     odds: float
 
     def __post_init__(self) -> None:
-        check_share(self.share)
+        check_observed_share(self.share)
         if not 0 < self.odds < np.inf:
             raise InvalidParameterError(f"odds is a positive finite number, not {self.odds!r}.")
 
@@ -47,15 +47,15 @@ class PositiveBiased(SamplingModel):
         no, yes = self._rates(target)
         ones = target.ones
         shown = ones[bernoulli_positions(len(ones), yes, rng)]
-        # Drawn as if every cell were a no; those that are a yes have had their own draw.
-        cells = bernoulli_positions(target.n_cells, no, rng)
-        found = np.concatenate((shown, cells[~target.is_one(cells)]))
+        # Drawn as if every entry were a no; those that are a yes have had their own draw.
+        entries = bernoulli_positions(target.n_entries, no, rng)
+        found = np.concatenate((shown, entries[~target.is_one(entries)]))
         found.sort()
         return found
 
-    def _propensities(self, target: Target, cells: NDArray[np.int64]) -> Floats:
+    def _propensities(self, target: Target, entries: NDArray[np.int64]) -> Floats:
         no, yes = self._rates(target)
-        return np.where(target.is_one(cells), yes, no)
+        return np.where(target.is_one(entries), yes, no)
 
     def _spread(self, target: Target) -> Spread:
         n, L = target.shape
@@ -65,15 +65,15 @@ class PositiveBiased(SamplingModel):
             float(np.max(no * length + (yes - no) * np.bincount(index, minlength=count)))
             for index, count, length in ((rows, n, L), (cols, L, n))
         )
-        total = no * target.n_cells + (yes - no) * len(target.ones)
-        present = [no] * (len(target.ones) < target.n_cells) + [yes] * (len(target.ones) > 0)
-        return Spread(total / (target.n_cells * min(present)), min(n, L) * busiest / total)
+        total = no * target.n_entries + (yes - no) * len(target.ones)
+        present = [no] * (len(target.ones) < target.n_entries) + [yes] * (len(target.ones) > 0)
+        return Spread(total / (target.n_entries * min(present)), min(n, L) * busiest / total)
 
     def _rates(self, target: Target) -> tuple[float, float]:
         """The probabilities with which a no and a yes are observed."""
         n_ones = len(target.ones)
-        n_zeros = target.n_cells - n_ones
-        no = self.share * target.n_cells / (self.odds * n_ones + n_zeros)
+        n_zeros = target.n_entries - n_ones
+        no = self.share * target.n_entries / (self.odds * n_ones + n_zeros)
         yes = self.odds * no
         largest = max(no * (n_zeros > 0), yes * (n_ones > 0))
         # A share of 1 with odds of 1 may exceed 1 by rounding.

@@ -48,11 +48,11 @@ class ProductForm:
         return min(1.0, float(self.row_factors.min() * self.label_factors.min()))
 
     def draw(self, rng: np.random.RandomState) -> NDArray[np.int64]:
-        """The cells ``row · L + column`` observed in one draw, ascending.
+        """The entries ``row · L + column`` observed in one draw, ascending.
 
-        Rows and labels are put into buckets of similar factors. In a block of two buckets every cell is a
+        Rows and labels are put into buckets of similar factors. In a block of two buckets every entry is a
         candidate with the largest probability there, and a candidate is kept with the ratio of its own to
-        that: together, each cell is kept with its own probability, independently.
+        that: together, each entry is kept with its own probability, independently.
         """
         L = len(self.label_factors)
         found = [np.empty(0, dtype=np.int64)]
@@ -64,9 +64,9 @@ class ProductForm:
                 r, c = rows[row_at], cols[col_at]
                 kept = rng.random_sample(len(r)) * top < self.at(r, c)
                 found.append(r[kept] * L + c[kept])
-        cells = np.concatenate(found)
-        cells.sort()
-        return cells
+        entries = np.concatenate(found)
+        entries.sort()
+        return entries
 
 
 def scale_to_total(a: Floats, b: Floats, total: float) -> float:

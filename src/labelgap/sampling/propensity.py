@@ -12,7 +12,7 @@ from scipy.special import expit
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.sampling.calibration import Link, fit_link
-from labelgap.sampling.margins import Side, fit_margins
+from labelgap.sampling.margins import Margin, fit_margins
 from labelgap.sampling.pattern import Pattern, read_pattern
 from labelgap.sampling.smoothing import is_chance, smooth_sums
 
@@ -74,16 +74,16 @@ def estimate_propensities(labels: Any, noise: str = "test") -> PropensityEstimat
     """Propensities from how often each row and each label was observed.
 
     The model is ``p_ij = f(α_i + β_j)``: some rows and some labels are observed more often, whatever the
-    answer. α and β are such that, with the logistic f, the expected count of every row and label is the
-    observed one; ``noise`` says how far those counts are believed. f is then bent to agree with how many of
-    the cells with about the same ``α_i + β_j`` were observed, and is level beyond where about ten
-    observations are left. Memory is O(n + L + |Ω|). Every p is strictly between 0 and 1, or 1 throughout
-    where all is observed.
+    label value. α and β are such that, with the logistic f, the expected count of every row and label is the
+    observed one; ``noise`` says how far those counts are believed. f is then adjusted to agree with how many
+    of the entries with about the same ``α_i + β_j`` were observed, and is constant beyond the point where
+    about ten observations are left. Memory is O(n + L + |Ω|). Every p is strictly between 0 and 1, or 1 where
+    everything is observed.
 
     Parameters
     ----------
     labels : ObservedLabels, labels, or mask
-        Anything with known and unknown cells; a boolean array or sparse matrix is a mask, True = observed.
+        Anything with known and unknown entries; a boolean array or sparse matrix is a mask, True = observed.
     noise : "test", "smooth" or "keep", default "test"
         "test": where chance explains how the rows' counts differ, all rows are taken to be alike, and so
         with labels; otherwise the counts stand. Inverse weights then take most of a sample's bias away.
@@ -118,7 +118,7 @@ def fit_propensities(pattern: Pattern, noise: str) -> PropensityEstimate:
         if np.ptp(believed_rows.sums) or np.ptp(believed_cols.sums):
             # By the fit to the counts as they are: after smoothing, that rows with few observations have few
             # would look like a fault of the link.
-            link = fit_link(*_cells_by_class(pattern, rows, cols, row_class, label_class, alpha, beta))
+            link = fit_link(*_entries_by_class(pattern, rows, cols, row_class, label_class, alpha, beta))
         if believed_rows is not rows or believed_cols is not cols:
             rows, cols = believed_rows, believed_cols
             alpha, beta = fit_margins(rows, cols)
@@ -127,31 +127,31 @@ def fit_propensities(pattern: Pattern, noise: str) -> PropensityEstimate:
     )
 
 
-def _believed(side: Side, logits: Floats, other: Side, other_logits: Floats, noise: str) -> Side:
+def _believed(side: Margin, logits: Floats, other: Margin, other_logits: Floats, noise: str) -> Margin:
     """The counts less what is put down to chance."""
     if is_chance(side, other):
         return side.shrunk(1.0)
     return smooth_sums(side, logits, other, other_logits) if noise == "smooth" else side
 
 
-def _classes(counts: NDArray[np.int64]) -> tuple[Side, NDArray[np.int64]]:
+def _classes(counts: NDArray[np.int64]) -> tuple[Margin, NDArray[np.int64]]:
     """Rows (or labels) by their count, ascending, and the class of each."""
     sums, number, members = np.unique(counts, return_inverse=True, return_counts=True)
-    side = Side(sums.astype(np.float64), members.astype(np.float64))
+    side = Margin(sums.astype(np.float64), members.astype(np.float64))
     return side.shrunk(_LEAST_SHRINKAGE), number
 
 
-def _cells_by_class(
+def _entries_by_class(
     pattern: Pattern,
-    rows: Side,
-    cols: Side,
+    rows: Margin,
+    cols: Margin,
     row_class: NDArray[np.int64],
     label_class: NDArray[np.int64],
     alpha: Floats,
     beta: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """z, the number of cells and the number of observed ones, for each pair of classes."""
-    cells = np.outer(rows.members, cols.members).ravel()
+    """z, the number of entries and the number of observed ones, for each pair of classes."""
+    entries = np.outer(rows.members, cols.members).ravel()
     pair = row_class[pattern.rows] * len(beta) + label_class[pattern.cols]
-    observed = np.bincount(pair, minlength=len(cells)).astype(np.float64)
-    return (alpha[:, None] + beta).ravel(), cells, observed
+    observed = np.bincount(pair, minlength=len(entries)).astype(np.float64)
+    return (alpha[:, None] + beta).ravel(), entries, observed

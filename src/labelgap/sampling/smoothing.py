@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from labelgap._types import Floats
-from labelgap.sampling.margins import Side
+from labelgap.sampling.margins import Margin
 
 # Steps of EM towards the most likely distribution of rates. Stopping early keeps it smooth: at the maximum it
 # is a handful of spikes.
@@ -25,7 +25,7 @@ _SURPRISE = 3.0
 _FINENESS = 2.0
 
 
-def is_chance(side: Side, other: Side) -> bool:
+def is_chance(side: Margin, other: Margin) -> bool:
     """Whether the counts vary no more than if each of the other side's had been dealt out at random.
 
     That has the mean variance ``n/(n − 1) Σ_j (c_j/n) (1 − c_j/n)``, as in Cochran's Q test.
@@ -40,7 +40,7 @@ def is_chance(side: Side, other: Side) -> bool:
     return bool(variance <= chance * (1 + _SURPRISE * error))
 
 
-def smooth_sums(side: Side, logits: Floats, other: Side, other_logits: Floats) -> Side:
+def smooth_sums(side: Margin, logits: Floats, other: Margin, other_logits: Floats) -> Margin:
     """The posterior mean of each class's sum given its count, with the total kept.
 
     The result is majorised by the counts (it is ``D r`` for some doubly stochastic D), so margins that a 0/1
@@ -48,18 +48,18 @@ def smooth_sums(side: Side, logits: Floats, other: Side, other_logits: Floats) -
 
     Parameters
     ----------
-    side : Side
+    side : Margin
         The classes whose sums are smoothed; their sums are counts.
     logits : array
         α of each class, fitted to the counts.
-    other, other_logits : Side and array
+    other, other_logits : Margin and array
         The other side and its β.
     """
     smoothed = _posterior_sums(side, logits, other, other_logits)
     return _majorised(_with_total(smoothed, side, other.size), side)
 
 
-def _posterior_sums(side: Side, logits: Floats, other: Side, other_logits: Floats) -> Floats:
+def _posterior_sums(side: Margin, logits: Floats, other: Margin, other_logits: Floats) -> Floats:
     """E[sum | count] under the distribution of rates that EM finds on a grid."""
     grid = _grid(side, logits, other)
     z = grid[:, None] + other_logits
@@ -74,7 +74,7 @@ def _posterior_sums(side: Side, logits: Floats, other: Side, other_logits: Float
     return sums
 
 
-def _grid(side: Side, logits: Floats, other: Side) -> Floats:
+def _grid(side: Margin, logits: Floats, other: Margin) -> Floats:
     """Values of α evenly spaced in standard deviations of a count, a little beyond the least one."""
     # The angle arcsin √(r/L) of a count of L draws has the standard deviation ½/√L whatever the rate.
     deviation = 0.5 / np.sqrt(other.size)
@@ -89,7 +89,7 @@ def _grid(side: Side, logits: Floats, other: Side) -> Floats:
     return np.asarray(np.interp(rates, known, logits) + np.minimum(rates - known[0], 0.0))
 
 
-def _with_total(sums: Floats, side: Side, limit: float) -> Floats:
+def _with_total(sums: Floats, side: Margin, limit: float) -> Floats:
     """The sums, each between 0 and ``limit``, shifted on the logit scale to the total of ``side``."""
     z = logit(sums / limit)
 
@@ -100,7 +100,7 @@ def _with_total(sums: Floats, side: Side, limit: float) -> Floats:
     return np.asarray(limit * expit(z + shift))
 
 
-def _majorised(sums: Floats, side: Side) -> Side:
+def _majorised(sums: Floats, side: Margin) -> Margin:
     """The sums, drawn towards their mean until no so-and-so-many largest exceed those of ``side``."""
     smoothed = replace(side, sums=sums)
     # Classes ascend in both, and the sum over the largest members is linear within a class. Over all members

@@ -45,7 +45,7 @@ def estimate_mu_nu(labels: Any, noise: str = "smooth", confidence: float = 0.95)
     Parameters
     ----------
     labels : ObservedLabels, labels, or mask
-        Anything with known and unknown cells; a boolean array or sparse matrix is a mask, True = observed.
+        Anything with known and unknown entries; a boolean array or sparse matrix is a mask, True = observed.
     noise : "smooth", "test" or "keep", default "smooth"
         What to make of the noise in the counts, as in ``estimate_propensities``. Under "keep" μ is huge as
         soon as a row or a label has no observation.

@@ -30,7 +30,7 @@ class Target:
         self.shape = self._read_shape()
 
     @property
-    def n_cells(self) -> int:
+    def n_entries(self) -> int:
         """n · L."""
         return self.shape[0] * self.shape[1]
 
@@ -40,12 +40,12 @@ class Target:
         else:
             n, L = self._labels.shape
         if min(n, L) < 1:
-            raise InvalidInputError(f"Nothing can be drawn from a {n} x {L} matrix; it has no cell.")
+            raise InvalidInputError(f"Nothing can be drawn from a {n} x {L} matrix; it has no entry.")
         return n, L
 
     @cached_property
     def _labels(self) -> ObservedLabels:
-        """The known cells; of a sparse matrix the stored ones."""
+        """The known entries; of a sparse matrix the stored ones."""
         if _is_shape(self._of):
             raise InvalidInputError(
                 f"This needs the label matrix itself and not only its shape {tuple(self._of)}: pass Y."
@@ -53,7 +53,7 @@ class Target:
         labels = ObservedLabels.from_any(self._of)
         if labels.unobserved == "unlabelled":
             raise InvalidLabelsError(
-                "Labels with unobserved='unlabelled' do not say which cells are a no, so none can be shown "
+                "Labels with unobserved='unlabelled' do not say which entries are a no, so none can be shown "
                 "as one; use 'missing' or 'negative'."
             )
         return labels
@@ -64,18 +64,18 @@ class Target:
 
     @cached_property
     def ones(self) -> NDArray[np.int64]:
-        """The cells that are a yes, ascending, as ``row · L + column``; an error unless all are known."""
+        """The entries that are a yes, ascending, as ``row · L + column``; an error unless all are known."""
         labels = self._labels
         if not self._absent_is_no and not labels.is_complete:
             raise InvalidLabelsError(
-                f"Only {labels.n_observed} of the {self.n_cells} labels are known, but every one must be: "
+                f"Only {labels.n_observed} of the {self.n_entries} labels are known, but every one must be: "
                 "keep complete rows, or say what the others are."
             )
         if not np.isin(labels.values, (0, 1)).all():
             raise InvalidLabelsError("The labels are not 0 and 1 only, so yes and no cannot be told apart.")
-        return np.asarray(self.cells(labels.rows, labels.cols)[labels.values == 1])
+        return np.asarray(self.entries(labels.rows, labels.cols)[labels.values == 1])
 
-    def cells(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.int64]:
+    def entries(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.int64]:
         """``row · L + column`` of entries, or an error that names one outside the matrix."""
         r, c = np.asarray(rows), np.asarray(cols)
         for index, bound, what in ((r, self.shape[0], "row"), (c, self.shape[1], "column")):
@@ -88,17 +88,17 @@ class Target:
                 )
         return np.asarray(r.astype(np.int64) * self.shape[1] + c.astype(np.int64))
 
-    def is_one(self, cells: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each of the cells is a yes."""
-        return _contains(self.ones, cells)
+    def is_one(self, entries: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each of the entries is a yes."""
+        return _contains(self.ones, entries)
 
     def reveal(self, rows: Ints, cols: Ints) -> ObservedLabels:
         """The labels at these entries (row by row), less those that are not known; the rest is missing."""
-        cells = self.cells(rows, cols)
+        entries = self.entries(rows, cols)
         labels = self._labels
         if self._absent_is_no:
-            return ObservedLabels.from_triplets(rows, cols, self.is_one(cells).astype(np.int8), self.shape)
-        shown = cells if labels.is_complete else _contains(cells, self.cells(labels.rows, labels.cols))
+            return ObservedLabels.from_triplets(rows, cols, self.is_one(entries).astype(np.int8), self.shape)
+        shown = entries if labels.is_complete else _contains(entries, self.entries(labels.rows, labels.cols))
         return replace(labels.select(shown), unobserved="missing")
 
 

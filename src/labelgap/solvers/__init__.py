@@ -5,17 +5,15 @@ import inspect
 from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.factored import solve_factored
-from labelgap.solvers.listener import FitListener
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import solve_proximal
-from labelgap.solvers.result import Callback, Fit
-from labelgap.solvers.states import Progress
+from labelgap.solvers.result import Callback, Candidate, Fit, FitListener, Progress
 
 SOLVERS: dict[str, Solver] = {
     "factored": solve_factored,
     "proximal": solve_proximal,
 }
-"""Solvers that prove how good their answer is, and go on until it is good."""
+"""Solvers that prove how good their answer is, and stop when it is good."""
 
 RIVALS: dict[str, Solver] = {
     "alternating": solve_alternating,
@@ -32,6 +30,7 @@ __all__ = [
     "RIVALS",
     "SOLVERS",
     "Callback",
+    "Candidate",
     "Fit",
     "FitListener",
     "Penalties",

@@ -4,45 +4,153 @@ With ``W = A Bᵀ`` of k columns each,
 
     F(A, B, b) = f(XABᵀ + 1bᵀ) + λ/2 (‖A‖² + ‖B‖²) + λ₂/2 ‖ABᵀ‖²
 
-is convex in (B, b) for a fixed A, and in A for a fixed (B, b). The two are lowered by turns
-(:mod:`labelgap.solvers.turns`). Users and items without features have a small problem each, so a round costs
-about as much as two passes over the entries, and a few rounds are enough for a model that predicts well: the
-fastest way to one at a given rank.
+is convex in (B, b) for a fixed A, and in A for a fixed (B, b). A sweep lowers the two in this order. Where
+every row and every label has entries of its own, it is one Newton step for each of them, all at once;
+elsewhere it is two convex problems solved by conjugate gradients. Users and items without features have a
+small problem each, so a sweep costs about as much as two passes over the entries, and a few sweeps are enough
+for a model that predicts well: the fastest way to one at a given rank.
 
-The last digits, and with them the duality gap, come slowly: a turn never sees how A and B would move
+The last digits, and with them the duality gap, come slowly: a sweep never sees how A and B would move
 together. The same F is minimised over all variables at once, with a rank that finds itself, by
 :mod:`labelgap.solvers.factored`.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from array_api_compat import is_numpy_namespace
+from sklearn.utils import check_random_state
 
 from labelgap.exceptions import InvalidParameterError
-from labelgap.objective.protocol import Factors, Objective
+from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
+from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.checkpoint import Checkpoint
-from labelgap.solvers.leading import with_leading_columns
-from labelgap.solvers.linalg.spectral import balanced
+from labelgap.solvers.linalg.arrays import Array, contiguous, like, rounding, smallest, zeros_like
+from labelgap.solvers.linalg.dense import balanced, leading_eigenvectors
+from labelgap.solvers.loop import Method, balanced_factors, run, starting_factors
+from labelgap.solvers.newton import BlockState, FactoredState, WholeState
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.proximal import starting_factors
-from labelgap.solvers.result import Callback, Fit, Recorder, finished
-from labelgap.solvers.states import factors_from, factors_state, scalars
-from labelgap.solvers.turns import balanced_factors, make_turns
+from labelgap.solvers.result import Callback, Fit, State, factors_from, factors_state, scalars
 
 _CERTIFY_EVERY = 5
-# A round that gains less than this share of the tolerance ends the run.
+# A sweep that gains less than this fraction of the tolerance ends the run.
 _NOTHING = 0.01
-# While rounds gain this share of the objective, the gap is far from closed and need not be looked at.
+# While sweeps gain this fraction of the objective, the gap is far from closed and need not be computed.
 _FAR = 1e-2
-# Where the steepest direction is below this share of λ, as far as is known, W = 0 may be the answer.
+# Where the steepest direction is below this fraction of λ, as far as is known, W = 0 may be the answer.
 _SHALLOW = 1.1
-# Accuracies of σ₁: for a gap that is far from closed, and as a share of the tolerance.
+# Accuracies of σ₁: for a gap that is far from closed, and as a fraction of the tolerance.
 _ROUGH, _FINE = 0.1, 0.03
 # A gap of so many times the accuracy is mostly its own.
 _WIDE = 5.0
-# Directions of W below this share of the largest are dead.
+# Directions of W below this fraction of the largest are dead.
 _DEAD = 1e-6
+
+# Fraction of a block's gradient that the conjugate gradients leave, and that a half-sweep may leave.
+_FORCING, _HALF_SWEEP = 0.1, 0.2
+_MAX_NEWTON_STEPS = 10
+# The trust region's first radius in preconditioned gradient steps: a convex problem hardly needs one.
+_WIDE_RADIUS = 1e6
+# Over-relaxation, which alternation gains from: how much longer than to the minimum a step is.
+_RELAXATION = 1.4
+# The least relative gap that single precision is good for.
+_SINGLE = 1e-4
+
+# Numbers in the data from which on the start is found in single precision, which is twice as fast.
+_LARGE = 1 << 20
+# The largest singular value found, as a fraction of λ, below which no direction can lower the objective: it
+# is a lower bound, but a close one.
+_HOPELESS = 0.9
+
+# The blocks of (A, B, b) that a sweep moves.
+FEATURES, LABELS = (0,), (1, 2)
+
+
+class AlternatingMethod(Method):
+    """Sweeps at a fixed rank, with a certificate now and then."""
+
+    def __init__(self, *problem: Any, random_state: Any, **options: Any) -> None:
+        super().__init__(*problem, **options)
+        self._random_state = random_state
+        self._sweeps: Sweeps | None = None
+        self._factors: Factors | None = None
+        self._died_out = self._due = False
+
+    def begin(self, start: Factors | None, kept: State | None) -> None:
+        if kept is not None:
+            self._factors = self._start = starting_factors(self._objective, factors_from(kept))
+            self.iteration, self._scale = int(kept["rounds"]), float(kept["scale"])
+            self._due = True
+            return
+        first = balanced_factors(starting_factors(self._objective, start), self._cap)
+        point = self._objective.at(first)
+        self._scale = max(abs(point.value), point.size)
+        wide, steepest = with_leading_columns(
+            self._objective, self._penalties, point, self._cap, self._random_state
+        )
+        # The same W without the new columns, for the first certificate. It may be good enough already.
+        self._factors, self._start = first, wide
+        self._due = start is not None or steepest <= _SHALLOW * self._penalties.trace
+
+    def snapshot(self) -> Mapping[str, Array] | None:
+        if not self._due or self._died_out or self._sweeps is None:
+            return None
+        self._sweeps.restart()
+        return {**factors_state(self.factors), **scalars(rounds=self.iteration, scale=self._scale)}
+
+    @property
+    def factors(self) -> Factors:
+        if self._factors is None:
+            assert self._sweeps is not None
+            self._factors = self._sweeps.factors()
+        return self._factors
+
+    @property
+    def due(self) -> bool:
+        return self._due
+
+    def certify(self) -> Certificate:
+        # A run that was told how many sweeps to make need not know how far it came, to the digit.
+        closely = self._due or not self.exhausted
+        accuracy = _ROUGH
+        while True:
+            point = self._objective.at(self.factors)
+            found = certify(self._objective, point, self._penalties, accuracy=accuracy)
+            if not closely or found.relative_gap > _WIDE * accuracy or accuracy <= _FINE * self._tol:
+                break
+            # Part of the gap is only that σ₁ is not known better.
+            accuracy = max(_FINE * self._tol, _ROUGH * min(accuracy, found.relative_gap))
+        if self.iteration:
+            self._scale = found.scale
+        return found
+
+    def step(self, stopping: Callable[[], bool]) -> None:
+        if self._sweeps is None:
+            self._sweeps = make_sweeps(self._objective, self._penalties, self._start, self._tol)
+            del self._start
+        gained = self._sweeps.sweep()
+        self.iteration += 1
+        self._died_out = gained <= _NOTHING * self._tol * self._scale
+        near = self.iteration % _CERTIFY_EVERY == 0 and gained <= _FAR * self._scale
+        self._due = near or self._died_out
+        self._factors = None
+
+    @property
+    def stalled(self) -> bool:
+        return self._died_out
+
+    @property
+    def settled(self) -> bool:
+        return self._died_out
+
+    @property
+    def capped(self) -> bool:
+        values = balanced(self.factors.left, self.factors.right, cutoff=_DEAD)[0]
+        return int(values.shape[0]) == self._cap < self._full
 
 
 def solve_alternating(
@@ -55,11 +163,11 @@ def solve_alternating(
     warm_start: Factors | None = None,
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: Any = 0,
 ) -> Fit:
-    """Alternate between (B, b) and A until a round gains less than a hundredth of ``tol``.
+    """Alternate between (B, b) and A until a sweep gains less than a hundredth of ``tol``.
 
-    ``rank`` is the number of columns and must be given; ``max_iter`` bounds the rounds. Columns that the warm
+    ``rank`` is the number of columns and must be given; ``max_iter`` bounds the sweeps. Columns that the warm
     start leaves to fill begin with the leading directions of the gradient, found from random ones. That the
     steps died out is what ``converged`` says here. How far the optimum over all W can be is for the duality
     gap to say; a gap within ``tol`` ends the run too.
@@ -69,57 +177,169 @@ def solve_alternating(
             "Alternating minimisation needs a fixed rank: give rank=, the number of columns of the factors. "
             "The solvers 'factored' and 'proximal' find the rank by themselves."
         )
-    full = min(objective.shape)
-    cap = min(full, rank)
-    checkpoint = checkpoint or Checkpoint()
-    kept = checkpoint.last()
-    recorder = Recorder(callback, kept)
-    certificate: Certificate | None = None
+    method = AlternatingMethod(
+        objective, penalties, rank=rank, tol=tol, max_iter=max_iter, random_state=random_state
+    )
+    return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
 
-    def look(factors: Factors, closely: bool = True) -> Certificate:
-        accuracy = _ROUGH
-        found = certify(objective, objective.at(factors), penalties, accuracy=accuracy)
-        while closely and found.relative_gap <= _WIDE * accuracy and accuracy > _FINE * tol:
-            # Part of the gap is only that σ₁ is not known better.
-            accuracy = max(_FINE * tol, _ROUGH * min(accuracy, found.relative_gap))
-            found = certify(objective, objective.at(factors), penalties, accuracy=accuracy)
-        recorder.report(rounds, found, factors.rank)
-        return found
 
-    if kept is None:
-        rounds = 0
-        point = objective.at(balanced_factors(starting_factors(objective, warm_start), cap))
-        scale = max(abs(point.value), point.size)
-        factors, steepest = with_leading_columns(objective, penalties, point, cap, random_state)
-        if warm_start is not None or steepest <= _SHALLOW * penalties.trace:
-            # It may be good enough already.
-            certificate = look(point.factors)
-            if certificate.relative_gap <= tol:
-                return finished(point.factors, certificate, rounds, recorder, True, False, True)
-        del point
-    else:
-        factors, rounds, scale = factors_from(kept), int(kept["rounds"]), float(kept["scale"])
-    turns = make_turns(objective, penalties, factors, tol)
-    died_out = False
-    while not (died_out or rounds >= max_iter or checkpoint.stopping()):
-        gained = turns.round()
-        rounds += 1
-        died_out = gained <= _NOTHING * tol * scale
-        certificate = None
-        if rounds % _CERTIFY_EVERY == 0 and gained <= _FAR * scale and not died_out:
-            turns.restart()
-            factors = turns.factors()
-            certificate = look(factors)
-            scale = certificate.scale
-            if certificate.relative_gap <= tol:
-                break
-            numbers = scalars(rounds=rounds, scale=scale)
-            checkpoint.snapshot({**factors_state(factors), **numbers, "history": recorder.as_state()})
-    factors = turns.factors()
-    if certificate is None:
-        # One that was told to stop need not know how far it came, to the digit.
-        certificate = look(factors, closely=rounds < max_iter)
-    reached = certificate.relative_gap <= tol
-    values = balanced(factors.left, factors.right, cutoff=_DEAD)[0]
-    capped = not reached and len(values) == cap < full
-    return finished(factors, certificate, rounds, recorder, reached or died_out, capped, died_out)
+# -- sweeps ----------------------------------------------------------------------------------------------
+
+
+class Sweeps(Protocol):
+    """Sweeps from a place to the next, each at a lower objective."""
+
+    def sweep(self) -> float:
+        """One sweep; returns what it gained, or about as much."""
+        ...
+
+    def factors(self) -> Factors:
+        """Where the sweeps have come to, balanced."""
+        ...
+
+    def restart(self) -> None:
+        """Continue from :meth:`factors`, as a run that begins there would."""
+        ...
+
+
+def make_sweeps(objective: Objective, penalties: Penalties, start: Factors, tol: float) -> Sweeps:
+    """The fastest sweeps that the objective allows for."""
+    steps = objective.rowwise(objective.xp.float32 if tol >= _SINGLE else objective.dtype)
+    if steps is None:
+        return BlockSweeps(objective, penalties, start)
+    return RowSweeps(steps, penalties, start)
+
+
+class RowSweeps:
+    """Sweeps of Newton steps row by row."""
+
+    def __init__(self, steps: Rowwise, penalties: Penalties, start: Factors) -> None:
+        self._steps, self._penalties = steps, penalties
+        self._at = steps.start(start)
+        # From B = 0 there is nothing to relax.
+        self._relaxation = _RELAXATION if bool((start.right != 0).any()) else 1.0
+
+    def sweep(self) -> float:
+        gained = self._steps.step_labels(self._at, self._penalties, self._relaxation)
+        gained += self._steps.step_rows(self._at, self._penalties, self._relaxation)
+        self._at.balance()
+        self._relaxation = _RELAXATION
+        return gained
+
+    def factors(self) -> Factors:
+        factors: Factors = self._at.factors()
+        return factors
+
+    def restart(self) -> None:
+        self._at = self._steps.start(self.factors())
+
+
+class BlockSweeps:
+    """Sweeps of two convex problems, each by Newton's method with conjugate gradients."""
+
+    def __init__(self, objective: Objective, penalties: Penalties, start: Factors) -> None:
+        self._objective, self._penalties, self._factors = objective, penalties, start
+
+    def sweep(self) -> float:
+        state = FactoredState(self._objective, self._penalties, self._objective.at(self._factors))
+        whole = minimise_block(WholeState(state), LABELS)
+        after = minimise_block(whole, FEATURES).state
+        self._factors = balanced_factors(after.point.factors, self._factors.rank)
+        return state.value - after.value
+
+    def factors(self) -> Factors:
+        return self._factors
+
+    def restart(self) -> None:
+        """A sweep knows nothing beside the factors."""
+
+
+def minimise_block(
+    whole: WholeState, block: tuple[int, ...], *, forcing: float = _FORCING, left: float = _HALF_SWEEP
+) -> WholeState:
+    """Half a sweep: minimise over a block of (A, B, b) until a fraction ``left`` of its gradient is left.
+
+    ``forcing`` is the fraction that the conjugate gradients of one Newton step leave. Where F is quadratic in
+    the block, one step leaves no more than that.
+    """
+    state = BlockState(whole, block)
+    diagonal = state.preconditioner()
+    first = state.slope(diagonal)
+    radius = _WIDE_RADIUS * first
+    for _ in range(_MAX_NEWTON_STEPS):
+        report = newton.minimise(
+            state, enough=math.inf, max_steps=_MAX_NEWTON_STEPS, radius=radius, forcing=forcing
+        )
+        state, radius = report.state, report.radius
+        if report.decrease <= 0 or state.slope(diagonal) <= left * first:
+            break
+    return state.whole
+
+
+# -- the first columns -----------------------------------------------------------------------------------
+
+
+class Start(NamedTuple):
+    """Factors to begin with, and about the largest singular value of the gradient."""
+
+    factors: Factors
+    steepest: float
+
+
+def with_leading_columns(
+    objective: Objective, penalties: Penalties, point: Point, cap: int, random_state: Any
+) -> Start:
+    """Fill A up to ``cap`` columns, with zeros in B: the same W, with capacity to grow.
+
+    The new columns are about the leading left singular vectors of the gradient, from random vectors and one
+    step of subspace iteration. Each is as long as the root of the singular value that the first of them would
+    get from a Newton step. Where no direction lowers the objective, W needs no more columns.
+    """
+    xp, factors = objective.xp, point.factors
+    missing = cap - factors.rank
+    if missing <= 0:
+        return Start(factors, math.inf)
+    gradient = point.score_gradient()
+    V = like(check_random_state(random_state).standard_normal((objective.shape[1], missing)), factors.right)
+    if objective.n_stored >= _LARGE and is_numpy_namespace(xp):
+        # Other namespaces multiply only arrays of one precision.
+        V = xp.astype(V, xp.float32)
+    U = _principal(gradient.left_product(V), xp).vectors
+    V = _principal(gradient.right_product(U), xp).vectors
+    leading = _principal(gradient.left_product(V), xp)
+    # It holds a copy of its entries, and the curvature is another array of that size.
+    del gradient
+    steepest = float(leading.values[0])
+    if steepest <= _HOPELESS * penalties.trace:
+        return Start(factors, steepest)
+    along = (
+        contiguous(like(part, factors.left)) for part in (leading.vectors[:, :1], V @ leading.rotation[:, :1])
+    )
+    curvature = float(point.curvature_along(*along)[0]) + penalties.ridge
+    surplus = max(steepest - penalties.trace, (1 - _HOPELESS) * steepest)
+    length = math.sqrt(surplus / max(curvature, smallest(factors.left)))
+    new = like(leading.vectors, factors.left)
+    left = xp.concat([factors.left, new * length], axis=1)
+    right = xp.concat([factors.right, zeros_like(like(V, factors.right))], axis=1)
+    return Start(Factors(left, right, factors.intercept), steepest)
+
+
+class _Principal(NamedTuple):
+    """``M rotation = vectors · values``, values descending; a vector of next to no value is 0."""
+
+    vectors: Array
+    values: Array
+    rotation: Array
+
+
+def _principal(M: Array, xp: Any) -> _Principal:
+    """By the Gram matrix: half the digits are plenty for a start, and it is one matrix product."""
+    # Scaled: squares of small numbers would underflow.
+    largest = float(xp.max(xp.abs(M))) or 1.0
+    scaled = M / largest
+    squares, rotation = leading_eigenvectors(xp.astype(scaled.T @ scaled, xp.float64), M.shape[1])
+    values, rotation = xp.sqrt(xp.clip(squares, 0.0, None)), contiguous(like(rotation, M))
+    # Squares have half the digits.
+    known = values > 4 * math.sqrt(rounding(M)) * values[0]
+    inverse = like(xp.where(known, 1.0 / xp.where(known, values, 1.0), 0.0), M)
+    return _Principal(scaled @ (rotation * inverse), largest * values, rotation)

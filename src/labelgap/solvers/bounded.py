@@ -1,6 +1,6 @@
 """Fits under ``|XW| ≤ γ``, a constraint on every score, by the method of multipliers.
 
-Either solver does the inner work on the data term plus a smooth term that holds the entries which have
+A solver does the inner work on the data term plus a smooth term that holds the entries which have
 exceeded the bound. The model that is returned obeys the bound exactly (it is scaled onto it), and its duality
 gap is that of the constrained problem:
 
@@ -9,26 +9,30 @@ gap is that of the constrained problem:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreBounds, ScoreGradient
 from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.checkpoint import Checkpoint
 from labelgap.solvers.intercept import with_best_intercept
-from labelgap.solvers.linalg.spectral import balanced
+from labelgap.solvers.linalg.arrays import rounding
+from labelgap.solvers.linalg.dense import balanced
+from labelgap.solvers.loop import Method, run, starting_factors
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.result import Callback, Fit, Recorder, finished
+from labelgap.solvers.result import Callback, Fit, State
 
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
 _STIFFEST = 1e4
+# By how much less than the bound the largest score is made, as a fraction and in units of rounding.
+_MARGIN, _MARGIN_ROUNDING = 1e-12, 16
 
 
 class Solver(Protocol):
-    """The call that both solvers share."""
+    """The call that all solvers of the problem without a bound share."""
 
     def __call__(
         self,
@@ -42,6 +46,108 @@ class Solver(Protocol):
         callback: Callback | None = ...,
         checkpoint: Checkpoint | None = ...,
     ) -> Fit: ...
+
+
+class BoundedMethod(Method):
+    """The method of multipliers: a step is a fit with the entries that are held, and new multipliers.
+
+    Finished fits are kept by the checkpoint, so a run that resumes gets them back and needs no snapshots.
+    """
+
+    def __init__(
+        self,
+        solver: Solver,
+        bounds: ScoreBounds,
+        checkpoint: Checkpoint,
+        max_rounds: int,
+        *problem: Any,
+        rank: int | None,
+        **options: Any,
+    ) -> None:
+        super().__init__(*problem, rank=rank, **options)
+        self._solver, self._bounds, self._checkpoint = solver, bounds, checkpoint
+        self._rank, self._max_rounds = rank, max_rounds
+        self._entries = bounds.start()
+        self._stiffness = 1.0 / max(self._objective.n_stored, 1)
+        self._stiffest = _STIFFEST * self._stiffness
+        self._rounds, self._gap, self._last_excess = 0, 1.0, math.inf
+        self._best: tuple[Certificate, Point] | None = None
+
+    def begin(self, start: Factors | None, kept: State | None) -> None:
+        self._start = start
+        self._fit_once()
+
+    def step(self, stopping: Callable[[], bool]) -> None:
+        excess = self._largest - self._bounds.bound
+        if excess > 0.25 * self._last_excess:
+            self._stiffness = min(4.0 * self._stiffness, self._stiffest)
+        self._last_excess = excess
+        self._entries = self._bounds.next(self._entries, self._point.parts[1], self._beyond)
+        self._fit_once()
+
+    def _fit_once(self) -> None:
+        """Fit with the entries that are held now, and see which scores are beyond the bound."""
+        term = self._bounds.term(self._entries, self._stiffness)
+        self._total = SumObjective([self._objective, term])
+        solve = partial(
+            self._solver,
+            self._total,
+            self._penalties,
+            rank=self._rank,
+            tol=max(0.1 * self._tol, min(1e-2, 0.1 * self._gap)),
+            max_iter=max(self._max_iter - self.iteration, 1),
+            warm_start=self._start,
+        )
+        self._fit = self._checkpoint.part(f"round {self._rounds}").fit(solve)
+        self._rounds += 1
+        self.iteration += self._fit.n_iter
+        self._start = starting_factors(self._objective, self._fit.factors)
+        point = self._total.at(self._start)
+        assert isinstance(point, SumPoint)
+        self._point = point
+        self._largest, self._beyond = self._bounds.scan(self._start)
+
+    def certify(self) -> Certificate:
+        factors, bounds = self._start, self._bounds
+        assert factors is not None
+        feasible = _onto_bound(self._objective, factors, bounds.bound, self._largest, self._penalties)
+        certificate = _certify(self._total, self._point, feasible, self._penalties, bounds)
+        if self._best is not None:
+            # A lower bound once proved stays proved, and so does the better of two models.
+            known, model = self._best
+            feasible = feasible if certificate.objective < known.objective else model
+            certificate = Certificate(
+                min(certificate.objective, known.objective),
+                max(certificate.dual, known.dual),
+                certificate.residual,
+                certificate.size,
+            )
+        self._best = certificate, feasible
+        self._gap = certificate.relative_gap
+        return certificate
+
+    @property
+    def factors(self) -> Factors:
+        assert self._best is not None
+        return self._best[1].factors
+
+    @property
+    def rank(self) -> int:
+        return self._fit.rank
+
+    @property
+    def exhausted(self) -> bool:
+        return self.iteration >= self._max_iter or self._rounds >= self._max_rounds
+
+    @property
+    def stalled(self) -> bool:
+        """Under a rank cap the gap stays open; such a fit is done once it keeps the bound."""
+        within = self._largest <= self._bounds.bound * (1 + self._tol)
+        return self._fit.capped and self._fit.converged and within
+
+    @property
+    def capped(self) -> bool:
+        return self._fit.capped
 
 
 def solve_bounded(
@@ -64,67 +170,27 @@ def solve_bounded(
     and one look at the scores.
     """
     checkpoint = checkpoint or Checkpoint()
-    recorder = Recorder(callback)
-    entries = bounds.start()
-    stiffness = 1.0 / max(objective.n_stored, 1)
-    stiffest = _STIFFEST * stiffness
-    gap, used, last_excess = 1.0, 0, np.inf
-    start = warm_start
-    best: tuple[Certificate, Point] | None = None
-    reached = done = False
-    for number in range(max_rounds):
-        term = bounds.term(entries, stiffness)
-        total = SumObjective([objective, term])
-        inner_tol = max(0.1 * tol, min(1e-2, 0.1 * gap))
-        solve = partial(
-            solver,
-            total,
-            penalties,
-            rank=rank,
-            tol=inner_tol,
-            max_iter=max(max_iter - used, 1),
-            warm_start=start,
-        )
-        # A run that goes on from an interrupted one gets its finished rounds back and need not mark any.
-        fit = checkpoint.part(f"round {number}").fit(solve)
-        used += fit.n_iter
-        start = fit.factors
-        point = total.at(fit.factors)
-        assert isinstance(point, SumPoint)
-        largest, beyond = bounds.scan(fit.factors)
-        feasible = _onto_bound(objective, fit.factors, bounds.bound, largest, penalties)
-        certificate = _certify(total, point, feasible, penalties, bounds)
-        if best is not None:
-            # A lower bound once proved stays proved, and so does the better of two models.
-            known, model = best
-            lower, kept = max(certificate.dual, known.dual), min(certificate.objective, known.objective)
-            feasible = feasible if kept < known.objective else model
-            certificate = Certificate(kept, lower, certificate.residual, certificate.size)
-        best = (certificate, feasible)
-        gap = best[0].relative_gap
-        recorder.report(used, best[0], fit.rank)
-        reached = gap <= tol
-        # Under a rank cap the gap stays open; such a fit is done once it keeps the bound.
-        done = fit.capped and fit.converged and largest <= bounds.bound * (1 + tol)
-        if reached or done or used >= max_iter or checkpoint.stopping():
-            break
-        excess = largest - bounds.bound
-        if excess > 0.25 * last_excess:
-            stiffness = min(4.0 * stiffness, stiffest)
-        last_excess = excess
-        entries = bounds.next(entries, point.parts[1], beyond)
-    assert best is not None
-    certificate, feasible = best
-    capped = fit.capped and not reached
-    return finished(feasible.factors, certificate, used, recorder, reached, capped, died_out=done)
+    method = BoundedMethod(
+        solver,
+        bounds,
+        checkpoint,
+        max_rounds,
+        objective,
+        penalties,
+        rank=rank,
+        tol=tol,
+        max_iter=max_iter,
+    )
+    return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
 
 
 def _onto_bound(
     objective: Objective, factors: Factors, bound: float, largest: float, penalties: Penalties
 ) -> Point:
     """The model scaled so that its largest score is the bound, with its own best intercept."""
-    # The last ulps of the scaled scores must not stick out.
-    scale = 1.0 if largest <= bound else bound / largest * (1 - 1e-12)
+    # The last digits of the scaled scores must not stick out.
+    margin = max(_MARGIN, _MARGIN_ROUNDING * rounding(factors.left))
+    scale = 1.0 if largest <= bound else bound / largest * (1 - margin)
     scaled = Factors(factors.left * scale, factors.right, factors.intercept)
     return with_best_intercept(objective, objective.at(scaled), penalties)
 

@@ -4,7 +4,7 @@ The problem is ``min_{W,b} f(XW + 1bᵀ) + λ‖W‖_* + λ₂/2‖W‖_F²``. I
 
     maximise  −f*(G) − ‖M₁‖_F²/(2λ₂)   subject to  −XᵀG = M₁ + M₂,  σ₁(M₂) ≤ λ,  1ᵀG = 0 (with an intercept).
 
-With a pull ``κ/2‖b − c‖²`` on the intercepts the last condition goes, and ``c·s − ‖s‖²/(2κ)`` with s = Gᵀ1
+With a penalty ``κ/2‖b − c‖²`` on the intercepts the last condition goes, and ``c·s − ‖s‖²/(2κ)`` with s = Gᵀ1
 is added.
 
 From any (W, b) we take the gradient of f there, make each label's column sum to zero, choose M₁ = λ₂W, and
@@ -14,15 +14,20 @@ optimum from below. At the optimum c = 1 and the bound is tight. With λ = 0 the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
+from array_api_compat import device
 
-from labelgap._types import Floats
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
-from labelgap.solvers.linalg.spectral import LowRankShift, SingularTriplets, balanced, leading_triplets
+from labelgap.solvers.linalg.arrays import Array, dot
+from labelgap.solvers.linalg.dense import balanced
+from labelgap.solvers.linalg.spectral import LowRankShift, SingularTriplets, leading_triplets
 from labelgap.solvers.penalties import Penalties
+
+# Columns of the gradient that are formed at a time where all of it may not be.
+_BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Certificate:
     @property
     def scale(self) -> float:
         """What a relative gap is relative to: the objective, or the data term's size if that is larger."""
-        return max(abs(self.objective), self.size, float(np.finfo(float).tiny))
+        return max(abs(self.objective), self.size, sys.float_info.min)
 
     @property
     def gap(self) -> float:
@@ -53,6 +58,10 @@ class Certificate:
         """Gap divided by the scale."""
         return self.gap / self.scale
 
+    def with_bound(self, dual: float) -> Certificate:
+        """With the better of two lower bounds on the optimum: a bound once proved stays proved."""
+        return self if dual <= self.dual else replace(self, dual=dual)
+
 
 def certify(
     objective: Objective,
@@ -61,8 +70,8 @@ def certify(
     *,
     directions: int = 1,
     accuracy: float = 1e-7,
-    singular_values: Floats | None = None,
-    product: Floats | None = None,
+    singular_values: Array | None = None,
+    product: Array | None = None,
     primal: float | None = None,
     conjugate: Callable[[ScoreGradient, float], float] | None = None,
 ) -> Certificate:
@@ -80,10 +89,12 @@ def certify(
         values, _, _ = balanced(factors.left, factors.right, cutoff=0.0)
     if primal is None:
         primal = point.value + penalties.of(values, factors.intercept)
-    sums, signed = np.zeros(1), None
+    sums: Array | None = None
+    signed = None
     if objective.has_intercept:
         signed = point.signed_label_sums()
-        sums = signed[0] + signed[1]
+        if penalties.intercept > 0:
+            sums = signed[0] + signed[1]
     gradient = point.score_gradient(signed, balanced=penalties.intercept == 0)
     size = point.size
     # A point that nobody else holds need not be kept while the singular vectors are sought.
@@ -93,15 +104,15 @@ def certify(
 
     def data_dual(scale: float) -> float:
         value = -(gradient.conjugate(scale) if conjugate is None else conjugate(gradient, scale))
-        if penalties.intercept > 0:
-            pull = float(sums @ sums) / (2 * penalties.intercept)
-            value += scale * penalties.centre * float(sums.sum()) - scale * scale * pull
+        if sums is not None:
+            square = dot(sums, sums) / (2 * penalties.intercept)
+            value += scale * penalties.centre * float(objective.xp.sum(sums)) - scale * scale * square
         return value
 
     lower = data_dual(0.0)
     if penalties.trace > 0:
         c = min(1.0, penalties.trace / residual.top) if residual.top > 0 else 1.0
-        ridge = 0.5 * penalties.ridge * float(values @ values)
+        ridge = 0.5 * penalties.ridge * dot(values, values)
         lower = max(lower, data_dual(c) - c * c * ridge)
     if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
         # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
@@ -113,10 +124,14 @@ def certify(
 def _squared_norm(shift: LowRankShift, objective: Objective) -> float:
     """``‖XᵀG‖_F²``, in blocks of columns where the matrix may not be formed."""
     if objective.may_form:
-        return float(np.vdot(shift.gradient_matrix, shift.gradient_matrix))
+        return dot(shift.gradient_matrix, shift.gradient_matrix)
     n_columns = objective.shape[1]
-    block, total = 64, 0.0
-    for start in range(0, n_columns, block):
-        columns = shift.gradient.left_product(np.eye(n_columns, min(block, n_columns - start), -start))
-        total += float(np.sum(columns * columns))
+    total = 0.0
+    for start in range(0, n_columns, _BLOCK):
+        width = min(_BLOCK, n_columns - start)
+        some = objective.xp.eye(
+            n_columns, width, k=-start, dtype=shift.right.dtype, device=device(shift.right)
+        )
+        columns = shift.gradient.left_product(some)
+        total += dot(columns, columns)
     return total

@@ -1,6 +1,6 @@
-"""Where a run stands, so that another can go on from there; and the wish to stop it.
+"""Where a run stands, so that another can resume from there; and the wish to stop it.
 
-A solver marks its state at places where it starts from that state itself. So a run that goes on from a mark
+A solver takes a snapshot at places where it restarts from that snapshot itself. So a run that resumes from it
 makes the same steps, to the last bit, as one that was never interrupted.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-from labelgap.solvers.result import Fit
-from labelgap.solvers.states import State
+from labelgap.solvers.result import Fit, State
 
 
 class Stopped(Exception):
@@ -18,14 +17,14 @@ class Stopped(Exception):
 
 
 class Checkpoint:
-    """Of a run and of the runs that it is made of. This one keeps nothing and never asks to stop."""
+    """Snapshots of a run and of the runs that it is made of. This one keeps none and never asks to stop."""
 
     def stopping(self) -> bool:
         """Whether the run should end as soon as it can, with what it has."""
         return False
 
     def last(self) -> State | None:
-        """The state that an earlier run marked last; None where there was none."""
+        """The last snapshot of an earlier run; None where there was none."""
         return None
 
     def snapshot(self, state: State, *, at_once: bool = False) -> None:

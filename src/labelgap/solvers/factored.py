@@ -19,38 +19,209 @@ directions of escape from a rank-k saddle: they are added, directions that died 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.checkpoint import Checkpoint
-from labelgap.solvers.factored_state import FactoredState
-from labelgap.solvers.linalg.spectral import balanced
+from labelgap.solvers.linalg.arrays import Array, column_squares, dot, smallest
+from labelgap.solvers.linalg.dense import thin_qr
+from labelgap.solvers.loop import Method, balanced_factors, run, starting_factors
+from labelgap.solvers.newton import FactoredState, NewtonReport
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.proximal import ProximalPath, starting_factors
-from labelgap.solvers.result import Callback, Fit, Recorder, finished
-from labelgap.solvers.states import factors_from, factors_state, scalars
+from labelgap.solvers.proximal import ProximalPath
+from labelgap.solvers.result import Callback, Fit, State, factors_from, factors_state, scalars
 
-# Directions of W below this share of the largest are dead.
+# Directions of W below this fraction of the largest are dead.
 _DEAD = 1e-6
 _MAX_NEW_DIRECTIONS = 64
-# A Newton round ends when a step gains less than this share of the gap that is still to be closed.
-_ROUND_SHARE = 0.02
-# Proximal steps between two looks at the gap; fewer where a few steps may be enough.
+# A Newton round ends when a step gains less than this fraction of the gap that is still to be closed.
+_ROUND_FRACTION = 0.02
+# Proximal steps between two certificates; fewer where a few steps may be enough.
 _PROXIMAL_ROUND, _LOOSE_ROUND, _LOOSE = 6, 4, 1e-2
-# Rounds of proximal steps between two places from which a run can be gone on with.
-_MARK_EVERY = 8
+# Rounds of proximal steps between two places from which a run can be resumed.
+_SNAPSHOT_EVERY = 8
 # Newton's method costs about as much as this many proximal steps, and as many more for each direction of W.
 _NEWTON_WORTH, _NEWTON_WORTH_PER_RANK = 25.0, 8.0
 # Rounds of proximal steps that their pace is taken from.
 _PACE = 5
-# A round that lowers the objective by more than this share of it is worth another.
+# A round that lowers the objective by more than this fraction of it is worth another.
 _STILL_FALLING = 1e-2
 # Rounds in which the gap may fail to halve, and a step gain next to nothing of it, before rounding must be to
-# blame. Far from the optimum the gap can stay near 1 for long while the objective falls.
-_PATIENCE = 40
+# blame; and such rounds of steps that are too short for the values to show what they gain. Far from the
+# optimum the gap can stay near 1 for long while the objective falls.
+_PATIENCE, _PATIENCE_AT_FLOOR = 40, 8
 _NOTHING = 1e-6
+# The steps of a capped fit have died out when they gain less than this fraction of the tolerance.
+_DIED_OUT_CAPPED = 0.01
+
+
+class FactoredMethod(Method):
+    """Proximal steps for as long as they close the gap fast, then rounds of growth and Newton steps.
+
+    Proximal steps find the rank at once and cost one Gram matrix each where the d x L gradient may be formed;
+    Newton's method takes over where the features are badly conditioned, or for the last digits. Under a rank
+    cap they could settle on the wrong directions, so there Newton's method grows W from the start.
+    """
+
+    _point: Point
+    _certificate: Certificate
+    _path: ProximalPath | None = None
+    # Of the proximal steps: the gaps so far, and what the last round gained.
+    _gaps: list[float]
+    _gained = math.inf
+    # Of Newton's method: the trust region, and how long the gap has not been closing.
+    _radius: float | None = None
+    _best_gap, _last_gap = math.inf, math.inf
+    _rounds_without_gain = _rounds_at_floor = 0
+    _died_out = _capped = False
+    _dual = -math.inf
+    """The best lower bound on the optimum so far."""
+
+    def begin(self, start: Factors | None, kept: State | None) -> None:
+        self._gaps = []
+        if kept is not None and "radius" in kept:
+            self._resume_newton(kept)
+            return
+        first = starting_factors(self._objective, start)
+        if self._cap < self._full or not self._objective.may_form:
+            self._point = self._objective.at(balanced_factors(first, self._cap, _DEAD))
+        else:
+            self._path = ProximalPath(self._objective, self._penalties, first, self._cap, self._tol)
+            if kept is not None:
+                self._path.restore(kept)
+                self.iteration, self._gained = int(kept["steps"]), float(kept["gained"])
+                self._gaps = kept["gaps"].tolist()
+
+    def _resume_newton(self, state: State) -> None:
+        self._point = self._objective.at(starting_factors(self._objective, factors_from(state)))
+        self.iteration, self._radius = int(state["steps"]), float(state["radius"])
+        self._best_gap, self._last_gap = float(state["best_gap"]), float(state["last_gap"])
+        self._rounds_without_gain = int(state["rounds_without_gain"])
+        self._rounds_at_floor = int(state["rounds_at_floor"])
+        self._died_out, self._capped = bool(state["died_out"]), bool(state["capped"])
+        self._dual = float(state["dual"])
+
+    def snapshot(self) -> Mapping[str, Array] | None:
+        if self._path is None:
+            assert self._radius is not None
+            return {
+                **factors_state(self.factors),
+                **scalars(
+                    steps=self.iteration,
+                    radius=self._radius,
+                    best_gap=self._best_gap,
+                    last_gap=self._last_gap,
+                    rounds_without_gain=self._rounds_without_gain,
+                    rounds_at_floor=self._rounds_at_floor,
+                    died_out=self._died_out,
+                    capped=self._capped,
+                    dual=self._dual,
+                ),
+            }
+        if len(self._gaps) % _SNAPSHOT_EVERY:
+            return None
+        numbers = scalars(steps=self.iteration, gained=self._gained)
+        return {**self._path.restart(), **numbers, "gaps": np.array(self._gaps)}
+
+    @property
+    def factors(self) -> Factors:
+        return self._point.factors if self._path is None else self._path.point.factors
+
+    @property
+    def stalled(self) -> bool:
+        return self._died_out
+
+    @property
+    def capped(self) -> bool:
+        return self._capped
+
+    def certify(self) -> Certificate:
+        count = _count(self._penalties, self.factors.rank, self._cap)
+        if self._path is not None:
+            self._certificate = self._path.certificate(count)
+            self._gaps.append(self._certificate.gap)
+        else:
+            found = certify(self._objective, self._point, self._penalties, directions=count)
+            self._certificate = found.with_bound(self._dual)
+            # A step that gains nothing measurable of the objective may still close the gap.
+            self._died_out &= self._certificate.gap > 0.5 * self._last_gap
+        self._dual = self._certificate.dual
+        return self._certificate
+
+    def step(self, stopping: Callable[[], bool]) -> None:
+        if self._path is not None and self._newton_is_faster():
+            self._point, self._path = self._path.point, None
+        if self._path is not None:
+            steps = min(self._proximal_round, self._max_iter - self.iteration)
+            self._gained = sum(self._path.advance() for _ in range(steps))
+            self.iteration += steps
+        else:
+            self._newton_round(stopping)
+
+    # -- proximal steps ------------------------------------------------------------------------------------
+
+    @property
+    def _proximal_round(self) -> int:
+        return _LOOSE_ROUND if self._tol >= _LOOSE else _PROXIMAL_ROUND
+
+    def _newton_is_faster(self) -> bool:
+        """Whether proximal steps at their present pace would cost more than Newton's method."""
+        scale = self._certificate.scale
+        # Far from the optimum the gap tells nothing yet. Without a trace norm nothing balances the factors,
+        # and Newton's method in them is the slower one for good.
+        if self._gained > _STILL_FALLING * scale or self._penalties.trace == 0 or len(self._gaps) <= _PACE:
+            return False
+        worth = _NEWTON_WORTH + _NEWTON_WORTH_PER_RANK * self.factors.rank
+        return _steps_to_go(self._gaps, self._tol * scale, self._proximal_round) > worth
+
+    # -- Newton's method -----------------------------------------------------------------------------------
+
+    def _newton_round(self, stopping: Callable[[], bool]) -> None:
+        """Grow, if there is a direction to grow in, and make Newton steps; or make one accurate step."""
+        certificate = self._certificate
+        steps_left = self._max_iter - self.iteration
+        grown = _grow(self._objective, self._penalties, self._point, certificate, self._cap, 0.1 * self._tol)
+        if grown is not None:
+            # What the new directions bring is worth taking up to a fraction of the gap they leave open.
+            report = newton.minimise(
+                FactoredState(self._objective, self._penalties, grown),
+                enough=_ROUND_FRACTION * certificate.gap,
+                max_steps=steps_left,
+                stopping=stopping,
+            )
+        else:
+            # Nothing to add: the gap is unfinished work at this rank, one accurate step at a time.
+            report = newton.minimise(
+                FactoredState(self._objective, self._penalties, self._point),
+                enough=math.inf,
+                max_steps=steps_left,
+                radius=self._radius,
+                forcing=0.1,
+                stopping=stopping,
+            )
+            self._capped = self._point.factors.rank == self._cap < self._full
+            smallest_gain = _DIED_OUT_CAPPED * self._tol * certificate.scale if self._capped else 0.0
+            self._died_out = report.decrease <= smallest_gain and not stopping()
+        self._judge(report)
+        self.iteration, self._radius = self.iteration + report.steps, report.radius
+        factors = balanced_factors(report.state.point.factors, self._cap, _DEAD)
+        self._point = self._objective.at(factors)
+
+    def _judge(self, report: NewtonReport) -> None:
+        """Whether the rounds still lead anywhere."""
+        gap = self._certificate.gap
+        halved = gap < 0.5 * self._best_gap
+        self._rounds_at_floor = self._rounds_at_floor + 1 if report.at_floor and not halved else 0
+        self._rounds_without_gain += 1
+        if halved or report.decrease > _NOTHING * gap:
+            self._best_gap, self._rounds_without_gain = min(self._best_gap, gap), 0
+        self._died_out |= self._rounds_without_gain > _PATIENCE or self._rounds_at_floor > _PATIENCE_AT_FLOOR
+        self._last_gap = gap
 
 
 def solve_factored(
@@ -70,155 +241,16 @@ def solve_factored(
     binds, the answer is a stationary point of the capped problem and the gap says how far the uncapped
     optimum can be.
     """
-    full = min(objective.shape)
-    cap = full if rank is None else min(full, rank)
-    checkpoint = checkpoint or Checkpoint()
-    kept = checkpoint.last()
-    recorder = Recorder(callback, kept)
-    capped, died_out = False, False
-    radius: float | None = None
-    best_gap, rounds_without_gain = np.inf, 0
-
-    def look(factors: Factors) -> tuple[Point, Certificate]:
-        point = objective.at(factors)
-        certificate = certify(objective, point, penalties, directions=_count(penalties, factors.rank, cap))
-        recorder.report(steps, certificate, factors.rank)
-        return point, certificate
-
-    if kept is not None and "radius" in kept:
-        steps, radius = int(kept["steps"]), float(kept["radius"])
-        best_gap, rounds_without_gain = float(kept["best_gap"]), int(kept["rounds_without_gain"])
-        capped, died_out, last_gap = bool(kept["capped"]), bool(kept["died_out"]), float(kept["last_gap"])
-        point, certificate = look(factors_from(kept))
-        died_out &= certificate.gap > 0.5 * last_gap
-    else:
-        start = starting_factors(objective, warm_start)
-        point, certificate, steps = _proximal_start(
-            objective, penalties, start, cap, full, tol, max_iter, recorder, checkpoint
-        )
-    while not (certificate.relative_gap <= tol or died_out or steps >= max_iter or checkpoint.stopping()):
-        factors = point.factors
-        grown = _grow(objective, penalties, point, certificate, cap, 0.1 * tol)
-        state = FactoredState(objective, penalties, grown or point)
-        if grown is not None:
-            # What the new directions bring is worth taking up to a share of the gap they leave open.
-            report = newton.minimise(
-                state,
-                state.moved_to,
-                enough=_ROUND_SHARE * certificate.gap,
-                max_steps=max_iter - steps,
-                stopping=checkpoint.stopping,
-            )
-        else:
-            # Nothing to add: the gap is unfinished work at this rank, one accurate step at a time.
-            report = newton.minimise(
-                state,
-                state.moved_to,
-                enough=np.inf,
-                max_steps=max_iter - steps,
-                radius=radius,
-                forcing=0.1,
-                stopping=checkpoint.stopping,
-            )
-            capped = factors.rank == cap < full
-            smallest = 0.01 * tol if capped else 1e-14
-            died_out = report.decrease <= smallest * certificate.scale
-        rounds_without_gain += 1
-        if certificate.gap < 0.5 * best_gap or report.decrease > _NOTHING * certificate.gap:
-            best_gap, rounds_without_gain = min(best_gap, certificate.gap), 0
-        died_out |= rounds_without_gain > _PATIENCE
-        last_gap = certificate.gap
-        steps, radius = steps + report.steps, report.radius
-        factors = _balanced_factors(report.state.point.factors, cap)
-        if not checkpoint.stopping():
-            numbers = scalars(
-                steps=steps,
-                radius=radius,
-                best_gap=best_gap,
-                rounds_without_gain=rounds_without_gain,
-                capped=capped,
-                died_out=died_out,
-                last_gap=last_gap,
-            )
-            checkpoint.snapshot({**factors_state(factors), **numbers, "history": recorder.as_state()})
-        point, certificate = look(factors)
-        # A step that gains nothing measurable of the objective may still close the gap.
-        died_out &= certificate.gap > 0.5 * last_gap
-    reached = certificate.relative_gap <= tol
-    return finished(point.factors, certificate, steps, recorder, reached, capped and not reached, died_out)
-
-
-def _proximal_start(
-    objective: Objective,
-    penalties: Penalties,
-    start: Factors,
-    cap: int,
-    full: int,
-    tol: float,
-    max_iter: int,
-    recorder: Recorder,
-    checkpoint: Checkpoint,
-) -> tuple[Point, Certificate, int]:
-    """Proximal steps for as long as they close the gap fast.
-
-    They find the rank at once and cost one Gram matrix each where the d x L gradient may be formed; Newton's
-    method takes over where the features are badly conditioned, or for the last digits. Under a rank cap they
-    could settle on the wrong directions, so there Newton's method grows W from the start.
-    """
-    steps = 0
-    if cap < full or not objective.may_form:
-        point = objective.at(_balanced_factors(start, cap))
-        rank = point.factors.rank
-        certificate = certify(objective, point, penalties, directions=_count(penalties, rank, cap))
-        recorder.report(0, certificate, rank)
-        return point, certificate, steps
-    path = ProximalPath(objective, penalties, start, cap, tol)
-    usual = _LOOSE_ROUND if tol >= _LOOSE else _PROXIMAL_ROUND
-    gaps: list[float] = []
-    gained = np.inf
-    kept = checkpoint.last()
-    if kept is not None:
-        path.restart(kept)
-        steps, gained, gaps = int(kept["steps"]), float(kept["gained"]), kept["gaps"].tolist()
-    while True:
-        if len(gaps) % _MARK_EVERY == 0 and gaps:
-            path.restart()
-            numbers = scalars(steps=steps, gained=gained)
-            checkpoint.snapshot(
-                {**path.state(), **numbers, "gaps": np.array(gaps), "history": recorder.as_state()}
-            )
-        point = path.point
-        rank = point.factors.rank
-        certificate = path.certificate(_count(penalties, rank, cap))
-        recorder.report(steps, certificate, rank)
-        gaps.append(certificate.gap)
-        if certificate.relative_gap <= tol or steps >= max_iter or checkpoint.stopping():
-            break
-        # Far from the optimum the gap tells nothing yet. Without a trace norm nothing balances the factors,
-        # and Newton's method in them is the slower one for good.
-        falling = gained > _STILL_FALLING * certificate.scale or penalties.trace == 0
-        worth = _NEWTON_WORTH + _NEWTON_WORTH_PER_RANK * rank
-        if not falling and len(gaps) > _PACE and _steps_to_go(gaps, tol * certificate.scale, usual) > worth:
-            break
-        round_steps = min(usual, max_iter - steps)
-        gained = sum(path.advance() for _ in range(round_steps))
-        steps += round_steps
-    return point, certificate, steps
+    method = FactoredMethod(objective, penalties, rank=rank, tol=tol, max_iter=max_iter)
+    return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
 
 
 def _steps_to_go(gaps: list[float], target: float, round_steps: int) -> float:
     """Proximal steps until the gap is ``target``, at the pace of the last rounds of so many steps."""
     if gaps[-1] <= target:
         return 0.0
-    pace = np.log(gaps[-1 - _PACE] / gaps[-1]) / (_PACE * round_steps)
-    return float(np.log(gaps[-1] / target) / pace) if pace > 0 else np.inf
-
-
-def _balanced_factors(factors: Factors, cap: int) -> Factors:
-    _, left, right = balanced(factors.left, factors.right, cutoff=_DEAD)
-    return Factors(
-        np.ascontiguousarray(left[:, :cap]), np.ascontiguousarray(right[:, :cap]), factors.intercept
-    )
+    pace = math.log(gaps[-1 - _PACE] / gaps[-1]) / (_PACE * round_steps)
+    return math.log(gaps[-1] / target) / pace if pace > 0 and target > 0 else math.inf
 
 
 def _count(penalties: Penalties, rank: int, cap: int) -> int:
@@ -238,32 +270,32 @@ def _grow(
 ) -> Point | None:
     """Add the directions in which the objective falls fastest, each as far as its curvature says.
 
-    A singular value that exceeds λ by a share below ``negligible`` does not keep the gap open.
+    A singular value that exceeds λ by a fraction below ``negligible`` does not keep the gap open.
     """
+    xp = objective.xp
     factors, residual = point.factors, certificate.residual
     fresh = residual.values > penalties.trace * (1 + negligible)
     if factors.rank:
         # At a stationary point W's own directions have σ = λ; only what leaves their span is new.
-        basis = np.linalg.qr(factors.left)[0]
-        inside = np.sum((basis.T @ residual.left) ** 2, axis=0)
-        fresh &= inside < 0.5
-    chosen = np.flatnonzero(fresh)[: cap - factors.rank]
-    if not len(chosen):
+        inside = column_squares(thin_qr(factors.left)[0].T @ residual.left)
+        fresh = fresh & (inside < 0.5)
+    chosen = xp.nonzero(fresh)[0][: cap - factors.rank]
+    if not chosen.shape[0]:
         return None
-    U, V, values = residual.left[:, chosen], residual.right[:, chosen], residual.values[chosen]
-    bend = point.curvature_along(U, V) + penalties.ridge
-    size = np.sqrt((values - penalties.trace) / np.maximum(bend, 1e-300))
+    U, V = (xp.take(vectors, chosen, axis=1) for vectors in (residual.left, residual.right))
+    surplus = xp.take(residual.values, chosen) - penalties.trace
+    curvature = point.curvature_along(U, V) + penalties.ridge
+    size = xp.sqrt(surplus / xp.clip(curvature, smallest(curvature), None))
+    before = point.value + penalties.trace * 0.5 * _square(factors)
     for _ in range(6):
-        left = np.hstack([factors.left, -size * U])
-        right = np.hstack([factors.right, size * V])
+        left = xp.concat([factors.left, -size * U], axis=1)
+        right = xp.concat([factors.right, size * V], axis=1)
         grown = objective.at(Factors(left, right, factors.intercept))
-        before = point.value + penalties.trace * 0.5 * _square(factors)
-        after = grown.value + penalties.trace * 0.5 * _square(grown.factors)
-        if after < before:
+        if grown.value + penalties.trace * 0.5 * _square(grown.factors) < before:
             break
         size = 0.5 * size
     return grown
 
 
 def _square(factors: Factors) -> float:
-    return float(np.sum(factors.left**2) + np.sum(factors.right**2))
+    return dot(factors.left, factors.left) + dot(factors.right, factors.right)

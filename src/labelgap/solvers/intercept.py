@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
-from labelgap._types import Floats
 from labelgap.objective.protocol import Objective, Point
+from labelgap.solvers.linalg.arrays import Array, rounding
 from labelgap.solvers.penalties import Penalties
 
 _MAX_STEPS = 60
+# A step in a flat tail overshoots: never more than so many units of score at a time.
+_LONGEST = 4.0
+# The least slope that can be asked for, in units of rounding of the label's gradient mass.
+_FINEST = 8
 
 
 def with_best_intercept(
@@ -20,36 +24,37 @@ def with_best_intercept(
 ) -> Point:
     """Minimise over b by Newton's method, label by label, inside a bracket that the signs maintain.
 
-    ``tol`` is the slope left in a label's intercept, as a share of the label's gradient mass. With a
-    ``total_tol`` it is enough that all slopes together are no larger a share of all mass.
+    ``tol`` is the slope left in a label's intercept, as a fraction of the label's gradient mass. With a
+    ``total_tol`` it is enough that all slopes together are no larger a fraction of all mass.
     """
     if not objective.has_intercept:
         return point
-    b = point.factors.intercept.copy()
-    mass: Floats | None = None
-    low, high = np.full_like(b, -np.inf), np.full_like(b, np.inf)
+    xp = objective.xp
+    b = point.factors.intercept
+    tol = max(tol, _FINEST * rounding(b))
+    mass: Array | None = None
+    low, high = xp.full_like(b, -math.inf), xp.full_like(b, math.inf)
     for _ in range(_MAX_STEPS):
         up, down = point.signed_label_sums()
         mass = up - down if mass is None else mass
-        pull = penalties.intercept_slope(b)
-        slope, largest = up + down + pull, mass + np.abs(pull)
-        active = np.abs(slope) > tol * largest
-        if not active.any() or np.abs(slope).sum() <= total_tol * largest.sum():
+        penalty_slope = penalties.intercept_slope(b)
+        slope, largest = up + down + penalty_slope, mass + abs(penalty_slope)
+        steepness = xp.abs(slope)
+        active = steepness > tol * largest
+        if not bool(xp.any(active)) or float(xp.sum(steepness)) <= total_tol * float(xp.sum(largest)):
             break
-        bend = point.label_curvature() + penalties.intercept
-        high = np.where(slope > 0, np.minimum(high, b), high)
-        low = np.where(slope < 0, np.maximum(low, b), low)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = np.where(bend > 0, -slope / bend, -np.sign(slope))
-        # A flat tail makes the Newton step overshoot: never more than a few units of score at a time.
-        step = np.clip(step, -4.0, 4.0)
-        proposal = b + step
-        outside = (proposal <= low) | (proposal >= high)
-        with np.errstate(invalid="ignore"):
-            middle = 0.5 * (low + high)
-        proposal = np.where(outside & np.isfinite(middle), middle, proposal)
-        if np.array_equal(np.where(active, proposal, b), b):
+        curvature = point.label_curvature() + penalties.intercept
+        high = xp.where(slope > 0, xp.minimum(high, b), high)
+        low = xp.where(slope < 0, xp.maximum(low, b), low)
+        curved = curvature > 0
+        step = xp.where(curved, -slope / xp.where(curved, curvature, 1.0), -xp.sign(slope))
+        proposal = b + xp.clip(step, -_LONGEST, _LONGEST)
+        bracketed = xp.isfinite(low) & xp.isfinite(high)
+        middle = 0.5 * (xp.where(bracketed, low, b) + xp.where(bracketed, high, b))
+        proposal = xp.where(bracketed & ((proposal <= low) | (proposal >= high)), middle, proposal)
+        proposal = xp.where(active, proposal, b)
+        if not bool(xp.any(proposal != b)):
             break
-        b = np.where(active, proposal, b)
+        b = proposal
         point = point.with_intercept(b)
     return point

@@ -1,32 +1,60 @@
 """Trust-region Newton steps by conjugate gradients, for smooth functions that need not be convex.
 
 Steihaug's method with a diagonal preconditioner: Hessian products only, negative curvature is followed to the
-border of the trust region, so saddle points of the factored problem are left rather than approached.
+border of the trust region, so saddle points of the factored problem are left rather than approached. The
+variables are a tuple of arrays, such as (A, B, b), and stay where the objective has them.
+
+Close to a minimum the value is flat: what a step gains is of second order in the gradient, and disappears in
+the rounding of the value while the gradient still has half its digits to lose. There a step is judged by the
+gradients at its two ends, ``−½ (g + g')·s``, which says what it gains to third order and with all digits
+(the idea of Hager and Zhang's approximate Wolfe conditions).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, Protocol, Self, TypeAlias
 
-import numpy as np
+from labelgap.objective.protocol import Factors, Objective, Point
+from labelgap.solvers.linalg.arrays import Array, dot, inner, rounding, zeros_like
+from labelgap.solvers.penalties import Penalties
 
-from labelgap._types import Floats
+Variables: TypeAlias = Sequence[Array]
+
+# Differences of values below so many units of rounding say nothing; differences of the noise itself can be
+# larger by a factor.
+_RESOLUTION, _NOISE = 45, 10.0
+# The least diagonal of a preconditioner, as a fraction of its largest number and in units of rounding.
+_LEAST, _LEAST_ROUNDING = 1e-10, 64
 
 
 class SmoothState(Protocol):
-    """A function at one place, as flat vectors."""
+    """A function at one place."""
 
-    x: Floats
-    value: float
+    @property
+    def x(self) -> Variables: ...
 
-    def gradient(self) -> Floats: ...
+    @property
+    def value(self) -> float: ...
 
-    def hessian_product(self, direction: Floats) -> Floats: ...
+    @property
+    def resolution(self) -> float:
+        """The difference of two values that may be rounding alone."""
+        ...
 
-    def preconditioner(self) -> Floats:
+    def gradient(self) -> Variables: ...
+
+    def hessian_product(self, direction: Variables) -> Variables: ...
+
+    def preconditioner(self) -> Variables:
         """A positive diagonal close to that of the Hessian."""
+        ...
+
+    def moved_to(self, x: Variables) -> Self:
+        """The same function elsewhere."""
         ...
 
 
@@ -38,13 +66,14 @@ class NewtonReport:
     steps: int
     hessian_products: int
     decrease: float
-    """What the last accepted step gained."""
+    """What the last step gained; 0 if it was not accepted."""
+    at_floor: bool
+    """Whether that was too little for the values to show it."""
     radius: float
 
 
 def minimise(
     start: SmoothState,
-    evaluate: Callable[[Floats], SmoothState],
     *,
     enough: float,
     max_steps: int,
@@ -55,35 +84,39 @@ def minimise(
 ) -> NewtonReport:
     """Step until a step gains less than ``enough``, or for ``max_steps``, or until ``stopping`` is true.
 
-    ``radius`` is the trust region's in the preconditioned norm, to go on from an earlier run. ``forcing`` is
-    the share of the gradient that the inner iterations may leave, ``max_products`` bounds their number in one
-    step.
+    ``radius`` is the trust region's in the preconditioned norm, to continue an earlier run. ``forcing`` is
+    the fraction of the gradient that the inner iterations may leave, ``max_products`` bounds their number in
+    one step.
     """
     state = start
     products = steps = 0
-    gained = 0.0
+    gained, at_floor = 0.0, False
     gradient, diagonal = state.gradient(), state.preconditioner()
     if radius is None:
         # As long as the preconditioned gradient step.
         radius = _dual_norm(gradient, diagonal)
     while steps < max_steps and not stopping():
-        norm = _dual_norm(gradient, diagonal)
-        if norm == 0:
+        slope = _dual_norm(gradient, diagonal)
+        if slope == 0:
+            gained = 0.0
             break
         step, predicted, used, at_border = _steihaug(
-            state, gradient, diagonal, radius, forcing * norm, max_products
+            state, gradient, diagonal, radius, forcing * slope, max_products
         )
         products += used
         steps += 1
-        candidate = evaluate(state.x + step)
+        candidate = state.moved_to(_sum(state.x, 1.0, step))
         decrease = state.value - candidate.value
-        if max(decrease, predicted) <= 1e-14 * abs(state.value):
-            # Below rounding: the model cannot be judged any more.
-            if decrease > 0:
-                state = candidate
-            gained = 0.0
-            break
-        ratio = decrease / predicted
+        there: Variables | None = None
+        at_floor = predicted <= state.resolution and abs(decrease) <= _NOISE * state.resolution
+        if at_floor:
+            there = candidate.gradient()
+            decrease = -0.5 * (_dot(gradient, step) + _dot(there, step))
+            if decrease <= _RESOLUTION * rounding(gradient[0]) * state.resolution:
+                # The gradient is rounding as well.
+                gained = 0.0
+                break
+        ratio = decrease / predicted if predicted > 0 else 0.0
         if ratio < 0.25:
             radius = 0.25 * min(radius, _norm(step, diagonal))
         elif ratio > 0.75 and at_border:
@@ -92,57 +125,196 @@ def minimise(
             state, gained = candidate, decrease
             if gained < enough:
                 break
-            gradient, diagonal = state.gradient(), state.preconditioner()
-    return NewtonReport(state, steps, products, gained, radius)
+            gradient, diagonal = there or state.gradient(), state.preconditioner()
+    return NewtonReport(state, steps, products, gained, at_floor, radius)
 
 
-def _norm(v: Floats, diagonal: Floats) -> float:
-    return float(np.sqrt(np.dot(v, diagonal * v)))
+def _sum(a: Variables, factor: float, b: Variables) -> Variables:
+    """``a + factor · b``."""
+    if factor == 1.0:
+        return tuple(one + other for one, other in zip(a, b, strict=True))
+    return tuple(one + factor * other for one, other in zip(a, b, strict=True))
 
 
-def _dual_norm(g: Floats, diagonal: Floats) -> float:
-    return float(np.sqrt(np.dot(g, g / diagonal)))
+def _times(a: Variables, b: Variables) -> Variables:
+    return tuple(one * other for one, other in zip(a, b, strict=True))
+
+
+def _over(a: Variables, b: Variables) -> Variables:
+    return tuple(one / other for one, other in zip(a, b, strict=True))
+
+
+def _dot(a: Variables, b: Variables) -> float:
+    return float(sum(inner(one, other) for one, other in zip(a, b, strict=True)))
+
+
+def _norm(v: Variables, diagonal: Variables) -> float:
+    return math.sqrt(_dot(v, _times(diagonal, v)))
+
+
+def _dual_norm(g: Variables, diagonal: Variables) -> float:
+    return math.sqrt(_dot(g, _over(g, diagonal)))
 
 
 def _steihaug(
-    state: SmoothState, gradient: Floats, diagonal: Floats, radius: float, tolerance: float, max_products: int
-) -> tuple[Floats, float, int, bool]:
+    state: SmoothState,
+    gradient: Variables,
+    diagonal: Variables,
+    radius: float,
+    tolerance: float,
+    max_products: int,
+) -> tuple[Variables, float, int, bool]:
     """Minimise the quadratic model within the radius: step, predicted decrease, products, at border."""
-    step = np.zeros_like(gradient)
-    curved = np.zeros_like(gradient)
-    residual = -gradient
-    scaled = residual / diagonal
-    direction = scaled.copy()
-    rho = float(residual @ scaled)
+    residual: Variables = tuple(-part for part in gradient)
+    direction = scaled = _over(residual, diagonal)
+    step: Variables = tuple(zeros_like(part) for part in gradient)
+    curved = step
+    rho = _dot(residual, scaled)
     at_border = False
     used = 0
     while used < max_products:
         product = state.hessian_product(direction)
         used += 1
-        curvature = float(direction @ product)
-        length = rho / curvature if curvature > 0 else np.inf
-        if curvature <= 0 or _norm(step + length * direction, diagonal) >= radius:
+        curvature = _dot(direction, product)
+        length = rho / curvature if curvature > 0 else math.inf
+        longer = _sum(step, length, direction) if math.isfinite(length) else None
+        if longer is None or not _norm(longer, diagonal) < radius:
             length = _to_border(step, direction, diagonal, radius)
-            step = step + length * direction
-            curved = curved + length * product
+            step = _sum(step, length, direction)
+            curved = _sum(curved, length, product)
             at_border = True
             break
-        step = step + length * direction
-        curved = curved + length * product
-        residual = residual - length * product
-        scaled = residual / diagonal
-        rho_next = float(residual @ scaled)
-        if np.sqrt(rho_next) <= tolerance:
+        step = longer
+        curved = _sum(curved, length, product)
+        residual = _sum(residual, -length, product)
+        scaled = _over(residual, diagonal)
+        rho_next = _dot(residual, scaled)
+        if math.sqrt(rho_next) <= tolerance:
             break
-        direction = scaled + (rho_next / rho) * direction
+        direction = _sum(scaled, rho_next / rho, direction)
         rho = rho_next
-    predicted = -float(gradient @ step) - 0.5 * float(step @ curved)
+    predicted = -_dot(gradient, step) - 0.5 * _dot(step, curved)
     return step, predicted, used, at_border
 
 
-def _to_border(step: Floats, direction: Floats, diagonal: Floats, radius: float) -> float:
+def _to_border(step: Variables, direction: Variables, diagonal: Variables, radius: float) -> float:
     """The positive τ with ``‖step + τ direction‖ = radius``."""
-    weighted = diagonal * direction
-    a, b = float(direction @ weighted), float(step @ weighted)
-    c = float(step @ (diagonal * step)) - radius * radius
-    return float((-b + np.sqrt(max(b * b - a * c, 0.0))) / a)
+    weighted = _times(diagonal, direction)
+    a, b = _dot(direction, weighted), _dot(step, weighted)
+    c = _dot(step, _times(diagonal, step)) - radius * radius
+    return (-b + math.sqrt(max(b * b - a * c, 0.0))) / a
+
+
+class FactoredState:
+    """The penalised objective in (A, B, b) at one point."""
+
+    def __init__(self, objective: Objective, penalties: Penalties, point: Point) -> None:
+        self._objective, self._penalties, self.point = objective, penalties, point
+        A, B, b = point.factors
+        self._AA, self._BB = A.T @ A, B.T @ B
+        xp = objective.xp
+        traces = float(xp.linalg.trace(self._AA)) + float(xp.linalg.trace(self._BB))
+        self.value = (
+            point.value
+            + 0.5 * penalties.trace * traces
+            + 0.5 * penalties.ridge * dot(self._AA, self._BB)
+            + penalties.of_intercept(b)
+        )
+        self.resolution = _RESOLUTION * rounding(A) * max(abs(self.value), point.size)
+
+    @property
+    def x(self) -> Factors:
+        return self.point.factors
+
+    def gradient(self) -> Factors:
+        A, B, b = self.point.factors
+        dA, dB, db = self.point.gradient()
+        db = db + self._penalties.intercept_slope(b)
+        lam, ridge = self._penalties.trace, self._penalties.ridge
+        return Factors(dA + lam * A + ridge * (A @ self._BB), dB + lam * B + ridge * (B @ self._AA), db)
+
+    def hessian_product(self, direction: Variables) -> Factors:
+        A, B, _ = self.point.factors
+        dA, dB, db = direction
+        hA, hB, hb = self.point.hessian_product(Factors(dA, dB, db))
+        lam, ridge = self._penalties.trace, self._penalties.ridge
+        hA = hA + lam * dA
+        hB = hB + lam * dB
+        if ridge:
+            cross_A, cross_B = dA.T @ A, dB.T @ B
+            hA = hA + ridge * (dA @ self._BB + A @ (cross_B + cross_B.T))
+            hB = hB + ridge * (dB @ self._AA + B @ (cross_A + cross_A.T))
+        return Factors(hA, hB, hb + self._penalties.intercept * db)
+
+    def preconditioner(self) -> Factors:
+        xp = self._objective.xp
+        dA, dB, db = self.point.hessian_diagonal()
+        lam, ridge = self._penalties.trace, self._penalties.ridge
+        diagonal = (
+            dA + (lam + ridge * xp.linalg.diagonal(self._BB)),
+            dB + (lam + ridge * xp.linalg.diagonal(self._AA)),
+            db + self._penalties.intercept,
+        )
+        largest = max(float(xp.max(part)) for part in diagonal if math.prod(part.shape))
+        # Intercepts without entries, and labels long decided, have next to no curvature.
+        least = max(_LEAST, _LEAST_ROUNDING * rounding(db)) * largest
+        return Factors(*(xp.clip(part, least, None) for part in diagonal))
+
+    def moved_to(self, x: Variables) -> FactoredState:
+        point = self._objective.at(Factors(*x))
+        return FactoredState(self._objective, self._penalties, point)
+
+
+class WholeState:
+    """A :class:`FactoredState` whose gradient, which every block needs, is computed once."""
+
+    def __init__(self, state: FactoredState) -> None:
+        self.state = state
+
+    @cached_property
+    def gradient(self) -> Factors:
+        return self.state.gradient()
+
+    @cached_property
+    def preconditioner(self) -> Factors:
+        return self.state.preconditioner()
+
+
+class BlockState:
+    """The penalised objective as a function of some of A, B and b (their numbers), the others held."""
+
+    def __init__(self, whole: WholeState, block: tuple[int, ...]) -> None:
+        self.whole, self._block = whole, block
+        self.value, self.resolution = whole.state.value, whole.state.resolution
+
+    def _part(self, whole: Variables) -> Variables:
+        return tuple(whole[number] for number in self._block)
+
+    def _filled(self, part: Variables, others: Variables) -> Factors:
+        chosen = dict(zip(self._block, part, strict=True))
+        return Factors(*(chosen.get(number, other) for number, other in enumerate(others)))
+
+    @property
+    def x(self) -> Variables:
+        return self._part(self.whole.state.x)
+
+    def gradient(self) -> Variables:
+        return self._part(self.whole.gradient)
+
+    def preconditioner(self) -> Variables:
+        return self._part(self.whole.preconditioner)
+
+    @cached_property
+    def _held(self) -> Variables:
+        return tuple(zeros_like(part) for part in self.whole.state.x)
+
+    def hessian_product(self, direction: Variables) -> Variables:
+        return self._part(self.whole.state.hessian_product(self._filled(direction, self._held)))
+
+    def moved_to(self, x: Variables) -> BlockState:
+        moved = self.whole.state.moved_to(self._filled(x, self.whole.state.x))
+        return BlockState(WholeState(moved), self._block)
+
+    def slope(self, diagonal: Variables) -> float:
+        """The length of the gradient in the norm of a preconditioner."""
+        return _dual_norm(self.gradient(), diagonal)

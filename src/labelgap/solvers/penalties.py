@@ -1,13 +1,14 @@
-"""What is added to the data term: the trace norm, a ridge, and a pull on the intercepts."""
+"""What is added to the data term: the trace norm, a ridge, and a penalty on the intercepts."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
+from array_api_compat import array_namespace
 
-from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
+from labelgap.solvers.linalg.arrays import Array, dot
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Penalties:
     intercept: float = 0.0
     """κ."""
     centre: float = 0.0
-    """c, the score towards which intercepts are pulled."""
+    """c, the score at which an intercept costs nothing."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -27,7 +28,7 @@ class Penalties:
             ("ridge_penalty", self.ridge),
             ("intercept_penalty", self.intercept),
         ):
-            if not (np.isfinite(value) and value >= 0):
+            if not (math.isfinite(value) and value >= 0):
                 raise InvalidParameterError(f"{name} must be a finite number, 0 or more; got {value!r}.")
         if self.trace == 0 and self.ridge == 0:
             raise InvalidParameterError(
@@ -35,21 +36,19 @@ class Penalties:
                 "Make one of them positive, or leave them at 'auto'."
             )
 
-    def of(self, singular_values: Floats, intercept: Floats) -> float:
+    def of(self, singular_values: Array, intercept: Array) -> float:
         """The penalty of a W with these singular values, and of b."""
-        square = float(singular_values @ singular_values)
-        return (
-            float(self.trace * singular_values.sum())
-            + 0.5 * self.ridge * square
-            + self.of_intercept(intercept)
-        )
+        total = float(array_namespace(singular_values).sum(singular_values))
+        square = dot(singular_values, singular_values)
+        return self.trace * total + 0.5 * self.ridge * square + self.of_intercept(intercept)
 
-    def of_intercept(self, intercept: Floats) -> float:
+    def of_intercept(self, intercept: Array) -> float:
         """``κ/2 Σ_j (b_j − c)²``."""
         if self.intercept == 0:
             return 0.0
-        return 0.5 * self.intercept * float(np.sum((intercept - self.centre) ** 2))
+        distance = intercept - self.centre
+        return 0.5 * self.intercept * dot(distance, distance)
 
-    def intercept_slope(self, intercept: Floats) -> Floats | float:
+    def intercept_slope(self, intercept: Array) -> Array | float:
         """Its derivative in b."""
         return self.intercept * (intercept - self.centre) if self.intercept else 0.0

@@ -11,34 +11,37 @@ It needs no second derivatives and no factorisation. Where features are well con
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+import math
+import sys
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from labelgap._types import Floats
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.checkpoint import Checkpoint
 from labelgap.solvers.intercept import with_best_intercept
-from labelgap.solvers.linalg.spectral import LowRankShift, balanced, leading_triplets
+from labelgap.solvers.linalg.arrays import Array, column_squares, dot, rounding
+from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
+from labelgap.solvers.loop import Method, balanced_factors, contiguous_factors, run, starting_factors
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.result import Callback, Fit, Recorder, finished
-from labelgap.solvers.states import State, contiguous, factors_from, factors_state, scalars
+from labelgap.solvers.result import Callback, Fit, State, factors_from, factors_state, scalars
 
 _CERTIFY_EVERY = 10
-# Steps between two places from which a run can be gone on with; a multiple of those between two looks.
-_MARK_EVERY = 50
-# Steps that gain nothing measurable before the method stops; the gap goes on closing in the meantime.
+# Steps between two places from which a run can be resumed; a multiple of those between two certificates.
+_SNAPSHOT_EVERY = 50
+# Steps that gain nothing measurable, and do not halve the gap, before the method stops.
 _QUIET = 30
-# Slope that may be left in the intercepts, as a share of the labels' gradient mass, for each unit of the gap
-# that is asked for; early on, for each unit of this share of the gap when last looked at, and for each unit
-# of the objective that the last step gained.
-_INTERCEPT_SHARE, _EARLY = 0.03, 0.1
-_TINY = float(np.finfo(float).tiny)
-# Directions whose curvature says how long the first step may be.
-_PROBES = 8
+# A gain of so many units of rounding is not measurable. A capped fit is done when its steps gain less than
+# this fraction of the tolerance.
+_NOTHING, _NOTHING_CAPPED = 4, 1e-4
+# Slope that may be left in the intercepts, as a fraction of the labels' gradient mass, for each unit of the
+# gap that is asked for; early on, for each unit of this fraction of the gap when last computed, and for each
+# unit of the objective that the last step gained.
+_INTERCEPT_FRACTION, _EARLY = 0.03, 0.1
+# Directions whose curvature says how long the first step may be, and the least curvature that is believed.
+_PROBES, _LEAST_STIFFNESS = 8, 1e-12
+# What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
+_SLACK, _SLACK_ROUNDING = 1e-13, 16
 
 
 class Iterate(NamedTuple):
@@ -48,20 +51,20 @@ class Iterate(NamedTuple):
     """
 
     point: Point
-    W: Floats | None
+    W: Array | None
 
     def inner(self, other: Iterate) -> float:
         """``⟨W, W_other⟩``."""
         return _inner(self.point.factors, other.point.factors)
 
-    def beyond(self, previous: Iterate, share: float) -> Iterate:
-        """At ``W + share (W − W_previous)``."""
+    def beyond(self, previous: Iterate, fraction: float) -> Iterate:
+        """At ``W + fraction (W − W_previous)``."""
         W = None
         if self.W is not None and previous.W is not None:
             W = self.W - previous.W
-            W *= share
+            W *= fraction
             W += self.W
-        return Iterate(self.point.beyond(previous.point, share), W)
+        return Iterate(self.point.beyond(previous.point, fraction), W)
 
 
 class ProximalPath:
@@ -71,10 +74,9 @@ class ProximalPath:
         self, objective: Objective, penalties: Penalties, start: Factors, cap: int, tol: float
     ) -> None:
         self._objective, self._penalties, self._cap = objective, penalties, cap
-        self._tol = self._intercept_share = tol
-        self._formed = objective.may_form
-        _, left, right = balanced(start.left, start.right)
-        first = self._iterate(Factors(left[:, :cap], right[:, :cap], start.intercept))
+        self._tol = self._intercept_tol = tol
+        self._formed, self._rounding = objective.may_form, rounding(start.left)
+        first = self._iterate(balanced_factors(start, cap))
         self._here = first._replace(point=self._at_best_intercept(first.point))
         self._previous = self._here
         # ⟨W_t, W_{t−1}⟩ of the last two points, and of the last candidate with the last point.
@@ -82,18 +84,19 @@ class ProximalPath:
         self.value = self._penalised(self.point)
         self._momentum = 1.0
         self._stiffness = self._last_stiffness = 0.0
-        self._dual = -np.inf
+        self.dual = -math.inf
+        """The best lower bound on the optimum so far."""
 
     @property
     def point(self) -> Point:
         """Where the path has come to."""
         return self._here.point
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, Array]:
         """All that the next steps depend on."""
         return {
-            **factors_state(contiguous(self._here.point.factors), "here_"),
-            **factors_state(contiguous(self._previous.point.factors), "previous_"),
+            **factors_state(contiguous_factors(self._here.point.factors), "here_"),
+            **factors_state(contiguous_factors(self._previous.point.factors), "previous_"),
             **scalars(
                 resting=self._previous is self._here,
                 value=self.value,
@@ -102,21 +105,32 @@ class ProximalPath:
                 last_stiffness=self._last_stiffness,
                 overlap=self._overlap,
                 last_overlap=self._last_overlap,
-                dual=self._dual,
+                dual=self.dual,
             ),
         }
 
-    def restart(self, state: State | None = None) -> None:
-        """Go on from a state, or from its own: what it knows beside that is computed anew."""
-        state = self.state() if state is None else state
-        self._here = self._iterate(factors_from(state, "here_"))
-        self._previous = (
-            self._here if bool(state["resting"]) else self._iterate(factors_from(state, "previous_"))
+    def restart(self) -> dict[str, Array]:
+        """Continue from its own state, which is returned: what it knows beside that is computed anew."""
+        state = self.state()
+        here, previous = (
+            Factors(*(state[f"{name}{field}"] for field in Factors._fields))
+            for name in ("here_", "previous_")
         )
+        self._here = self._iterate(here)
+        self._previous = self._here if state["resting"] else self._iterate(previous)
+        return state
+
+    def restore(self, state: State) -> None:
+        """Continue from the state of another path."""
+        objective = self._objective
+        self._here = self._iterate(starting_factors(objective, factors_from(state, "here_")))
+        self._previous = self._here
+        if not state["resting"]:
+            self._previous = self._iterate(starting_factors(objective, factors_from(state, "previous_")))
         self.value, self._momentum = float(state["value"]), float(state["momentum"])
         self._stiffness, self._last_stiffness = float(state["stiffness"]), float(state["last_stiffness"])
         self._overlap, self._last_overlap = float(state["overlap"]), float(state["last_overlap"])
-        self._dual = float(state["dual"])
+        self.dual = float(state["dual"])
 
     def _iterate(self, factors: Factors) -> Iterate:
         W = factors.left @ factors.right.T if self._formed else None
@@ -132,39 +146,43 @@ class ProximalPath:
             singular_values=_singular_values(self.point),
             product=self._here.W,
         )
-        # A bound on the optimum holds wherever it was found; with momentum the latest is not always the best.
-        self._dual = max(self._dual, certificate.dual)
-        certificate = replace(certificate, dual=self._dual)
-        self._intercept_share = max(self._tol, _EARLY * certificate.relative_gap)
+        # With momentum the latest bound is not always the best.
+        certificate = certificate.with_bound(self.dual)
+        self.dual = certificate.dual
+        self._intercept_tol = max(self._tol, _EARLY * certificate.relative_gap)
         if self._stiffness == 0:
             # Curvature of f along the leading directions of its gradient.
             leading = certificate.residual
-            bends = self.point.curvature_along(leading.left[:, :_PROBES], leading.right[:, :_PROBES])
-            self._stiffness = self._last_stiffness = max(float(bends.max()), 1e-12)
+            curvature = self.point.curvature_along(leading.left[:, :_PROBES], leading.right[:, :_PROBES])
+            largest = float(self._objective.xp.max(curvature))
+            self._stiffness = self._last_stiffness = max(largest, _LEAST_STIFFNESS)
         return certificate
 
     def advance(self) -> float:
         """One accelerated step; returns what the objective gained (0 when the momentum was dropped)."""
         while True:
             ratio = self._stiffness / self._last_stiffness
-            momentum = 0.5 * (1 + np.sqrt(1 + 4 * self._momentum**2 * ratio))
-            share = (self._momentum - 1) / momentum
-            ahead = self._here if share <= 0 else self._here.beyond(self._previous, share)
+            momentum = 0.5 * (1 + math.sqrt(1 + 4 * self._momentum**2 * ratio))
+            ahead_by = (self._momentum - 1) / momentum
+            ahead = self._here if ahead_by <= 0 else self._here.beyond(self._previous, ahead_by)
             candidate = self._step_from(ahead)
-            needed = self._needed_stiffness(ahead, candidate, share)
+            needed, certain = self._needed_stiffness(ahead, candidate, ahead_by)
             if needed <= self._stiffness:
                 break
             # What this step needed, but a step far too long knows nothing of the curvature nearby.
             self._stiffness = min(max(1.1 * needed, 1.6 * self._stiffness), 4.0 * self._stiffness)
+            if not certain:
+                # Too close to rounding to insist: the next step will go by it.
+                break
         self._last_stiffness = self._stiffness
         value = self._penalised(candidate.point)
-        if value > self.value and share > 0:
+        if value > self.value and ahead_by > 0:
             # The momentum overshot: forget it and step from the last good point.
             self._previous, self._momentum = self._here, 1.0
             self._last_overlap = self._here.inner(self._here)
             return 0.0
         gained = self.value - value
-        if share > 0 and self._turned(ahead, candidate, share):
+        if ahead_by > 0 and self._went_back(ahead, candidate, ahead_by):
             # The momentum leads away from where the step went: the next one does without.
             momentum = 1.0
         self._previous, self._here, self.value = self._here, candidate, value
@@ -172,25 +190,26 @@ class ProximalPath:
         self._momentum = momentum
         self._stiffness *= 0.9
         # Intercepts as exact as the steps are long.
-        self._intercept_share = max(self._tol, min(self._intercept_share, gained / max(abs(value), _TINY)))
+        relative = gained / max(abs(value), sys.float_info.min)
+        self._intercept_tol = max(self._tol, min(self._intercept_tol, relative))
         return gained
 
-    def _turned(self, ahead: Iterate, candidate: Iterate, share: float) -> bool:
+    def _went_back(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> bool:
         """Whether ``⟨Y − W, W − W_t⟩ > 0`` for the step from Y to W: it went back on the way from W_t."""
         if ahead.W is not None and candidate.W is not None and self._here.W is not None:
-            return float(np.vdot(ahead.W - candidate.W, candidate.W - self._here.W)) > 0
+            return dot(ahead.W - candidate.W, candidate.W - self._here.W) > 0
         now, before = self._here, self._previous
         # Y = (1 + s) W_t − s W_{t−1}, and ⟨W, W_t⟩ is known.
-        along = (1 + share) * (self._overlap - now.inner(now))
-        along -= share * (candidate.inner(before) - self._last_overlap)
+        along = (1 + ahead_by) * (self._overlap - now.inner(now))
+        along -= ahead_by * (candidate.inner(before) - self._last_overlap)
         return along - candidate.inner(candidate) + self._overlap > 0
 
     def _penalised(self, point: Point) -> float:
         return point.value + self._penalties.of(_singular_values(point), point.factors.intercept)
 
     def _at_best_intercept(self, point: Point) -> Point:
-        share = _INTERCEPT_SHARE * self._intercept_share
-        return with_best_intercept(self._objective, point, self._penalties, 0.1 * share, share)
+        tol = _INTERCEPT_FRACTION * self._intercept_tol
+        return with_best_intercept(self._objective, point, self._penalties, 0.1 * tol, tol)
 
     def _step_from(self, ahead: Iterate) -> Iterate:
         """``prox_{R/M}(Y − XᵀG/M)`` with R the penalties: shrink the singular values of ``M·Y − XᵀG``."""
@@ -203,42 +222,103 @@ class ProximalPath:
         count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
         while True:
             triplets = leading_triplets(shift, shape, count, objective.may_form, above=penalties.trace)
-            if self._formed or triplets.values[-1] <= penalties.trace or count >= min(shape):
+            if self._formed or float(triplets.values[-1]) <= penalties.trace or count >= min(shape):
                 break
             count = min(2 * count, *shape)
         shrunk = (triplets.values - penalties.trace) / (self._stiffness + penalties.ridge)
-        kept = min(int(np.sum(shrunk > 0)), self._cap)
-        roots = np.sqrt(shrunk[:kept])
+        kept = min(int(objective.xp.count_nonzero(shrunk > 0)), self._cap)
+        roots = objective.xp.sqrt(shrunk[:kept])
         moved = Factors(-triplets.left[:, :kept] * roots, triplets.right[:, :kept] * roots, factors.intercept)
         iterate = self._iterate(moved)
         return iterate._replace(point=self._at_best_intercept(iterate.point))
 
-    def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, share: float) -> float:
-        """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept."""
-        square = self._squared_distance(ahead, candidate, share)
-        there = candidate.point
-        base = ahead.point.value + self._penalties.of_intercept(ahead.point.factors.intercept)
-        line = base + ahead.point.slope_towards(there)
-        # Rounding must not send the stiffness to infinity near the optimum.
-        slack = 1e-13 * ahead.point.size
-        above = there.value + self._penalties.of_intercept(there.factors.intercept) - line - slack
-        return 2 * above / square if above > 0 and square > 0 else 0.0
+    def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> tuple[float, bool]:
+        """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept.
 
-    def _squared_distance(self, ahead: Iterate, candidate: Iterate, share: float) -> float:
+        And whether that is certain, which values that differ by rounding cannot make it.
+        """
+        square = self._squared_distance(ahead, candidate, ahead_by)
+        if square <= 0:
+            return 0.0, True
+        here, there = ahead.point, candidate.point
+        slope = here.slope_towards(there)
+        line = here.value + self._penalties.of_intercept(here.factors.intercept) + slope
+        above = there.value + self._penalties.of_intercept(there.factors.intercept) - line
+        slack = max(_SLACK, _SLACK_ROUNDING * self._rounding) * here.size
+        certain = above > slack
+        if not certain:
+            # The slopes have more digits: f rises above its tangent by about half of what the slope changes.
+            above = min(-0.5 * (slope + there.slope_towards(here)), slack)
+        return 2 * max(above, 0.0) / square, certain
+
+    def _squared_distance(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> float:
         """``‖W − Y‖²``."""
         if ahead.W is not None and candidate.W is not None:
             difference = candidate.W - ahead.W
-            return float(np.vdot(difference, difference))
+            return dot(difference, difference)
         now, before = self._here, self._previous
         # Y = (1 + s) W_t − s W_{t−1}: its products come from those of the three, at half the columns.
         self._overlap = candidate.inner(now)
-        across = (1 + share) * self._overlap - (share * candidate.inner(before) if share > 0 else 0.0)
+        across = (1 + ahead_by) * self._overlap
+        across -= ahead_by * candidate.inner(before) if ahead_by > 0 else 0.0
         square_Y = (
-            (1 + share) ** 2 * now.inner(now)
-            - 2 * share * (1 + share) * self._last_overlap
-            + share**2 * before.inner(before)
+            (1 + ahead_by) ** 2 * now.inner(now)
+            - 2 * ahead_by * (1 + ahead_by) * self._last_overlap
+            + ahead_by**2 * before.inner(before)
         )
         return max(candidate.inner(candidate) - 2 * across + square_Y, 0.0)
+
+
+class ProximalMethod(Method):
+    """Proximal steps to the end, with a certificate every few of them."""
+
+    _path: ProximalPath
+    _quiet, _best_gap = 0, math.inf
+
+    def begin(self, start: Factors | None, kept: State | None) -> None:
+        first = starting_factors(self._objective, start)
+        self._path = ProximalPath(self._objective, self._penalties, first, self._cap, self._tol)
+        # A capped fit is done when its steps die out; else only rounding stops it before the gap does.
+        capped = self._cap < self._full
+        self._nothing = _NOTHING_CAPPED * self._tol if capped else _NOTHING * rounding(first.left)
+        if kept is not None:
+            self._path.restore(kept)
+            self.iteration, self._quiet = int(kept["iteration"]), int(kept["quiet"])
+            self._best_gap = float(kept["best_gap"])
+
+    def snapshot(self) -> Mapping[str, Array] | None:
+        if self.iteration % _SNAPSHOT_EVERY:
+            return None
+        numbers = scalars(iteration=self.iteration, quiet=self._quiet, best_gap=self._best_gap)
+        return {**self._path.restart(), **numbers}
+
+    def certify(self) -> Certificate:
+        certificate = self._path.certificate(_PROBES)
+        self._scale = certificate.scale
+        if certificate.gap <= 0.5 * self._best_gap:
+            # What the values do not show any more the gap still does.
+            self._best_gap, self._quiet = certificate.gap, 0
+        return certificate
+
+    def step(self, stopping: Callable[[], bool]) -> None:
+        while True:
+            gained = self._path.advance()
+            self.iteration += 1
+            self._quiet = self._quiet + 1 if gained <= self._nothing * self._scale else 0
+            if self.iteration % _CERTIFY_EVERY == 0 or self.exhausted or self.stalled or stopping():
+                break
+
+    @property
+    def factors(self) -> Factors:
+        return self._path.point.factors
+
+    @property
+    def stalled(self) -> bool:
+        return self._quiet >= _QUIET
+
+    @property
+    def capped(self) -> bool:
+        return self.factors.rank >= self._cap < self._full
 
 
 def solve_proximal(
@@ -257,52 +337,18 @@ def solve_proximal(
     With a ``rank`` cap only that many singular values survive each step; the gap then still refers to the
     problem without the cap.
     """
-    full = min(objective.shape)
-    cap = full if rank is None else min(full, rank)
-    # A capped fit is done when its steps die out; else only rounding stops it before the gap does.
-    nothing = 1e-4 * tol if cap < full else 1e-15
-    checkpoint = checkpoint or Checkpoint()
-    kept = checkpoint.last()
-    path = ProximalPath(objective, penalties, starting_factors(objective, warm_start), cap, tol)
-    recorder = Recorder(callback, kept)
-    iteration = quiet = 0
-    if kept is not None:
-        path.restart(kept)
-        iteration, quiet = int(kept["iteration"]), int(kept["quiet"])
-    while True:
-        last = iteration >= max_iter or quiet >= _QUIET or checkpoint.stopping()
-        if last or iteration % _CERTIFY_EVERY == 0:
-            if iteration % _MARK_EVERY == 0 and iteration > 0:
-                path.restart()
-                numbers = scalars(iteration=iteration, quiet=quiet)
-                checkpoint.snapshot({**path.state(), **numbers, "history": recorder.as_state()})
-            certificate = path.certificate(_PROBES)
-            recorder.report(iteration, certificate, path.point.factors.rank)
-            if last or certificate.relative_gap <= tol:
-                break
-        gained = path.advance()
-        iteration += 1
-        quiet = quiet + 1 if gained <= nothing * certificate.scale else 0
-    reached = certificate.relative_gap <= tol
-    capped = not reached and path.point.factors.rank >= cap and cap < full
-    return finished(path.point.factors, certificate, iteration, recorder, reached, capped, quiet >= _QUIET)
-
-
-def starting_factors(objective: Objective, warm_start: Factors | None) -> Factors:
-    """The warm start, or W = 0 with its best intercept."""
-    if warm_start is not None:
-        return warm_start
-    return Factors.zero(objective.shape, objective.starting_intercept())
+    method = ProximalMethod(objective, penalties, rank=rank, tol=tol, max_iter=max_iter)
+    return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
 
 
 def _inner(a: Factors, b: Factors) -> float:
     """``⟨W_a, W_b⟩``; of a W with itself, the sum of its squared singular values (factors are balanced)."""
     if a is b:
-        return float(np.sum(np.einsum("jc,jc->c", a.right, a.right) ** 2))
-    return float(np.sum((a.left.T @ b.left) * (a.right.T @ b.right)))
+        squares = column_squares(a.right)
+        return dot(squares, squares)
+    return dot(a.left.T @ b.left, a.right.T @ b.right)
 
 
-def _singular_values(point: Point) -> Floats:
+def _singular_values(point: Point) -> Array:
     """Steps leave balanced factors, U√Σ and V√Σ."""
-    values: Floats = np.einsum("jc,jc->c", point.factors.right, point.factors.right)
-    return values
+    return column_squares(point.factors.right)

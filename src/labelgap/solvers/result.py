@@ -1,31 +1,67 @@
-"""What every solver returns and reports."""
+"""What every solver returns and reports, and how a run is written down as named arrays."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.certificate import Certificate
-from labelgap.solvers.linalg.spectral import balanced
-from labelgap.solvers.states import (
-    Progress,
-    State,
-    contiguous,
-    factors_from,
-    factors_state,
-    history_from,
-    history_state,
-    scalars,
-)
+from labelgap.solvers.linalg.arrays import Array, host
+from labelgap.solvers.penalties import Penalties
 
-Callback = Callable[[Progress], None]
+
+@dataclass(frozen=True)
+class Progress:
+    """One report to a callback."""
+
+    iteration: int
+    objective: float
+    gap: float
+    """Relative duality gap."""
+    rank: int
+    seconds: float
+
+
+Callback: TypeAlias = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One choice of penalties as judged on held-out entries."""
+
+    penalties: Penalties
+    metric_value: float
+    """The metric at its best threshold over held-out entries."""
+    threshold: float
+    loss: float
+    """Mean held-out loss."""
+    rank: float
+    """Mean rank over the folds."""
+    n_folds: int = 1
+    """The number of folds it was judged on."""
+    leave_out: Floats | None = field(default=None, repr=False, compare=False)
+    """The metric with one part of the rows left out at a time; None where that is not known."""
+
+
+class FitListener:
+    """Hears of every step of a fit; pass one as ``callback`` and override what is of interest.
+
+    A plain function as ``callback`` hears of the last fit only, as :meth:`__call__` does here.
+    """
+
+    def stage(self, what: str) -> None:
+        """A new part of the work begins: "choosing penalties", "fitting", ..."""
+
+    def candidate(self, candidate: Candidate) -> None:
+        """A choice of penalties was judged on held-out entries."""
+
+    def __call__(self, progress: Progress) -> None:
+        """A round of the last fit ended."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +69,7 @@ class Fit:
     """A fitted ``W = left @ right.T`` with intercept, and the proof of how good it is."""
 
     factors: Factors
-    singular_values: Floats
+    singular_values: Array
     objective: float
     gap: float
     """Absolute duality gap."""
@@ -47,66 +83,67 @@ class Fit:
 
     @property
     def rank(self) -> int:
-        return len(self.singular_values)
+        return int(self.singular_values.shape[0])
 
 
-class Recorder:
-    """Keeps the history of a run and passes it on to a callback.
+# -- as arrays that a file can hold ----------------------------------------------------------------------
 
-    ``state`` is that of an interrupted run, with its "history", which is gone on with.
+State: TypeAlias = Mapping[str, NDArray[Any]]
+
+
+class Snapshot(Mapping[str, NDArray[Any]]):
+    """Named arrays of the objective's namespace as a :data:`State`: they go to the host when they are read.
+
+    Most snapshots are never written, because the last one is fresh.
     """
 
-    def __init__(self, callback: Callback | None, state: State | None = None) -> None:
-        self._callback = callback
-        self.history = [] if state is None else history_from(state["history"])
-        self._began = time.perf_counter() - (self.history[-1].seconds if self.history else 0.0)
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._arrays = arrays
 
-    def as_state(self) -> Floats:
-        """The history so far, for a state."""
-        return history_state(self.history)
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return host(self._arrays[name])
 
-    def report(self, iteration: int, certificate: Certificate, rank: int) -> None:
-        progress = Progress(
-            iteration,
-            certificate.objective,
-            certificate.relative_gap,
-            rank,
-            time.perf_counter() - self._began,
-        )
-        self.history.append(progress)
-        if self._callback is not None:
-            self._callback(progress)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
 
 
-def finished(
-    factors: Factors,
-    certificate: Certificate,
-    n_iter: int,
-    recorder: Recorder,
-    reached: bool,
-    capped: bool,
-    died_out: bool,
-) -> Fit:
-    """The fit at ``factors``, balanced. A capped fit has converged when its steps died out."""
-    values, left, right = balanced(factors.left, factors.right)
-    return Fit(
-        factors=contiguous(Factors(left, right, factors.intercept)),
-        singular_values=values,
-        objective=certificate.objective,
-        gap=certificate.gap,
-        relative_gap=certificate.relative_gap,
-        n_iter=n_iter,
-        converged=reached or (capped and died_out),
-        capped=capped,
-        history=tuple(recorder.history),
-    )
+def scalars(**values: float) -> dict[str, NDArray[Any]]:
+    """Numbers as a part of a state."""
+    return {name: np.asarray(value) for name, value in values.items()}
+
+
+def factors_state(factors: Factors, name: str = "") -> dict[str, Array]:
+    """Factors as a part of a state."""
+    return {f"{name}{field}": array for field, array in factors._asdict().items()}
+
+
+def factors_from(state: State, name: str = "") -> Factors:
+    """The factors that :func:`factors_state` wrote down, as numpy's arrays."""
+    return Factors(*(np.asarray(state[f"{name}{field}"]) for field in Factors._fields))
+
+
+def history_state(history: Sequence[Progress]) -> Floats:
+    """The reports of a run as rows of numbers."""
+    rows = [(p.iteration, p.objective, p.gap, p.rank, p.seconds) for p in history]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), 5)
+
+
+def history_from(rows: NDArray[Any]) -> list[Progress]:
+    """The reports that :func:`history_state` wrote down."""
+    return [
+        Progress(int(iteration), float(objective), float(gap), int(rank), float(seconds))
+        for iteration, objective, gap, rank, seconds in rows
+    ]
 
 
 def fit_state(fit: Fit) -> dict[str, NDArray[Any]]:
     """A fit as arrays."""
     return {
-        **factors_state(fit.factors),
-        "singular_values": fit.singular_values,
+        **{name: host(array) for name, array in factors_state(fit.factors).items()},
+        "singular_values": host(fit.singular_values),
         "history": history_state(fit.history),
         **scalars(
             objective=fit.objective,
@@ -120,7 +157,7 @@ def fit_state(fit: Fit) -> dict[str, NDArray[Any]]:
 
 
 def fit_from(state: State) -> Fit:
-    """The fit that :func:`fit_state` wrote down."""
+    """The fit that :func:`fit_state` wrote down, in numpy's arrays."""
     return Fit(
         factors=factors_from(state),
         singular_values=np.asarray(state["singular_values"]),

@@ -23,7 +23,7 @@ class Assumption:
     statement : str
         The assumption, with the numbers put in.
     holds : bool or None
-        None where the numbers at hand cannot tell.
+        None where the given numbers do not say.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def warn_of_failures(what: str, assumptions: Iterable[Assumption]) -> None:
         )
 
 
-def check_number(
+def check_in_range(
     name: str,
     value: float,
     *,

@@ -1,4 +1,4 @@
-"""What every recovery bound answers with, and the pieces that several of them share."""
+"""The result of every recovery bound, and the pieces that several of them have in common."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from labelgap.exceptions import InvalidParameterError
 from labelgap.losses import Family
-from labelgap.theory.assumptions import Assumption, at_least, check_number, warn_of_failures
+from labelgap.theory.assumptions import Assumption, at_least, check_in_range, warn_of_failures
 from labelgap.theory.constants import curvature_range
 
 DRAWN = Assumption("entries are drawn independently from π, whatever their labels")
-RECOVERED = Assumption("the answers come from the family with scores of at most γ, and so does the fit")
+RECOVERED = Assumption("the values come from the family with scores of at most γ, and so does the fit")
 SUB_GAUSSIAN = Assumption("rows of X are drawn independently, sub-Gaussian, with a covariance of full rank")
 
 
@@ -31,7 +31,7 @@ class Bound:
     terms : mapping from str to float
         ``value`` is their maximum or their sum, see the function.
     assumptions : tuple of Assumption
-        What the theorem asks for, and whether it is so (None: the numbers cannot tell).
+        What the theorem asks for, and whether it is so (None where the numbers do not say).
     probability : float
         The bound holds at least so often; 0 if the theorem promises nothing at this size.
     trivial : float
@@ -57,7 +57,7 @@ class Bound:
         return tuple(assumption for assumption in self.assumptions if assumption.holds is False)
 
 
-def finished(bound: Bound) -> Bound:
+def with_warning(bound: Bound) -> Bound:
     """The bound, after a warning about what fails."""
     warn_of_failures(f"The {bound.setting} bound", bound.assumptions)
     return bound
@@ -68,7 +68,7 @@ def log_factor(n: int, n_labels: int, events: int, confidence: float | None) -> 
     base = math.log(n + n_labels)
     if confidence is None:
         return base
-    risk = 1 - check_number("confidence", confidence, above=0, below=1)
+    risk = 1 - check_in_range("confidence", confidence, above=0, below=1)
     return max(base, math.log(events / risk))
 
 
@@ -86,7 +86,7 @@ def noise_factor(family: str | Family, score_bound: float, noise_scale: float | 
     tau = (
         math.sqrt(curvature.upper)
         if noise_scale is None
-        else check_number("noise_scale", noise_scale, above=0)
+        else check_in_range("noise_scale", noise_scale, above=0)
     )
     if curvature.lower == 0:
         raise InvalidParameterError(
@@ -100,8 +100,8 @@ def lafond_observations(
     n: int, n_labels: int, n_observed: int, log_scale: float, log_argument: float
 ) -> Assumption:
     """``|Ω| ≥ log(n + L) min(n, L) max(c' log²(c'' √min(n, L)), 1/9)``."""
-    check_number("log_scale", log_scale, above=0)
-    check_number("log_argument", log_argument, above=0)
+    check_in_range("log_scale", log_scale, above=0)
+    check_in_range("log_argument", log_argument, above=0)
     least = min(n, n_labels)
     log_square = math.log(log_argument * math.sqrt(least)) ** 2
     needed = math.log(n + n_labels) * least * max(log_scale * log_square, 1 / 9)

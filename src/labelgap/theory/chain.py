@@ -9,7 +9,7 @@ from labelgap._names import check_choice
 from labelgap.exceptions import InvalidMetricError, InvalidParameterError
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.theory.assumptions import check_number
+from labelgap.theory.assumptions import check_in_range
 from labelgap.theory.constants import loss_constants
 from labelgap.theory.weighted_risk import denominator_floor, weighted_risk
 
@@ -45,7 +45,7 @@ def loss_regret_bound(
     (0.005, 0.2)
     """
     check_choice("step", step, STEPS)
-    error = check_number("score_error", score_error, least=0)
+    error = check_in_range("score_error", score_error, least=0)
     constants = loss_constants(loss, score_bound)
     bounds = {
         "curvature": constants.curvature / 2 * error if error else 0.0,
@@ -111,7 +111,7 @@ def metric_regret_bound(
     best_value : float
         Ψ*.
     positive_rate : float
-        The share of positives.
+        The fraction of positives.
     loss : str or Loss, default "logistic"
     n_observed : int or None, default None
         m, the number of entries that the threshold is taken from; None if the best threshold is known.
@@ -125,8 +125,8 @@ def metric_regret_bound(
     >>> round(bound.value, 4), bound.constant
     (0.0566, 8.0)
     """
-    regret = check_number("loss_regret", loss_regret, least=0)
-    K = check_number("estimation_constant", estimation_constant, least=0)
+    regret = check_in_range("loss_regret", loss_regret, least=0)
+    K = check_in_range("estimation_constant", estimation_constant, least=0)
     if (K > 0) != (n_observed is not None):
         raise InvalidParameterError(
             "estimation_constant is divided by the root of n_observed; give both, or neither."
@@ -134,7 +134,7 @@ def metric_regret_bound(
     risk = weighted_risk(metric, best_value, positive_rate)
     proper = loss_constants(loss).strong_properness
     first = risk.constant * math.sqrt(2 / proper * regret)
-    second = 0.0 if n_observed is None else K / math.sqrt(check_number("n_observed", n_observed, least=1))
+    second = 0.0 if n_observed is None else K / math.sqrt(check_in_range("n_observed", n_observed, least=1))
     return MetricRegretBound(first + second, first, second, risk.constant, risk.alpha, proper)
 
 
@@ -144,8 +144,8 @@ def threshold_constant(
     """K such that the best threshold on m fresh entries loses at most K/√m against the best of all.
 
     ``K = 2 k/γ √(½ log(4/δ))``, δ = 1 − confidence. By the inequality of Dvoretzky, Kiefer, Wolfowitz and
-    Massart the shares of true and of false positives are right within √(log(4/δ)/(2m)) at all thresholds at
-    once; k is the steepest change of the metric's numerator with them, γ its smallest denominator.
+    Massart the fractions of true and of false positives are right within √(log(4/δ)/(2m)) at all thresholds
+    at once; k is the steepest change of the metric's numerator with them, γ its smallest denominator.
 
     The entries must be drawn independently from π, and the scores must not have been fitted to them: out of
     fold, or held out. On training scores, as in the paper's algorithm, there is no such guarantee.
@@ -155,7 +155,7 @@ def threshold_constant(
     metric : str or LinearFractional
         A micro metric that is not balanced.
     positive_rate : float
-        The share of positives.
+        The fraction of positives.
     confidence : float, default 0.95
 
     Examples
@@ -169,8 +169,8 @@ def threshold_constant(
         raise InvalidMetricError(
             f"The constant is derived for micro metrics that are not balanced, not for {psi!r}."
         )
-    share = check_number("positive_rate", positive_rate, above=0, below=1)
-    risk = 1 - check_number("confidence", confidence, above=0, below=1)
+    fraction = check_in_range("positive_rate", positive_rate, above=0, below=1)
+    risk = 1 - check_in_range("confidence", confidence, above=0, below=1)
     top, bottom = psi.vertex_numerator, psi.vertex_denominator
     # Ψ is a weighted mean of its values at the vertices, so it lies between the extremes of those.
     values = [float(a / b) if b > 0 else psi.zero_division for a, b in zip(top, bottom, strict=True)]
@@ -178,4 +178,4 @@ def threshold_constant(
     for value in (min(values), max(values)):
         tp, fp, fn, tn = (float(g) for g in top - value * bottom)
         steepest = max(steepest, abs(tp - fn) + abs(fp - tn) + abs(fn - tn))
-    return 2 * steepest / denominator_floor(psi, share) * math.sqrt(math.log(4 / risk) / 2)
+    return 2 * steepest / denominator_floor(psi, fraction) * math.sqrt(math.log(4 / risk) / 2)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 
 from labelgap.losses import Family
-from labelgap.theory.assumptions import check_count, check_number
+from labelgap.theory.assumptions import check_count, check_in_range
 from labelgap.theory.bound import (
     DRAWN,
     RECOVERED,
     Bound,
-    finished,
     lafond_observations,
     log_factor,
     noise_factor,
     probability_of,
+    with_warning,
 )
 
 
@@ -50,9 +50,9 @@ def collaborative_bound(
     score_bound : float
         γ ≥ |w*_ij|; the fit obeys it too.
     family : str or Family, default "bernoulli"
-        The model of the answers; "bernoulli" is the logistic one.
+        The model of the values; "bernoulli" is the logistic one.
     noise_scale : float or None, default None
-        τ, the size of an answer's noise; None takes σ̄, its largest standard deviation on [−γ, γ].
+        τ, the size of a value's noise; None takes σ̄, its largest standard deviation on [−γ, γ].
     mu, nu : float, default 1.0
         How uneven sampling is (``labelgap.sampling.estimate_mu_nu``); 1 is uniform.
     constant : float, default 1.0
@@ -72,9 +72,9 @@ def collaborative_bound(
     n, n_labels = check_count("n", n), check_count("n_labels", n_labels)
     n_observed = check_count("n_observed", n_observed)
     rank = check_count("rank", rank, min(n, n_labels))
-    gamma = check_number("score_bound", score_bound, above=0)
-    mu, nu = check_number("mu", mu, least=1), check_number("nu", nu, least=1)
-    C = check_number("constant", constant, above=0)
+    gamma = check_in_range("score_bound", score_bound, above=0)
+    mu, nu = check_in_range("mu", mu, least=1), check_in_range("nu", nu, least=1)
+    C = check_in_range("constant", constant, above=0)
     log = log_factor(n, n_labels, 3, confidence)
     noise = noise_factor(family, gamma, noise_scale)
     terms = {
@@ -82,7 +82,7 @@ def collaborative_bound(
         "sampling": C * mu * gamma**2 * math.sqrt(log / n_observed),
     }
     value = max(terms.values())
-    return finished(
+    return with_warning(
         Bound(
             setting="collaborative filtering",
             value=value,

@@ -11,7 +11,7 @@ import numpy as np
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
 from labelgap.losses import Family, Loss, Unlabelled, get_family, get_loss
-from labelgap.theory.assumptions import check_number
+from labelgap.theory.assumptions import check_in_range
 
 # An odd number of points: the middle is 0, where the Bernoulli variance has its maximum.
 _GRID = 4001
@@ -63,7 +63,7 @@ def loss_constants(loss: str | Loss, score_bound: float | None = None) -> LossCo
 
     Strong properness is 4 for the logistic and the exponential loss, 8 for the squared loss and the squared
     hinge. It is the minimum over p of w(p) = 1/(p(1 − p)), of ½ (p(1 − p))^(−3/2), and of the constant 8. The
-    plain hinge, which labelgap does not have, is not proper, and a family of real or count answers has no
+    plain hinge, which labelgap does not have, is not proper, and a family of real values or counts has no
     probability to be proper about. The positive-unlabelled loss has the constants of its base when the regret
     is that about the *true* label, which is what the bounds speak of; about the recorded label it has none.
 
@@ -96,7 +96,7 @@ def loss_constants(loss: str | Loss, score_bound: float | None = None) -> LossCo
             math.inf if steep is None else steep,
             math.inf if curved is None else curved,
         )
-    gamma = check_number("score_bound", score_bound, above=0)
+    gamma = check_in_range("score_bound", score_bound, above=0)
     return LossConstants(base.strong_properness, *_ON_INTERVAL[base.name](gamma))
 
 
@@ -116,12 +116,12 @@ class CurvatureRange:
 
     @property
     def conditioning(self) -> float:
-        """``σ_γ = σ̄ / σ̲²``, the factor by which noise in answers becomes error in scores."""
+        """``σ_γ = σ̄ / σ̲²``, the factor by which noise in values becomes error in scores."""
         return math.sqrt(self.upper) / self.lower
 
 
 def curvature_range(family: str | Family, score_bound: float) -> CurvatureRange:
-    """σ̲² and σ̄² of a family: the range of the variance G'' of an answer over the scores in [−γ, γ].
+    """σ̲² and σ̄² of a family: the range of the variance G'' of a value over the scores in [−γ, γ].
 
     Bernoulli (the logistic loss): σ̲² = e^γ/(1 + e^γ)² and σ̄² = ¼, so that σ̄/σ̲² = 1 + cosh γ. Gaussian: 1
     and 1. Poisson: e^−γ and e^γ. Families of your own are looked at on a grid of 4001 scores.
@@ -138,8 +138,8 @@ def curvature_range(family: str | Family, score_bound: float) -> CurvatureRange:
     >>> curvature_range("gaussian", 3.0)
     CurvatureRange(lower=1.0, upper=1.0)
     """
-    gamma = check_number("score_bound", score_bound, above=0)
+    gamma = check_in_range("score_bound", score_bound, above=0)
     scores: Floats = np.linspace(-gamma, gamma, _GRID)
-    # A family's curvature does not depend on the answer; any admissible one will do.
+    # A family's curvature does not depend on the value; any admissible one will do.
     variance = get_family(family).curvature(scores, np.full_like(scores, 0.5))
     return CurvatureRange(float(variance.min()), float(variance.max()))

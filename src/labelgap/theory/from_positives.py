@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from labelgap.theory.assumptions import Assumption, at_least, check_count, check_number
-from labelgap.theory.bound import Bound, finished, log_factor, probability_of
+from labelgap.theory.assumptions import Assumption, at_least, check_count, check_in_range
+from labelgap.theory.bound import Bound, log_factor, probability_of, with_warning
 
 
 def unlabelled_bound(
@@ -17,7 +17,7 @@ def unlabelled_bound(
     constant: float = 1.0,
     confidence: float | None = None,
 ) -> Bound:
-    """The error of probabilities fitted to recorded positives alone (Hsieh's theorem), per cell.
+    """The error of probabilities fitted to recorded positives alone (Hsieh's theorem), per entry.
 
     ``‖P̂ − P*‖²/(nL) ≤ 6 √log(n + L) / (√(nL) (1 − ρ)) + 2 C t (√n + √L) / ((1 − ρ) n L)``
 
@@ -31,7 +31,7 @@ def unlabelled_bound(
     n, n_labels : int
         n and L.
     flip_rate : float
-        ρ, the share of the true yes that was recorded as no, 0 ≤ ρ < 1.
+        ρ, the fraction of the true yes that was recorded as no, 0 ≤ ρ < 1.
     trace_norm : float
         t ≥ ‖P*‖_*, the bound that the fit is given.
     constant : float, default 1.0
@@ -47,16 +47,16 @@ def unlabelled_bound(
     {'deviation': 0.0331, 'complexity': 0.1265}
     """
     n, n_labels = check_count("n", n), check_count("n_labels", n_labels)
-    kept = 1 - check_number("flip_rate", flip_rate, least=0, below=1)
-    t = check_number("trace_norm", trace_norm, above=0)
-    C = check_number("constant", constant, above=0)
-    cells = n * n_labels
+    kept = 1 - check_in_range("flip_rate", flip_rate, least=0, below=1)
+    t = check_in_range("trace_norm", trace_norm, above=0)
+    C = check_in_range("constant", constant, above=0)
+    entries = n * n_labels
     terms = {
-        "deviation": 6 * math.sqrt(log_factor(n, n_labels, 2, confidence)) / (math.sqrt(cells) * kept),
-        "complexity": 2 * C * t * (math.sqrt(n) + math.sqrt(n_labels)) / (kept * cells),
+        "deviation": 6 * math.sqrt(log_factor(n, n_labels, 2, confidence)) / (math.sqrt(entries) * kept),
+        "complexity": 2 * C * t * (math.sqrt(n) + math.sqrt(n_labels)) / (kept * entries),
     }
     value = sum(terms.values())
-    largest = math.sqrt(min(n, n_labels) * cells)
+    largest = math.sqrt(min(n, n_labels) * entries)
     assumptions = (
         at_least("√(nL min(n, L)) ≥ t, or t restrains nothing", largest, t),
         Assumption("‖P*‖_* ≤ t"),
@@ -64,7 +64,7 @@ def unlabelled_bound(
             "a true yes goes unrecorded with probability ρ, independently; a no is never recorded as yes"
         ),
     )
-    return finished(
+    return with_warning(
         Bound(
             setting="positive-unlabelled",
             value=value,

@@ -1,6 +1,6 @@
 """The trace penalty that theory asks for: twice the size of the gradient's noise at the truth.
 
-All are for the mean loss over Ω (over all cells for positive-unlabelled fits), as in labelgap's objective.
+All are for the mean loss over Ω (over all entries for positive-unlabelled fits), as in labelgap's objective.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from labelgap.losses import Loss, get_loss
 from labelgap.metrics.confusion import judged_labels
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
-from labelgap.theory.assumptions import check_count, check_number
+from labelgap.theory.assumptions import check_count, check_in_range
 
 
 def feature_trace_penalty(
@@ -42,7 +42,7 @@ def feature_trace_penalty(
     n_features, n_labels, n_observed : int
         d, L and |Ω|.
     noise_scale : float, default 0.5
-        τ, the root of the mean variance of an answer given its row. ½ is the most for yes/no labels; the
+        τ, the root of the mean variance of a value given its row. ½ is the most for yes/no labels; the
         paper takes 1. For other families take σ̄, ``√curvature_range(...).upper``.
     feature_scale : float, default 1.0
         a, the largest standard deviation of the features in any direction.
@@ -58,12 +58,12 @@ def feature_trace_penalty(
     0.015
     """
     d, n_labels = check_count("n_features", n_features), check_count("n_labels", n_labels)
-    tau = check_number("noise_scale", noise_scale, above=0)
+    tau = check_in_range("noise_scale", noise_scale, above=0)
     if constant is None:
-        spread = math.sqrt(check_number("nu", nu, least=1) * d / n_labels)
-        c = check_number("feature_scale", feature_scale, above=0) * (1 + spread)
+        spread = math.sqrt(check_in_range("nu", nu, least=1) * d / n_labels)
+        c = check_in_range("feature_scale", feature_scale, above=0) * (1 + spread)
     else:
-        c = check_number("constant", constant, above=0)
+        c = check_in_range("constant", constant, above=0)
     return 2 * c * tau / math.sqrt(check_count("n_observed", n_observed))
 
 
@@ -87,7 +87,7 @@ def collaborative_trace_penalty(
     n, n_labels, n_observed : int
         n, L and |Ω|.
     noise_scale : float, default 0.5
-        τ, the root of the mean variance of an answer. ½ is the most for yes/no labels.
+        τ, the root of the mean variance of a value. ½ is the most for yes/no labels.
     nu : float, default 1.0
         How uneven sampling is.
     constant : float, default √2
@@ -100,10 +100,13 @@ def collaborative_trace_penalty(
     0.000765
     """
     n, n_labels = check_count("n", n), check_count("n_labels", n_labels)
-    tau, c = check_number("noise_scale", noise_scale, above=0), check_number("constant", constant, above=0)
-    nu = check_number("nu", nu, least=1)
-    cells = min(n, n_labels) * check_count("n_observed", n_observed)
-    return 2 * c * tau * math.sqrt(2 * nu * math.log(n + n_labels) / cells)
+    tau, c = (
+        check_in_range("noise_scale", noise_scale, above=0),
+        check_in_range("constant", constant, above=0),
+    )
+    nu = check_in_range("nu", nu, least=1)
+    size = min(n, n_labels) * check_count("n_observed", n_observed)
+    return 2 * c * tau * math.sqrt(2 * nu * math.log(n + n_labels) / size)
 
 
 def unlabelled_trace_penalty(
@@ -117,19 +120,19 @@ def unlabelled_trace_penalty(
 ) -> float:
     """``λ = 2 τ (√n + √L)/(nL)``, or ``2 τ a (1 + √(d/L))/√(nL)`` with features, from positives alone.
 
-    τ² = η/(1 − ρ) − η², with η the share of true positives, is the variance of the unbiased logistic loss's
-    slope: a recorded yes counts 1/(1 − ρ) times, so that missing ones make for more noise. All n L cells
-    take part, and (√n + √L) is the largest singular value of unit noise in all of them. The paper's own
-    bound is for a constraint ‖W‖_* ≤ t and has no λ.
+    τ² = η/(1 − ρ) − η², with η the fraction of true positives, is the variance of the slope of the unbiased
+    logistic loss: a recorded yes counts 1/(1 − ρ) times, so that missing ones make for more noise. All n L
+    entries take part, and (√n + √L) is the largest singular value of unit noise in all of them. The bound of
+    the paper is for a constraint ‖W‖_* ≤ t and has no λ.
 
     Parameters
     ----------
     n, n_labels : int
         n and L.
     flip_rate : float
-        ρ, the share of the true yes that was recorded as no.
+        ρ, the fraction of the true yes that was recorded as no.
     positive_rate : float
-        η, the share of *true* yes among all cells, strictly between 0 and 1.
+        η, the fraction of *true* yes among all entries, strictly between 0 and 1.
     n_features : int or None, default None
         d; None means no features.
     feature_scale : float, default 1.0
@@ -143,8 +146,8 @@ def unlabelled_trace_penalty(
     [0.648, 1.512]
     """
     n, n_labels = check_count("n", n), check_count("n_labels", n_labels)
-    eta = check_number("positive_rate", positive_rate, above=0, below=1)
-    kept = 1 - check_number("flip_rate", flip_rate, least=0, below=1)
+    eta = check_in_range("positive_rate", positive_rate, above=0, below=1)
+    kept = 1 - check_in_range("flip_rate", flip_rate, least=0, below=1)
     tau = math.sqrt(eta / kept - eta**2)
     if n_features is not None:
         return feature_trace_penalty(
@@ -170,7 +173,7 @@ def noise_trace_penalty(
 ) -> float:
     """The penalty for the features and the observed pattern at hand, by drawing noise.
 
-    Labels without any structure are drawn at each label's own rate on the observed cells, and
+    Labels without any structure are drawn at each label's own rate on the observed entries, and
     ``λ = multiple · (a quantile of σ₁(XᵀG))`` for them, where G is the gradient at the best intercepts. At
     ``multiple=1`` a fit to mere noise is W = 0 with about that probability; the theory's λ is twice that.
     There are no constants in it, and no assumptions about the features.
@@ -203,8 +206,8 @@ def noise_trace_penalty(
     True
     """
     known = judged_labels(labels)
-    multiple = check_number("multiple", multiple, above=0)
-    share = check_number("quantile", quantile, least=0, most=1)
+    multiple = check_in_range("multiple", multiple, above=0)
+    level = check_in_range("quantile", quantile, least=0, most=1)
     rng = check_random_state(random_state)
     features = FeatureSettings(own_rows=X is None, centre=fit_intercept)
     settings = ProblemSettings(get_loss(loss), features, fit_intercept=fit_intercept)
@@ -215,4 +218,4 @@ def noise_trace_penalty(
         values = (rng.random_sample(known.n_observed) < rates).astype(np.int8)
         noise = replace(known, values=values, offsets=None)
         sizes.append(largest_trace_penalty(problem.objective(noise)))
-    return float(multiple * np.quantile(sizes, share))
+    return float(multiple * np.quantile(sizes, level))

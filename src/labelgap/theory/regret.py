@@ -58,7 +58,7 @@ def regret(
 ) -> Regret:
     """Ψ-regret of decisions, and ℓ-regret of scores, where the probabilities of yes are known.
 
-    With η the true probabilities, ``TP = Σ w η ŷ / Σ w`` and so on are the expected confusion shares (of each
+    With η the true probabilities, ``TP = Σ w η ŷ / Σ w`` and so on are the expected confusion counts (of each
     row or label for the other averages), and Ψ is taken of those. Ψ* is the largest Ψ of ``[η ≥ δ]`` over all
     δ, exactly. For micro metrics no decisions whatever are better, and δ can be taken at ``bayes_alpha(Ψ*)``.
 
@@ -72,12 +72,12 @@ def regret(
     scores : array of shape (n, L) or None, default None
         Scores of the model, finite, in units of the loss's link.
     loss : str or Loss, default "logistic"
-        Of the ℓ-regret ``E ℓ(z, y) − min_z' E ℓ(z', y)``, averaged over the cells.
+        Of the ℓ-regret ``E ℓ(z, y) − min_z' E ℓ(z', y)``, averaged over the entries.
     weights : array of shape (n, L) or None, default None
-        π up to a factor: how much each cell counts; at least 0. None means all alike.
+        π up to a factor: how much each entry counts; at least 0. None means all alike.
     against : "one-threshold" or "any-decisions", default "one-threshold"
-        What Ψ* is the best of: one cut on η for all cells, or a cut for each row (instance) or label (macro),
-        which no decisions exceed. For micro both are the same.
+        What Ψ* is the best of: one cut on η for all entries, or a cut for each row (instance) or label
+        (macro), which no decisions exceed. For micro both are the same.
 
     Examples
     --------
@@ -162,9 +162,9 @@ def model_regret(
     )
 
 
-def _as_columns(answers: Any) -> Any:
+def _as_columns(predicted: Any) -> Any:
     """Answers about a single label as a column."""
-    return answers.reshape(-1, 1) if np.ndim(answers) == 1 else answers
+    return predicted.reshape(-1, 1) if np.ndim(predicted) == 1 else predicted
 
 
 def best_probability_threshold(
@@ -175,7 +175,7 @@ def best_probability_threshold(
 ) -> ThresholdResult:
     """The cut δ on the true probabilities with the largest expected metric, and that value, Ψ*.
 
-    Exact: each cell is a yes of weight w η and a no of weight w (1 − η), and ``best_threshold``'s sweep does
+    Exact: each entry is a yes of weight w η and a no of weight w (1 − η), and ``best_threshold``'s sweep does
     the rest. For micro metrics all cuts between the neighbouring probabilities are as good, and
     ``bayes_alpha(metric, Ψ*)`` is among them.
 
@@ -185,7 +185,7 @@ def best_probability_threshold(
         η, in [0, 1].
     metric : str or LinearFractional, default "micro-f1"
     weights : array of shape (n, L) or None, default None
-        How much each cell counts.
+        How much each entry counts.
 
     Examples
     --------
@@ -225,8 +225,10 @@ def _best_of_each_group(psi: LinearFractional, eta: Floats, mass: Floats) -> flo
     """The mean over rows, or labels, of what each reaches with a cut of its own."""
     by_row = psi.average == "instance"
     values = [
-        best_probability_threshold(np.atleast_2d(cells), _micro(psi), weights=np.atleast_2d(part)).value
-        for cells, part in zip(eta if by_row else eta.T, mass if by_row else mass.T, strict=True)
+        best_probability_threshold(
+            np.atleast_2d(probabilities), _micro(psi), weights=np.atleast_2d(part)
+        ).value
+        for probabilities, part in zip(eta if by_row else eta.T, mass if by_row else mass.T, strict=True)
         if part.sum() > 0
     ]
     return float(np.mean(values))
@@ -251,12 +253,12 @@ def _expected_counts(
     psi: LinearFractional, eta: Floats, mass: Floats, yes: NDArray[np.bool_]
 ) -> list[Floats]:
     groups, n_groups = _groups(psi, eta.shape)
-    cells = (eta * yes, (1 - eta) * yes, eta * ~yes, (1 - eta) * ~yes)
-    return [_sums(groups, (mass * cell).ravel(), n_groups) for cell in cells]
+    parts = (eta * yes, (1 - eta) * yes, eta * ~yes, (1 - eta) * ~yes)
+    return [_sums(groups, (mass * part).ravel(), n_groups) for part in parts]
 
 
-def _sums(groups: NDArray[np.int64], cells: Floats, n_groups: int) -> Floats:
-    return np.asarray(np.bincount(groups, weights=cells, minlength=n_groups), dtype=np.float64)
+def _sums(groups: NDArray[np.int64], values: Floats, n_groups: int) -> Floats:
+    return np.asarray(np.bincount(groups, weights=values, minlength=n_groups), dtype=np.float64)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -285,7 +287,7 @@ def _probabilities(given: ArrayLike) -> Floats:
     eta = np.asarray(given, dtype=np.float64)
     if eta.ndim != 2 or eta.size == 0:
         raise InvalidInputError(
-            f"probabilities must be an n x L array with at least one cell, not {eta.shape}."
+            f"probabilities must be an n x L array with at least one entry, not {eta.shape}."
         )
     outside = ~((eta >= 0) & (eta <= 1))
     if outside.any():

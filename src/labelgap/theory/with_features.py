@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 
 from labelgap.losses import Family
-from labelgap.theory.assumptions import Assumption, at_least, check_count, check_number
+from labelgap.theory.assumptions import Assumption, at_least, check_count, check_in_range
 from labelgap.theory.bound import (
     DRAWN,
     RECOVERED,
     SUB_GAUSSIAN,
     Bound,
-    finished,
     lafond_observations,
     log_factor,
     noise_factor,
     probability_of,
+    with_warning,
 )
 
 
@@ -55,7 +55,7 @@ def parameter_bound(
     trace_penalty : float
         λ of the fit, for the mean loss over Ω.
     gradient_norm : float
-        σ₁(XᵀG) at W*, where G holds (mean − answer)/|Ω| on Ω. The theorem asks for λ ≥ 2 σ₁.
+        σ₁(XᵀG) at W*, where G holds (mean − value)/|Ω| on Ω. The theorem asks for λ ≥ 2 σ₁.
     sign_norm : float
         κ, the mean of σ₁(XᵀE) where E holds random signs over |Ω| on Ω.
     feature_floor : float
@@ -80,12 +80,12 @@ def parameter_bound(
         check_count("n_labels", n_labels),
     )
     n_observed, rank = check_count("n_observed", n_observed), check_count("rank", rank, min(d, n_labels))
-    gamma = check_number("score_bound", score_bound, above=0)
-    floor = check_number("curvature_floor", curvature_floor, above=0)
-    s = check_number("feature_floor", feature_floor, above=0)
-    mu = check_number("mu", mu, least=1)
-    penalty = check_number("trace_penalty", trace_penalty, least=0)
-    kappa = check_number("sign_norm", sign_norm, least=0)
+    gamma = check_in_range("score_bound", score_bound, above=0)
+    floor = check_in_range("curvature_floor", curvature_floor, above=0)
+    s = check_in_range("feature_floor", feature_floor, above=0)
+    mu = check_in_range("mu", mu, least=1)
+    penalty = check_in_range("trace_penalty", trace_penalty, least=0)
+    kappa = check_in_range("sign_norm", sign_norm, least=0)
     scale = 4 * mu**2 * n_labels * rank / (s**2 * d)
     terms = {
         "penalty": scale * 72 * (penalty / floor) ** 2,
@@ -93,8 +93,10 @@ def parameter_bound(
         "sampling": 8 * math.e * mu * gamma**2 / (s * d) * math.sqrt(math.log(n + n_labels) / n_observed),
     }
     value = max(terms["penalty"] + terms["signs"], terms["sampling"])
-    assumption = at_least("λ ≥ 2 σ₁(XᵀG)", penalty, 2 * check_number("gradient_norm", gradient_norm, least=0))
-    return finished(
+    assumption = at_least(
+        "λ ≥ 2 σ₁(XᵀG)", penalty, 2 * check_in_range("gradient_norm", gradient_norm, least=0)
+    )
+    return with_warning(
         Bound(
             setting="parameter",
             value=value,
@@ -139,9 +141,9 @@ def feature_bound(
     score_bound : float
         γ ≥ |x_i · w*_j|; the fit obeys it too.
     family : str or Family, default "bernoulli"
-        The model of the answers; "bernoulli" is the logistic one.
+        The model of the values; "bernoulli" is the logistic one.
     noise_scale : float or None, default None
-        τ, the size of an answer's noise; None takes σ̄, its largest standard deviation on [−γ, γ].
+        τ, the size of a value's noise; None takes σ̄, its largest standard deviation on [−γ, γ].
     mu, nu : float, default 1.0
         How uneven sampling is (``labelgap.sampling.estimate_mu_nu``); 1 is uniform.
     constant : float, default 1.0
@@ -163,13 +165,15 @@ def feature_bound(
         "feature",
         (n, n_features, n_labels, n_observed, rank),
         score_bound=score_bound,
-        noise=noise_factor(family, check_number("score_bound", score_bound, above=0), noise_scale),
+        noise=noise_factor(family, check_in_range("score_bound", score_bound, above=0), noise_scale),
         spread=(mu, nu),
         constant=constant,
         confidence=confidence,
         size=n_labels,
         extra=(
-            at_least("n ≥ C' d", n, check_number("rows_per_feature", rows_per_feature, above=0) * n_features),
+            at_least(
+                "n ≥ C' d", n, check_in_range("rows_per_feature", rows_per_feature, above=0) * n_features
+            ),
             at_least("L ≥ d", n_labels, n_features),
             at_least("|Ω| ≥ L + d", n_observed, n_labels + n_features),
         ),
@@ -222,13 +226,15 @@ def score_penalty_bound(
         "score penalty",
         (n, n_features, n_labels, n_observed, rank),
         score_bound=score_bound,
-        noise=noise_factor(family, check_number("score_bound", score_bound, above=0), noise_scale),
+        noise=noise_factor(family, check_in_range("score_bound", score_bound, above=0), noise_scale),
         spread=(mu, nu),
         constant=constant,
         confidence=confidence,
         size=max(n, n_labels),
         extra=(
-            at_least("n ≥ C' d", n, check_number("rows_per_feature", rows_per_feature, above=0) * n_features),
+            at_least(
+                "n ≥ C' d", n, check_in_range("rows_per_feature", rows_per_feature, above=0) * n_features
+            ),
             lafond_observations(n, n_labels, n_observed, log_scale, log_argument),
         ),
         gradient_risk=0.0,
@@ -251,15 +257,15 @@ def _feature_rate(
     names = ("n", "n_features", "n_labels", "n_observed")
     n, d, n_labels, n_observed = (check_count(k, x) for k, x in zip(names, sizes[:4], strict=True))
     rank = check_count("rank", sizes[4], min(d, n_labels))
-    mu, nu = (check_number(k, x, least=1) for k, x in zip(("mu", "nu"), spread, strict=True))
-    C = check_number("constant", constant, above=0)
+    mu, nu = (check_in_range(k, x, least=1) for k, x in zip(("mu", "nu"), spread, strict=True))
+    C = check_in_range("constant", constant, above=0)
     log = log_factor(n, n_labels, 3, confidence)
     terms = {
         "low_rank": C * mu**2 / d * nu * size * rank * log / n_observed * noise,
         "sampling": C * mu / d * score_bound**2 * math.sqrt(log / n_observed),
     }
     value = max(terms.values())
-    return finished(
+    return with_warning(
         Bound(
             setting=setting,
             value=value,

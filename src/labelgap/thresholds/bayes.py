@@ -3,8 +3,8 @@
 Since TP = π − FN and TN = (1 − π) − FP, a linear-fractional metric can be written as
 (c₁ FP + d₁ FN + e₁) / (c₂ FP + d₂ FN + e₂). The decisions that maximise it minimise α FP + (1 − α) FN with
 the α of the paper's weighted-risk lemma, and so say yes where the probability is at least α. Only e₁ and e₂
-contain the share π of positives, so α does not depend on it, unless the metric itself weights the classes by
-their shares (the balanced forms).
+contain the fraction π of positives, so α does not depend on it, unless the metric itself weights the classes
+by their fractions (the balanced forms).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def bayes_alpha(
     ``α = u / (u + v)`` with ``u = Ψ* c₂ − c₁``, the price of a false positive, and ``v = Ψ* d₂ − d₁``, that
     of a false negative, where c = (coefficient of fp) − (of tn) and d = (of fn) − (of tp), 1 in the numerator
     and 2 in the denominator. For F1 it is Ψ*/2, for accuracy ½, for Jaccard Ψ*/(1 + Ψ*). A balanced metric
-    divides u by the share of negatives and v by the share of positives.
+    divides u by the fraction of negatives and v by the fraction of positives.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def bayes_alpha(
     best_value : float
         Ψ*, the largest value that any decision rule reaches, in units of the metric.
     positive_rate : float or None, default None
-        The share of positives, strictly between 0 and 1; needed and used for balanced metrics only.
+        The fraction of positives, strictly between 0 and 1; needed and used for balanced metrics only.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def bayes_alpha(
     if psi.balanced:
         if positive_rate is None or not 0 < positive_rate < 1:
             raise InvalidParameterError(
-                "A balanced metric weights the classes by their shares: positive_rate must be a number "
+                "A balanced metric weights the classes by their fractions: positive_rate must be a number "
                 f"strictly between 0 and 1, not {positive_rate!r}."
             )
         false_positive /= 1 - positive_rate
@@ -96,7 +96,7 @@ def bayes_threshold(
     loss : str or Loss, default "logistic"
         The loss whose link turns probabilities into scores.
     positive_rate : float or None, default None
-        The share of positives, for balanced metrics only.
+        The fraction of positives, for balanced metrics only.
 
     Returns
     -------

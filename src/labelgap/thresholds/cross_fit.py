@@ -19,7 +19,6 @@ from labelgap.kernels.threads import limit_threads, thread_count
 from labelgap.labels import ObservedLabels
 
 N_FOLDS = 5
-HOLDOUT_SHARE = 0.2
 NEVER = -1
 """The fold number of an entry that is never held out."""
 
@@ -53,9 +52,9 @@ def map_folds(
 ) -> list[Any]:
     """``work(fold, training labels, held-out labels)`` for each fold, in threads.
 
-    With ``choices`` it is ``work(fold, training labels, held-out labels, choice)``, and the answer a list for
-    each choice. ``n_jobs`` pieces of work are done at a time; None is as many as there are threads, since
-    a fold in each makes more of them than all of them in one.
+    With ``choices`` it is ``work(fold, training labels, held-out labels, choice)``, and the result a list for
+    each choice. ``n_jobs`` tasks run at a time; None is as many as there are threads, since one fold in
+    each thread uses them better than one fold in all of them.
     """
     n_folds = int(fold_of_entry.max(initial=NEVER)) + 1
     tasks = [
@@ -65,21 +64,21 @@ def map_folds(
     ]
     parallel = Parallel(n_jobs=thread_count() if n_jobs is None else n_jobs, prefer="threads")
     jobs = min(parallel.n_jobs if parallel.n_jobs > 0 else thread_count(), max(len(tasks), 1))
-    # Work side by side shares the caller's threads (a limit does not reach into other threads).
-    share = max(1, thread_count() // jobs)
+    # Tasks side by side divide the caller's threads among them (a limit does not reach into other threads).
+    threads_each = max(1, thread_count() // jobs)
 
     def run(fold: int, *extra: Any) -> Any:
         held = fold_of_entry == fold
-        with limit_threads(share):
+        with limit_threads(threads_each):
             return work(fold, labels.select(~held), labels.select(held), *extra)
 
     if jobs <= 1:
-        answers = [run(*task) for task in tasks]
+        results = [run(*task) for task in tasks]
     else:
-        answers = list(parallel(delayed(run)(*task) for task in tasks))
+        results = list(parallel(delayed(run)(*task) for task in tasks))
     if choices is None:
-        return answers
-    return [answers[start : start + n_folds] for start in range(0, len(tasks), n_folds)]
+        return results
+    return [results[start : start + n_folds] for start in range(0, len(tasks), n_folds)]
 
 
 def gather(fold_of_entry: NDArray[np.int64], by_fold: list[Floats]) -> tuple[NDArray[np.bool_], Floats]:

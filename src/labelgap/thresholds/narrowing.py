@@ -19,12 +19,12 @@ _ENOUGH_BUCKETS = 1 << 8
 _MOST_BUCKETS = 1 << 12
 # Counts that stay in the cache of a core.
 _NEAR_COUNTS = 1 << 19
-# Share of the entries, at most, that may be left to be sorted.
+# At most this fraction of the entries may be left to be sorted.
 _WORTH_SORTING = 0.5
 # Entries for each thread, at least.
 _ENTRIES_PER_THREAD = 1 << 16
 
-Coefficients = tuple[NDArray[np.float64], NDArray[np.float64], float]
+SweepCoefficients = tuple[NDArray[np.float64], NDArray[np.float64], float]
 """Numerator, denominator and what 0/0 is."""
 
 
@@ -33,7 +33,7 @@ def narrowed_cut(
     values: NDArray[np.int8],
     groups: NDArray[np.integer[Any]],
     n_groups: int,
-    coefficients: Coefficients,
+    coefficients: SweepCoefficients,
 ) -> tuple[float, float, float] | None:
     """(Lowest score above the best cut, highest below it, the metric), NaN where there is no neighbour.
 

@@ -17,9 +17,9 @@ from labelgap.metrics import LinearFractional
 from labelgap.metrics.named import get_metric
 from labelgap.thresholds.sweep import best_threshold
 
-N_PARTS = 25
-# The share of distinct rows in a bootstrap sample, 1 − 1/e.
-_SHARE = 0.632
+N_RESAMPLES = 25
+# The fraction of distinct rows in a bootstrap sample, 1 − 1/e.
+_FRACTION = 0.632
 # Entries to be swept in all. A sample with more than a few parts of it needs no steadying.
 _MOST_ENTRIES, _FEWEST_PARTS = 1_000_000, 5
 
@@ -50,13 +50,13 @@ def steady_threshold(
     """
     psi = get_metric(metric)
     whole = best_threshold(scores, labels, psi).threshold
-    n_parts = min(N_PARTS, _MOST_ENTRIES // max(labels.n_observed, 1))
+    n_parts = min(N_RESAMPLES, _MOST_ENTRIES // max(labels.n_observed, 1))
     rng = check_random_state(random_state)
     if n_parts < _FEWEST_PARTS or not np.isfinite(whole):
         return whole
     found = []
     for _ in range(n_parts):
-        kept = (rng.random_sample(labels.shape[0]) < _SHARE)[labels.rows]
+        kept = (rng.random_sample(labels.shape[0]) < _FRACTION)[labels.rows]
         if kept.any():
             found.append(best_threshold(scores[kept], labels.select(kept), psi).threshold)
     finite = [threshold for threshold in found if np.isfinite(threshold)]

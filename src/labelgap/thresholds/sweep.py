@@ -15,7 +15,7 @@ from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.confusion import judged_labels
 from labelgap.thresholds.narrowing import narrowed_cut
 
-FloatArray: TypeAlias = NDArray[np.floating[Any]]
+ScoreArray: TypeAlias = NDArray[np.floating[Any]]
 
 _NO_WEIGHTS = np.empty(0, np.float64)
 _NO_GROUPS = np.empty(0, np.int32)
@@ -97,7 +97,7 @@ def best_threshold(
     metric : str or LinearFractional, default "micro-f1"
         The metric Ψ and its average.
     return_curve : bool, default False
-        Whether the metric at every cut comes with the answer.
+        Whether the result holds the metric at every cut.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def best_threshold(
 
 
 def sweep_entries(
-    scores: FloatArray,
+    scores: ScoreArray,
     values: NDArray[np.int8],
     *,
     vertex_numerator: NDArray[np.float64],
@@ -171,7 +171,7 @@ def sweep_entries(
     n_groups : int, default 1
         Groups are numbered below this; those without an entry do not count.
     return_curve : bool, default False
-        Whether the metric at every cut comes with the answer.
+        Whether the result holds the metric at every cut.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def sweep_entries(
 
 
 def make_curve(
-    lowest: NDArray[np.float64], values: NDArray[np.float64], scores: FloatArray
+    lowest: NDArray[np.float64], values: NDArray[np.float64], scores: ScoreArray
 ) -> ThresholdCurve:
     """The curve, from the lowest included score of each cut (NaN where nothing is included)."""
     included = lowest.astype(scores.dtype)
@@ -246,7 +246,7 @@ def make_curve(
     return ThresholdCurve(between(included, excluded)[start:].astype(np.float64), values[start:].copy())
 
 
-def between(included: FloatArray, excluded: FloatArray) -> FloatArray:
+def between(included: ScoreArray, excluded: ScoreArray) -> ScoreArray:
     """Thresholds t with excluded < t ≤ included, halfway where that is possible; NaN means no neighbour."""
     with np.errstate(over="ignore", invalid="ignore"):
         middle = (included + excluded) / 2
@@ -264,24 +264,24 @@ def _class_factors(values: NDArray[np.int8], weights: NDArray[np.float64] | None
     """What balancing multiplies (tp, fp, fn, tn) by, up to a common factor; 1 where a class is absent."""
     total = float(values.size if weights is None else weights.sum())
     positive = float(np.count_nonzero(values) if weights is None else weights @ values)
-    share = positive / total
-    if not 0 < share < 1:
+    fraction = positive / total
+    if not 0 < fraction < 1:
         return np.ones(4)
-    up, down = 0.5 / share, 0.5 / (1 - share)
+    up, down = 0.5 / fraction, 0.5 / (1 - fraction)
     return np.array([up, down, up, down])
 
 
-def _one(score: float, like: FloatArray) -> FloatArray:
+def _one(score: float, like: ScoreArray) -> ScoreArray:
     return np.array([score], like.dtype)
 
 
-def as_float_scores(scores: NDArray[Any]) -> FloatArray:
+def as_float_scores(scores: NDArray[Any]) -> ScoreArray:
     """Contiguous float32 or float64, without a copy where they are so already."""
     narrow = scores.dtype in (np.dtype(np.float16), np.dtype(np.float32))
     return np.ascontiguousarray(scores, np.float32 if narrow else np.float64)
 
 
-def _refuse_nan(scores: FloatArray, labels: ObservedLabels) -> None:
+def _refuse_nan(scores: ScoreArray, labels: ObservedLabels) -> None:
     # The maximum is NaN where one of them is, and it is found in less time.
     if np.isnan(scores.max()):
         entry = kernels.first_nan(scores)

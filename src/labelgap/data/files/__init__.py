@@ -1,7 +1,7 @@
-"""Readers of data files: rows with labels, answers of users, tables of numbers; and a writer of columns."""
+"""Readers of data files: rows with labels, ratings of users, tables of numbers; and a writer of columns."""
 
-from labelgap.data.files.answer_files import read_answer_file
 from labelgap.data.files.formats import FORMATS, detect_format
+from labelgap.data.files.rating_files import read_answer_file
 from labelgap.data.files.reading import read_label_table, read_numbers
 from labelgap.data.files.tables import AnswerTable, LabelTable, NumberTable
 from labelgap.data.files.writing import check_writable, write_columns

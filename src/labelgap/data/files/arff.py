@@ -1,6 +1,6 @@
-"""ARFF, as Mulan and MEKA have it: dense or sparse rows, labels named beside the file or in its relation.
+"""ARFF files of Mulan and MEKA, dense or sparse. Labels are named in an XML file or in the relation.
 
-scipy reads no sparse rows, so this is a small reader of its own.
+``docs/dependencies.md`` says why no library reads them here.
 """
 
 from __future__ import annotations
@@ -9,24 +9,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 import numpy as np
 import scipy.sparse as sp
 
 from labelgap._types import Floats
-from labelgap.data.files.arff_header import Attribute, Header, read_header
+from labelgap.data.files.arff_header import ArffFile, Attribute, Header
 from labelgap.data.files.arff_rows import Rows, read_rows
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column
-from labelgap.data.files.formats import PathLike, read_text_bytes
-from labelgap.data.files.mulan_xml import read_label_names
-from labelgap.data.files.tables import LabelTable
-from labelgap.data.files.words import number_of
+from labelgap.data.files.formats import PathLike, open_errors
+from labelgap.data.files.tables import LabelTable, number_of
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
 
 
 def read_arff(
-    path: PathLike,
+    file: ArffFile,
     labels: Patterns | None,
     features: Patterns | None,
     drop: Patterns,
@@ -34,9 +33,8 @@ def read_arff(
     unobserved: str | None,
     binary: bool,
 ) -> LabelTable:
-    """Features and labels. What is a label is said by ``labels``, the XML file or the relation."""
-    lines = read_text_bytes(path).decode("utf-8").split("\n")
-    header = read_header(path, lines)
+    """Features and labels. ``labels``, the XML file or the relation says which attributes are labels."""
+    path, header = file.path, file.header
     names = tuple(attribute.name for attribute in header.attributes)
     taken = dict.fromkeys(choose_columns(path, names, drop, "drop", {}), "dropped")
     label_names = _label_names(path, header, labels, xml, taken)
@@ -49,7 +47,7 @@ def read_arff(
     for name in feature_names + label_names:
         _check_type(path, header.attributes[at[name]])
     chosen = [at[name] for name in feature_names], [at[name] for name in label_names]
-    rows = read_rows(path, header, lines, [*chosen[0], *chosen[1]])
+    rows = read_rows(file, [*chosen[0], *chosen[1]])
     X, expanded = _features(path, header, rows, chosen[0])
     known = _labels(path, header, rows, chosen[1], binary) if label_names else None
     if known is not None:
@@ -105,7 +103,7 @@ def _features(
 
     def end_run() -> None:
         if run:
-            blocks.append(rows.cells[:, list(run)])
+            blocks.append(rows.values[:, list(run)])
             run.clear()
 
     for place, attribute in zip(places, attributes, strict=True):
@@ -121,7 +119,7 @@ def _features(
             names.append(attribute.name)
         else:
             block = (column[:, None] == np.arange(len(attribute.values))).astype(np.float64)
-            names.extend(f"{attribute.name}={value}" for value in attribute.values)
+            names.extend(attribute.feature_names)
         blocks.append(sp.csc_array(block) if rows.is_sparse else block)
     end_run()
     if not rows.is_sparse:
@@ -133,10 +131,10 @@ def _features(
 
 def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute) -> None:
     if rows.is_sparse:
-        stored = slice(*rows.cells.indptr[place : place + 2])
-        missing, at = np.isnan(rows.cells.data[stored]), rows.cells.indices[stored]
+        stored = slice(*rows.values.indptr[place : place + 2])
+        missing, at = np.isnan(rows.values.data[stored]), rows.values.indices[stored]
     else:
-        missing, at = np.isnan(rows.cells[:, place]), np.arange(len(rows.lines))
+        missing, at = np.isnan(rows.values[:, place]), np.arange(len(rows.lines))
     if missing.any():
         line = rows.lines[at[missing].min()]
         raise DataFileError(
@@ -148,9 +146,9 @@ def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute
 def _labels(
     path: PathLike, header: Header, rows: Rows, places: Sequence[int], binary: bool
 ) -> ObservedLabels:
-    """Every cell is known, an absent one too, but for those that are ``?``."""
+    """Every entry is known, an absent one too, except for those that are ``?``."""
     n, L = len(rows.lines), len(places)
-    cells: list[Any] = []
+    entries: list[Any] = []
     values: list[Any] = []
     unknown: list[Any] = []
     for number, place in enumerate(places):
@@ -160,10 +158,10 @@ def _labels(
         unknown.append(np.flatnonzero(missing) * L + number)
         column[missing] = 0.0
         stored = np.flatnonzero(column)
-        cells.append(stored * L + number)
+        entries.append(stored * L + number)
         values.append(column[stored])
     labels = ObservedLabels.from_sparse(
-        sp.csr_array((np.concatenate(values), np.divmod(np.concatenate(cells), L)), shape=(n, L)),
+        sp.csr_array((np.concatenate(values), np.divmod(np.concatenate(entries), L)), shape=(n, L)),
         "negative",
         label_names=[header.attributes[place].name for place in places],
         binary=binary,
@@ -196,3 +194,38 @@ def _label_column(path: PathLike, rows: Rows, attribute: Attribute, codes: Float
             f"{advice}"
         )
     return values
+
+
+# -- the XML file of Mulan --------------------------------------------------------------------------------
+
+
+def read_label_names(path: PathLike) -> tuple[str, ...]:
+    """The names of all ``<label name="...">`` elements, nested ones too, in any namespace."""
+    with open_errors(path):
+        data = Path(path).read_bytes()
+    names: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag.rpartition(" ")[2].rpartition(":")[2].lower() != "label":
+            return
+        if "name" not in attributes:
+            raise DataFileError(f"{path}, line {parser.CurrentLineNumber}: a label without a name.")
+        names.append(attributes["name"])
+
+    def refuse(*_: object) -> None:
+        raise DataFileError(
+            f"{path}, line {parser.CurrentLineNumber}: a document type or entity, which is not read; "
+            "remove it."
+        )
+
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.StartElementHandler = start
+    # Entities can grow without end, or fetch other files; without a document type there are none.
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise DataFileError(f"{path}, line {error.lineno}: no well-formed XML ({error}).") from error
+    if not names:
+        raise DataFileError(f'{path} names no labels; each is an element <label name="...">.')
+    return tuple(names)

@@ -1,4 +1,4 @@
-"""The header of an ARFF file: its attributes, and how to read their values."""
+"""The header of an ARFF file: its attributes, and how their values are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from labelgap.data.files.formats import PathLike
-from labelgap.data.files.words import number_of
+from labelgap.data.files.tables import number_of
 from labelgap.exceptions import DataFileError
 
 _QUOTED = r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\""""
@@ -53,6 +53,11 @@ class Attribute:
         return {value: float(place) for place, value in enumerate(self.values)}
 
     @property
+    def feature_names(self) -> list[str]:
+        """The features that it becomes: one, or one for each value where the values are no numbers."""
+        return [self.name] if self.is_number else [f"{self.name}={value}" for value in self.values]
+
+    @property
     def default(self) -> float:
         """What an absent entry of a sparse row means: 0, or the first nominal value."""
         return next(iter(self.codes.values()), 0.0)
@@ -93,6 +98,19 @@ class Header:
             return None
         names = tuple(attribute.name for attribute in self.attributes)
         return names[:count] if count > 0 else names[count:]
+
+
+class ArffFile:
+    """An ARFF file: its header and its lines."""
+
+    def __init__(self, path: PathLike, text: bytes) -> None:
+        self.path = path
+        self.lines = text.decode("utf-8").split("\n")
+        self.header = read_header(path, self.lines)
+
+    def count_rows(self) -> int:
+        """How many rows follow the header."""
+        return sum(1 for line in self.lines[self.header.lines :] if line.partition("%")[0].strip())
 
 
 def read_header(path: PathLike, lines: list[str]) -> Header:

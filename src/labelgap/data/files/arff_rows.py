@@ -14,8 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.data.files.arff_header import Attribute, Header, split_values, strip_comment
-from labelgap.data.files.formats import PathLike
+from labelgap.data.files.arff_header import ArffFile, Attribute, split_values, strip_comment
 from labelgap.exceptions import DataFileError
 
 _PAIR = re.compile(r"(\d+)\s+(.*)", re.DOTALL)
@@ -26,29 +25,30 @@ _CAREFUL = re.compile(r"[^0-9\s,.eE+\-{}?]")
 
 @dataclass(frozen=True)
 class Rows:
-    """The cells of the attributes that were asked for: a matrix, or CSC with the stored cells alone."""
+    """The values of the attributes that were asked for: a matrix, or CSC with the stored values alone."""
 
-    cells: Any
+    values: Any
     lines: NDArray[np.int64]
 
     @property
     def is_sparse(self) -> bool:
-        return bool(sp.issparse(self.cells))
+        return bool(sp.issparse(self.values))
 
     def column(self, place: int, attribute: Attribute) -> Floats:
-        """All cells of one attribute, absent ones as the format has it."""
+        """All values of one attribute; an absent one is the attribute's default."""
         if not self.is_sparse:
-            return np.asarray(self.cells[:, place])
-        stored = slice(*self.cells.indptr[place : place + 2])
-        values = np.full(len(self.lines), attribute.default)
-        values[self.cells.indices[stored]] = self.cells.data[stored]
-        return values
+            return np.asarray(self.values[:, place])
+        stored = slice(*self.values.indptr[place : place + 2])
+        column = np.full(len(self.lines), attribute.default)
+        column[self.values.indices[stored]] = self.values.data[stored]
+        return column
 
 
-def read_rows(path: PathLike, header: Header, lines: list[str], wanted: Sequence[int]) -> Rows:
-    """The rows after the header; attributes that are not wanted are passed over unread."""
-    reader = _RowReader(path, header, wanted)
-    for number, line in enumerate(lines[header.lines :], start=header.lines + 1):
+def read_rows(file: ArffFile, wanted: Sequence[int]) -> Rows:
+    """The rows after the header; attributes that are not wanted are skipped."""
+    reader = _RowReader(file, wanted)
+    begin = file.header.lines
+    for number, line in enumerate(file.lines[begin:], start=begin + 1):
         text = line.strip()
         if text and not text.startswith("%"):
             reader.add(number, text)
@@ -56,18 +56,17 @@ def read_rows(path: PathLike, header: Header, lines: list[str], wanted: Sequence
 
 
 class _RowReader:
-    def __init__(self, path: PathLike, header: Header, wanted: Sequence[int]) -> None:
-        self.path = path
-        self.attributes = header.attributes
-        self.width = len(header.attributes)
+    def __init__(self, file: ArffFile, wanted: Sequence[int]) -> None:
+        self.path = file.path
+        self.attributes = file.header.attributes
+        self.width = len(self.attributes)
         keep = set(wanted)
         self.readers: list[Callable[[str], float]] = [
-            attribute.reader() if place in keep else _pass_over
-            for place, attribute in enumerate(header.attributes)
+            attribute.reader() if place in keep else _skip for place, attribute in enumerate(self.attributes)
         ]
         # All numbers, as in nearly every file: a row is read in one go, and nominal values are checked later.
-        self.plain = all(attribute.is_number for attribute in header.attributes)
-        self.nominal = [place for place in sorted(keep) if header.attributes[place].values]
+        self.plain = all(attribute.is_number for attribute in self.attributes)
+        self.nominal = [place for place in sorted(keep) if self.attributes[place].values]
         self.sparse: bool | None = None
         self.lines = array("q")
         self.values = array("d")
@@ -90,19 +89,19 @@ class _RowReader:
             self._add_dense(number, text, careful)
 
     def _add_dense(self, number: int, text: str, careful: bool) -> None:
-        cells = self._split(number, text, careful)
-        if len(cells) != self.width:
+        texts = self._split(number, text, careful)
+        if len(texts) != self.width:
             raise DataFileError(
-                f"{self.path}, line {number}: {len(cells)} values for {self.width} attributes."
+                f"{self.path}, line {number}: {len(texts)} values for {self.width} attributes."
             )
         if self.plain and not careful:
             try:
-                self.values.extend([float(cell) for cell in cells])
+                self.values.extend([float(word) for word in texts])
                 return
             except ValueError:
-                del self.values[(len(self.lines) - 1) * len(cells) :]
-        for place, cell in enumerate(cells):
-            self.values.append(self._value(number, place, cell.strip()))
+                del self.values[(len(self.lines) - 1) * len(texts) :]
+        for place, word in enumerate(texts):
+            self.values.append(self._value(number, place, word.strip()))
 
     def _add_sparse(self, number: int, text: str, careful: bool) -> None:
         if not text.endswith("}"):
@@ -141,27 +140,27 @@ class _RowReader:
             if place in seen:
                 raise DataFileError(f"{self.path}, line {number}: the attribute {place} comes twice.")
             seen.add(place)
-            cell = self._split(number, found[2], careful=True)[0]
+            word = self._split(number, found[2], careful=True)[0]
             self.places.append(place)
-            self.values.append(self._value(number, place, cell.strip()))
+            self.values.append(self._value(number, place, word.strip()))
         self.counts.append(len(seen))
 
     def _split(self, number: int, text: str, careful: bool) -> list[str]:
-        cells = split_values(text) if careful else text.split(",")
-        if cells is None:
+        texts = split_values(text) if careful else text.split(",")
+        if texts is None:
             raise DataFileError(f"{self.path}, line {number}: the quotes do not match.")
-        return cells
+        return texts
 
-    def _value(self, number: int, place: int, cell: str) -> float:
+    def _value(self, number: int, place: int, word: str) -> float:
         try:
-            return self.readers[place](cell)
+            return self.readers[place](word)
         except ValueError:
-            self._refuse(number, self.attributes[place], cell)
+            self._refuse(number, self.attributes[place], word)
 
-    def _refuse(self, number: int, attribute: Attribute, cell: str) -> NoReturn:
+    def _refuse(self, number: int, attribute: Attribute, word: str) -> NoReturn:
         expected = f"one of {', '.join(attribute.values[:10])}" if attribute.values else "a number"
         raise DataFileError(
-            f"{self.path}, line {number}, attribute {attribute.name!r}: {cell!r} is not {expected}."
+            f"{self.path}, line {number}, attribute {attribute.name!r}: {word!r} is not {expected}."
         )
 
     def rows(self) -> Rows:
@@ -200,7 +199,7 @@ class _RowReader:
                 self._refuse(self.lines[row], attribute, f"{column[row]:g}")
 
 
-def _pass_over(text: str) -> float:
+def _skip(text: str) -> float:
     return math.nan
 
 

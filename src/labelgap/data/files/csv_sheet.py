@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from labelgap.data.files.arrow_memory import arrow_reader, is_worth_threads
-from labelgap.data.files.formats import PathLike, import_pyarrow, line_of, read_text_bytes
-from labelgap.data.files.words import MISSING_SPELLINGS
+from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads, line_of
+from labelgap.data.files.tables import MISSING_SPELLINGS
 from labelgap.exceptions import DataFileError
 
 _BLOCK = 1 << 22
@@ -18,30 +17,30 @@ _EMPTY_LINE = re.compile(rb"\n[ \t]*\r?(?=\n)")
 
 
 class CsvSheet:
-    """A file of separated values. Columns are read when asked for, as numbers by pyarrow wherever they are.
+    """Separated values. pyarrow parses the columns that are asked for, as numbers wherever they are numbers.
 
-    Lines are found again by a second, slow reading, which only an error message asks for. ``data`` is what
-    ``read_text_bytes`` gave, where the file was read before: a pipe cannot be read twice.
+    ``data`` is what ``read_text_bytes`` returns. To name a line in an error message, Python's slower reader
+    goes through the same bytes.
     """
 
     index_names: tuple[str, ...] = ()
 
-    def __init__(self, path: PathLike, delimiter: str, data: bytes | None = None) -> None:
+    def __init__(self, path: PathLike, delimiter: str, data: bytes) -> None:
         self.path = path
         self.delimiter = delimiter
         self.arrow = import_pyarrow("Reading CSV files")
-        self.data = read_text_bytes(path) if data is None else data
+        self.data = data
         self.names, self._header_lines = self._read_header()
         self._body = self._find_body()
 
     def read(self, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
-        """Arrow columns by name: ``numbers`` as float64 if all cells are numbers or missing, else as text."""
+        """Arrow columns by name: ``numbers`` as float64 if all values are numbers or missing, else text."""
         text = self.arrow.string()
         types = dict.fromkeys(numbers, self.arrow.float64()) | dict.fromkeys(texts, text)
         try:
             return self._parse(types)
         except self.arrow.ArrowInvalid:
-            # Some cell is no number. Which one, if any is wrong at all, is seen from the texts.
+            # Some value is no number; as text, the columns show whether it is a word for yes, no or missing.
             try:
                 return self._parse(dict.fromkeys(types, text))
             except self.arrow.ArrowInvalid as error:
@@ -51,14 +50,14 @@ class CsvSheet:
         """Where row ``row`` (from 0) is, in words."""
         return f"line {self._find(row)[0]}"
 
-    def cell(self, name: str, row: int) -> str:
-        """What the file has there."""
+    def value(self, name: str, row: int) -> str:
+        """The value in a column and a row (from 0), as text."""
         return self._find(row)[1][self.names.index(name)].strip()
 
     # -- header ----------------------------------------------------------------------------------------------
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """The line on which each record begins, and its cells; empty lines are passed over."""
+        """The line on which each record begins, and its values; empty lines are skipped."""
         lines = (line.decode("utf-8") for line in io.BytesIO(self.data))
         reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
         begins = 1
@@ -69,8 +68,8 @@ class CsvSheet:
                 begins = reader.line_num + 1
         except csv.Error as error:
             raise DataFileError(
-                f"{self.path}, line {begins}: wrong quoting ({error}); a quote inside a quoted cell is "
-                "written twice."
+                f"{self.path}, line {begins}: wrong quoting ({error}); a quote inside a quoted value "
+                "is written twice."
             ) from error
 
     def _read_header(self) -> tuple[tuple[str, ...], int]:
@@ -117,10 +116,10 @@ class CsvSheet:
                 )
         return at
 
-    # -- cells -----------------------------------------------------------------------------------------------
+    # -- values ----------------------------------------------------------------------------------------------
 
     def _parse(self, types: dict[str, Any]) -> dict[str, Any]:
-        """The columns of these types; ArrowInvalid where a line or a cell does not fit."""
+        """The columns of these types; ArrowInvalid where a line or a value does not fit."""
         from pyarrow import csv as arrow_csv
 
         # By number: names may be anything.
@@ -167,7 +166,7 @@ class CsvSheet:
         for line, record in self._records():
             if len(record) != len(self.names):
                 return DataFileError(
-                    f"{self.path}, line {line}: {len(record)} cells, but the header has {len(self.names)}; "
+                    f"{self.path}, line {line}: {len(record)} values, but the header has {len(self.names)}; "
                     "check the separators and quotes of that line."
                 )
         return DataFileError(f"{self.path} cannot be read: {error}.")

@@ -1,4 +1,4 @@
-"""Which format a file has, and its bytes."""
+"""The format of a file, its bytes, and the memory that Arrow reads them from."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ SHEETS = ("csv", "tsv", "parquet")
 """Formats of rows and named columns."""
 TEXT = ("csv", "tsv", "arff", "xmc", "movielens")
 """Formats that may be compressed by gzip."""
+_THREADS_FROM = 1 << 23
 
 
 def detect_format(path: PathLike, format: str | None = None) -> str:
@@ -67,6 +68,23 @@ def import_pyarrow(what: str) -> Any:
             f"{what} needs the package pyarrow: run pip install 'labelgap[cli]'."
         ) from error
     return pyarrow
+
+
+def arrow_reader(arrow: Any, data: bytes | memoryview) -> Any:
+    """A reader of a copy of ``data`` in memory of Arrow's own.
+
+    Arrow reads in threads that may release their source late, even while the interpreter ends. If the source
+    were a Python object, such a thread would then ask for the interpreter's lock, and the process would
+    abort.
+    """
+    copy = arrow.BufferOutputStream()
+    copy.write(data)
+    return arrow.BufferReader(copy.getvalue())
+
+
+def is_worth_threads(size: int) -> bool:
+    """Whether Arrow should read so many bytes with several threads; below, starting them costs more."""
+    return size >= _THREADS_FROM
 
 
 @contextmanager

@@ -22,12 +22,25 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, NotImpl
 
 
 class Archive:
-    """The arrays of an npz file, each read when asked for."""
+    """The arrays of an npz file, each read when asked for. Close it after use."""
 
-    def __init__(self, path: PathLike, file: Any) -> None:
+    def __init__(self, path: PathLike) -> None:
         self.path = path
+        with open_errors(path):
+            file = open(path, "rb")  # noqa: SIM115
         self._file = file
-        self.names: tuple[str, ...] = tuple(file.files)
+        try:
+            # The list of the arrays is at the end of the file, and a pipe cannot be read from there.
+            self._arrays = _load(path, file if file.seekable() else io.BytesIO(file.read()))
+        except BaseException:
+            file.close()
+            raise
+        self.names: tuple[str, ...] = tuple(self._arrays.files)
+
+    def close(self) -> None:
+        """Close the file; arrays that were read stay usable."""
+        self._arrays.close()
+        self._file.close()
 
     def __contains__(self, name: str) -> bool:
         return name in self.names
@@ -37,7 +50,7 @@ class Archive:
         if name not in self.names:
             raise DataFileError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}.")
         try:
-            return np.asarray(self._file[name])
+            return np.asarray(self._arrays[name])
         except ValueError as error:
             raise DataFileError(
                 f"{self.path}: the array {name!r} cannot be read ({error}). Arrays of objects are not read; "
@@ -74,33 +87,30 @@ class Archive:
         return matrix
 
 
-@contextmanager
-def open_archive(path: PathLike) -> Iterator[Archive]:
-    """The arrays of an npz file; whatever is wrong with it is a DataFileError."""
-    with open_errors(path):
-        file = open(path, "rb")  # noqa: SIM115
-    with file:
-        # The list of the arrays is at the end, which a pipe cannot be asked for.
-        yield from _load(path, file if file.seekable() else io.BytesIO(file.read()))
-
-
-def _load(path: PathLike, file: Any) -> Iterator[Archive]:
+def _load(path: PathLike, file: Any) -> Any:
     start = file.read(2)
     if start != b"PK":
         raise DataFileError(f"{path} is {'no npz file' if start else 'empty'}; numpy.savez writes one.")
     file.seek(0)
+    with _archive_errors(path):
+        return np.load(file, allow_pickle=False)
+
+
+@contextmanager
+def _archive_errors(path: PathLike) -> Iterator[None]:
+    """Turns whatever is wrong with an npz file or with its labels into a DataFileError."""
     try:
-        with np.load(file, allow_pickle=False) as loaded:
-            yield Archive(path, loaded)
+        yield
     except _DAMAGED as error:
         raise DataFileError(f"{path} is damaged: {error}. Make it again, or use a copy.") from error
     except InvalidLabelsError as error:
         raise DataFileError(f"{path}: {error}") from error
 
 
-def read_npz_table(path: PathLike, unobserved: str | None, binary: bool) -> LabelTable:
+def read_npz_table(archive: Archive, unobserved: str | None, binary: bool) -> LabelTable:
     """Features and labels of an npz file."""
-    with open_archive(path) as archive:
+    path = archive.path
+    with _archive_errors(path):
         row_ids = archive.ids("row_ids")
         labels = _labels(archive, row_ids, unobserved, binary)
         X = _features(archive)
@@ -171,9 +181,10 @@ def _shape(archive: Archive) -> tuple[int, int] | None:
     return None
 
 
-def read_npz_answers(path: PathLike, user: str, item: str, value: str | None) -> AnswerTable:
-    """Answers of an npz file: vectors of users, items and values."""
-    with open_archive(path) as archive:
+def read_npz_ratings(archive: Archive, user: str, item: str, value: str | None) -> AnswerTable:
+    """The ratings of an npz file: vectors of users, items and values."""
+    path = archive.path
+    with _archive_errors(path):
         if value == "value" and value not in archive:
             value = "rating" if "rating" in archive else None
         users, items = archive.array(user), archive.array(item)
@@ -182,7 +193,7 @@ def read_npz_answers(path: PathLike, user: str, item: str, value: str | None) ->
             if vector is not None and (vector.ndim != 1 or len(vector) != len(users)):
                 raise DataFileError(
                     f"{path}: the array {name!r} has shape {vector.shape}, but {user!r} has {users.shape}; "
-                    "answers are vectors of one length."
+                    "ratings are vectors of one length."
                 )
         for name, ids in ((user, users), (item, items)):
             if ids.dtype.kind not in "iuU":
@@ -196,9 +207,10 @@ def _plain(ids: NDArray[Any]) -> NDArray[Any]:
     return ids.astype(object) if ids.dtype.kind == "U" else ids.astype(np.int64)
 
 
-def read_npz_numbers(path: PathLike) -> NumberTable:
+def read_npz_numbers(archive: Archive) -> NumberTable:
     """The matrix of an npz file: ``scores``, ``Y``, or the only one of two dimensions."""
-    with open_archive(path) as archive:
+    path = archive.path
+    with _archive_errors(path):
         names = [name for name in ("scores", "Y") if name in archive]
         if not names:
             names = [name for name in archive.names if archive.array(name).ndim == 2]

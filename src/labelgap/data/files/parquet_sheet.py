@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from labelgap.data.files.arrow_memory import arrow_reader, is_worth_threads
-from labelgap.data.files.formats import PathLike, import_pyarrow, open_errors
+from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads, open_errors
 from labelgap.exceptions import DataFileError
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
 class ParquetSheet:
-    """A file of typed columns; they are read when asked for.
+    """A file of typed columns, which are read when asked for.
 
-    ``index_names`` are the columns that pandas wrote for its index. They are numbers or keys of the rows, so
-    they are used only where somebody names them.
+    ``index_names`` are the columns that pandas wrote for its index. They number or name the rows, so they are
+    read only where they are asked for by name.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -26,11 +26,12 @@ class ParquetSheet:
         self.arrow = import_pyarrow("Reading Parquet files")
         from pyarrow import parquet
 
-        with open_errors(path), open(path, "rb") as file:
-            # The columns are looked up from the end, which a pipe cannot do.
-            source = path if file.seekable() else arrow_reader(self.arrow, file.read())
         try:
-            self._file = parquet.ParquetFile(source)
+            with open_errors(path):
+                # The list of the columns is at the end of the file, and a pipe cannot be read from there.
+                whole = Path(path)
+                source = path if whole.is_file() else arrow_reader(self.arrow, whole.read_bytes())
+                self._file = parquet.ParquetFile(source)
         except (self.arrow.ArrowException, OSError) as error:
             raise DataFileError(f"{path} is no Parquet file, or a damaged one: {error}") from error
         schema, metadata = self._file.schema_arrow, self._file.metadata
@@ -59,12 +60,16 @@ class ParquetSheet:
         self._table = table
         return {name: table.column(name) for name in names}
 
+    def close(self) -> None:
+        """Close the file; columns that were read stay usable."""
+        self._file.close()
+
     def place(self, row: int) -> str:
         """Where row ``row`` (from 0) is, in words."""
         return f"row {row + 1}"
 
-    def cell(self, name: str, row: int) -> str:
-        """What the file has there."""
+    def value(self, name: str, row: int) -> str:
+        """The value in a column and a row (from 0), as text."""
         value = self._table.column(name)[row].as_py()
         return "null" if value is None else str(value)
 

@@ -1,23 +1,47 @@
-"""Files of features and labels, whatever their format."""
+"""Features and labels from files of any format."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelgap.data.files.arff import read_arff
-from labelgap.data.files.cells import Sheet, feature_matrix, id_values, label_matrix, open_sheet, to_numbers
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column, split_patterns
-from labelgap.data.files.formats import SHEETS, PathLike, detect_format
+from labelgap.data.files.columns import feature_matrix, id_values, label_matrix, to_numbers
+from labelgap.data.files.formats import PathLike
 from labelgap.data.files.npz_file import read_npz_numbers, read_npz_table
+from labelgap.data.files.source import Sheet, Source
 from labelgap.data.files.tables import LabelTable, NumberTable
 from labelgap.data.files.xmc import read_xmc
 from labelgap.exceptions import DataFileError, InvalidParameterError
 from labelgap.labels import ObservedLabels
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a file are what, as in :func:`read_label_table`.
+
+    Parameters
+    ----------
+    labels, features, ids, drop
+        Names and patterns.
+    label_source : Source or None
+        A second file, which holds the labels.
+    label_xml : str, path or None
+        An XML file, which names the labels of an ARFF file.
+    """
+
+    labels: Patterns | None = None
+    features: Patterns | None = None
+    ids: str | None = None
+    drop: Patterns = ()
+    label_source: Source | None = None
+    label_xml: PathLike | None = None
 
 
 def read_label_table(
@@ -65,25 +89,48 @@ def read_label_table(
     >>> table.X.tolist(), table.row_ids, table.labels
     ([[1.5], [2.0]], (7, 9), ObservedLabels(2 x 2, 3 observed (75.0 %), 2 positive))
     """
-    kind = detect_format(path, format)
-    second = label_file if label_file is not None and not _is_xml(label_file) else None
-    xml = None if second is not None else label_file
-    if xml is not None and kind != "arff":
-        raise InvalidParameterError(f"{xml}: an XML file names the labels of an arff file; {path} is {kind}.")
-    here = labels if second is None else None
-    if kind in SHEETS:
-        table = _read_sheet(open_sheet(path, kind), here, features, ids, drop, unobserved, binary)
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(Source(path, format))
+        second, xml = split_label_file(label_file)
+        if second is not None:
+            stack.enter_context(second)
+        columns = Columns(labels, features, ids, drop, second, xml)
+        return read_table_from(source, columns, unobserved=unobserved, binary=binary)
+
+
+def split_label_file(path: PathLike | None) -> tuple[Source | None, PathLike | None]:
+    """A file of labels as what it is: a second table, or an XML file that names labels."""
+    if path is None:
+        return None, None
+    return (None, path) if Path(path).suffix.lower() == ".xml" else (Source(path), None)
+
+
+def read_table_from(source: Source, columns: Columns, *, unobserved: str | None, binary: bool) -> LabelTable:
+    """As :func:`read_label_table`, from files that may be open already."""
+    path, kind, second = source.path, source.kind, columns.label_source
+    if columns.label_xml is not None and kind != "arff":
+        raise InvalidParameterError(
+            f"{columns.label_xml}: an XML file names the labels of an arff file; {path} is {kind}."
+        )
+    # With a second file, the label patterns are about that file.
+    here = columns if second is None else replace(columns, labels=None)
+    if source.is_sheet:
+        table = _read_sheet(source.sheet, here, unobserved, binary)
     elif kind == "arff":
-        _refuse_unused(path, kind, ids=ids)
-        table = read_arff(path, here, features, drop, xml, unobserved, binary)
+        _refuse_unused(path, kind, ids=here.ids)
+        table = read_arff(
+            source.arff, here.labels, here.features, here.drop, here.label_xml, unobserved, binary
+        )
     else:
-        _refuse_unused(path, kind, labels=here, features=features, drop=tuple(split_patterns(drop)) or None)
-        table = _read_arrays(path, kind, ids if second is None else None, unobserved, binary)
-    return table if second is None else _join(path, table, second, labels, ids, unobserved, binary)
+        dropped = tuple(split_patterns(here.drop)) or None
+        ids = here.ids if second is None else None
+        _refuse_unused(path, kind, labels=here.labels, features=here.features, drop=dropped, ids=ids)
+        table = _read_arrays(source, unobserved, binary)
+    return table if second is None else _join(path, table, columns, second, unobserved, binary)
 
 
 def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = None) -> NumberTable:
-    """The columns of a file as numbers, such as scores or labels; NaN where a cell is missing.
+    """The columns of a file as numbers, such as scores or labels; NaN where a value is missing.
 
     Parameters
     ----------
@@ -103,26 +150,28 @@ def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = No
     >>> names, values.tolist()
     (('calm', 'sad'), [[0.9, 0.2], [0.4, nan]])
     """
-    kind = detect_format(path, format)
+    with Source(path, format) as source:
+        return read_numbers_from(source, drop)
+
+
+def read_numbers_from(source: Source, drop: Patterns = ()) -> NumberTable:
+    """As :func:`read_numbers`, from a file that may be open already."""
+    path, kind = source.path, source.kind
     if kind == "npz":
         _refuse_unused(path, kind, drop=tuple(split_patterns(drop)) or None)
-        return read_npz_numbers(path)
-    if kind not in SHEETS:
+        return read_npz_numbers(source.archive)
+    if not source.is_sheet:
         raise DataFileError(f"{path}: a table of numbers is csv, tsv, parquet or npz, not {kind} (--format).")
-    sheet = open_sheet(path, kind)
+    sheet = source.sheet
     dropped = set(choose_columns(path, sheet.names, drop, "drop", {}, sheet.index_names))
     names = tuple(name for name in sheet.names if name not in dropped)
     if not names:
         raise DataFileError(f"{path}: every column is dropped.")
     columns = sheet.read(names, ())
-    advice = "Every cell is a number; leave other columns out with drop (--drop)."
+    advice = "Every value is a number; leave other columns out with drop (--drop)."
     return NumberTable(
         names, np.column_stack([to_numbers(sheet, name, columns[name], advice) for name in names])
     )
-
-
-def _is_xml(path: PathLike) -> bool:
-    return Path(path).suffix.lower() == ".xml"
 
 
 def _refuse_unused(path: PathLike, kind: str, **given: Any) -> None:
@@ -134,15 +183,8 @@ def _refuse_unused(path: PathLike, kind: str, **given: Any) -> None:
             )
 
 
-def _read_sheet(
-    sheet: Sheet,
-    labels: Patterns | None,
-    features: Patterns | None,
-    ids: str | None,
-    drop: Patterns,
-    unobserved: str | None,
-    binary: bool,
-) -> LabelTable:
+def _read_sheet(sheet: Sheet, wanted: Columns, unobserved: str | None, binary: bool) -> LabelTable:
+    labels, ids = wanted.labels, wanted.ids
     taken: dict[str, str] = {}
     if ids is not None:
         require_column(sheet.path, (*sheet.names, *sheet.index_names), ids, "the ids (--ids)")
@@ -151,13 +193,13 @@ def _read_sheet(
     def choose(patterns: Patterns, what: str) -> tuple[str, ...]:
         return choose_columns(sheet.path, sheet.names, patterns, what, taken, sheet.index_names)
 
-    taken |= dict.fromkeys(choose(drop, "drop"), "dropped")
+    taken |= dict.fromkeys(choose(wanted.drop, "drop"), "dropped")
     label_names = () if labels is None else choose(labels, "labels")
     taken |= dict.fromkeys(label_names, "a label")
-    if features is None:
+    if wanted.features is None:
         feature_names = tuple(name for name in sheet.names if name not in taken)
     else:
-        feature_names = choose(features, "features")
+        feature_names = choose(wanted.features, "features")
     columns = sheet.read([*feature_names, *label_names], [] if ids is None else [ids])
     row_ids = None if ids is None else tuple(id_values(sheet, ids, columns[ids]).tolist())
     known = None
@@ -171,16 +213,13 @@ def _read_sheet(
     return LabelTable(feature_matrix(sheet, columns, feature_names), known, feature_names or None, row_ids)
 
 
-def _read_arrays(
-    path: PathLike, kind: str, ids: str | None, unobserved: str | None, binary: bool
-) -> LabelTable:
-    _refuse_unused(path, kind, ids=ids)
-    if kind == "npz":
-        return read_npz_table(path, unobserved, binary)
-    if kind == "xmc":
-        return read_xmc(path, unobserved)
+def _read_arrays(source: Source, unobserved: str | None, binary: bool) -> LabelTable:
+    if source.kind == "npz":
+        return read_npz_table(source.archive, unobserved, binary)
+    if source.kind == "xmc":
+        return read_xmc(source.path, source.text, unobserved)
     raise DataFileError(
-        f"{path}: the format {kind} holds answers of users, not rows with labels; read it by "
+        f"{source.path}: the format {source.kind} holds ratings of users, not rows with labels; read it by "
         "read_answer_file."
     )
 
@@ -191,26 +230,24 @@ def _read_arrays(
 def _join(
     path: PathLike,
     table: LabelTable,
-    label_file: PathLike,
-    patterns: Patterns | None,
-    ids: str | None,
+    columns: Columns,
+    label_source: Source,
     unobserved: str | None,
     binary: bool,
 ) -> LabelTable:
     """The features of one file with the labels of the other."""
+    label_file, kind, ids = label_source.path, label_source.kind, columns.ids
     if table.labels is not None:
         raise InvalidParameterError(
             f"{path} has labels of its own, and so has {label_file}; give one of them."
         )
     if table.X is None:
         raise DataFileError(f"{path} has no feature columns to match the labels of {label_file} with.")
-    kind = detect_format(label_file)
-    if kind in SHEETS:
-        sheet = open_sheet(label_file, kind)
-        second = _read_sheet(sheet, patterns or "*", (), ids, (), None, binary)
+    if label_source.is_sheet:
+        second = _read_sheet(label_source.sheet, Columns(columns.labels or "*", (), ids), None, binary)
     elif kind == "npz":
-        _refuse_unused(label_file, kind, labels=patterns)
-        second = read_npz_table(label_file, None, binary)
+        _refuse_unused(label_file, kind, labels=columns.labels)
+        second = read_npz_table(label_source.archive, None, binary)
     else:
         raise DataFileError(
             f"{label_file}: a second file of labels is csv, tsv, parquet, npz or xml, not {kind}."

@@ -1,7 +1,9 @@
-"""What is read from files."""
+"""What readers return: tables of labels, ratings and numbers; and the words for yes, no and missing."""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,6 +11,15 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
+
+MISSING = frozenset(("", "?", "nan", "na", "n/a", "null", "none"))
+"""What is not known, in lower case."""
+MISSING_SPELLINGS = tuple(
+    sorted({spelling for word in MISSING for spelling in (word, word.upper(), word.title())} | {"NaN"})
+)
+YES = frozenset(("true", "yes"))
+NO = frozenset(("false", "no"))
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -32,7 +43,7 @@ class LabelTable:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """Answers of users about items, one after the other.
+    """Ratings of items by users, as vectors of one length.
 
     Parameters
     ----------
@@ -66,3 +77,22 @@ class NumberTable(NamedTuple):
 
     names: tuple[str, ...]
     values: Floats
+
+
+def number_of(text: str) -> float | None:
+    """The number that a text stands for, NaN for what is missing, None where it is no finite number.
+
+    Examples
+    --------
+    >>> number_of(" 2.5"), number_of("Yes"), number_of("n/a"), number_of("tall")
+    (2.5, 1.0, nan, None)
+    """
+    word = text.strip().lower()
+    if word in MISSING:
+        return math.nan
+    if word in YES:
+        return 1.0
+    if word in NO:
+        return 0.0
+    value = float(word) if _NUMBER.fullmatch(word) else math.inf
+    return value if math.isfinite(value) else None

@@ -11,13 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from labelgap.data.files.formats import PathLike, read_text_bytes
+from labelgap.data.files.formats import PathLike
 from labelgap.data.files.tables import LabelTable
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
 
-MAX_CELLS = 2**28
-"""Unless asked to, no more cells than this are made known negatives."""
+MAX_ENTRIES = 2**28
+"""Unless asked to, no more entries than this are made known negatives."""
 _HEADER = re.compile(rb"[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t\r]*")
 _LABELS = re.compile(rb"\d+(,\d+)*")
 _FEATURE = re.compile(rb"(\d+):[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -29,9 +29,9 @@ class _Sizes(NamedTuple):
     labels: int
 
 
-def read_xmc(path: PathLike, unobserved: str | None) -> LabelTable:
+def read_xmc(path: PathLike, text: bytes, unobserved: str | None) -> LabelTable:
     """Features as CSR, labels as ones; absent labels are known negatives unless ``unobserved`` says else."""
-    lines = read_text_bytes(path).removesuffix(b"\n").split(b"\n")
+    lines = text.removesuffix(b"\n").split(b"\n")
     header = _HEADER.fullmatch(lines[0])
     sizes = _Sizes(*(int(size) for size in header.groups())) if header else None
     rows = lines[1:] if header else lines
@@ -51,7 +51,7 @@ def read_xmc(path: PathLike, unobserved: str | None) -> LabelTable:
 
 
 def _load(path: PathLike, rows: list[bytes], sizes: _Sizes | None, first_line: int) -> tuple[Any, Any]:
-    # scikit-learn passes over a line that holds nothing, but it is a row.
+    # scikit-learn skips an empty line, but here it is a row.
     text = b"\n".join(row if row.strip() else b"0:0" for row in rows)
     if b"#" in text:
         _find_fault(path, rows, sizes, first_line)
@@ -91,7 +91,7 @@ def _labels(
     repeated[indptr[1:-1][(indptr[1:-1] > 0) & (indptr[1:-1] < len(numbers))] - 1] = False
     if (indices != numbers).any() or (indices < 0).any() or (indices >= L).any() or repeated.any():
         _find_fault(path, rows, sizes, first_line)
-    if unobserved is None and n * L > MAX_CELLS:
+    if unobserved is None and n * L > MAX_ENTRIES:
         raise DataFileError(
             f"{path} has {n} rows and {L} labels. To hold every absent label as a no takes {n * L} entries; "
             "if that is meant, say unobserved='negative' (--unobserved negative); 'unlabelled' keeps the "

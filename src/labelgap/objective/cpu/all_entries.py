@@ -16,27 +16,11 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.kernels.threads import map_in_order
 from labelgap.losses import Loss
-from labelgap.objective.cpu.arrays import NumpyTerm
-from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint
-from labelgap.objective.protocol import Factors, Point, ScoreGradient
-from labelgap.objective.sum import extrapolated
+from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
+from labelgap.objective.limits import BLOCKS_AT_A_TIME
+from labelgap.objective.protocol import Factors, Point, ScoreGradient, extrapolated
 
 R = TypeVar("R")
-
-# Arrays of a block's size that are alive at one time (scores, losses, slopes, curvatures and their workings).
-_ARRAYS = 8
-
-
-# Entries in a block at most: its arrays stay in the cache, and there are blocks for every thread.
-_MOST_ENTRIES = 1 << 14
-# Blocks at work at one time. Not the number of threads: on that no sum may depend.
-_AT_A_TIME = 8
-
-
-def entries_within(megabytes: float) -> int:
-    """Entries in a block, so that several blocks at work take at most this much memory."""
-    fitting = int(megabytes * 1e6 / (8 * _ARRAYS * _AT_A_TIME))
-    return max(1, min(fitting, _MOST_ENTRIES))
 
 
 class AllEntriesTerm(NumpyTerm):
@@ -104,8 +88,8 @@ class AllEntriesPoint(DesignPoint):
     def map_rows(self, work: Callable[[slice], R]) -> Iterator[R]:
         """The results for each block of rows in turn; a few at a time are alive."""
         blocks = self.term.row_blocks()
-        for start in range(0, len(blocks), _AT_A_TIME):
-            yield from map_in_order(work, blocks[start : start + _AT_A_TIME])
+        for start in range(0, len(blocks), BLOCKS_AT_A_TIME):
+            yield from map_in_order(work, blocks[start : start + BLOCKS_AT_A_TIME])
 
     def sum_rows(self, work: Callable[[slice], tuple[Any, ...]]) -> list[Any]:
         """The results for all blocks of rows, added up in their order."""

@@ -1,4 +1,4 @@
-"""The two sides of the scores ``Z = X W Fᵀ``: features X of the rows and F of the labels.
+"""The two sides of the scores ``Z = X W Fᵀ``, and what all data terms over them have in common on the CPU.
 
 A data term is written in ``P = XA`` and ``Q = FB``; this module carries derivatives from there to A and B.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import array_api_compat.numpy as array_namespace
 import numpy as np
 
 from labelgap._types import Floats
 from labelgap.objective.cpu.features import Features, IdentityFeatures
-from labelgap.objective.protocol import Factors
+from labelgap.objective.limits import may_form
+from labelgap.objective.protocol import Factors, Rowwise, ScoreBounds
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,24 @@ class Design:
     def back(self, P: Floats, Q: Floats, intercept: Floats) -> Factors:
         """A gradient in (P, Q, b) as one in (A, B, b)."""
         return Factors(self.rows.transposed_product(P), self.columns.transposed_product(Q), intercept)
+
+
+class NumpyTerm:
+    """What the data terms of this folder have in common; a subclass sets ``shape`` and ``n_stored``."""
+
+    shape: tuple[int, int]
+    n_stored: int
+    xp: Any = array_namespace
+    dtype: Any = np.float64
+    bounds: ScoreBounds | None = None
+
+    @property
+    def may_form(self) -> bool:
+        return may_form(self.shape, self.n_stored)
+
+    def rowwise(self, dtype: Any) -> Rowwise | None:
+        """None, unless a subclass has Newton steps row by row."""
+        return None
 
 
 class DesignPoint(ABC):

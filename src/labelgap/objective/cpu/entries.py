@@ -12,14 +12,19 @@ from labelgap._types import Floats
 from labelgap.kernels.entries import curvature_rows
 from labelgap.kernels.losses import compiled_loss
 from labelgap.kernels.threads import map_in_order
-from labelgap.objective.cpu.arrays import NumpyTerm
-from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint
+from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
 from labelgap.objective.cpu.features import IdentityFeatures
 from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.cpu.rowwise import RowwiseSteps
 from labelgap.objective.cpu.weighted_loss import WeightedLoss, entry_blocks
-from labelgap.objective.protocol import Factors, Point, ScoreBounds, ScoreGradient, zero_sum_factors
-from labelgap.objective.sum import extrapolated
+from labelgap.objective.protocol import (
+    Factors,
+    Point,
+    ScoreBounds,
+    ScoreGradient,
+    extrapolated,
+    zero_sum_factors,
+)
 
 
 class EntryFunction(Protocol):

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.objective.cpu.arrays import NumpyTerm
-from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint
-from labelgap.objective.protocol import Factors, Point, ScoreGradient
-from labelgap.objective.sum import extrapolated
+from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
+from labelgap.objective.protocol import Factors, Point, ScoreGradient, extrapolated
 
 
 class GramTerm(NumpyTerm):

@@ -80,7 +80,7 @@ class EntryBounds:
     """``|(XWFᵀ)_ij| ≤ γ`` for every row of X and every label, observed or not.
 
     All n·L scores are looked at in blocks of rows; only entries that once exceeded the bound are kept, and
-    those with the keys in ``always``, for a data term that without the bound would fall for ever there.
+    those with the keys in ``always``, for a data term that without the bound would fall without limit there.
     """
 
     def __init__(self, design: Design, bound: float, always: NDArray[np.int64] | None = None) -> None:

@@ -12,19 +12,21 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.base import UNOBSERVED, DecisionEstimator
-from labelgap.estimators.decision_fitting import judged_cells
-from labelgap.estimators.targets import read_labels_like, read_targets
+from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.inputs import read_labels_like, read_targets
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
+from labelgap.fitting.unlabelled import judged_entries
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import UNOBSERVED
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.confusion import judged_labels
 from labelgap.recommending.serving import Recommending
 from labelgap.report.innermost import innermost
 
 RESPONSES = ("auto", "predict_proba", "decision_function")
-# Cells on which a model of recorded positives is judged; beyond that a sample of the others stands for all.
-_MOST_CELLS = 1_000_000
+# The largest number of entries on which a model of recorded positives is judged; beyond it a sample of the
+# others stands for all.
+_MOST_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class ScoredEntries:
     metric: LinearFractional
     are_probabilities: bool
     flip_rates: Floats | None = None
-    """Under "unlabelled" one ρ per entry; the labels are then recorded (1) and other cells (0)."""
+    """Under "unlabelled" one ρ per entry; the labels are then recorded (1) and other entries (0)."""
 
 
 def is_model(thing: Any) -> bool:
@@ -54,7 +56,7 @@ def scored_entries(
     Parameters
     ----------
     model : LowRankClassifier, PlugInClassifier, MetricThreshold or Recommender
-    X : features; answers for a Recommender
+    X : features; ratings for a Recommender
     y : labels; None for a Recommender
     unobserved : str or None, default None
         What an absent entry means; None: as in the fit.
@@ -67,7 +69,7 @@ def scored_entries(
         check_choice("unobserved", unobserved, UNOBSERVED)
     model, X, _ = innermost(model, X)
     if isinstance(model, Recommending):
-        found = _of_answers(model, X, y, unobserved)
+        found = _of_ratings(model, X, y, unobserved)
     elif isinstance(model, DecisionEstimator):
         found = _of_rows(model, X, y, unobserved)
     else:
@@ -110,14 +112,14 @@ def labels_and_scores(y: Any, scores: Any) -> tuple[ObservedLabels, Any]:
     return labels, scores
 
 
-def require_both_answers(labels: ObservedLabels, what: str) -> None:
+def require_both_classes(labels: ObservedLabels, what: str) -> None:
     """Raise unless a yes and a no are observed."""
     positive = int(np.count_nonzero(labels.values))
     if 0 < positive < labels.n_observed:
         return
-    answer = "yes" if positive else "no"
+    value = "yes" if positive else "no"
     raise InvalidLabelsError(
-        f"Every one of the {labels.n_observed} observed labels is a {answer}, and {what} needs both a yes "
+        f"Every one of the {labels.n_observed} observed labels is a {value}, and {what} needs both a yes "
         "and a no. Judge by labels with both."
     )
 
@@ -144,23 +146,23 @@ def _of_rows(model: DecisionEstimator, X: Any, y: Any, unobserved: str | None) -
                 "to such. Judge by labels with known negatives."
             )
         # A sample that is the same every time: a picture that is drawn again should not change.
-        labels = judged_cells(labels, _MOST_CELLS, check_random_state(0))
+        labels = judged_entries(labels, _MOST_ENTRIES, check_random_state(0))
         rates = np.broadcast_to(model.flip_rate_, (model.n_labels_,))[labels.indices]
     scores = model._score_entries(X, labels)
     return ScoredEntries(labels, scores, model.threshold_, model.metric_, False, rates)
 
 
-def _of_answers(model: Recommending, answers: Any, y: Any, unobserved: str | None) -> ScoredEntries:
+def _of_ratings(model: Recommending, ratings: Any, y: Any, unobserved: str | None) -> ScoredEntries:
     model._require_fit()
     if y is not None:
-        raise InvalidInputError("A Recommender is judged on answers alone; leave y out.")
+        raise InvalidInputError("A Recommender is judged on ratings alone; leave y out.")
     how = unobserved or model.answers_.unobserved
     if how != "missing":
         raise InvalidParameterError(
             f"With unobserved={how!r} a Recommender is judged on every pair of a user and an item, which is "
             "not drawn. Give likes and dislikes, and unobserved='missing'."
         )
-    labels = model._read_answers(answers, how)
+    labels = model._read_ratings(ratings, how)
     users, items = labels.row_names or (), labels.label_names or ()
     scores = model.decision_function(
         [users[row] for row in labels.rows.tolist()], [items[column] for column in labels.cols.tolist()]

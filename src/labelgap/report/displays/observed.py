@@ -1,4 +1,4 @@
-"""Which cells are known: yes, no, or not observed."""
+"""Which entries are known: yes, no, or not observed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from labelgap.report.displays.entries import is_model
 from labelgap.report.displays.style import BLUE, MIXED, NOT_OBSERVED, ORANGE, axes_for, margin, matplotlib
 from labelgap.report.innermost import innermost
 
-# Of a margin, as a share of the picture.
+# The depth of a margin, as a fraction of the picture.
 _DEPTH = 0.2
-# A patch is as strong as it gets from this quantile of the observed shares on: one busy patch dims no other.
+# Patches above this quantile of the observed fractions have full strength: one busy patch dims no other.
 _FULL = 0.99
 _ABSENT = {"missing": "not observed", "negative": "not observed", "unlabelled": "unlabelled"}
 
@@ -26,9 +26,9 @@ class ObservedDisplay:
     """The pattern of a label matrix: where a yes, a no and nothing is known, with margins.
 
     Neighbouring rows and labels are counted together where there are many, and nothing of size n x L is made.
-    The hue of a patch is the share of yes among what is observed in it. Its strength is the observed share,
-    on a scale where the most observed patches are full. The margins show the observed share of each label
-    (above) and of each row (right), yes and no stacked. Make one with :meth:`from_labels`.
+    The hue of a patch is the fraction of yes among its observed entries. Its strength is the observed
+    fraction, on a scale where the most observed patches are full. The margins show the observed fraction of
+    each label (above) and of each row (right), yes and no stacked. Make one with :meth:`from_labels`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class ObservedDisplay:
     row_edges, label_edges : integer arrays
         Where the bins begin, and where the last one ends.
     absent : str, default "not observed"
-        What the legend calls a cell without an entry.
+        What the legend calls an entry that is not observed.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class ObservedDisplay:
 
     @property
     def cells(self) -> NDArray[np.int64]:
-        """How many cells each patch has."""
+        """The number of entries of each patch."""
         return np.outer(np.diff(self.row_edges), np.diff(self.label_edges))
 
     def plot(
@@ -92,7 +92,7 @@ class ObservedDisplay:
         name : str or None, default None
             A title.
         margins : bool, default True
-            Whether the observed share of each label and row is drawn beside the pattern.
+            Whether the observed fraction of each label and row is drawn beside the pattern.
         legend : bool, default True
             Whether the colours are explained below.
         **kwargs : settings of the image, for ``ax.imshow``
@@ -119,9 +119,9 @@ class ObservedDisplay:
     def _colours(self) -> Floats:
         rgb = matplotlib("colors").to_rgb
         observed = self.yes + self.no
-        share = observed / self.cells
-        full = float(np.quantile(share[observed > 0], _FULL))
-        strength = np.sqrt(np.minimum(share / full, 1.0))[..., None]
+        fraction = observed / self.cells
+        full = float(np.quantile(fraction[observed > 0], _FULL))
+        strength = np.sqrt(np.minimum(fraction / full, 1.0))[..., None]
         positive = self.yes / np.maximum(observed, 1)
         stops = np.array([rgb(ORANGE), rgb(MIXED), rgb(BLUE)])
         hue = np.stack([np.interp(positive, (0.0, 0.5, 1.0), channel) for channel in stops.T], axis=-1)
@@ -133,16 +133,16 @@ class ObservedDisplay:
         self.row_bars_ = self._bars(self.ax_rows_, 1, self.row_edges, "horizontal")
         ticker = matplotlib("ticker")
         for axis in (self.ax_labels_.yaxis, self.ax_rows_.xaxis):
-            axis.set_major_formatter(ticker.FuncFormatter(lambda share, _: f"{100 * share:g} %"))
+            axis.set_major_formatter(ticker.FuncFormatter(lambda fraction, _: f"{100 * fraction:g} %"))
             axis.set_major_locator(ticker.MaxNLocator(2, prune="lower"))
         self.ax_labels_.set(ylabel="observed", ylim=(0, None))
         self.ax_rows_.set(xlabel="observed", xlim=(0, None))
 
     def _bars(self, ax: Any, summed: int, edges: NDArray[np.int64], orientation: str) -> tuple[Any, Any]:
-        """Yes below, no on top of it, as shares of all cells of the row or label."""
-        cells = self.cells.sum(axis=summed)
-        yes = self.yes.sum(axis=summed) / cells
-        both = yes + self.no.sum(axis=summed) / cells
+        """Yes below, no on top of it, as fractions of all entries of the row or label."""
+        entries = self.cells.sum(axis=summed)
+        yes = self.yes.sum(axis=summed) / entries
+        both = yes + self.no.sum(axis=summed) / entries
         below = ax.stairs(yes, edges, orientation=orientation, fill=True, color=BLUE)
         above = ax.stairs(both, edges, baseline=yes, orientation=orientation, fill=True, color=ORANGE)
         return below, above
@@ -190,7 +190,7 @@ class ObservedDisplay:
         labels.require_observed()
         if not np.isin(labels.values, (0, 1)).all():
             raise InvalidLabelsError(
-                "The picture is of yes and no; these labels hold other answers than 0 and 1."
+                "The picture is of yes and no; these labels hold other values than 0 and 1."
             )
         rows = _edges(labels.shape[0], max_rows, "max_rows")
         columns = _edges(labels.shape[1], max_labels, "max_labels")
@@ -212,7 +212,7 @@ class ObservedDisplay:
 
     @classmethod
     def from_estimator(cls, model: Any, **kwargs: Any) -> Self:
-        """The pattern of the answers that a Recommender knows, users by items.
+        """The pattern of the ratings that a Recommender knows, users by items.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class ObservedDisplay:
 
 
 def plot_observed(labels_or_model: Any, **kwargs: Any) -> ObservedDisplay:
-    """Draw which cells of a label matrix are known.
+    """Draw which entries of a label matrix are known.
 
     Parameters
     ----------

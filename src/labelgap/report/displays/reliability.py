@@ -11,7 +11,7 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError, InvalidScoresError
 from labelgap.labels import ObservedLabels
-from labelgap.report.displays.entries import is_model, labels_and_scores, require_both_answers, scored_entries
+from labelgap.report.displays.entries import is_model, labels_and_scores, require_both_classes, scored_entries
 from labelgap.report.displays.style import REFERENCE, axes_for, draw_line, margin, show_names, tidy
 
 STRATEGIES = ("uniform", "quantile")
@@ -20,16 +20,16 @@ _Z = 1.959963984540054
 
 
 class ReliabilityDisplay:
-    """The share of yes against the predicted probability, in bins of the observed entries.
+    """The fraction of yes against the predicted probability, in bins of the observed entries.
 
     Points on the diagonal: of what was called 70 %, 70 % are yes. Vertical lines are 95 % intervals (Wilson)
-    of the share, for entries that are independent; those with weights ω count as (Σω)²/Σω². Make one with
+    of the fraction, for entries that are independent; those with weights ω count as (Σω)²/Σω². Make one with
     :meth:`from_estimator` or :meth:`from_probabilities`.
 
     Parameters
     ----------
     mean_predicted, yes_share : arrays, one number per bin that is not empty
-        The (weighted) mean probability and share of yes.
+        The (weighted) mean probability and fraction of yes.
     counts : integer array, one number per bin that is not empty
         Observed entries.
     edges : array with one number more than there are bins, empty ones included
@@ -118,7 +118,7 @@ class ReliabilityDisplay:
         self.counts_: Any = None
         if margin_counts:
             self._draw_counts(colour)
-        self.ax_.set(xlabel="predicted probability of yes", ylabel="share of yes", ylim=(-0.03, 1.03))
+        self.ax_.set(xlabel="predicted probability of yes", ylabel="fraction of yes", ylim=(-0.03, 1.03))
         self.ax_.set(xlim=(-0.03, 1.03))
         tidy(self.ax_)
         show_names(self.ax_)
@@ -159,7 +159,7 @@ class ReliabilityDisplay:
         ----------
         model : fitted LowRankClassifier, PlugInClassifier, MetricThreshold or Recommender
             With ``predict_proba``; alone, at the end of a pipeline, or found by a search.
-        X : features, as for ``predict``; for a Recommender the answers
+        X : features, as for ``predict``; for a Recommender the ratings
         y : labels, as for ``score``; None for a Recommender
             Labels that the fit has not seen, or the picture is too good.
         n_bins : int, default 10
@@ -210,7 +210,7 @@ class ReliabilityDisplay:
         **kwargs : as for :meth:`plot`
         """
         labels, probabilities = labels_and_scores(y, probabilities)
-        require_both_answers(labels, "a reliability diagram")
+        require_both_classes(labels, "a reliability diagram")
         aligned = np.asarray(labels.align(probabilities, "probabilities"), dtype=np.float64)
         _check_probabilities(aligned, labels)
         edges = _edges(aligned, n_bins, strategy)
@@ -239,14 +239,14 @@ class ReliabilityDisplay:
 def plot_reliability(
     model_or_probabilities: Any, X_or_y: Any, y: Any = None, **kwargs: Any
 ) -> ReliabilityDisplay:
-    """Draw the share of yes against the predicted probability.
+    """Draw the fraction of yes against the predicted probability.
 
     Parameters
     ----------
     model_or_probabilities : fitted model, or probabilities
-        ``plot_reliability(model, X, y)``; ``plot_reliability(model, answers)`` for a Recommender;
+        ``plot_reliability(model, X, y)``; ``plot_reliability(model, ratings)`` for a Recommender;
         ``plot_reliability(probabilities, y)``.
-    X_or_y : features or answers for a model, labels for probabilities
+    X_or_y : features or ratings for a model, labels for probabilities
     y : labels for a model that takes them
     **kwargs : as for ``from_estimator`` and ``from_probabilities`` of :class:`ReliabilityDisplay`
         ``n_bins``, ``strategy``, ``name``, ``ax``, settings of the line, ...
@@ -264,8 +264,8 @@ def plot_reliability(
     return ReliabilityDisplay.from_probabilities(model_or_probabilities, X_or_y, **kwargs)
 
 
-def wilson_interval(share: Floats, counts: NDArray[Any]) -> tuple[Floats, Floats]:
-    """The 95 % interval of a share p found among m (Wilson).
+def wilson_interval(fraction: Floats, counts: NDArray[Any]) -> tuple[Floats, Floats]:
+    """The 95 % interval of a fraction p found among m (Wilson).
 
     ``(p + z²/2m ± z √(p(1 − p)/m + z²/4m²)) / (1 + z²/m)`` with z = 1.96.
 
@@ -276,8 +276,8 @@ def wilson_interval(share: Floats, counts: NDArray[Any]) -> tuple[Floats, Floats
     ([0.404], [0.596])
     """
     square = _Z**2 / counts
-    middle = (share + square / 2) / (1 + square)
-    half = _Z * np.sqrt(share * (1 - share) / counts + square / (4 * counts)) / (1 + square)
+    middle = (fraction + square / 2) / (1 + square)
+    half = _Z * np.sqrt(fraction * (1 - fraction) / counts + square / (4 * counts)) / (1 + square)
     return middle - half, middle + half
 
 

@@ -1,4 +1,4 @@
-"""What all displays share: matplotlib on request, axes to draw on, colours that everybody can tell apart."""
+"""What all displays use: matplotlib on request, axes to draw on, colours that everybody can tell apart."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def axes_for(ax: Any = None) -> Any:
     if ax is not None:
         return ax
     figure = matplotlib("pyplot").figure()
-    # Margins are shares of the axes' own size, which the first layout does not know yet: leave it some room.
+    # Margins are fractions of the axes' own size, which the first layout does not know yet: leave some space.
     figure.set_layout_engine("constrained", h_pad=0.12)
     return figure.subplots()
 

@@ -11,7 +11,7 @@ from labelgap.report.displays.entries import (
     ScoredEntries,
     is_model,
     labels_and_scores,
-    require_both_answers,
+    require_both_classes,
     scored_entries,
 )
 from labelgap.report.displays.style import axes_for, draw_line, show_names, tidy
@@ -21,7 +21,7 @@ from labelgap.thresholds import ThresholdCurve, best_threshold, sweep_unlabelled
 class ThresholdCurveDisplay:
     """A curve of the metric Ψ against the threshold θ, with one θ marked.
 
-    Make one with :meth:`from_estimator` or :meth:`from_scores`. Thresholds of ±inf (no cell, or every one)
+    Make one with :meth:`from_estimator` or :meth:`from_scores`. Thresholds of ±inf (no entry, or every one)
     belong to the curve and have no place in the picture.
 
     Parameters
@@ -144,7 +144,7 @@ class ThresholdCurveDisplay:
         ----------
         model : fitted LowRankClassifier, PlugInClassifier, MetricThreshold or Recommender
             Alone, at the end of a pipeline, or found by a search.
-        X : features, as for ``predict``; for a Recommender the answers
+        X : features, as for ``predict``; for a Recommender the ratings
         y : labels, as for ``score``; None for a Recommender
             Best labels that the fit has not seen.
         metric : str, LinearFractional or None, default None
@@ -154,7 +154,7 @@ class ThresholdCurveDisplay:
             beyond some number the probability 0 or 1, and θ is one of those, it is scores.
         unobserved : {"missing", "negative", "unlabelled"} or None, default None
             What an absent label means; None: as in the fit. Under "unlabelled" the metric is corrected with
-            the flip rate of the fit, over all cells or, beyond a million, a sample of them.
+            the flip rate of the fit, over all entries or, beyond a million, a sample of them.
         name : str or None, default None
             None: the name of the model's class.
         ax : matplotlib axes or None, default None
@@ -195,7 +195,7 @@ class ThresholdCurveDisplay:
         """
         psi = get_metric(metric)
         labels, scores = labels_and_scores(y, scores)
-        require_both_answers(labels, "a threshold curve")
+        require_both_classes(labels, "a threshold curve")
         best = best_threshold(scores, labels, psi, return_curve=True)
         assert best.curve is not None
         return cls(best.curve, threshold=best.threshold, metric_name=psi.name, name=name).plot(ax, **kwargs)
@@ -209,9 +209,9 @@ def plot_threshold_curve(
     Parameters
     ----------
     model_or_scores : fitted model, or scores
-        ``plot_threshold_curve(model, X, y)`` marks the model's θ; ``plot_threshold_curve(model, answers)`` is
+        ``plot_threshold_curve(model, X, y)`` marks the model's θ; ``plot_threshold_curve(model, ratings)`` is
         for a Recommender; ``plot_threshold_curve(scores, y)`` marks the best θ.
-    X_or_y : features or answers for a model, labels for scores
+    X_or_y : features or ratings for a model, labels for scores
     y : labels for a model that takes them
     **kwargs : as for ``from_estimator`` and ``from_scores`` of :class:`ThresholdCurveDisplay`
         ``metric``, ``name``, ``ax``, settings of the line, ...
@@ -231,7 +231,7 @@ def plot_threshold_curve(
 
 def _curve(entries: ScoredEntries, metric: LinearFractional) -> ThresholdCurve:
     if entries.flip_rates is None:
-        require_both_answers(entries.labels, "a threshold curve")
+        require_both_classes(entries.labels, "a threshold curve")
         curve = best_threshold(entries.scores, entries.labels, metric, return_curve=True).curve
     else:
         groups, n_groups = (None, 1) if metric.average == "micro" else metric.groups(entries.labels)

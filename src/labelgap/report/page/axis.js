@@ -9,8 +9,8 @@ function niceStep(span, count) {
 // whole: only whole numbers mean something on this axis.
 function linearScale(low, high, from, to, count, whole = false) {
   if (!(high > low)) {
-    const room = whole ? 1 : Math.abs(low) * 0.1 || 0.5;
-    [low, high] = [low - room, high + room];
+    const margin = whole ? 1 : Math.abs(low) * 0.1 || 0.5;
+    [low, high] = [low - margin, high + margin];
   }
   const step = niceStep(high - low, count);
   const ticks = [];

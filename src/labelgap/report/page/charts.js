@@ -74,7 +74,7 @@ function lineChart(width, spec) {
   return { svg, x, y, marks, height, width };
 }
 
-// A vertical line with a word at its top, written on the side where there is room.
+// A vertical line with a word at its top, written on the side where there is space.
 function markAt(chart, value, { color, text, dash, level = 0, dot = NaN }) {
   const at = chart.x.at(value);
   const leftward = at > chart.width * 0.62;

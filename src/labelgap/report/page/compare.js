@@ -7,7 +7,7 @@ function showCompare() {
   const place = byId("compare-chart");
   place.before(make("div", { class: "chart-head" }, make("label", {}, "Across ", select)));
   const redraw = responsive(place, (width) => drawCompared(width, axis));
-  let axis = fillAxes(select, axesOf(models), "share", (value) => {
+  let axis = fillAxes(select, axesOf(models), "fraction", (value) => {
     axis = value;
     redraw();
   });
@@ -24,10 +24,10 @@ function fillCompared() {
     const number = (value, text, id) => make("span", { text, "data-value": exact(value), "data-key": id });
     return { value: curve[one.own], cells: [
       nameOf(one.name), number(curve[one.own], fixed(curve[one.own]), "own"), number(one.thresholds[one.own], fixed(one.thresholds[one.own], 3), "theta"),
-      number(one.shares[one.own], percent(one.shares[one.own], 2), "share"), number(curve[best], fixed(curve[best]), "best"), number(one.thresholds[best], fixed(one.thresholds[best], 3), "best-theta"),
+      number(one.fractions[one.own], percent(one.fractions[one.own], 2), "fraction"), number(curve[best], fixed(curve[best]), "best"), number(one.thresholds[best], fixed(one.thresholds[best], 3), "best-theta"),
     ] };
   });
-  const body = table(byId("compare-table"), ["model", `${chosen.metric.name} at own θ`, "own θ", "share of yes", "best on this data", "at θ"], rows.map(({ cells }) => cells));
+  const body = table(byId("compare-table"), ["model", `${chosen.metric.name} at own θ`, "own θ", "fraction of yes", "best on this data", "at θ"], rows.map(({ cells }) => cells));
   const top = Math.max(...rows.map(({ value }) => value));
   rows.forEach(({ value }, at) => body.children[at].classList.toggle("winner", value === top));
 }

@@ -9,29 +9,29 @@ function showData() {
     data.n_empty_labels ? `${plural(data.n_empty_labels, words.label)} without any` : "",
   ].filter(Boolean);
   byId("data-say").textContent =
-    `A cell is one ${words.row} and one ${words.label}; ${sayShare(data)}${empty.length ? ` (${empty.join(", ")})` : ""}.`;
+    `An entry is one ${words.row} and one ${words.label}; ${sayFraction(data)}${empty.length ? ` (${empty.join(", ")})` : ""}.`;
   showPattern();
   showHistogram();
   showBars();
 }
 
-function sayShare(data) {
-  const cells = data.n_rows * data.n_labels;
-  if (cells === 1) return "there is one, and it is observed";
-  if (figures.absent_is_no) return `all ${whole(cells)} count as observed, as an absent entry is read as a no`;
-  if (data.n_observed === cells) return `all ${whole(cells)} are observed`;
-  return `${percent(data.share)} of all ${whole(cells)} cells are observed, and of the others nothing is known`;
+function sayFraction(data) {
+  const entries = data.n_rows * data.n_labels;
+  if (entries === 1) return "there is one, and it is observed";
+  if (figures.absent_is_no) return `all ${whole(entries)} count as observed, as an absent entry is read as a no`;
+  if (data.n_observed === entries) return `all ${whole(entries)} are observed`;
+  return `${percent(data.fraction)} of all ${whole(entries)} entries are observed, and of the others nothing is known`;
 }
 
 function showPattern() {
   const { grid } = figures.data;
   byId("pattern-title").textContent = `Where: ${words.row}s down, ${words.label}s across`;
-  byId("pattern-hint").textContent = "The stronger the colour of a square, the more of its cells are observed.";
+  byId("pattern-hint").textContent = "The stronger the colour of a square, the more of its entries are observed.";
   const canvas = byId("pattern");
   canvas.width = grid.width;
   canvas.height = grid.height;
   canvas.style.aspectRatio = `${Math.min(Math.max(grid.width / grid.height, 1.25), 2.4)}`;
-  canvas.setAttribute("aria-label", `Map of the observed cells on a grid of ${grid.height} by ${grid.width}; ${percent(figures.data.share)} are observed.`);
+  canvas.setAttribute("aria-label", `Map of the observed entries on a grid of ${grid.height} by ${grid.width}; ${percent(figures.data.fraction)} are observed.`);
   const levels = decode(grid.levels);
   const highest = levels.reduce((a, b) => Math.max(a, b), 1);
   const paint = () => {
@@ -40,8 +40,8 @@ function showPattern() {
     const image = context.createImageData(grid.width, grid.height);
     levels.forEach((level, at) => {
       // The square root, so that little can be told from nothing.
-      const share = Math.sqrt(level / highest);
-      for (let c = 0; c < 3; c++) image.data[4 * at + c] = from[c] + (to[c] - from[c]) * share;
+      const fraction = Math.sqrt(level / highest);
+      for (let c = 0; c < 3; c++) image.data[4 * at + c] = from[c] + (to[c] - from[c]) * fraction;
       image.data[4 * at + 3] = 255;
     });
     context.putImageData(image, 0, 0);
@@ -58,20 +58,20 @@ function colorOf(variable) {
 function showHistogram() {
   const { edges, counts } = figures.data.row_histogram;
   const range = (b) => (edges[b + 1] - edges[b] === 1 ? whole(edges[b]) : `${whole(edges[b])} to ${whole(edges[b + 1] - 1)}`);
-  byId("histogram-title").textContent = `Observed cells per ${words.row}`;
+  byId("histogram-title").textContent = `Observed entries per ${words.row}`;
   responsive(byId("histogram"), (width) => [barChart(width, {
-    values: counts, color: "blue", x: `observed cells of a ${words.row}`, y: `${words.row}s`,
+    values: counts, color: "blue", x: `observed entries of a ${words.row}`, y: `${words.row}s`,
     tick: (b) => whole(edges[b]), tip: (b) => `${range(b)} observed: ${plural(counts[b], words.row)}`,
-    label: `Histogram: from ${edges[0]} to ${edges[edges.length - 1] - 1} observed cells per ${words.row}.`,
+    label: `Histogram: from ${edges[0]} to ${edges[edges.length - 1] - 1} observed entries per ${words.row}.`,
   })]);
-  tableOnDemand("histogram-table", () => [["observed cells", `${words.row}s`], counts.map((count, b) => [range(b), whole(count)])]);
+  tableOnDemand("histogram-table", () => [["observed entries", `${words.row}s`], counts.map((count, b) => [range(b), whole(count)])]);
 }
 
 function showBars() {
   const order = [...labelNames.keys()].sort((a, b) => labelObserved[b] - labelObserved[a] || a - b).slice(0, MOST_BARS);
   const decisions = figures.kind === "decisions";
   const most = Math.max(labelObserved[order[0]] || 0, 1);
-  byId("bars-title").textContent = `Observed cells per ${words.label}`;
+  byId("bars-title").textContent = `Observed entries per ${words.label}`;
   const hint = byId("bars-hint");
   hint.replaceChildren(make("span", { class: "swatch" }), " observed ");
   if (decisions) hint.append(make("span", { class: "swatch yes" }), " of those, known to be yes ");

@@ -44,9 +44,9 @@ function effectBars(found) {
   const most = Math.max(...found.map(([, value]) => Math.abs(value))) || 1;
   return make("ol", { class: "bars single" }, ...found.map(([name, value]) => {
     const bar = make("i", { class: value < 0 ? "down" : "up" });
-    const share = (50 * Math.abs(value)) / most;
-    bar.style.left = `${value < 0 ? 50 - share : 50}%`;
-    bar.style.width = `${share}%`;
+    const fraction = (50 * Math.abs(value)) / most;
+    bar.style.left = `${value < 0 ? 50 - fraction : 50}%`;
+    bar.style.width = `${fraction}%`;
     return make("li", {},
       make("span", { class: "name" }, nameOf(name)),
       make("span", { class: "track", "aria-hidden": "true" }, bar, make("span", { class: "zero" })),

@@ -21,10 +21,10 @@ function showHistory(fit) {
   const points = (key, some) => some.map((step) => [step[select.value], step[key]]);
   const objectives = steps.map((step) => step.objective);
   const redrawObjective = responsive(byId("objective"), (width) => {
-    const low = Math.min(...objectives), high = Math.max(...objectives), room = (high - low) * 0.08;
+    const low = Math.min(...objectives), high = Math.max(...objectives), margin = (high - low) * 0.08;
     const all = points("objective", steps);
     return [lineChart(width, {
-      series: [{ points: all, color: "blue", dots: dotsOf(all) }], height: 240, x: x(), y: { low: low - room, high: high + room, name: "objective" },
+      series: [{ points: all, color: "blue", dots: dotsOf(all) }], height: 240, x: x(), y: { low: low - margin, high: high + margin, name: "objective" },
       label: `The objective falls from ${short(objectives[0], 4)} to ${short(objectives[objectives.length - 1], 6)} in ${plural(last.iteration, "step")}.`,
     }).svg];
   });
@@ -33,14 +33,14 @@ function showHistory(fit) {
     if (!positive.length) return [make("p", { class: "hint", text: "The gap is 0: the optimum was reached exactly." })];
     const gaps = positive.map((step) => step.gap), tol = toNumber(fit.tol);
     // A tol of 0 has no place on a logarithmic axis.
-    const marked = tol > 0 ? [...gaps, tol] : gaps;
+    const levels = tol > 0 ? [...gaps, tol] : gaps;
     const all = points("gap", positive);
     const chart = lineChart(width, {
       series: [
         { points: all, color: "green", dots: dotsOf(all) },
         ...(tol > 0 ? [{ points: lineAt(x(), tol), color: "grey", dash: "dashed" }] : []),
       ],
-      height: 240, x: x(), y: { low: Math.min(...marked), high: Math.max(...marked), log: true, name: "gap, as a share of the objective" },
+      height: 240, x: x(), y: { low: Math.min(...levels), high: Math.max(...levels), log: true, name: "gap, as a fraction of the objective" },
       label: `The relative duality gap falls from ${short(gaps[0])} to ${short(gaps[gaps.length - 1])}; the fit stops at ${short(tol)}.`,
     });
     return [chart.svg, keyOf([{ name: "gap", color: "green" }, { name: `where the fit may stop (tol = ${short(tol)})`, color: "grey", dash: "dashed" }])];
@@ -82,7 +82,7 @@ function showCandidates(candidates) {
     return;
   }
   const decisions = figures.kind === "decisions";
-  const headings = ["try", "trace penalty λ", "ridge penalty λ₂", "intercept penalty κ", decisions ? `held-out ${figures.metrics[0].name}` : "held-out share explained", "held-out loss", "mean rank", "folds"];
+  const headings = ["try", "trace penalty λ", "ridge penalty λ₂", "intercept penalty κ", decisions ? `held-out ${figures.metrics[0].name}` : "held-out fraction explained", "held-out loss", "mean rank", "folds"];
   const body = table(byId("candidates"), headings, candidates.map((one, at) => [
     at === candidates.length - 1 ? "chosen" : String(at + 1),
     ...[one.trace, one.ridge, one.intercept].map((value) => short(toNumber(value))),

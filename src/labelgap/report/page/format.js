@@ -30,14 +30,15 @@ function short(value, digits = 3) {
   return Number(value.toPrecision(digits)).toLocaleString("en-GB", { maximumSignificantDigits: digits }).replace("-", "−");
 }
 
-function percent(share, digits = 1) {
-  if (Number.isNaN(share)) return NO_VALUE;
-  const text = (100 * share).toFixed(digits);
-  return `${share > 0 && Number(text) === 0 ? "under " + 10 ** -digits : text}\u00a0%`;
+function percent(fraction, digits = 1) {
+  if (Number.isNaN(fraction)) return NO_VALUE;
+  const text = (100 * fraction).toFixed(digits);
+  return `${fraction > 0 && Number(text) === 0 ? "under " + 10 ** -digits : text}\u00a0%`;
 }
 
 function plural(count, word) {
-  return `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
+  const several = /[^aeiou]y$/.test(word) ? `${word.slice(0, -1)}ies` : `${word}s`;
+  return `${whole(count)} ${count === 1 ? word : several}`;
 }
 
 function capital(word) {

@@ -6,7 +6,7 @@ function showMetrics() {
   const select = byId("metric");
   const all = figures.metrics.map(makeMetric);
   const possible = (metric) => metric.average !== "instance" || canInstance;
-  const titles = { micro: "all cells together (micro)", instance: `mean over ${words.row}s (instance)`, macro: `mean over ${words.label}s (macro)` };
+  const titles = { micro: "all entries together (micro)", instance: `mean over ${words.row}s (instance)`, macro: `mean over ${words.label}s (macro)` };
   for (const [average, label] of Object.entries(titles)) {
     const group = make("optgroup", { label });
     all.forEach((metric, at) => {
@@ -47,7 +47,7 @@ function makeForm(changed) {
     grid.append(make("span", { text: part }));
     for (const key of KEYS) grid.append((inputs[part][key] = field(part, key)));
   }
-  const average = make("select", { id: "own-average" }, option("micro", "all cells together (micro)"), option("instance", `mean over ${words.row}s (instance)`), option("macro", `mean over ${words.label}s (macro)`));
+  const average = make("select", { id: "own-average" }, option("micro", "all entries together (micro)"), option("instance", `mean over ${words.row}s (instance)`), option("macro", `mean over ${words.label}s (macro)`));
   average.options[1].disabled = !canInstance;
   const zero = make("input", { type: "text", inputmode: "decimal", id: "own-zero", autocomplete: "off" });
   const balanced = make("input", { type: "checkbox", id: "own-balanced" });

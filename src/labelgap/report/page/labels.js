@@ -14,12 +14,12 @@ function decisionColumns() {
   const live = () => (counts ||= model.sweep.labelCounts(chosen.k));
   const over = (formula) => () => labelNames.map((_, j) => formula(live(), j));
   return [
-    { key: "observed", name: "observed", title: "observed cells", values: () => labelObserved, format: whole },
-    { key: "positive", name: "yes", title: "observed cells that are a yes", values: () => labelPositive, format: whole },
-    { key: "rate", name: "rate", title: "share of yes", values: () => labelNames.map((_, j) => per(totals.yes[j], totals.yes[j] + totals.no[j])), format: percent },
+    { key: "observed", name: "observed", title: "observed entries", values: () => labelObserved, format: whole },
+    { key: "positive", name: "yes", title: "observed entries that are a yes", values: () => labelPositive, format: whole },
+    { key: "rate", name: "rate", title: "fraction of yes", values: () => labelNames.map((_, j) => per(totals.yes[j], totals.yes[j] + totals.no[j])), format: percent },
     ...["tp", "fp", "fn", "tn"].map((key) => ({ key, name: key.toUpperCase(), title: `${{ tp: "true positives", fp: "false positives", fn: "false negatives", tn: "true negatives" }[key]} at θ`, values: () => live()[key], format: amount })),
-    { key: "precision", name: "precision", title: "share of the decided yes that are right", values: over((c, j) => per(c.tp[j], c.tp[j] + c.fp[j])), format: (v) => fixed(v, 3) },
-    { key: "recall", name: "recall", title: "share of the true yes that are found", values: over((c, j) => per(c.tp[j], c.tp[j] + c.fn[j])), format: (v) => fixed(v, 3) },
+    { key: "precision", name: "precision", title: "fraction of the decided yes that are right", values: over((c, j) => per(c.tp[j], c.tp[j] + c.fp[j])), format: (v) => fixed(v, 3) },
+    { key: "recall", name: "recall", title: "fraction of the true yes that are found", values: over((c, j) => per(c.tp[j], c.tp[j] + c.fn[j])), format: (v) => fixed(v, 3) },
     { key: "f1", name: "F1", title: "harmonic mean of precision and recall", values: over((c, j) => per(2 * c.tp[j], 2 * c.tp[j] + c.fp[j] + c.fn[j])), format: (v) => fixed(v, 3) },
   ];
 }

@@ -22,7 +22,7 @@ function makeMetric(given) {
   const high = bottom.indexOf(Math.max(...bottom));
   if (bottom[low] < 0 && bottom[high] > 0) {
     throw new Error(
-      `The denominator can vanish: it is ${bottom[high]} when every observed cell is ${SITUATIONS[high]} and ` +
+      `The denominator can vanish: it is ${bottom[high]} when every observed entry is ${SITUATIONS[high]} and ` +
       `${bottom[low]} when every one is ${SITUATIONS[low]}. Change it so that it keeps one sign.`);
   }
   if (bottom.every((value) => value === 0)) throw new Error("The denominator is 0 for all decisions; give it a coefficient.");
@@ -33,7 +33,7 @@ function makeMetric(given) {
   bottom.forEach((below, at) => {
     if (below === 0 && top[at] !== 0) {
       throw new Error(
-        `The denominator is 0 when every observed cell is ${SITUATIONS[at]}, but the numerator is ${top[at]} there, ` +
+        `The denominator is 0 when every observed entry is ${SITUATIONS[at]}, but the numerator is ${top[at]} there, ` +
         "so the metric has no bound. Give the denominator a positive constant.");
     }
   });

@@ -6,12 +6,12 @@ const labelNames = figures.labels.names;
 const labelObserved = decode(figures.labels.observed);
 const labelPositive = decode(figures.labels.positive);
 
-function readCells(model, shared) {
+function readTable(model, shared) {
   if (shared) return { ...shared, bin: decode(model.bins) };
-  const cells = model.cells;
+  const counted = model.counted;
   return {
-    row: null, label: repeated(decode(cells.label_counts)), bin: decode(cells.bins), positive: decode(cells.positive),
-    count: decode(cells.counts), weight: decode(cells.weights),
+    row: null, label: repeated(decode(counted.label_counts)), bin: decode(counted.bins), positive: decode(counted.positive),
+    count: decode(counted.counts), weight: decode(counted.weights),
   };
 }
 
@@ -28,10 +28,10 @@ function readModels() {
   const shared = readEntries(figures.entries);
   return (figures.models || []).map((model) => {
     const thresholds = decode(model.thresholds);
-    const sweep = new Sweep(readCells(model, shared), thresholds.length, figures.data.n_rows, figures.data.n_labels);
+    const sweep = new Sweep(readTable(model, shared), thresholds.length, figures.data.n_rows, figures.data.n_labels);
     const own = thresholds.indexOf(toNumber(model.threshold));
-    const shares = sweep.micro.tp.map((tp, k) => (tp + sweep.micro.fp[k]) / sweep.micro.total);
-    return { name: model.name, thresholds, probabilities: decode(model.probabilities), sweep, own, shares };
+    const fractions = sweep.micro.tp.map((tp, k) => (tp + sweep.micro.fp[k]) / sweep.micro.total);
+    return { name: model.name, thresholds, probabilities: decode(model.probabilities), sweep, own, fractions };
   });
 }
 
@@ -56,7 +56,7 @@ function setThreshold(k) {
 const AXES = {
   probability: { name: "threshold, as a probability of yes", of: (one) => one.probabilities, low: 0, high: 1 },
   score: { name: "threshold θ, in units of the score", of: (one) => one.thresholds },
-  share: { name: "share of cells that are a yes", of: (one) => one.shares, low: 0, high: 1 },
+  fraction: { name: "fraction of entries that are a yes", of: (one) => one.fractions, low: 0, high: 1 },
 };
 
 function axisRange(id, some) {

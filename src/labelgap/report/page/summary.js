@@ -20,23 +20,23 @@ function decisionTiles(tiles, lead) {
   const at = Number.isNaN(probability) ? "" : `, a probability of ${short(probability)},`;
   lead.append(
     `The model says yes where the score is at least θ = ${short(theta, 4)}${at ? ` (${at.slice(2, -1)})` : ""}. `,
-    `On the ${plural(figures.data.n_observed, "observed cell")} given here that makes a ${metric.name} of ${fixed(main.value, 3)}.`);
+    `On the ${plural(figures.data.n_observed, "observed entry")} given here that makes a ${metric.name} of ${fixed(main.value, 3)}.`);
   const name = make("bdi", { text: metric.name });
   tiles.append(tile([name, " at the model’s θ"], fixed(main.value), `best on this data: ${fixed(main.best_value)}`, exact(main.value), true));
   const heldOut = figures.fit ? toNumber(figures.fit.held_out_metric) : NaN;
   const corrected = figures.fitted_to === "unlabelled";
-  const more = corrected ? "corrected for unrecorded positives; not comparable with the other figures" : "on cells held out; a little too good";
+  const more = corrected ? "corrected for unrecorded positives; not comparable with the other figures" : "on entries held out; a little too good";
   if (!Number.isNaN(heldOut)) tiles.append(tile(`${corrected ? "corrected " : ""}${metric.name} in the fit`, fixed(heldOut), more, exact(heldOut)));
 }
 
 function regressionTiles(tiles, lead) {
   const found = figures.regression;
   lead.append(
-    `A ${found.family} model of answers that are numbers. On the ${plural(figures.data.n_observed, "observed cell")} given here it `,
+    `A ${found.family} model of values that are numbers. On the ${plural(figures.data.n_observed, "observed entry")} given here it `,
     `explains ${percent(toNumber(found.explained))} of what a constant per ${words.label} leaves unexplained.`);
   tiles.append(
-    tile("D², share explained", fixed(toNumber(found.explained)), "1 is perfect, 0 is a constant", exact(toNumber(found.explained)), true),
-    tile("mean deviance", short(toNumber(found.deviance), 4), "misfit of a cell; lower is better", exact(toNumber(found.deviance))));
+    tile("D², fraction explained", fixed(toNumber(found.explained)), "1 is perfect, 0 is a constant", exact(toNumber(found.explained)), true),
+    tile("mean deviance", short(toNumber(found.deviance), 4), "misfit of an entry; lower is better", exact(toNumber(found.deviance))));
 }
 
 function showSummary() {
@@ -51,7 +51,7 @@ function showSummary() {
       tile("rank", whole(fit.rank), "simple patterns that make up the model", String(fit.rank)),
       tile("duality gap", gapText(fit), `proved within ${gapText(fit)} of the optimum`, exact(toNumber(fit.relative_gap))));
   }
-  tiles.append(tile("observed cells", whole(data.n_observed), `${percent(data.share)} of ${whole(data.n_rows)}\u00a0×\u00a0${whole(data.n_labels)}`, String(data.n_observed)));
+  tiles.append(tile("observed entries", whole(data.n_observed), `${percent(data.fraction)} of ${whole(data.n_rows)}\u00a0×\u00a0${whole(data.n_labels)}`, String(data.n_observed)));
   if (figures.kind === "decisions") {
     tiles.append(tile("known to be yes", percent(figures.n_positive / data.n_observed), `${whole(figures.n_positive)} of them`, String(figures.n_positive)));
   }
@@ -73,22 +73,22 @@ function endedNote(fit) {
 
 function judgedNote() {
   const parts = [
-    `This page judges the ${plural(figures.data.n_rows, words.row)} that were handed to it, and of those only the observed cells.`,
-    `If the model was fitted to the same ${words.row === "user" ? "answers" : "rows"}, the figures are too good, as it has seen the answers: judge on data that it has not seen.`,
+    `This page judges the ${plural(figures.data.n_rows, words.row)} that were handed to it, and of those only the observed entries.`,
+    `If the model was fitted to the same ${words.row === "user" ? "ratings" : "rows"}, the figures are too good, because it has seen the labels: judge on data that it has not seen.`,
   ];
   const decisions = figures.kind === "decisions";
   if (figures.absent_is_no) parts.push("An absent entry is read as a no, as in the fit, and is judged like a known one.");
   if (figures.fitted_to === "unlabelled") {
-    parts.push("The model was fitted to recorded positives alone, with a metric corrected for those not recorded. The figures here are of known answers, so they are not comparable with those of the fit.");
+    parts.push("The model was fitted to recorded positives alone, with a metric corrected for those not recorded. The figures here are of known labels, so they are not comparable with those of the fit.");
   }
-  if (figures.data.weighted) parts.push(decisions ? "Cells have weights, and every count below adds up weights." : "Cells have weights, and every mean below is weighted.");
-  if (!decisions && figures.regression.has_offsets) parts.push("Predictions contain the offsets or exposures that were given with the answers.");
+  if (figures.data.weighted) parts.push(decisions ? "Entries have weights, and every count below adds up weights." : "Entries have weights, and every mean below is weighted.");
+  if (!decisions && figures.regression.has_offsets) parts.push("Predictions contain the offsets or exposures that were given with the values.");
   if (figures.n_left_out) {
     const one = figures.n_left_out === 1;
     parts.push(`${plural(figures.n_left_out, "recorded like")} of the fit ${one ? "is left out: it is" : "are left out: they are"} a yes whatever the score.`);
   }
   if (decisions && !canInstance) {
-    parts.push(`There are too many cells to keep each one in the page, so averages over ${words.row}s (instance metrics) are left out; all others are exact.`);
+    parts.push(`There are too many entries to keep each one in the page, so averages over ${words.row}s (instance metrics) are left out; all others are exact.`);
   }
   return parts.join(" ");
 }

@@ -1,10 +1,10 @@
 // Exact confusion counts and metrics at every threshold. The decision at threshold k is yes where bin > k.
 
 class Sweep {
-  // cells: {bin, label, row or null, positive, count or null, weight or null}, one element per entry, or per
+  // entries: {bin, label, row or null, positive, count or null, weight or null}, one element per entry, or per
   // several entries with the same label, bin and value.
-  constructor(cells, nThresholds, nRows, nLabels) {
-    Object.assign(this, { cells, nThresholds, nRows, nLabels });
+  constructor(entries, nThresholds, nRows, nLabels) {
+    Object.assign(this, { entries, nThresholds, nRows, nLabels });
     this.order = this.sortByBin();
     this.curves = new Map();
     this.grouped = new Map();
@@ -12,7 +12,7 @@ class Sweep {
   }
 
   sortByBin() {
-    const { bin } = this.cells;
+    const { bin } = this.entries;
     const start = new Uint32Array(this.nThresholds + 2);
     for (let i = 0; i < bin.length; i++) start[bin[i] + 1]++;
     for (let b = 1; b < start.length; b++) start[b] += start[b - 1];
@@ -23,7 +23,7 @@ class Sweep {
   }
 
   weightOf(i) {
-    const { weight, count } = this.cells;
+    const { weight, count } = this.entries;
     return weight ? weight[i] : count ? count[i] : 1;
   }
 
@@ -34,7 +34,7 @@ class Sweep {
   }
 
   countGroups(average) {
-    const { positive, count, row, label } = this.cells;
+    const { positive, count, row, label } = this.entries;
     const of = average === "micro" ? null : average === "macro" ? label : row;
     const n = average === "micro" ? 1 : average === "macro" ? this.nLabels : this.nRows;
     const found = {
@@ -56,7 +56,7 @@ class Sweep {
 
   // tp and fp at every threshold over all entries, and how many entries are left below.
   microCounts() {
-    const { positive, count } = this.cells;
+    const { positive, count } = this.entries;
     const total = this.groups("micro");
     const K = this.nThresholds;
     const found = { tp: new Float64Array(K), fp: new Float64Array(K), fn: new Float64Array(K), tn: new Float64Array(K) };
@@ -83,7 +83,7 @@ class Sweep {
   }
 
   hasRows() {
-    return this.cells.row !== null;
+    return this.entries.row !== null;
   }
 
   // The metric at every threshold.
@@ -110,7 +110,7 @@ class Sweep {
 
   // Groups, classes and weights in the order of the walk, so that it reads them one after the other.
   inOrder(average) {
-    const { positive, count, weight } = this.cells;
+    const { positive, count, weight } = this.entries;
     const { of } = this.groups(average);
     const key = `${average} in order`;
     if (!this.grouped.has(key)) {
@@ -177,7 +177,7 @@ class Sweep {
 
   // The counts of every label at one threshold.
   labelCounts(k) {
-    const { positive, label, bin, count } = this.cells;
+    const { positive, label, bin, count } = this.entries;
     const { n, yes, no, nYes, nNo } = this.groups("macro");
     const tp = new Float64Array(n), fp = new Float64Array(n);
     const leftYes = nYes.slice(), leftNo = nNo.slice();

@@ -57,7 +57,7 @@ function firstAxis() {
 }
 
 function fillAxes(select, axes, first, changed) {
-  const text = { probability: "probability", score: "score", share: "share of yes" };
+  const text = { probability: "probability", score: "score", fraction: "fraction of yes" };
   select.replaceChildren(...axes.map((axis) => option(axis, text[axis])));
   select.value = first;
   select.addEventListener("change", () => changed(select.value));
@@ -70,7 +70,7 @@ function drawCurve(width) {
   const [low, high] = axisRange(chosen.axis, [model]);
   const [bottom, top] = curveRange([curve]);
   const points = Array.from(curve, (value, k) => [places[k], value]);
-  if (chosen.axis === "share") points.reverse();
+  if (chosen.axis === "fraction") points.reverse();
   const best = bestPlace(curve);
   const chart = lineChart(width, {
     series: [{ points, color: "blue", under: true }],
@@ -140,12 +140,12 @@ function makeReadout(panel) {
   };
   const value = out("metric", "p"), what = make("p", { class: "what" });
   value.className = "value";
-  const theta = out("theta"), probability = out("probability"), share = out("share");
+  const theta = out("theta"), probability = out("probability"), fraction = out("fraction");
   const counts = Object.fromEntries(["tp", "fp", "fn", "tn"].map((key) => [key, out(key)]));
   const cell = (key, kind, text) => make("td", { class: kind }, counts[key], make("small", { text }));
   const pairs = make("dl", { class: "pairs" }, make("dt", { text: "θ as a score" }), make("dd", {}, theta));
   if (model.probabilities) pairs.append(make("dt", { text: "as a probability" }), make("dd", {}, probability));
-  pairs.append(make("dt", { text: "share of yes" }), make("dd", {}, share));
+  pairs.append(make("dt", { text: "fraction of yes" }), make("dd", {}, fraction));
   const head = make("tr", {}, make("td", { class: "corner" }), make("th", { scope: "col", text: "decided yes" }), make("th", { scope: "col", text: "decided no" }));
   panel.append(what, value, pairs, make("table", { class: "confusion", "aria-label": "Right and wrong decisions" },
     make("thead", {}, head),
@@ -158,7 +158,7 @@ function makeReadout(panel) {
     set(value, fixed(valueAt(model, k)), valueAt(model, k));
     set(theta, fixed(model.thresholds[k]), model.thresholds[k]);
     if (model.probabilities) set(probability, fixed(model.probabilities[k]), model.probabilities[k]);
-    set(share, percent(model.shares[k], 2), model.shares[k]);
+    set(fraction, percent(model.fractions[k], 2), model.fractions[k]);
     for (const key of ["tp", "fp", "fn", "tn"]) set(counts[key], amount(model.sweep.micro[key][k]), model.sweep.micro[key][k]);
   };
 }
@@ -174,7 +174,7 @@ function curveTable() {
   for (let k = 0; k <= end; k += every) places.add(k);
   const note = (k) => [k === model.own ? "model’s θ" : "", k === best ? "best" : ""].filter(Boolean).join(", ");
   const rows = [...places].sort((a, b) => a - b).map((k) => [
-    fixed(model.thresholds[k]) + (note(k) ? ` (${note(k)})` : ""), fixed(valueAt(model, k)), percent(model.shares[k], 2), ...[tp, fp, fn, tn].map((c) => amount(c[k])),
+    fixed(model.thresholds[k]) + (note(k) ? ` (${note(k)})` : ""), fixed(valueAt(model, k)), percent(model.fractions[k], 2), ...[tp, fp, fn, tn].map((c) => amount(c[k])),
   ]);
-  return [["θ", chosen.metric.name, "share of yes", "TP", "FP", "FN", "TN"], rows];
+  return [["θ", chosen.metric.name, "fraction of yes", "TP", "FP", "FN", "TN"], rows];
 }

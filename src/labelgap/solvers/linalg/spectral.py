@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse.linalg as spla
+from array_api_compat import array_namespace, is_numpy_array
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
+from labelgap.solvers.linalg.arrays import Array, contiguous, like, norm, rounding
+from labelgap.solvers.linalg.dense import leading_eigenvectors
 from labelgap.solvers.linalg.krylov import leading_by_blocks
-from labelgap.solvers.linalg.orthogonal import thin_qr
 
-# Rows of a Gram matrix from which on some of its eigenvectors cost less than all, and which share of them.
-_LARGE, _FEW = 256, 8
-# Squares in the Gram matrix cost half the digits.
-_ROUNDING = 1e-8
+# The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix.
+_SHORT = 32
 # Triplets up to which blocks of vectors are the faster way.
 _FEW_TRIPLETS = 8
 # Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
 _ARPACK_TOLERANCE = 1e-7
+# What rounding may take from σ₁, as a fraction of it and in units of rounding; the larger one is added.
+_MARGIN, _MARGIN_ROUNDING = 1e-12, 16
 
 
 @dataclass(frozen=True)
@@ -29,18 +31,18 @@ class LowRankShift:
     """``Xᵀ G + scale · left @ right.T`` as a linear map on L-vectors, never formed unless small."""
 
     gradient: ScoreGradient
-    left: Floats
-    right: Floats
-    product: Floats | None = None
+    left: Array
+    right: Array
+    product: Array | None = None
     """``left @ right.T``, if that has been made."""
     scale: float = 1.0
 
     @cached_property
-    def gradient_matrix(self) -> Floats:
+    def gradient_matrix(self) -> Array:
         """``Xᵀ G``, formed."""
         return self.gradient.matrix()
 
-    def matrix(self) -> Floats:
+    def matrix(self) -> Array:
         if self.scale == 0 or self.left.shape[1] == 0:
             return self.gradient_matrix
         product = self.left @ self.right.T if self.product is None else self.product
@@ -48,10 +50,10 @@ class LowRankShift:
         total += self.gradient_matrix
         return total
 
-    def times(self, V: Floats) -> Floats:
+    def times(self, V: Array) -> Array:
         return self.gradient.left_product(V) + self.left @ (self.scale * (self.right.T @ V))
 
-    def transposed_times(self, U: Floats) -> Floats:
+    def transposed_times(self, U: Array) -> Array:
         return self.gradient.right_product(U) + self.right @ (self.scale * (self.left.T @ U))
 
 
@@ -59,9 +61,9 @@ class LowRankShift:
 class SingularTriplets:
     """Descending singular values with vectors in columns; ``top`` is σ₁ rounded up (see below)."""
 
-    left: Floats
-    values: Floats
-    right: Floats
+    left: Array
+    values: Array
+    right: Array
     top: float
 
 
@@ -89,56 +91,59 @@ def leading_triplets(
 def _dense(
     operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None
 ) -> SingularTriplets:
-    d, n_labels = shape
     H = operator.matrix()
-    if min(d, n_labels) <= 32:
-        left, values, right = scipy.linalg.svd(H, full_matrices=False, check_finite=False)
+    xp = array_namespace(H)
+    if min(shape) <= _SHORT:
+        left, values, right = xp.linalg.svd(H, full_matrices=False)
         count = _wanted(values, count, above)
-        return SingularTriplets(
-            left[:, :count], values[:count], right[:count].T, float(values[0]) * (1 + 1e-13)
-        )
-    # The Gram matrix of the smaller side: one GEMM instead of a bidiagonalisation.
-    tall = d >= n_labels
-    gram = H.T @ H if tall else H @ H.T
-    size = len(gram)
-    if size < _LARGE or count > size // _FEW:
-        squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
-    else:
-        some = [size - count, size - 1]
-        squares, vectors = scipy.linalg.eigh(gram, subset_by_index=some, overwrite_a=True, check_finite=False)
-    values = np.sqrt(np.maximum(squares[::-1], 0))
+        return SingularTriplets(left[:, :count], values[:count], right[:count, :].T, _rounded_up(values))
+    # The Gram matrix of the smaller side: one GEMM instead of a bidiagonalisation. Squares of numbers in
+    # single precision have few digits left, so they are taken in double precision.
+    tall = shape[0] >= shape[1]
+    exact = H if H.dtype == xp.float64 else xp.astype(H, xp.float64)
+    squares, vectors = leading_eigenvectors(exact.T @ exact if tall else exact @ exact.T, count)
+    values = xp.sqrt(xp.clip(squares, 0.0, None))
     count = _wanted(values, count, above)
-    values = values[:count]
-    known = np.ascontiguousarray(vectors[:, ::-1][:, :count])
+    values, known = values[:count], contiguous(like(vectors[:, :count], H))
     # A singular value that is nothing but rounding has no vector on the other side.
-    unit = np.where(values > _ROUNDING * values[0], values, np.inf)
+    noise = math.sqrt(rounding(values)) * values[0]
+    unit = xp.where(values > noise, values, xp.full_like(values, math.inf))
+    values, unit = like(values, H), like(unit, H)
     other = (H @ known if tall else H.T @ known) / unit
     left, right = (other, known) if tall else (known, other)
-    return SingularTriplets(left, values, right, float(values[0]) * (1 + 1e-12))
+    return SingularTriplets(left, values, right, _rounded_up(values))
 
 
-def _wanted(values: Floats, count: int, above: float | None) -> int:
+def _rounded_up(values: Array) -> float:
+    return float(values[0]) * (1 + max(_MARGIN, _MARGIN_ROUNDING * rounding(values)))
+
+
+def _wanted(values: Array, count: int, above: float | None) -> int:
     """How many of the descending values are wanted, at least one."""
-    return count if above is None else max(1, min(count, int(np.sum(values > above))))
+    if above is None:
+        return count
+    return max(1, min(count, int(array_namespace(values).count_nonzero(values > above))))
 
 
 def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int, accuracy: float) -> SingularTriplets:
-    if count <= _FEW_TRIPLETS:
-        found = leading_by_blocks(operator.times, operator.transposed_times, shape, count, accuracy)
-        # The residual leaves out what its own computation rounds.
-        top = float(found.values[0]) * (1 + 1e-12) + found.residual
-        return SingularTriplets(found.left, found.values, found.right, top)
-    return _arpack(operator, shape, count, min(accuracy, _ARPACK_TOLERANCE))
+    doubles = is_numpy_array(operator.left) and operator.left.dtype == np.float64
+    if count > _FEW_TRIPLETS and doubles:
+        return _arpack(operator, shape, count, min(accuracy, _ARPACK_TOLERANCE))
+    found = leading_by_blocks(
+        operator.times, operator.transposed_times, shape, count, accuracy, operator.left
+    )
+    # The residual leaves out what its own computation rounds.
+    return SingularTriplets(found.left, found.values, found.right, _rounded_up(found.values) + found.residual)
 
 
 def _arpack(operator: LowRankShift, shape: tuple[int, int], count: int, tol: float) -> SingularTriplets:
     """Many triplets: one vector at a time makes the better basis of the same size."""
 
     def forward(v: Floats) -> Floats:
-        return operator.times(v.reshape(-1, 1)).ravel()
+        return np.asarray(operator.times(v.reshape(-1, 1))).ravel()
 
     def backward(u: Floats) -> Floats:
-        return operator.transposed_times(u.reshape(-1, 1)).ravel()
+        return np.asarray(operator.transposed_times(u.reshape(-1, 1))).ravel()
 
     linear = spla.LinearOperator(
         shape,
@@ -158,23 +163,7 @@ def _arpack(operator: LowRankShift, shape: tuple[int, int], count: int, tol: flo
     left, values, right = left[:, order], values[order], right[order].T
     # One of the two vanishes by construction, depending on the side that ARPACK worked on.
     residual = max(
-        float(np.linalg.norm(operator.times(right[:, :1]) - values[0] * left[:, :1])),
-        float(np.linalg.norm(operator.transposed_times(left[:, :1]) - values[0] * right[:, :1])),
+        norm(operator.times(right[:, :1]) - values[0] * left[:, :1]),
+        norm(operator.transposed_times(left[:, :1]) - values[0] * right[:, :1]),
     )
     return SingularTriplets(left, values, right, float(values[0]) * (1 + tol) + residual)
-
-
-def balanced(left: Floats, right: Floats, cutoff: float = 1e-10) -> tuple[Floats, Floats, Floats]:
-    """The singular values of ``left @ right.T`` and factors ``U√Σ, V√Σ`` of it.
-
-    At this split ``½(‖A‖² + ‖B‖²)`` equals the trace norm. Directions below ``cutoff`` times the largest
-    singular value are dropped.
-    """
-    if left.shape[1] == 0:
-        return np.zeros(0), left, right
-    Ql, Rl = thin_qr(left)
-    Qr, Rr = thin_qr(right)
-    U, values, Vt = scipy.linalg.svd(Rl @ Rr.T)
-    keep = int(np.sum(values > max(cutoff * values[0], np.finfo(float).tiny)))
-    values, roots = values[:keep], np.sqrt(values[:keep])
-    return values, (Ql @ U[:, :keep]) * roots, (Qr @ Vt[:keep].T) * roots

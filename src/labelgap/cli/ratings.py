@@ -1,0 +1,91 @@
+"""Ratings of users about items, with ids as the model has them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from labelgap import Recommender
+from labelgap.cli.session import Session
+from labelgap.data.files import AnswerTable
+from labelgap.data.files.rating_files import read_ratings_from
+from labelgap.data.files.source import Source
+from labelgap.exceptions import UnknownIdError
+
+
+def read_ratings_file(source: Source, user: str | None, item: str | None, value: str | None) -> AnswerTable:
+    """The ratings in a file; columns that were not named have the usual names."""
+    return read_ratings_from(source, user or "user", item or "item", value or "value")
+
+
+def read_judged_ratings(
+    model: Recommender, source: Source, user: str | None, item: str | None, value: str | None
+) -> AnswerTable:
+    """As :func:`read_ratings_file`, with the ids of the model."""
+    table = read_ratings_file(source, user, item, value)
+    users, items = own_ids(model.user_ids_, table.users), own_ids(model.item_ids_, table.items)
+    return AnswerTable(users, items, table.values)
+
+
+def read_pairs(model: Recommender, source: Source, user: str | None, item: str | None) -> tuple[Any, Any]:
+    """Pairs of users and items with the ids of the model; other columns are ignored."""
+    table = read_ratings_from(source, user or "user", item or "item", None)
+    return own_ids(model.user_ids_, table.users), own_ids(model.item_ids_, table.items)
+
+
+def own_ids(known: Sequence[Any], read: Any) -> Any:
+    """Ids as the model has them: 7 in a file of numbers is the '7' of a file that had other texts, too.
+
+    Examples
+    --------
+    >>> own_ids(["7", "x"], np.array([7, 8])).tolist()
+    ['7', 8]
+    """
+    ids, there = read.tolist(), set(known)
+    if there.issuperset(ids):
+        return read
+    by_text = {str(one): one for one in known}
+    mapped = np.empty(len(ids), dtype=object)
+    mapped[:] = [one if one in there else by_text.get(str(one), one) for one in ids]
+    return mapped
+
+
+def known_ratings(session: Session, model: Recommender, table: AnswerTable) -> AnswerTable:
+    """The ratings of known users about known items; a warning says how many others there are."""
+    kept = _known(session, model, table.users, table.items)
+    values = None if table.values is None else table.values[kept]
+    return AnswerTable(table.users[kept], table.items[kept], values)
+
+
+def known_pairs(session: Session, model: Recommender, users: Any, items: Any) -> tuple[Any, Any]:
+    """The pairs of known users and known items; a warning says how many others there are."""
+    kept = _known(session, model, users, items)
+    return users[kept], items[kept]
+
+
+def _known(session: Session, model: Recommender, users: Any, items: Any) -> Any:
+    known_users, known_items = set(model.user_ids_), set(model.item_ids_)
+    pairs = zip(users.tolist(), items.tolist(), strict=True)
+    kept = np.array([user in known_users and item in known_items for user, item in pairs], dtype=np.bool_)
+    left_out = int(len(kept) - kept.sum())
+    if left_out:
+        session.warn(f"{left_out} of {len(kept)} lines have a user or an item that the model does not know.")
+    if left_out == len(kept):
+        raise UnknownIdError("No line has a user and an item that the model knows.")
+    return kept
+
+
+def find_ids(known: Sequence[Any], asked: Iterable[str], what: str) -> list[Any]:
+    """Ids as the model has them, from what was typed: 7 finds the number 7 as well as the text."""
+    by_text = {str(one): one for one in known}
+    found = []
+    for text in asked:
+        if text not in by_text:
+            near = difflib.get_close_matches(text, by_text, n=3)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise UnknownIdError(f"The model knows no {what} {text!r}.{hint}")
+        found.append(by_text[text])
+    return found

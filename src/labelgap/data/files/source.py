@@ -1,0 +1,89 @@
+"""A data file that is opened once, however much is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from labelgap.data.files.arff_header import ArffFile
+from labelgap.data.files.csv_sheet import CsvSheet
+from labelgap.data.files.formats import SHEETS, PathLike, detect_format, read_text_bytes
+from labelgap.data.files.npz_file import Archive
+from labelgap.data.files.parquet_sheet import ParquetSheet
+
+
+class Sheet(Protocol):
+    """A file of named columns, which are read when asked for."""
+
+    path: PathLike
+    names: tuple[str, ...]
+    index_names: tuple[str, ...]
+    arrow: Any
+
+    def read(self, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]: ...
+
+    def place(self, row: int) -> str: ...
+
+    def value(self, name: str, row: int) -> str: ...
+
+
+class Source:
+    """A file of a known format. Whoever needs its header, its columns or its bytes asks the same object.
+
+    The file is opened when something is first asked of it, so that a pipe will do for a file. Close the
+    source, or use it in a ``with`` statement: npz and Parquet files stay open until then.
+
+    Parameters
+    ----------
+    path : str or path
+    format : str, default None
+        One of ``FORMATS``; None goes by the suffix.
+    """
+
+    def __init__(self, path: PathLike, format: str | None = None) -> None:
+        self.path = path
+        self.kind = detect_format(path, format)
+
+    @property
+    def is_sheet(self) -> bool:
+        """Whether the file has named columns: csv, tsv or parquet."""
+        return self.kind in SHEETS
+
+    @cached_property
+    def text(self) -> bytes:
+        """The bytes of a text file, as ``read_text_bytes`` returns them."""
+        return read_text_bytes(self.path)
+
+    @cached_property
+    def sheet(self) -> Sheet:
+        """The columns of a csv, tsv or parquet file, or of MovieLens' ``ratings.csv``."""
+        if self.kind == "parquet":
+            return ParquetSheet(self.path)
+        return CsvSheet(self.path, "\t" if self.kind == "tsv" else ",", self.text)
+
+    @cached_property
+    def arff(self) -> ArffFile:
+        """The header and the lines of an ARFF file."""
+        return ArffFile(self.path, self.text)
+
+    @cached_property
+    def archive(self) -> Archive:
+        """The arrays of an npz file."""
+        return Archive(self.path)
+
+    def close(self) -> None:
+        """Close the file if it is still open."""
+        for name in ("archive", "sheet"):
+            opened = self.__dict__.get(name)
+            if isinstance(opened, Archive | ParquetSheet):
+                opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

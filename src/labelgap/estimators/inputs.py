@@ -1,0 +1,214 @@
+"""What an estimator is given as X and y: checked features, and labels in the form they were given in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from labelgap._types import Floats
+from labelgap._warn import warn
+from labelgap.exceptions import (
+    InvalidFeaturesError,
+    InvalidLabelsError,
+    InvalidParameterError,
+    UninformativeLabelsWarning,
+)
+from labelgap.labels import ObservedLabels
+from labelgap.labels.sources import observed_mask
+from labelgap.sampling import inverse_propensity_weights
+
+_LARGEST_FEATURE = 1e100
+
+
+# -- features ----------------------------------------------------------------------------------------------
+
+
+def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = False) -> Any:
+    """X as float64, dense or CSR; ``reset`` at fit, else it must have the features of the fit."""
+    X = validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
+    )
+    values = X.data if sp.issparse(X) else X
+    # A sum is finite only if all its terms are (or they cancel, or it overflows: then look closer).
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if not np.isfinite(total):
+        is_bad = np.isinf if nan_allowed else _not_finite
+        if is_bad(values).any():
+            names = getattr(estimator, "feature_names_in_", None)
+            raise InvalidFeaturesError(_where_bad(X, is_bad, names))
+    return X
+
+
+def _not_finite(values: Floats) -> NDArray[np.bool_]:
+    return np.asarray(~np.isfinite(values))
+
+
+def _where_bad(X: Any, is_bad: Callable[[Floats], NDArray[np.bool_]], names: NDArray[Any] | None) -> str:
+    if sp.issparse(X):
+        stored = X.tocoo()
+        first = int(np.argmax(is_bad(stored.data)))
+        row, column, value = stored.row[first], stored.col[first], stored.data[first]
+    else:
+        row, column = np.argwhere(is_bad(X))[0]
+        value = X[row, column]
+    what = "NaN" if np.isnan(value) else "infinity"
+    name = f" ({names[column]!r})" if names is not None else ""
+    return (
+        f"Input X contains {what} at row {row}, column {column}{name}. Missing labels may be NaN, missing "
+        "features may not: impute them first (for instance with sklearn.impute.SimpleImputer), or drop the "
+        "row."
+    )
+
+
+def refuse_huge(X: Any) -> None:
+    """Raise unless squares and sums of the features stay within the range of floating point."""
+    values = X.data if sp.issparse(X) else X
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > _LARGEST_FEATURE:
+        raise InvalidFeaturesError(
+            f"X holds values as large as {largest:.1e}, whose squares overflow. Scale the features first, "
+            "for instance with sklearn.preprocessing.StandardScaler."
+        )
+
+
+# -- labels ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Labels, and the form in which they were given."""
+
+    labels: ObservedLabels
+    classes: NDArray[Any]
+    """``[0, 1]``, or for a 1-d y its two values."""
+    single: bool
+    """Whether y was 1-d: one label, whose decisions are 1-d too, in the user's own two values."""
+    sparse: bool
+    """Whether the labels were in a sparse form, as the decisions then are."""
+
+
+def read_targets(y: Any, unobserved: str) -> Targets:
+    """Read any form of y; a 1-d y may hold any two values, and NaN or None where not observed."""
+    if y is None:
+        raise InvalidLabelsError(
+            "This estimator requires y to be passed, but the target y is None. "
+            "Pass the label matrix, with NaN for labels that are not observed."
+        )
+    if is_vector(y):
+        values, missing = vector_values(y)
+        known = values[~missing]
+        # Where silence has a meaning of its own, the yes alone may be given.
+        likes_alone = unobserved != "missing" and len(known) > 0 and bool(np.all(known == 1))
+        classes = np.array([0, 1]) if likes_alone else _two_classes(known)
+        labels = ObservedLabels.from_any(_encode(values, missing, classes), unobserved=unobserved)
+        return Targets(labels, classes, single=True, sparse=False)
+    labels = ObservedLabels.from_any(y, unobserved=unobserved)
+    is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels)
+    return Targets(labels, np.array([0, 1]), single=False, sparse=is_sparse)
+
+
+def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobserved: str) -> ObservedLabels:
+    """Labels to be judged against, in the form that the estimator was fitted with."""
+    if targets_single and is_vector(y):
+        values, missing = vector_values(y)
+        unknown = ~missing & ~np.isin(values, classes)
+        if unknown.any():
+            row = int(np.argmax(unknown))
+            # As plain Python values, which print without numpy's type names.
+            value, (no, yes) = values[row : row + 1].tolist()[0], classes.tolist()
+            raise InvalidLabelsError(
+                f"y holds {value!r} at row {row}; the estimator was fitted to the classes {no!r} and {yes!r}."
+            )
+        return _encode(values, missing, classes)
+    return ObservedLabels.from_any(y, unobserved=unobserved)
+
+
+def is_vector(y: Any) -> bool:
+    """Whether y is 1-d: the values of a single label."""
+    if isinstance(y, ObservedLabels) or sp.issparse(y):
+        return False
+    try:
+        return np.ndim(y) == 1
+    except ValueError:  # Rows of several lengths: the reader of matrices says so.
+        return False
+
+
+def _two_classes(values: NDArray[Any]) -> NDArray[Any]:
+    """The two classes of a 1-d y, or an error that says which there are."""
+    try:
+        classes = np.unique(values)
+    except TypeError as error:
+        raise InvalidLabelsError(
+            f"The values of a 1-d y cannot be compared with each other ({error}). Give two classes of one "
+            "type, such as 0 and 1, and None or NaN where nothing is observed."
+        ) from error
+    if len(classes) == 2:
+        # Numbers that None made into objects: decisions come back as numbers.
+        plain = np.array(classes.tolist())
+        return plain if plain.dtype.kind in "biuf" else classes
+    advice = "Pass a label with both a yes and a no, or a 2-d matrix with one column per label."
+    if len(classes) == 0:
+        raise InvalidLabelsError(f"A 1-d y must hold two classes, but nothing is observed. {advice}")
+    listed = ", ".join(repr(c) for c in classes[:5].tolist()) + (", ..." if len(classes) > 5 else "")
+    count = "one class" if len(classes) == 1 else f"{len(classes)} classes"
+    raise InvalidLabelsError(f"A 1-d y must hold two classes; got {count}: {listed}. {advice}")
+
+
+def vector_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Values and where they are missing; masked, None, NaN and pandas' NA all count as missing."""
+    masked = np.ma.getmaskarray(y) if np.ma.isMaskedArray(y) else None
+    values = column_or_1d(np.ma.getdata(y) if masked is not None else y, warn=False)
+    missing = np.zeros(len(values), dtype=bool) if masked is None else masked
+    if values.dtype.kind == "f":
+        infinite = np.isinf(values) & ~missing
+        if infinite.any():
+            raise InvalidLabelsError(
+                f"Input y contains infinity at row {int(np.argmax(infinite))}; "
+                "use NaN for a label that is not observed."
+            )
+    return values, missing | ~observed_mask(values)
+
+
+def _encode(values: NDArray[Any], missing: NDArray[np.bool_], classes: NDArray[Any]) -> ObservedLabels:
+    rows = np.flatnonzero(~missing)
+    return ObservedLabels.from_triplets(
+        rows, np.zeros(len(rows), dtype=np.int64), values[rows] == classes[1], shape=(len(values), 1)
+    )
+
+
+def weighted_labels(labels: ObservedLabels, weights: str | None, propensities: Any) -> ObservedLabels:
+    """The labels with the weights that an estimator's ``weights`` asks for."""
+    if weights is None:
+        if propensities is not None:
+            raise InvalidParameterError(
+                "propensities were given but weights is None, so they would not be used. "
+                "Set weights='inverse-propensity', or leave them out."
+            )
+        return labels
+    if labels.unobserved == "unlabelled":
+        raise InvalidParameterError(
+            "weights='inverse-propensity' is about which labels were observed; under "
+            "unobserved='unlabelled' every entry counts. Use flip_rate, one per label if need be."
+        )
+    inverse = inverse_propensity_weights(labels, propensities)
+    return labels.with_weights(inverse if labels.weights is None else inverse * labels.weights)
+
+
+def warn_of_unseen_labels(labels: ObservedLabels) -> None:
+    """Warn once of labels without any entry."""
+    unseen = np.flatnonzero(labels.label_counts() == 0)
+    if len(unseen):
+        what = "recorded yes" if labels.unobserved == "unlabelled" else "observed entry"
+        first = unseen[0] if labels.label_names is None else repr(labels.label_names[unseen[0]])
+        warn(
+            f"{len(unseen)} of {labels.shape[1]} labels have no {what} (the first: {first}); "
+            "their score is the same for every row.",
+            UninformativeLabelsWarning,
+        )

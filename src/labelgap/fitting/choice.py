@@ -1,0 +1,292 @@
+"""The choice of penalties on held-out entries, and the fit to all entries that follows it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from labelgap._types import Floats
+from labelgap._warn import warn
+from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
+from labelgap.fitting.criteria import Judge, metric_judge, steady_judge
+from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, largest_trace_penalty
+from labelgap.fitting.run import FitRun
+from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, penalty_grid, select_penalties
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Factors
+from labelgap.solvers import Fit, Penalties
+from labelgap.solvers.checkpoint import Checkpoint, Stopped
+from labelgap.solvers.result import Candidate
+from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.sweep import best_threshold
+
+ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
+"""From scores and their labels to a threshold."""
+LargestPenalty: TypeAlias = Callable[[Problem, ObservedLabels], float]
+"""The λ that a search begins with, for a problem and its labels."""
+
+# Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
+# they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
+_FINE, _COARSE = (2e-2, 1e-2), (5e-2, 2e-2)
+SELECTION_TOL = _FINE[0]
+# Held-out entries, and labels of the rarer class among them, with which a search can begin. Where one fold
+# has that many, the other folds wait for the best candidates.
+_ENOUGH_ENTRIES, _ENOUGH_RARE = 20_000, 300
+# Steps of the last fit where the run is stopped before anything was fitted.
+_HURRIED_STEPS = 12
+
+
+@dataclass(frozen=True)
+class FlipRates:
+    """ρ, the fraction of positives that are not recorded, as a positive-unlabelled fit used it."""
+
+    value: float | Floats
+    """One number, or one per label, as given or estimated."""
+    interval: tuple[float, float] | None
+    """The 95 % interval of an estimate; None where ρ was given."""
+    by_label: Floats
+    """One per label, lowered where the recorded positives rule the value out."""
+
+
+@dataclass(frozen=True)
+class ChosenFit:
+    """A fit to all entries, the penalties that were chosen for it, and how they were chosen."""
+
+    fit: Fit
+    penalties: Penalties
+    threshold: float
+    """The threshold for decisions; NaN where none are made."""
+    candidates: tuple[Candidate, ...]
+    """What was compared on held-out entries, the winner last."""
+    held_out_metric: float | None
+    """The metric of the winner; None where nothing was held out."""
+    flip_rates: FlipRates | None = None
+    """Set by a positive-unlabelled fit."""
+
+
+def largest_penalty_of(problem: Problem, labels: ObservedLabels) -> float:
+    """The smallest λ at which W = 0."""
+    return largest_trace_penalty(problem.objective(labels))
+
+
+def grid_for(
+    problem: Problem,
+    labels: ObservedLabels,
+    request: PenaltyRequest,
+    *,
+    n_terms: int,
+    mean: float,
+    largest: LargestPenalty,
+) -> PenaltyGrid:
+    """The penalties to compare for a problem.
+
+    ``n_terms`` is the number of entries that the data term is the mean of, ``mean`` the mean of the labels.
+    """
+    return penalty_grid(
+        request,
+        lambda: largest(problem, labels),
+        labels.shape[1],
+        n_terms=n_terms,
+        square_length=problem.mean_square_length,
+        centre=float(problem.loss.link(mean)),
+    )
+
+
+def grid_for_observed(
+    problem: Problem,
+    labels: ObservedLabels,
+    request: PenaltyRequest,
+    largest: LargestPenalty = largest_penalty_of,
+) -> PenaltyGrid:
+    """The penalties to compare for a problem over observed entries."""
+    mean = float(np.average(labels.values, weights=labels.weights))
+    return grid_for(problem, labels, request, n_terms=labels.n_observed, mean=mean, largest=largest)
+
+
+@dataclass
+class PenaltyChoice:
+    """Chooses penalties on held-out entries, then fits to all entries."""
+
+    problem: Problem
+    labels: ObservedLabels
+    grid: PenaltyGrid
+    judge: Judge
+    settings: SolverSettings
+    run: FitRun
+    how: str = "train"
+    """Which scores the threshold comes from: "cross-fit", "holdout" or "train". Training scores do not tell
+    good penalties from bad ones, so penalties are compared on held-out entries even under "train"."""
+    by_row: bool = False
+    """Whether the entries of a row are held out together."""
+    criterion: str = "metric"
+    """What the penalties are chosen by, "metric" or "loss"."""
+    last_judge: Judge | None = None
+    """Judges the best penalties in place of ``judge``."""
+    training_threshold: ThresholdOf | None = None
+    """The threshold from training scores; None where no decisions are made."""
+    _candidates: list[Candidate] = field(default_factory=list, init=False)
+
+    def fit(self) -> ChosenFit:
+        """Choose, and fit to all entries."""
+        run, grid, settings = self.run, self.grid, self.settings
+        # Where nothing can be compared, penalties from the first third of the path have to do.
+        guess = grid.at((len(grid.traces) // 3, grid.first_ridge, 0))
+        best, start = self._choose()
+        stopping = run.checkpoint.stopping
+        if stopping() and (start is None or start.rank == 0):
+            # Nothing that tells rows apart has been fitted yet: a few steps make a model of it.
+            best, start = None, None
+            run = replace(run, checkpoint=Checkpoint())
+            settings = replace(settings, max_iter=_HURRIED_STEPS)
+        elif not stopping():
+            run.stage("fitting")
+        penalties = guess if best is None else best.penalties
+        fit = self._fit_to_all(penalties, settings, start, run)
+        if not stopping():
+            _warn_unless_converged(fit, settings)
+        return ChosenFit(
+            fit,
+            penalties,
+            self._threshold(best, fit),
+            tuple(self._candidates),
+            None if best is None else best.metric_value,
+        )
+
+    def _choose(self) -> tuple[Candidate | None, Factors | None]:
+        """The best candidate, and factors to start the last fit from; None where there is none."""
+        run = self.run
+        how = "cross-fit" if self.how == "train" and not self.grid.is_single else self.how
+        plan = hold_out_plan(self.labels, how, check_random_state(run.random_state), by_row=self.by_row)
+        if not (plan >= 0).any():
+            if how != "train":
+                self._warn_of_too_few_entries()
+            return None, None
+        checkpoint = run.checkpoint.part("search")
+        folds = CrossValidation(
+            self.problem, self.labels, plan, self.judge, self.settings, run.n_jobs, checkpoint
+        )
+        best = None
+        with contextlib.suppress(Stopped):
+            best = self._select(folds, plan)
+        if run.checkpoint.stopping() and folds.best_so_far is not None:
+            return folds.best_so_far
+        return best, folds.fit_of_fold(0)
+
+    def _select(self, folds: CrossValidation, plan: NDArray[np.int64]) -> Candidate:
+        """The best penalties, judged over all held-out entries."""
+        run, grid = self.run, self.grid
+        if grid.is_single:
+            run.stage("scoring held-out entries")
+            return self._report(folds(grid.at((0, 0, 0)), judge=self.last_judge))
+        run.stage("choosing penalties")
+        few = _folds_to_begin_with(self.labels, plan)
+        coarse = few < folds.n_folds
+        search_tol, last_tol = (max(self.settings.tol, tol) for tol in (_COARSE if coarse else _FINE))
+
+        def compare(choices: Sequence[Penalties]) -> list[Candidate]:
+            found = folds.compare(choices, tol=search_tol, n_folds=few)
+            return [self._report(candidate) for candidate in found]
+
+        best = select_penalties(compare, grid, criterion=self.criterion, coarse=coarse)
+        with contextlib.suppress(Stopped):
+            best = self._report(folds(best.penalties, tol=last_tol, judge=self.last_judge))
+        return best
+
+    def _report(self, candidate: Candidate) -> Candidate:
+        self._candidates.append(candidate)
+        self.run.candidate(candidate)
+        return candidate
+
+    def _warn_of_too_few_entries(self) -> None:
+        without = ["the threshold comes from training scores"] if self.criterion == "metric" else []
+        without += [] if self.grid.is_single else ["the penalties are a guess"]
+        if without:
+            warn(
+                f"Only {self.labels.n_observed} labels are observed, too few to hold any out: "
+                f"{' and '.join(without)}.",
+                LabelgapWarning,
+            )
+
+    def _fit_to_all(
+        self, penalties: Penalties, settings: SolverSettings, start: Factors | None, run: FitRun
+    ) -> Fit:
+        run.say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
+        objective = self.problem.objective(self.labels, free_intercept=penalties.intercept == 0)
+        # A fit that is to stop at once keeps the intercepts that belong to the threshold.
+        if start is not None and not run.checkpoint.stopping():
+            # The intercept of a one-class label follows from all of its entries, not from those of a fold.
+            start = start._replace(intercept=objective.starting_intercept())
+        return settings.fit(
+            objective,
+            penalties,
+            warm_start=start,
+            callback=run.reporter(),
+            checkpoint=run.checkpoint.part("fit"),
+        )
+
+    def _threshold(self, best: Candidate | None, fit: Fit) -> float:
+        if self.training_threshold is None:
+            return float("nan")
+        if best is None or self.how == "train":
+            return self.training_threshold(self.problem.scores(fit.factors, self.labels), self.labels)
+        return best.threshold
+
+
+def choice_for_decisions(
+    problem: Problem,
+    labels: ObservedLabels,
+    grid: PenaltyGrid,
+    metric: LinearFractional,
+    settings: SolverSettings,
+    run: FitRun,
+    *,
+    how: str,
+    by_row: bool = False,
+) -> PenaltyChoice:
+    """The choice of penalties and of a threshold for a metric over observed entries."""
+    return PenaltyChoice(
+        problem,
+        labels,
+        grid,
+        metric_judge(metric, problem.loss),
+        settings,
+        run,
+        how=how,
+        by_row=by_row,
+        last_judge=steady_judge(metric, problem.loss),
+        training_threshold=lambda scores, seen: best_threshold(scores, seen, metric).threshold,
+    )
+
+
+def _folds_to_begin_with(labels: ObservedLabels, plan: NDArray[np.int64]) -> int:
+    """How many folds together have enough held-out entries to tell good penalties from bad ones."""
+    n_folds = int(plan.max()) + 1
+    values = labels.values
+    rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
+    for few in range(1, n_folds):
+        fraction = few / n_folds
+        if fraction * labels.n_observed >= _ENOUGH_ENTRIES and fraction * rarer >= _ENOUGH_RARE:
+            return few
+    return n_folds
+
+
+def _warn_unless_converged(fit: Fit, settings: SolverSettings) -> None:
+    if not fit.converged:
+        warn(
+            f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "
+            f"{fit.relative_gap:.3e} (asked for: {settings.tol:.1e}). "
+            + (
+                "Raise max_iter or tol, or scale the features to similar lengths."
+                if fit.n_iter >= settings.max_iter
+                else "It found no further progress; raise tol, or scale the features to similar lengths."
+            ),
+            ConvergenceWarning,
+        )
