@@ -116,12 +116,6 @@ class UnlabelledObjective(SumObjective):
             has_intercept=self.has_intercept,
         )
 
-    def recorded_keys(self) -> NDArray[np.int64]:
-        """Row times the number of labels plus label of the recorded positives in the term."""
-        pattern = self.recorded.pattern
-        rows = np.repeat(np.arange(pattern.n_rows, dtype=np.int64), np.diff(pattern.indptr))
-        return rows * pattern.n_labels + pattern.indices
-
 
 class UnlabelledPoint(SumPoint):
     """An :class:`UnlabelledObjective` at one place; all but the dual is the sum of its terms."""
