@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from labelgap.objective.cpu.observed import observed_objective
 from threadpoolctl import threadpool_limits
 
 from benchmarks.generated_ratings import make_split

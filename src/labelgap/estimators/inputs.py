@@ -1,6 +1,4 @@
-"""What an estimator is given: its parameters, X and y, each checked with a message that says what was
-expected.
-"""
+"""What an estimator is given: its parameters, X and y; errors say what was given and what is expected."""
 
 from __future__ import annotations
 
