@@ -25,7 +25,6 @@ from labelgap.objective.protocol import (
     zero_sum_factors,
 )
 
-
 # Entries whose losses are computed at a time.
 _BLOCK = 1 << 14
 
