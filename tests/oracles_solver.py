@@ -9,11 +9,12 @@ import numpy as np
 
 
 def cvxpy_optimum(
-    X, Y, loss, trace, ridge=0.0, weights=None, intercept=True, bound=None, pull=0.0, centre=0.0
+    X, Y, loss, trace, ridge=0.0, weights=None, intercept=True, bound=None, intercept_penalty=0.0, centre=0.0
 ):
     """Optimal value of the mean loss over observed entries (NaN = not observed) plus the penalties.
 
-    ``X`` None means the identity. Weights are a matrix like Y. ``pull`` is κ in ``κ/2 Σ(b_j − centre)²``.
+    ``X`` None means the identity. Weights are a matrix like Y. ``intercept_penalty`` is κ in
+    ``κ/2 Σ(b_j − centre)²``.
     """
     n, n_labels = Y.shape
     X = np.eye(n) if X is None else np.asarray(X.todense() if hasattr(X, "todense") else X)
@@ -39,8 +40,8 @@ def cvxpy_optimum(
     objective = cp.sum(cp.multiply(omega / omega.sum(), per_entry)) + trace * cp.normNuc(W)
     if ridge:
         objective = objective + ridge / 2 * cp.sum_squares(W)
-    if pull:
-        objective = objective + pull / 2 * cp.sum_squares(b - centre)
+    if intercept_penalty:
+        objective = objective + intercept_penalty / 2 * cp.sum_squares(b - centre)
     constraints = [] if bound is None else [cp.abs(XW) <= bound]
     problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():

@@ -147,7 +147,7 @@ def _optimum(case, penalties):
         weights=weights,
         intercept=case.intercept,
         bound=case.bound,
-        pull=penalties.intercept,
+        intercept_penalty=penalties.intercept,
         centre=penalties.centre,
     )
 

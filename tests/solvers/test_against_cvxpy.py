@@ -89,12 +89,14 @@ def test_a_bound_that_does_not_bind_changes_nothing(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize("kind", ["dense", "identity", "csr"])
-@pytest.mark.parametrize("pull", [0.01, 1.0])
-def test_penalised_intercepts_reach_the_optimum(loss, solver, kind, pull):
-    # Uncentred: the pull acts at the origin of X.
+@pytest.mark.parametrize("intercept_penalty", [0.01, 1.0])
+def test_penalised_intercepts_reach_the_optimum(loss, solver, kind, intercept_penalty):
+    # Uncentred: the penalty acts at the origin of X.
     case = Case(kind, loss, centre=False)
     largest = largest_penalty(case)
-    fit = solved(case, Penalties(0.15 * largest, 0.05 * largest, intercept=pull, centre=-0.4), solver)
+    fit = solved(
+        case, Penalties(0.15 * largest, 0.05 * largest, intercept=intercept_penalty, centre=-0.4), solver
+    )
     assert fit.converged
 
 
@@ -102,7 +104,7 @@ def test_penalised_intercepts_reach_the_optimum(loss, solver, kind, pull):
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize("bound", [None, BOUND])
 def test_penalised_intercepts_reach_the_optimum_for_labels_of_one_class_too(loss, solver, bound):
-    # The first label is all positive and the second has no entry: the pull holds their intercepts.
+    # The first label is all positive and the second has no entry: the penalty holds their intercepts.
     case = Case("dense", loss, centre=False, bound=bound, undecided=True)
     largest = largest_penalty(Case("dense", loss, centre=False))
     penalties = Penalties(0.15 * largest, intercept=0.05, centre=-0.4)
@@ -127,10 +129,10 @@ def test_ridge_alone_under_a_score_bound_reaches_the_optimum(loss, solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("share", [0.9, 0.5, 0.02])
-def test_any_strength_of_the_trace_penalty_reaches_the_optimum(solver, share):
+@pytest.mark.parametrize("fraction", [0.9, 0.5, 0.02])
+def test_any_strength_of_the_trace_penalty_reaches_the_optimum(solver, fraction):
     case = Case("dense", n=20, d=5, n_labels=7, seed=11)
-    fit = solved(case, Penalties(share * largest_penalty(case)), solver)
+    fit = solved(case, Penalties(fraction * largest_penalty(case)), solver)
     assert fit.converged
 
 

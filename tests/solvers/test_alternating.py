@@ -55,11 +55,13 @@ def test_at_full_rank_it_reaches_the_optimum(loss, kind, intercept, ridge):
 
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize(
-    "pull", [{"intercept": 0.01, "centre": -0.4}, {"intercept": 1.0, "centre": 0.2}], ids=["weak", "strong"]
+    "given",
+    [{"intercept": 0.01, "centre": -0.4}, {"intercept": 1.0, "centre": 0.2}],
+    ids=["weak", "strong"],
 )
-def test_penalised_intercepts_reach_the_optimum(loss, pull):
+def test_penalised_intercepts_reach_the_optimum(loss, given):
     case = Case("dense", loss, centre=False)
-    penalties = penalties_of(case, ridge=0.05, **pull)
+    penalties = penalties_of(case, ridge=0.05, **given)
     fit = solved(case, penalties, rank=4, tol=1e-5)
     assert fit.objective <= (1 + 1e-4) * case.optimum(penalties)
 
@@ -244,13 +246,13 @@ def test_a_half_sweep_of_the_labels_is_one_ridge_regression_per_label(kind, inte
     assert_array_equal(after.left, factors.left)
     A, P = factors.left, X @ factors.left
     _, Y, weights = case.data
-    share = np.where(np.isnan(Y), 0.0, weights) / weights[~np.isnan(Y)].sum()
+    omega = np.where(np.isnan(Y), 0.0, weights) / weights[~np.isnan(Y)].sum()
     for j in range(case.n_labels):
         seen = ~np.isnan(Y[:, j])
         D, R = P[seen], 0.03 * np.eye(2) + 0.02 * A.T @ A
         if intercept:
             D, R = np.hstack([D, np.ones((seen.sum(), 1))]), np.pad(R, (0, 1))
-        theta = least_squares(D, 2 * Y[seen, j] - 1, share[seen, j], R)
+        theta = least_squares(D, 2 * Y[seen, j] - 1, omega[seen, j], R)
         assert_allclose(after.right[j], theta[:2], rtol=1e-8, atol=1e-10)
         if intercept:
             assert after.intercept[j] == pytest.approx(theta[2], rel=1e-8)

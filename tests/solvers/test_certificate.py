@@ -28,8 +28,8 @@ PENALTIES = {
     "trace and ridge": Penalties(0.02, 0.01),
     "ridge": Penalties(0.0, 0.05),
     "little trace, much ridge": Penalties(1e-4, 0.05),
-    "pull": Penalties(0.02, 0.01, intercept=0.05, centre=-0.3),
-    "ridge and pull": Penalties(0.0, 0.05, intercept=0.5, centre=0.2),
+    "penalised intercept": Penalties(0.02, 0.01, intercept=0.05, centre=-0.3),
+    "ridge and penalised intercept": Penalties(0.0, 0.05, intercept=0.5, centre=0.2),
 }
 
 
@@ -40,7 +40,7 @@ PENALTIES = {
 def test_dual_and_objective_enclose_the_optimum_from_anywhere(loss, intercept, name, kind):
     penalties = PENALTIES[name]
     if penalties.intercept and not intercept:
-        # Without intercepts there is nothing to pull.
+        # Without intercepts there is nothing to penalise.
         penalties = Penalties(penalties.trace, penalties.ridge)
     case = Case(kind, loss, intercept, weighted=True, centre=False)
     optimum = case.optimum(penalties)

@@ -50,8 +50,8 @@ def cvxpy_optimum(X, Y, family, penalties, offsets, weights, intercept, bound):
     X = np.eye(n) if X is None else np.asarray(X.todense() if hasattr(X, "todense") else X)
     rows, cols = np.nonzero(~np.isnan(Y))
     y, o = Y[rows, cols], np.zeros(len(rows)) if offsets is None else offsets[rows, cols]
-    share = np.ones(len(rows)) if weights is None else weights[rows, cols]
-    share = share / share.sum()
+    omega = np.ones(len(rows)) if weights is None else weights[rows, cols]
+    omega = omega / omega.sum()
     W, b = cp.Variable((X.shape[1], n_labels)), cp.Variable((1, n_labels))
     XW = X @ W
     Z = XW + np.ones((n, 1)) @ b if intercept else XW
@@ -63,7 +63,7 @@ def cvxpy_optimum(X, Y, family, penalties, offsets, weights, intercept, bound):
         "poisson": lambda: (cp.exp(z) - cp.multiply(y, z), xlogy(y, y) - y),
         "bernoulli": lambda: (cp.logistic(z) - cp.multiply(y, z), xlogy(y, y) + xlogy(1 - y, 1 - y)),
     }[family]()
-    objective = cp.sum(cp.multiply(share, loss)) + penalties.trace * cp.normNuc(W)
+    objective = cp.sum(cp.multiply(omega, loss)) + penalties.trace * cp.normNuc(W)
     if penalties.ridge:
         objective = objective + penalties.ridge / 2 * cp.sum_squares(W)
     if penalties.intercept:
@@ -73,7 +73,7 @@ def cvxpy_optimum(X, Y, family, penalties, offsets, weights, intercept, bound):
         warnings.simplefilter("ignore")
         problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     assert problem.status in ("optimal", "optimal_inaccurate"), problem.status
-    return float(problem.value) + float(np.sum(share * constant))
+    return float(problem.value) + float(np.sum(omega * constant))
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,10 @@ def test_fits_reach_the_optimum(family, solver, kind, intercept, known, ridge):
 
 @every_solver
 @every_family
-@pytest.mark.parametrize("pull", [0.01, 1.0])
-def test_penalised_intercepts_reach_the_optimum(family, solver, pull):
+@pytest.mark.parametrize("intercept_penalty", [0.01, 1.0])
+def test_penalised_intercepts_reach_the_optimum(family, solver, intercept_penalty):
     case = Case(family, "dense", offset=True, centre=False)
-    penalties = Penalties(0.15 * largest_penalty(case), 0.01, intercept=pull, centre=-0.4)
+    penalties = Penalties(0.15 * largest_penalty(case), 0.01, intercept=intercept_penalty, centre=-0.4)
     assert solved(case, penalties, solver).converged
 
 
@@ -212,10 +212,10 @@ def test_fits_under_a_score_bound_reach_the_optimum(family, solver):
 
 @every_solver
 @every_family
-@pytest.mark.parametrize("share", [0.9, 0.02])
-def test_any_strength_of_the_trace_penalty_reaches_the_optimum(family, solver, share):
+@pytest.mark.parametrize("fraction", [0.9, 0.02])
+def test_any_strength_of_the_trace_penalty_reaches_the_optimum(family, solver, fraction):
     case = Case(family, "dense", offset=True, n=20, d=5, n_labels=7, seed=11)
-    assert solved(case, Penalties(share * largest_penalty(case)), solver).converged
+    assert solved(case, Penalties(fraction * largest_penalty(case)), solver).converged
 
 
 @every_solver
@@ -229,18 +229,20 @@ def test_any_strength_of_the_trace_penalty_reaches_the_optimum(family, solver, s
         ("bernoulli", 1.0, 0.0),
     ],
 )
-@pytest.mark.parametrize(("pull", "bound"), [(0.0, None), (0.02, None), (0.0, 0.3)])
-def test_the_regressor_reports_in_the_units_of_the_answers(family, scale, shift, solver, pull, bound):
+@pytest.mark.parametrize(("intercept_penalty", "bound"), [(0.0, None), (0.02, None), (0.0, 0.3)])
+def test_the_regressor_reports_in_the_units_of_the_answers(
+    family, scale, shift, solver, intercept_penalty, bound
+):
     case = Case(family, "dense", weighted=True, offset=True)
     X, Y, offsets, weights = case.data
     Y, offsets = scale * Y + shift, scale * offsets
-    given = {"trace_penalty": 0.03 * scale, "ridge_penalty": 0.02, "intercept_penalty": pull}
+    given = {"trace_penalty": 0.03 * scale, "ridge_penalty": 0.02, "intercept_penalty": intercept_penalty}
     bound = None if bound is None else bound * scale
     model = LowRankRegressor(family, **given, score_bound=bound, solver=solver, tol=TOL)
     model.fit(X, ObservedLabels.from_dense(Y, weights=weights, binary=False), offset=offsets)
     assert model.trace_penalty_ == given["trace_penalty"]
     common = _common_score(family, Y, offsets, weights)
-    penalties = Penalties(given["trace_penalty"], 0.02, pull, common)
+    penalties = Penalties(given["trace_penalty"], 0.02, intercept_penalty, common)
     optimum = cvxpy_in_units(X, Y, family, penalties, offsets, weights, bound, scale, shift)
     excess = model.objective_ - optimum
     assert abs(excess) <= 1e-5 * optimum
@@ -266,12 +268,12 @@ def cvxpy_in_units(X, Y, family, penalties, offsets, weights, bound, scale, shif
 def _common_score(family, Y, offsets, weights):
     """The score c with ``Σ ω (G'(c + o) − y) = 0``, by bisection."""
     seen = ~np.isnan(Y)
-    y, o, share = Y[seen], offsets[seen], weights[seen]
+    y, o, omega = Y[seen], offsets[seen], weights[seen]
     reach = np.abs(y).max() + np.abs(o).max() + 1
     low, high = -reach, reach
     for _ in range(200):
         middle = (low + high) / 2
-        if np.sum(share * (get_family(family).inverse_link(middle + o) - y)) > 0:
+        if np.sum(omega * (get_family(family).inverse_link(middle + o) - y)) > 0:
             high = middle
         else:
             low = middle

@@ -12,9 +12,9 @@ from labelgap.solvers.penalties import Penalties
 from solver_problems import Case
 
 
-def start_of(case, share, rank):
+def start_of(case, fraction, rank):
     objective = case.objective()
-    penalties = Penalties(share * largest_trace_penalty(objective))
+    penalties = Penalties(fraction * largest_trace_penalty(objective))
     point = objective.at(Factors.zero(objective.shape, objective.starting_intercept()))
     return objective, penalties, point, with_leading_columns(objective, penalties, point, rank, 0)
 

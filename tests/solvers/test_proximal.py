@@ -19,7 +19,7 @@ PENALTIES = {
     "trace": Penalties(0.01),
     "trace and ridge": Penalties(0.01, 0.02),
     "ridge": Penalties(0.0, 0.02),
-    "pull": Penalties(0.01, 0.02, intercept=0.05, centre=-0.3),
+    "penalised intercept": Penalties(0.01, 0.02, intercept=0.05, centre=-0.3),
 }
 every_penalty = pytest.mark.parametrize("penalties", PENALTIES.values(), ids=PENALTIES)
 formed_or_not = pytest.mark.parametrize("formed", [True, False], ids=["W formed", "W in factors"])
@@ -82,13 +82,13 @@ def test_the_certificate_of_the_path_is_that_of_its_point(penalties, formed):
 
 @every_penalty
 @formed_or_not
-@pytest.mark.parametrize("share", [0.0, 0.4])
-def test_needed_stiffness_is_the_curvature_of_the_step(penalties, formed, share):
+@pytest.mark.parametrize("fraction", [0.0, 0.4])
+def test_needed_stiffness_is_the_curvature_of_the_step(penalties, formed, fraction):
     _, path = path_of(penalties, formed)
     path.certificate()
     for _ in range(3):
         path.advance()
-    ahead = path._here if share == 0 else path._here.beyond(path._previous, share)
+    ahead = path._here if fraction == 0 else path._here.beyond(path._previous, fraction)
     candidate = path._step_from(ahead)
     here, there = ahead.point, candidate.point
     move = weights(there) - weights(here)
@@ -96,7 +96,7 @@ def test_needed_stiffness_is_the_curvature_of_the_step(penalties, formed, share)
     rise -= here.value + penalties.of_intercept(here.factors.intercept)
     slope = np.sum(here.score_gradient().matrix() * move)
     expected = 2 * (rise - slope) / np.sum(move**2)
-    needed, certain = path._needed_stiffness(ahead, candidate, share)
+    needed, certain = path._needed_stiffness(ahead, candidate, fraction)
     assert certain
     assert needed == pytest.approx(max(expected, 0.0), rel=1e-4)
 

@@ -1,4 +1,4 @@
-"""A run that goes on from a mark ends with the same fit, to the last bit; a stopped one ends early."""
+"""A run that resumes from a snapshot ends with the same fit, to the last bit; a stopped one ends early."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from solver_problems import Case, random_factors
 
 
 class Memory(Checkpoint):
-    """Keeps every mark and every finished part, as copies; ``start`` is what an earlier run left."""
+    """Keeps every snapshot and every finished part, as copies; ``start`` is what an earlier run left."""
 
     def __init__(self, start=None, fits=None, stop_after=np.inf):
-        self.marks = []
+        self.snapshots = []
         self.fits = {} if fits is None else fits
         self._start, self._stop_after, self._asked, self._name = start, stop_after, 0, ""
 
@@ -36,7 +36,7 @@ class Memory(Checkpoint):
         return self._start
 
     def snapshot(self, state, *, at_once=False):
-        self.marks.append({name: np.array(array, order="C") for name, array in state.items()})
+        self.snapshots.append({name: np.array(array, order="C") for name, array in state.items()})
 
     def part(self, name):
         part = Memory(fits=self.fits)
@@ -56,7 +56,7 @@ def bits(fit):
     return {name: array.tobytes() for name, array in state.items()}
 
 
-# With features of very different lengths proximal steps are slow, and the factored solver turns to Newton's
+# With features of very different lengths proximal steps are slow, and the factored solver changes to Newton's
 # method at once.
 HARD = Case(n=60, d=12, n_labels=8, seed=5)
 RUNS = {
@@ -79,27 +79,27 @@ def hard_objective(longest=30.0):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_going_on_from_any_mark_ends_with_the_same_bits(name):
+def test_resuming_from_any_snapshot_ends_with_the_same_bits(name):
     solve, penalties, options = RUNS[name]
     objective = hard_objective()
     whole = Memory()
     expected = bits(solve(objective, penalties, checkpoint=whole, **options))
     assert bits(solve(objective, penalties, **options)) == expected
-    assert len(whole.marks) >= 2
-    for mark in whole.marks[:: max(1, len(whole.marks) // 6)]:
-        assert bits(solve(objective, penalties, checkpoint=Memory(mark), **options)) == expected
+    assert len(whole.snapshots) >= 2
+    for snapshot in whole.snapshots[:: max(1, len(whole.snapshots) // 6)]:
+        assert bits(solve(objective, penalties, checkpoint=Memory(snapshot), **options)) == expected
 
 
-def test_the_factored_solver_goes_on_in_both_of_its_phases():
+def test_the_factored_solver_resumes_in_both_of_its_phases():
     objective, checkpoint = hard_objective(longest=1.0), Memory()
     expected = bits(solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=checkpoint))
-    assert {"radius" in mark for mark in checkpoint.marks} == {True, False}
-    for mark in checkpoint.marks:
-        again = solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=Memory(mark))
+    assert {"radius" in snapshot for snapshot in checkpoint.snapshots} == {True, False}
+    for snapshot in checkpoint.snapshots:
+        again = solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=Memory(snapshot))
         assert bits(again) == expected
 
 
-def test_a_bounded_fit_takes_its_finished_rounds_from_the_trail():
+def test_a_bounded_fit_takes_its_finished_rounds_from_the_checkpoint():
     case = Case(bound=0.5, n=30, n_labels=6)
     objective = case.objective()
     bounds = objective.bounds
@@ -161,9 +161,9 @@ def test_a_log_of_comparisons_comes_back_as_it_was():
     assert back.comparisons == log.comparisons
     np.testing.assert_array_equal(back.candidates(1)[0].leave_out, log.candidates(1)[0].leave_out)
     assert back.candidates(1)[1].leave_out is None
-    for fold, (expected, pull) in fits.items():
-        found, found_pull = back.last_fits[fold]
-        assert found_pull == pull
+    for fold, (expected, penalty) in fits.items():
+        found, found_penalty = back.last_fits[fold]
+        assert found_penalty == penalty
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
     assert ComparisonLog.of(None).n_comparisons == 0

@@ -21,7 +21,7 @@ from labelgap.solvers.result import Callback, Fit, Progress, Snapshot, State, hi
 
 
 class Method(ABC):
-    """One way to minimise: where it stands, and how it goes on from there.
+    """One way to minimise: where it stands, and how it continues from there.
 
     ``rank`` is a cap on the rank of W, None for none; ``max_iter`` bounds the iterations, whatever a method
     counts as one.

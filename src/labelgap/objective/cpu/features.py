@@ -16,11 +16,11 @@ import scipy.sparse as sp
 from labelgap._types import Floats
 from labelgap.kernels import feature_products
 from labelgap.kernels.entries import (
+    EntryPattern,
     sampled_product,
     sparse_sampled_product,
     sparse_sparse_product,
 )
-from labelgap.objective.cpu.pattern import EntryPattern
 
 # Labels that are worked on at a time where Xᵀ S is formed.
 _BLOCK = 64
