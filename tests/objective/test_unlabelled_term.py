@@ -15,9 +15,10 @@ from scipy import optimize
 from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
 from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
-from labelgap.objective.cpu.all_entries import AllEntriesTerm, entries_within
+from labelgap.objective.cpu.all_entries import AllEntriesTerm
 from labelgap.objective.cpu.gram import GramTerm
 from labelgap.objective.frame import possible_flip_rates
+from labelgap.objective.limits import entries_within
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties
