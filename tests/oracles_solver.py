@@ -9,7 +9,16 @@ import numpy as np
 
 
 def cvxpy_optimum(
-    X, Y, loss, trace, ridge=0.0, weights=None, intercept=True, bound=None, intercept_penalty=0.0, centre=0.0
+    X,
+    Y,
+    loss,
+    trace,
+    ridge=0.0,
+    weights=None,
+    intercept=True,
+    bound=None,
+    intercept_penalty=0.0,
+    centre=0.0,
 ):
     """Optimal value of the mean loss over observed entries (NaN = not observed) plus the penalties.
 

@@ -10,7 +10,17 @@ from scipy import optimize
 
 
 def cvxpy_unlabelled_optimum(
-    X, Y, loss, rho, trace, ridge=0.0, intercept=True, bound=None, pull=0.0, centre=0.0, F=None
+    X,
+    Y,
+    loss,
+    rho,
+    trace,
+    ridge=0.0,
+    intercept=True,
+    bound=None,
+    intercept_penalty=0.0,
+    centre=0.0,
+    F=None,
 ):
     """Optimal value of the mean unbiased loss over all entries plus the penalties.
 
@@ -32,8 +42,8 @@ def cvxpy_unlabelled_optimum(
     objective = data / seen.sum() + trace * cp.normNuc(W)
     if ridge:
         objective = objective + ridge / 2 * cp.sum_squares(W)
-    if pull:
-        objective = objective + pull / 2 * cp.sum_squares(b - centre)
+    if intercept_penalty:
+        objective = objective + intercept_penalty / 2 * cp.sum_squares(b - centre)
     constraints = [] if bound is None else [cp.abs(low_rank) <= bound]
     problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():
@@ -43,7 +53,7 @@ def cvxpy_unlabelled_optimum(
     return float(problem.value)
 
 
-def scipy_exponential_optimum(X, Y, rho, trace, ridge=0.0, intercept=True, pull=0.0, centre=0.0):
+def scipy_exponential_optimum(X, Y, rho, trace, ridge=0.0, intercept=True, intercept_penalty=0.0, centre=0.0):
     """The same for the unbiased exponential loss, without a bound; and the largest |XW| at the optimum.
 
     Over ``W = ABᵀ`` of full rank with ``trace/2 (‖A‖² + ‖B‖²)``, which has the same minimum.
@@ -51,7 +61,7 @@ def scipy_exponential_optimum(X, Y, rho, trace, ridge=0.0, intercept=True, pull=
     n, n_labels = Y.shape
     X = np.eye(n) if X is None else X
     d, k = X.shape[1], min(X.shape[1], n_labels)
-    turn = 0.5 * np.log(1 / rho)
+    linear_from = 0.5 * np.log(1 / rho)
     seen = ~np.isnan(Y)
     sizes = np.cumsum([d * k, n_labels * k])
 
@@ -61,15 +71,17 @@ def scipy_exponential_optimum(X, Y, rho, trace, ridge=0.0, intercept=True, pull=
     def objective(x):
         A, B, b = parts(x)
         Z = X @ A @ B.T + (b if intercept else 0)
-        z = np.minimum(Z, turn)
+        z = np.minimum(Z, linear_from)
         recorded = (np.exp(-z) - rho * np.exp(z) - 2 * np.sqrt(rho) * (Z - z)) / (1 - rho)
         recorded_slope = -(np.exp(-z) + rho * np.exp(z)) / (1 - rho)
         W = A @ B.T
         value = np.where(Y == 1, recorded, np.exp(Z))[seen].mean() + ridge / 2 * np.sum(W * W)
-        value += trace / 2 * (np.sum(A * A) + np.sum(B * B)) + pull / 2 * np.sum((b - centre) ** 2)
+        value += trace / 2 * (np.sum(A * A) + np.sum(B * B)) + intercept_penalty / 2 * np.sum(
+            (b - centre) ** 2
+        )
         G = np.where(Y == 1, recorded_slope, np.exp(Z)) * seen / seen.sum()
         H = X.T @ G + ridge * W
-        slope_b = (G.sum(axis=0) if intercept else 0) + pull * (b - centre)
+        slope_b = (G.sum(axis=0) if intercept else 0) + intercept_penalty * (b - centre)
         return value, np.concatenate([(H @ B + trace * A).ravel(), (H.T @ A + trace * B).ravel(), slope_b])
 
     start = np.random.default_rng(0).standard_normal(sizes[1] + n_labels) * 0.5

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.cpu.features import Features
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
@@ -74,7 +73,7 @@ class Case:
     d: int = 4
     n_labels: int = 5
     seed: int = 3
-    undecided: bool = False
+    one_class: bool = False
     """Whether the first label has positives only and the second no entry."""
 
     @cached_property
@@ -83,7 +82,7 @@ class Case:
         rng = np.random.default_rng(self.seed)
         X = random_features(rng, self.kind, self.n, self.d)
         Y = random_labels(rng, self.n, self.n_labels)
-        if self.undecided:
+        if self.one_class:
             Y[Y[:, 0] == 0, 0], Y[:, 1] = np.nan, np.nan
         weights = rng.uniform(0.3, 3.0, Y.shape) if self.weighted else None
         return X, Y, weights
@@ -107,11 +106,6 @@ class Case:
             score_bound=self.bound,
         )
 
-    @cached_property
-    def features(self) -> Features:
-        """The features of the rows, in the coordinates that the objective works in."""
-        return self.objective().design.rows
-
     def objective(self, free_intercept=True):
         return self.problem.objective(self.labels, free_intercept=free_intercept)
 
@@ -126,7 +120,7 @@ class Case:
 
 
 class Asked:
-    """An objective that gives another answer to whether a d x L array may be formed."""
+    """An objective that says otherwise on whether a d x L array may be formed."""
 
     def __init__(self, objective, may_form):
         self._objective, self.may_form = objective, may_form

@@ -70,7 +70,7 @@ def by_hand(case, labels, plan, penalties, metric, settings):
         train = labels.select(~held)
         objective = case.problem.objective(train, free_intercept=penalties.intercept == 0)
         fit = settings.fit(objective, penalties)
-        dense = case.scores(fit.factors) + case.features.to_original(fit.factors).intercept
+        dense = case.scores(fit.factors) + case.problem.to_original(fit.factors).intercept
         scores[held] = dense[labels.rows[held], labels.indices[held]]
         ranks.append(fit.rank)
     seen = plan >= 0
@@ -252,13 +252,13 @@ def test_the_number_of_jobs_changes_no_bit():
     plan = hold_out_plan(case.labels, "cross-fit", 0)
     way = [(Penalties(0.05), 2), (Penalties(0.02, 1e-3), 5), (Penalties(0.02, 1e-3, 0.01), 5)]
 
-    def answers(n_jobs):
+    def results(n_jobs):
         judge = judge_of(case, plan, n_jobs)
         return [judge(penalties, n_folds=few) for penalties, few in way], judge.fit_of_fold(3)
 
-    alone, fit = answers(1)
+    alone, fit = results(1)
     for n_jobs in (2, None):
-        candidates, other = answers(n_jobs)
+        candidates, other = results(n_jobs)
         assert candidates == alone
         for part, same in zip(other, fit, strict=True):
             assert_array_equal(part, same)

@@ -91,7 +91,7 @@ def test_a_bound_that_does_not_bind_changes_nothing(solver):
 @pytest.mark.parametrize("kind", ["dense", "identity", "csr"])
 @pytest.mark.parametrize("intercept_penalty", [0.01, 1.0])
 def test_penalised_intercepts_reach_the_optimum(loss, solver, kind, intercept_penalty):
-    # Uncentred: the penalty acts at the origin of X.
+    # Uncentred: the penalty of the intercepts acts at the origin of X.
     case = Case(kind, loss, centre=False)
     largest = largest_penalty(case)
     fit = solved(
@@ -105,7 +105,7 @@ def test_penalised_intercepts_reach_the_optimum(loss, solver, kind, intercept_pe
 @pytest.mark.parametrize("bound", [None, BOUND])
 def test_penalised_intercepts_reach_the_optimum_for_labels_of_one_class_too(loss, solver, bound):
     # The first label is all positive and the second has no entry: the penalty holds their intercepts.
-    case = Case("dense", loss, centre=False, bound=bound, undecided=True)
+    case = Case("dense", loss, centre=False, bound=bound, one_class=True)
     largest = largest_penalty(Case("dense", loss, centre=False))
     penalties = Penalties(0.15 * largest, intercept=0.05, centre=-0.4)
     fit = solved(case, penalties, solver)
@@ -153,7 +153,7 @@ def test_more_features_than_rows_reach_the_optimum(solver):
     ],
     ids=["exponential", "logistic", "ridge alone"],
 )
-def test_small_penalties_are_not_given_up_on(case, trace, ridge, solver):
+def test_fits_with_small_penalties_do_not_stop_early(case, trace, ridge, solver):
     # Far from the optimum the gap stays near 1 for many steps while the objective falls: no sign of rounding.
     largest = largest_penalty(case)
     solved(case, Penalties(trace * largest, ridge * largest), solver)

@@ -1,20 +1,16 @@
 import numpy as np
 import pytest
-from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.labels import ObservedLabels
-from labelgap.losses import get_loss, loss_names
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.cpu.score_bound import ScoreBounds
+from labelgap.losses import loss_names
 from labelgap.solvers import Penalties, solve_bounded, solve_factored
 from labelgap.solvers import alternating as alternating_module
 from labelgap.solvers.alternating import FEATURES, LABELS, minimise_block, solve_alternating
 from labelgap.solvers.newton import FactoredState, WholeState
-from solver_problems import Case, random_factors
+from solver_problems import Case, dense_coordinates, make_problem, random_factors
 
 # CVXPY's own error, relative to the optimum.
 ORACLE = 2e-8
@@ -55,13 +51,13 @@ def test_at_full_rank_it_reaches_the_optimum(loss, kind, intercept, ridge):
 
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize(
-    "given",
+    "on_intercept",
     [{"intercept": 0.01, "centre": -0.4}, {"intercept": 1.0, "centre": 0.2}],
     ids=["weak", "strong"],
 )
-def test_penalised_intercepts_reach_the_optimum(loss, given):
+def test_penalised_intercepts_reach_the_optimum(loss, on_intercept):
     case = Case("dense", loss, centre=False)
-    penalties = penalties_of(case, ridge=0.05, **given)
+    penalties = penalties_of(case, ridge=0.05, **on_intercept)
     fit = solved(case, penalties, rank=4, tol=1e-5)
     assert fit.objective <= (1 + 1e-4) * case.optimum(penalties)
 
@@ -76,9 +72,8 @@ def test_ridge_alone_reaches_the_optimum(loss):
 
 def test_under_a_score_bound_it_comes_near_the_optimum():
     case = Case(bound=0.3)
-    penalties = penalties_of(Case())
-    bounds = ScoreBounds(Design.of(case.features, case.n_labels), 0.3)
-    fit = solve_bounded(solve_alternating, case.objective(), penalties, bounds, rank=4, tol=1e-3)
+    penalties, objective = penalties_of(Case()), case.objective()
+    fit = solve_bounded(solve_alternating, objective, penalties, objective.bounds, rank=4, tol=1e-3)
     best = case.optimum(penalties)
     assert np.abs(case.scores(fit.factors)).max() <= 0.3 * (1 + 1e-10)
     assert -ORACLE * best <= fit.objective - best <= 2e-3 * best
@@ -125,9 +120,9 @@ def planted(kind, loss, seed, n=60, d=8, n_labels=30, rank=4):
     Z = 2 * X @ rng.standard_normal((X.shape[1], rank)) @ rng.standard_normal((rank, n_labels))
     Y = (rng.random(Z.shape) < 1 / (1 + np.exp(-Z))).astype(float)
     Y[rng.random(Z.shape) > 0.6] = np.nan
-    features = IdentityFeatures(n) if kind == "identity" else make_features(X, centre=True)
     labels = ObservedLabels.from_dense(Y)
-    return observed_objective(Design.of(features, n_labels), labels, get_loss(loss), fit_intercept=True)
+    X = None if kind == "identity" else X
+    return make_problem(X, labels, loss, features={"centre": True}).objective(labels)
 
 
 @pytest.mark.parametrize("kind", ["dense", "identity"])
@@ -214,16 +209,9 @@ def test_a_warm_start_of_any_rank_is_cut_or_filled_up(start_rank):
 def squared_problem(kind, intercept, seed=5):
     """A squared-loss objective with its explicit features, and factors of rank 2 to start from."""
     case = Case(kind, "squared", intercept, weighted=True, seed=seed)
-    objective = observed_objective(
-        Design.of(case.features, case.n_labels), case.labels, get_loss("squared"), fit_intercept=intercept
-    )
-    d = case.features.n_features
-    return (
-        case,
-        objective,
-        case.features.product(np.eye(d)),
-        random_factors(np.random.default_rng(seed), d, case.n_labels, 2),
-    )
+    objective = case.objective()
+    factors = random_factors(np.random.default_rng(seed), *objective.shape, 2)
+    return case, objective, dense_coordinates(case.problem, objective), factors
 
 
 def half_sweep(objective, penalties, factors, block):
@@ -246,13 +234,13 @@ def test_a_half_sweep_of_the_labels_is_one_ridge_regression_per_label(kind, inte
     assert_array_equal(after.left, factors.left)
     A, P = factors.left, X @ factors.left
     _, Y, weights = case.data
-    omega = np.where(np.isnan(Y), 0.0, weights) / weights[~np.isnan(Y)].sum()
+    fraction = np.where(np.isnan(Y), 0.0, weights) / weights[~np.isnan(Y)].sum()
     for j in range(case.n_labels):
         seen = ~np.isnan(Y[:, j])
         D, R = P[seen], 0.03 * np.eye(2) + 0.02 * A.T @ A
         if intercept:
             D, R = np.hstack([D, np.ones((seen.sum(), 1))]), np.pad(R, (0, 1))
-        theta = least_squares(D, 2 * Y[seen, j] - 1, omega[seen, j], R)
+        theta = least_squares(D, 2 * Y[seen, j] - 1, fraction[seen, j], R)
         assert_allclose(after.right[j], theta[:2], rtol=1e-8, atol=1e-10)
         if intercept:
             assert after.intercept[j] == pytest.approx(theta[2], rel=1e-8)

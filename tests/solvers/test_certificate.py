@@ -5,9 +5,9 @@ from numpy.testing import assert_allclose
 
 from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.losses import loss_names
-from labelgap.objective.protocol import Factors
+from labelgap.objective.protocol import Factors, zero_sum_factors
 from labelgap.solvers import SOLVERS, Penalties
-from labelgap.solvers.certificate import _zero_sum_factors, certify
+from labelgap.solvers.certificate import certify
 from labelgap.solvers.linalg.dense import balanced
 from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
 from solver_problems import Asked, Case, random_factors
@@ -28,8 +28,8 @@ PENALTIES = {
     "trace and ridge": Penalties(0.02, 0.01),
     "ridge": Penalties(0.0, 0.05),
     "little trace, much ridge": Penalties(1e-4, 0.05),
-    "penalised intercept": Penalties(0.02, 0.01, intercept=0.05, centre=-0.3),
-    "ridge and penalised intercept": Penalties(0.0, 0.05, intercept=0.5, centre=0.2),
+    "penalised intercepts": Penalties(0.02, 0.01, intercept=0.05, centre=-0.3),
+    "ridge and penalised intercepts": Penalties(0.0, 0.05, intercept=0.5, centre=0.2),
 }
 
 
@@ -76,9 +76,8 @@ def test_the_residual_holds_the_leading_triplets_of_the_gradient():
     penalties = Penalties(0.02, 0.3)
     objective = case.objective()
     for point in random_points(case, objective):
-        up, down = point.signed_label_sums()
         # Balanced gradients have columns that sum to zero.
-        gradient = point.score_gradient(_zero_sum_factors(up, down))
+        gradient = point.score_gradient(point.signed_label_sums(), balanced=True)
         W = point.factors.left @ point.factors.right.T
         H = gradient.matrix() + penalties.ridge * W
         U, values, Vt = np.linalg.svd(H, full_matrices=False)
@@ -108,7 +107,7 @@ def test_known_singular_values_and_blocks_of_columns_change_no_certificate(name,
 
 def test_zero_sum_factors_shrink_the_heavier_sign():
     up, down = np.array([2.0, 1.0, 0.0, 0.0, 3.0]), np.array([-1.0, -4.0, 0.0, -2.0, 0.0])
-    grow, fall = _zero_sum_factors(up, down)
+    grow, fall = zero_sum_factors(np, up, down)
     assert_allclose(up * grow + down * fall, 0)
     assert np.all((grow >= 0) & (grow <= 1) & (fall >= 0) & (fall <= 1))
     assert_allclose(np.maximum(grow, fall)[:2], 1)

@@ -1,4 +1,4 @@
-"""Real, count and share answers: both solvers reach CVXPY's optimum, and never claim more than is true."""
+"""Real values, counts and fractions: both solvers reach CVXPY's optimum and claim no more than is true."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from labelgap.estimators.regressor import LowRankRegressor
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import family_names, get_family
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.problem import ObservedProblem
+from labelgap.objective.problem import Problem
 from labelgap.solvers import SOLVERS, Penalties
-from solver_problems import random_features
+from solver_problems import make_problem, random_features
 
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.
@@ -30,12 +28,12 @@ every_family = pytest.mark.parametrize("family", family_names())
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 
-def random_answers(rng, family, shape, observed=0.7):
-    """NaN = not observed. Every label has an answer inside the family's range, so the optimum is attained."""
+def values_of_family(rng, family, shape, observed=0.7):
+    """NaN = not observed. Every label has a value inside the family's range, so the optimum is attained."""
     draw = {
         "gaussian": lambda: 2.0 + 3.0 * rng.standard_normal(shape),
         "poisson": lambda: rng.poisson(rng.gamma(1.0, 2.0, shape)).astype(float),
-        # Shares, with a good part of them at 0 and 1.
+        # Fractions, with a good part of them at 0 and 1.
         "bernoulli": lambda: np.clip(rng.uniform(-0.4, 1.4, shape), 0.0, 1.0),
     }
     Y = draw[family]()
@@ -92,15 +90,15 @@ class Case:
     n_labels: int = 5
     seed: int = 3
     on_edge: bool = False
-    """Whether the first label's answers are all 0."""
+    """Whether the first label's values are all 0."""
 
     @cached_property
     def data(self) -> tuple[Any, Any, Any, Any]:
-        """Features (None = identity), answers with NaN, offsets and weights like the answers or None."""
+        """Features (None = identity), values with NaN, offsets and weights like the values or None."""
         rng = np.random.default_rng(self.seed)
         shape = (self.n, self.n_labels)
         X = random_features(rng, self.kind, self.n, self.d)
-        Y = random_answers(rng, self.family, shape)
+        Y = values_of_family(rng, self.family, shape)
         if self.on_edge:
             Y[:, 0] *= 0
         # Exposures from 0.2 to 20.
@@ -114,13 +112,14 @@ class Case:
         return ObservedLabels.from_dense(Y, binary=False).with_offsets(offsets).with_weights(weights)
 
     @cached_property
-    def problem(self) -> ObservedProblem:
+    def problem(self) -> Problem:
         X = self.data[0]
         centre = self.centre and self.intercept and self.bound is None
-        features = IdentityFeatures(self.n) if X is None else make_features(X, centre=centre)
-        return ObservedProblem(
-            Design.of(features, self.n_labels),
+        return make_problem(
+            X,
+            self.labels,
             get_family(self.family),
+            features={"centre": centre},
             fit_intercept=self.intercept,
             score_bound=self.bound,
         )
@@ -189,7 +188,7 @@ def test_penalised_intercepts_reach_the_optimum(family, solver, intercept_penalt
 
 @every_solver
 @pytest.mark.parametrize("family", ["poisson", "bernoulli"])
-def test_a_pull_holds_the_intercept_of_a_label_on_an_edge(family, solver):
+def test_a_penalty_holds_the_intercept_of_a_label_on_an_edge(family, solver):
     case = Case(family, "dense", offset=True, centre=False, on_edge=True)
     solved(case, Penalties(0.15 * largest_penalty(case), intercept=0.05, centre=-0.4), solver)
 
@@ -206,7 +205,7 @@ def test_ridge_alone_reaches_the_optimum(family, solver):
 def test_fits_under_a_score_bound_reach_the_optimum(family, solver):
     case = Case(family, "dense", offset=True, bound=0.3)
     fit = solved(case, Penalties(0.1 * largest_penalty(case), 0.01), solver)
-    left, right, _ = case.problem.design.to_original(fit.factors)
+    left, right, _ = case.problem.to_original(fit.factors)
     assert np.abs(case.data[0] @ left @ right.T).max() == pytest.approx(0.3, rel=1e-3)
 
 
@@ -230,7 +229,7 @@ def test_any_strength_of_the_trace_penalty_reaches_the_optimum(family, solver, f
     ],
 )
 @pytest.mark.parametrize(("intercept_penalty", "bound"), [(0.0, None), (0.02, None), (0.0, 0.3)])
-def test_the_regressor_reports_in_the_units_of_the_answers(
+def test_the_regressor_reports_in_the_units_of_the_values(
     family, scale, shift, solver, intercept_penalty, bound
 ):
     case = Case(family, "dense", weighted=True, offset=True)
@@ -256,7 +255,7 @@ def test_the_regressor_reports_in_the_units_of_the_answers(
 
 
 def cvxpy_in_units(X, Y, family, penalties, offsets, weights, bound, scale, shift):
-    """The optimum by way of answers of size 1, which is what CVXPY can cope with."""
+    """The optimum by way of values of size 1, which is what CVXPY can cope with."""
     inner = Penalties(
         penalties.trace / scale, penalties.ridge, penalties.intercept, (penalties.centre - shift) / scale
     )

@@ -2,24 +2,21 @@
 
 import numpy as np
 import pytest
-from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose
 
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Poisson
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import make_features
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.loop import starting_factors
 from labelgap.solvers.proximal import Iterate, ProximalPath
-from solver_problems import Asked, Case, random_factors
+from solver_problems import Asked, Case, make_problem, random_factors
 
 PENALTIES = {
     "trace": Penalties(0.01),
     "trace and ridge": Penalties(0.01, 0.02),
     "ridge": Penalties(0.0, 0.02),
-    "penalised intercept": Penalties(0.01, 0.02, intercept=0.05, centre=-0.3),
+    "penalised intercepts": Penalties(0.01, 0.02, intercept=0.05, centre=-0.3),
 }
 every_penalty = pytest.mark.parametrize("penalties", PENALTIES.values(), ids=PENALTIES)
 formed_or_not = pytest.mark.parametrize("formed", [True, False], ids=["W formed", "W in factors"])
@@ -82,13 +79,13 @@ def test_the_certificate_of_the_path_is_that_of_its_point(penalties, formed):
 
 @every_penalty
 @formed_or_not
-@pytest.mark.parametrize("fraction", [0.0, 0.4])
-def test_needed_stiffness_is_the_curvature_of_the_step(penalties, formed, fraction):
+@pytest.mark.parametrize("step", [0.0, 0.4])
+def test_needed_stiffness_is_the_curvature_of_the_step(penalties, formed, step):
     _, path = path_of(penalties, formed)
     path.certificate()
     for _ in range(3):
         path.advance()
-    ahead = path._here if fraction == 0 else path._here.beyond(path._previous, fraction)
+    ahead = path._here if step == 0 else path._here.beyond(path._previous, step)
     candidate = path._step_from(ahead)
     here, there = ahead.point, candidate.point
     move = weights(there) - weights(here)
@@ -96,7 +93,7 @@ def test_needed_stiffness_is_the_curvature_of_the_step(penalties, formed, fracti
     rise -= here.value + penalties.of_intercept(here.factors.intercept)
     slope = np.sum(here.score_gradient().matrix() * move)
     expected = 2 * (rise - slope) / np.sum(move**2)
-    needed, certain = path._needed_stiffness(ahead, candidate, fraction)
+    needed, certain = path._needed_stiffness(ahead, candidate, step)
     assert certain
     assert needed == pytest.approx(max(expected, 0.0), rel=1e-4)
 
@@ -144,10 +141,9 @@ def test_a_step_far_too_long_does_not_stop_the_path(solver):
     X = rng.standard_normal((60, 2))
     W = np.array([[2.5, 2.0], [-2.0, 2.5]])
     Y = rng.poisson(np.exp(X @ W)).astype(float)
-    design = Design.of(make_features(X, centre=False), 2)
     labels = ObservedLabels.from_dense(Y, binary=False)
-    objective = observed_objective(design, labels, Poisson(), fit_intercept=False)
-    fit = SOLVERS[solver](objective, Penalties(0.01), tol=1e-3)
+    problem = make_problem(X, labels, Poisson(), fit_intercept=False)
+    fit = SOLVERS[solver](problem.objective(labels), Penalties(0.01), tol=1e-3)
     assert fit.converged
-    left, right, _ = design.rows.to_original(fit.factors)
+    left, right, _ = problem.to_original(fit.factors)
     assert_allclose(left @ right.T, W, atol=0.2)

@@ -9,15 +9,10 @@ import pytest
 
 from labelgap.fitting.cross_validation import ComparisonLog
 from labelgap.fitting.search import Candidate, PenaltyGrid, select_penalties
-from labelgap.labels import ObservedLabels
-from labelgap.losses import get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import make_features
-from labelgap.objective.problem import ObservedProblem
 from labelgap.solvers import Penalties, solve_alternating, solve_bounded, solve_factored, solve_proximal
-from labelgap.solvers.checkpoint import Checkpoint, Stopped
+from labelgap.solvers.loop import Checkpoint, Stopped
 from labelgap.solvers.result import fit_from, fit_state
-from solver_problems import Case, random_factors
+from solver_problems import Case, make_problem, random_factors
 
 
 class Memory(Checkpoint):
@@ -56,7 +51,7 @@ def bits(fit):
     return {name: array.tobytes() for name, array in state.items()}
 
 
-# With features of very different lengths proximal steps are slow, and the factored solver changes to Newton's
+# With features of very different lengths proximal steps are slow, and the factored solver uses Newton's
 # method at once.
 HARD = Case(n=60, d=12, n_labels=8, seed=5)
 RUNS = {
@@ -71,11 +66,8 @@ RUNS = {
 
 @cache
 def hard_objective(longest=30.0):
-    X, Y, _ = HARD.data
-    design = Design.of(make_features(X * np.geomspace(1, longest, HARD.d), centre=True), HARD.n_labels)
-    return ObservedProblem(design, get_loss("logistic"), fit_intercept=True).objective(
-        ObservedLabels.from_dense(Y)
-    )
+    X = HARD.data[0] * np.geomspace(1, longest, HARD.d)
+    return make_problem(X, HARD.labels, features={"centre": True}).objective(HARD.labels)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -129,7 +121,7 @@ def candidate(trace, value, leave_out=None):
     return Candidate(Penalties(trace, 0.1), value, 0.3, 1.0 / 3.0, 2.5, 5, leave_out)
 
 
-def test_a_stopped_search_answers_with_the_best_so_far():
+def test_a_stopped_search_returns_the_best_so_far():
     asked = []
 
     def judge(choices):
@@ -143,7 +135,7 @@ def test_a_stopped_search_answers_with_the_best_so_far():
     assert len(asked) == 3
 
 
-def test_a_search_stopped_before_the_first_answer_has_none():
+def test_a_search_stopped_before_the_first_comparison_has_no_result():
     def judge(choices):
         raise Stopped
 
@@ -161,9 +153,9 @@ def test_a_log_of_comparisons_comes_back_as_it_was():
     assert back.comparisons == log.comparisons
     np.testing.assert_array_equal(back.candidates(1)[0].leave_out, log.candidates(1)[0].leave_out)
     assert back.candidates(1)[1].leave_out is None
-    for fold, (expected, penalty) in fits.items():
+    for fold, (expected, intercept_penalty) in fits.items():
         found, found_penalty = back.last_fits[fold]
-        assert found_penalty == penalty
+        assert found_penalty == intercept_penalty
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
     assert ComparisonLog.of(None).n_comparisons == 0

@@ -15,12 +15,8 @@ from numpy.testing import assert_allclose
 from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.observed import observed_objective
-from labelgap.objective.cpu.score_bound import ScoreBounds
-from labelgap.objective.cpu.whitened import WhitenedFeatures
 from labelgap.solvers import Penalties, solve_bounded, solve_factored, solve_proximal
-from solver_problems import random_features, random_labels
+from solver_problems import make_problem, random_features, random_labels
 
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.
@@ -52,21 +48,27 @@ class ScoresCase:
         return X, random_labels(rng, n, 4)
 
     @cached_property
-    def features(self):
-        return WhitenedFeatures(self.data[0])
+    def labels(self):
+        return ObservedLabels.from_dense(self.data[1])
 
     @cached_property
-    def design(self):
-        return Design.of(self.features, 4)
+    def problem(self):
+        return problem_of(
+            self.data[0], self.labels, self.loss, fit_intercept=self.intercept, score_bound=self.bound
+        )
 
     @cached_property
     def objective(self):
-        labels = ObservedLabels.from_dense(self.data[1])
-        return observed_objective(self.design, labels, get_loss(self.loss), fit_intercept=self.intercept)
+        return self.problem.objective(self.labels)
 
     def penalties(self, trace=0.15, ridge=0.0):
         largest = _largest(self)
         return Penalties(trace * largest, ridge * largest)
+
+
+def problem_of(X, labels, loss="logistic", **settings):
+    """A problem in which the trace norm and the ridge are of the scores."""
+    return make_problem(X, labels, loss, features={"penalty": "scores"}, **settings)
 
 
 @cache
@@ -119,15 +121,15 @@ def solved(case, penalties, solve):
     if case.bound is None:
         fit = solve(case.objective, penalties, **options)
     else:
-        fit = solve_bounded(solve, case.objective, penalties, ScoreBounds(case.design, case.bound), **options)
+        fit = solve_bounded(solve, case.objective, penalties, case.objective.bounds, **options)
     best = optimum(case, penalties)
     excess = fit.objective - best
     assert abs(excess) <= 1e-5 * best
     assert fit.gap >= excess - ORACLE * best
-    left, right, b = case.features.to_original(fit.factors)
+    left, right, b = case.problem.to_original(fit.factors)
     W = left @ right.T
     assert W.shape == (case.data[0].shape[1], 4)
-    scores = case.features.product(fit.factors.left) @ fit.factors.right.T
+    scores = case.problem.left(fit.factors.left) @ fit.factors.right.T
     assert_allclose(case.data[0] @ W, scores, atol=1e-10)
     assert objective_of(case, W, b, penalties) == pytest.approx(fit.objective, rel=1e-9)
     if case.bound is not None:
@@ -162,7 +164,7 @@ def test_fits_with_a_ridge_on_the_scores_reach_the_optimum(kind, loss, trace, so
 def test_fits_under_a_score_bound_reach_the_optimum(kind, ridge, loss, solve):
     case = ScoresCase(kind, loss, bound=BOUND)
     fit = solved(case, case.penalties(ridge=ridge), solve)
-    left, right, _ = case.features.to_original(fit.factors)
+    left, right, _ = case.problem.to_original(fit.factors)
     # The bound binds: without it the fit would go beyond, here it is touched.
     assert np.abs(case.data[0] @ left @ right.T).max() >= 0.999 * BOUND
 
@@ -176,14 +178,12 @@ def test_above_the_largest_penalty_no_score_is_left_and_just_below_it_one_is(sol
 
 def test_features_that_are_mixed_by_an_invertible_matrix_give_the_same_scores():
     case = ScoresCase()
-    X, Y = case.data
+    X = case.data[0]
     mixed = X @ np.random.default_rng(0).standard_normal((4, 4)) @ np.diag([1.0, 100.0, 0.01, 1.0])
     scores = []
     for each in (X, mixed):
-        features = WhitenedFeatures(each)
-        objective = observed_objective(
-            Design.of(features, 4), ObservedLabels.from_dense(Y), get_loss("logistic"), fit_intercept=True
-        )
-        left, right, b = features.to_original(solve_factored(objective, case.penalties(), tol=1e-9).factors)
+        problem = problem_of(each, case.labels)
+        fit = solve_factored(problem.objective(case.labels), case.penalties(), tol=1e-9)
+        left, right, b = problem.to_original(fit.factors)
         scores.append(each @ left @ right.T + b)
     assert_allclose(*scores, atol=1e-3)

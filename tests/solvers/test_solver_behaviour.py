@@ -2,36 +2,29 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from labelgap.objective.cpu.observed import observed_objective
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss, loss_names
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, make_features
-from labelgap.objective.cpu.score_bound import ScoreBounds
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties, solve_bounded
-from solver_problems import Case, random_features, random_labels
+from solver_problems import Case, make_problem, random_features, random_labels
 
 BOTH = pytest.mark.parametrize("solver", SOLVERS)
 
 
-def in_original(features, fit):
-    left, right, intercept = features.to_original(fit.factors)
+def in_original(problem, fit):
+    left, right, intercept = problem.to_original(fit.factors)
     return left @ right.T, intercept
 
 
 def fit_data(X, labels, solver, penalties, loss="logistic", intercept=True, **options):
     """W and b in the coordinates of X (None = identity), and the fit."""
-    features = IdentityFeatures(labels.shape[0]) if X is None else make_features(X, centre=intercept)
-    objective = observed_objective(
-        Design.of(features, labels.shape[1]), labels, get_loss(loss), fit_intercept=intercept
-    )
-    fit = SOLVERS[solver](objective, penalties, **{"tol": 1e-8, **options})
-    return *in_original(features, fit), fit
+    problem = make_problem(X, labels, loss, features={"centre": intercept}, fit_intercept=intercept)
+    fit = SOLVERS[solver](problem.objective(labels), penalties, **{"tol": 1e-8, **options})
+    return *in_original(problem, fit), fit
 
 
 @pytest.mark.parametrize("loss", loss_names())
@@ -43,8 +36,8 @@ def test_both_solvers_agree(loss, kind):
     fits = [solve(objective, penalties, tol=1e-8) for solve in SOLVERS.values()]
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-8)
     assert fits[0].rank == fits[1].rank
-    assert_allclose(*(in_original(case.features, fit)[0] for fit in fits), atol=1e-3)
-    assert_allclose(*(in_original(case.features, fit)[1] for fit in fits), atol=1e-3)
+    assert_allclose(*(in_original(case.problem, fit)[0] for fit in fits), atol=1e-3)
+    assert_allclose(*(in_original(case.problem, fit)[1] for fit in fits), atol=1e-3)
 
 
 @pytest.mark.parametrize("loss", loss_names())
@@ -138,11 +131,9 @@ def test_a_cap_holds_from_a_warm_start_of_higher_rank_too(solver):
 
 @BOTH
 def test_a_capped_fit_under_a_bound_that_ran_out_of_steps_has_not_converged(solver):
-    case = Case(n=20, d=5, n_labels=6, intercept=False)
-    objective = case.objective()
+    objective = Case(n=20, d=5, n_labels=6, intercept=False, bound=0.3).objective()
     penalties = Penalties(0.05 * largest_trace_penalty(objective))
-    bounds = ScoreBounds(case.problem.design, 0.3)
-    fit = solve_bounded(SOLVERS[solver], objective, penalties, bounds, rank=1, tol=1e-6, max_iter=1)
+    fit = solve_bounded(SOLVERS[solver], objective, penalties, objective.bounds, rank=1, tol=1e-6, max_iter=1)
     assert fit.rank <= 1
     assert not fit.converged
 
@@ -242,7 +233,7 @@ def test_rows_and_labels_without_entries_change_nothing(solver, kind):
 
 @BOTH
 @pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
-def test_permuted_rows_and_labels_permute_the_answer(solver, kind):
+def test_permuted_rows_and_labels_permute_the_scores(solver, kind):
     rng = np.random.default_rng(3)
     X, Y = random_features(rng, kind, 16, 4), random_labels(rng, 16, 5)
     rows, columns = rng.permutation(16), rng.permutation(5)
@@ -301,7 +292,7 @@ def test_one_class_labels_get_the_smoothed_rate_and_a_zero_column(solver, loss, 
 
 
 @BOTH
-def test_nothing_but_one_class_labels_gives_zero_without_a_fuss(solver):
+def test_one_class_labels_alone_give_zero_without_a_warning(solver):
     labels = ObservedLabels.from_dense([[1, 0, np.nan], [1, 0, np.nan], [np.nan, 0, np.nan]])
     W, b, fit = fit_data(np.arange(6.0).reshape(3, 2), labels, solver, Penalties(0.1))
     assert fit.converged
@@ -328,8 +319,7 @@ def test_one_label_and_one_feature_are_enough(solver):
 def sparse_labels(n, n_labels, n_entries, seed=0):
     """Entries of a rank-one pattern with noise, at random places."""
     rng = np.random.default_rng(seed)
-    entries = rng.choice(n * n_labels, n_entries, replace=False)
-    rows, columns = np.divmod(entries, n_labels)
+    rows, columns = np.divmod(rng.choice(n * n_labels, n_entries, replace=False), n_labels)
     u, v = rng.standard_normal(n), rng.standard_normal(n_labels)
     values = (u[rows] * v[columns] + 0.3 * rng.standard_normal(n_entries) > 0).astype(int)
     return ObservedLabels.from_triplets(rows, columns, values, shape=(n, n_labels))
@@ -338,9 +328,7 @@ def sparse_labels(n, n_labels, n_entries, seed=0):
 @BOTH
 def test_collaborative_filtering_with_five_percent_observed(solver):
     labels = sparse_labels(300, 200, 3000)
-    objective = observed_objective(
-        Design.of(IdentityFeatures(300), labels.shape[1]), labels, get_loss("logistic"), fit_intercept=True
-    )
+    objective = make_problem(None, labels).objective(labels)
     fit = SOLVERS[solver](objective, Penalties(0.4 * largest_trace_penalty(objective)))
     assert fit.converged
     assert fit.relative_gap <= 1e-3
@@ -353,9 +341,7 @@ def test_nothing_of_the_size_of_the_whole_matrix_is_made(solver):
     labels = sparse_labels(n, n_labels, 20_000)
 
     def fit():
-        objective = observed_objective(
-            Design.of(IdentityFeatures(n), labels.shape[1]), labels, get_loss("logistic"), fit_intercept=True
-        )
+        objective = make_problem(None, labels).objective(labels)
         penalties = Penalties(0.95 * largest_trace_penalty(objective), 1e-5)
         return SOLVERS[solver](objective, penalties)
 
@@ -364,10 +350,10 @@ def test_nothing_of_the_size_of_the_whole_matrix_is_made(solver):
     SOLVERS[solver](small, Penalties(0.5 * largest_trace_penalty(small)))
     tracemalloc.start()
     try:
-        answer = fit()
+        found = fit()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert answer.converged
-    assert answer.rank >= 1
+    assert found.converged
+    assert found.rank >= 1
     assert peak < 0.25 * n * n_labels * 8

@@ -12,14 +12,12 @@ from labelgap.fitting.cross_validation import SolverSettings, largest_trace_pena
 from labelgap.fitting.unlabelled import judged_entries
 from labelgap.labels import ObservedLabels
 from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
-from labelgap.objective.cpu.unlabelled import possible_flip_rates
-from labelgap.objective.problem import ObservedProblem, UnlabelledProblem
+from labelgap.objective.frame import possible_flip_rates
+from labelgap.objective.parts import FeatureSettings
 from labelgap.solvers import SOLVERS, Penalties
 from oracles_objective import CLOSE, DenseTerm, flat
 from oracles_unlabelled_fit import cvxpy_unlabelled_optimum, scipy_exponential_optimum
-from solver_problems import random_factors
+from solver_problems import make_problem, random_factors
 
 TOL = 5e-6
 # The oracles' own error, relative to the scale of the data term.
@@ -34,16 +32,16 @@ class Case:
     loss: str
     kind: str = "dense"
     intercept: bool = True
-    pull: float = 0.0
+    intercept_penalty: float = 0.0
     """κ; 0 leaves the intercepts free."""
     bound: float | None = None
-    share: float = 0.3
-    """λ as a share of the largest."""
+    trace: float = 0.3
+    """λ as a fraction of the largest."""
     ridge: float = 0.0
-    """As a share of λ."""
+    """λ₂ as a fraction of λ."""
     label_features: bool = False
     held_out: bool = False
-    """Whether every fifth cell is held out."""
+    """Whether every fifth entry is held out."""
     n: int = 14
     n_labels: int = 4
 
@@ -94,62 +92,63 @@ class Case:
         return np.hstack([np.eye(self.n_labels), extra])
 
     @cached_property
-    def cells(self):
+    def entries(self):
+        """All entries, recorded (1) and others (0)."""
         return ObservedLabels.from_dense(self.Y)
 
     @cached_property
     def problem(self):
-        rows = IdentityFeatures(self.n)
-        if self.features is not None:
-            rows = make_features(self.features, centre=False)
-        columns = IdentityFeatures(self.n_labels)
-        if self.F is not None:
-            columns = StackedFeatures([columns, SparseFeatures(self.F[:, -1:])])
-        return make_problem(self, Design(rows, columns), self.cells, self.given_rho)
+        return self.problem_of(self.features, self.entries, self.given_rho)
+
+    def problem_of(self, X, judged, rho):
+        """With this case's loss, intercept, bound and features of the labels, on other data."""
+        extra = None if self.F is None else sp.csr_array(self.F[:, -1:])
+        return make_problem(
+            X,
+            judged.select(judged.values == 1),
+            self.loss,
+            judged=judged,
+            features={"label_features": extra},
+            fit_intercept=self.intercept,
+            score_bound=self.bound,
+            flip_rate=rho,
+            block_entries=100,
+        )
 
     @cached_property
     def objective(self):
-        return self.problem.objective(ObservedLabels.from_dense(self.fold), free_intercept=self.pull == 0)
+        return self.problem.objective(
+            ObservedLabels.from_dense(self.fold), free_intercept=self.intercept_penalty == 0
+        )
 
     @cached_property
     def penalties(self):
-        trace = self.share * largest_trace_penalty(self.objective)
-        return Penalties(trace, self.ridge * trace, self.pull, -0.5 if self.pull else 0.0)
+        trace, kappa = self.trace * largest_trace_penalty(self.objective), self.intercept_penalty
+        return Penalties(trace, self.ridge * trace, kappa, -0.5 if kappa else 0.0)
 
     def value(self, factors):
         """The data term by the dense formulas, in the coordinates of X."""
         X = np.eye(self.n) if self.features is None else self.features
         X = X.toarray() if sp.issparse(X) else X
         losses = [Unlabelled(get_loss(self.loss), rate) for rate in self.rho]
-        share = np.full(self.Y.shape, 1 / np.sum(~np.isnan(self.fold)))
-        term = DenseTerm(X, self.fold, share, losses, self.intercept, F=self.F)
+        weights = np.full(self.Y.shape, 1 / np.sum(~np.isnan(self.fold)))
+        term = DenseTerm(X, self.fold, weights, losses, self.intercept, F=self.F)
         return term.value(factors), np.abs(term.low_rank(factors)).max()
-
-
-def make_problem(case, design, cells, rho):
-    """With a case's loss, intercept and bound."""
-    return UnlabelledProblem(
-        design,
-        get_loss(case.loss),
-        rho,
-        cells,
-        fit_intercept=case.intercept,
-        score_bound=case.bound,
-        block_cells=100,
-    )
 
 
 @cache
 def optimum(case):
     X, Y, rho, penalties = case.features, case.fold, case.rho, case.penalties
     amounts = penalties.trace, penalties.ridge, case.intercept
-    pull = {"pull": penalties.intercept, "centre": penalties.centre}
+    on_intercept = {"intercept_penalty": penalties.intercept, "centre": penalties.centre}
     if case.loss == "exponential":
-        best, largest = scipy_exponential_optimum(X, Y, rho, *amounts, **pull)
+        best, largest = scipy_exponential_optimum(X, Y, rho, *amounts, **on_intercept)
         # That oracle knows no bound, so it must not bind.
         assert largest < case.bound
         return best
-    return cvxpy_unlabelled_optimum(X, Y, case.loss, rho, *amounts, bound=case.bound, F=case.F, **pull)
+    return cvxpy_unlabelled_optimum(
+        X, Y, case.loss, rho, *amounts, bound=case.bound, F=case.F, **on_intercept
+    )
 
 
 def solved(case, solver):
@@ -163,7 +162,7 @@ def solved(case, solver):
     assert fit.relative_gap <= TOL
     assert abs(excess) <= 1e-5 * scale
     assert fit.gap >= excess - ORACLE * scale
-    factors = case.problem.design.to_original(fit.factors)
+    factors = case.problem.to_original(fit.factors)
     value, largest = case.value(factors)
     values = np.linalg.svd(factors.left @ factors.right.T, compute_uv=False)
     assert value + case.penalties.of(values, factors.intercept) == pytest.approx(fit.objective, rel=1e-9)
@@ -173,52 +172,52 @@ def solved(case, solver):
 
 
 LOOSE, BINDING = 5.0, 0.4
-FREE, NONE, PULLED = {"intercept": True}, {"intercept": False}, {"pull": 0.05}
+FREE, NONE, PENALISED = {"intercept": True}, {"intercept": False}, {"intercept_penalty": 0.05}
 
 LOGISTIC = [
     Case("logistic", "dense", **FREE, bound=LOOSE),
     Case("logistic", "dense", **NONE, bound=BINDING, ridge=0.2),
-    Case("logistic", "dense", **PULLED, bound=BINDING),
+    Case("logistic", "dense", **PENALISED, bound=BINDING),
     Case("logistic", "identity", **FREE, bound=BINDING, ridge=0.2),
     Case("logistic", "identity", **NONE, bound=LOOSE, ridge=0.2),
-    Case("logistic", "identity", **PULLED, bound=LOOSE, share=0.5, ridge=0.2),
+    Case("logistic", "identity", **PENALISED, bound=LOOSE, trace=0.5, ridge=0.2),
     Case("logistic", "csr", **FREE, bound=BINDING),
-    Case("logistic", "csr", **PULLED, bound=LOOSE, ridge=0.2),
-    Case("logistic", "dense", **FREE, bound=3.0, share=0.05),
+    Case("logistic", "csr", **PENALISED, bound=LOOSE, ridge=0.2),
+    Case("logistic", "dense", **FREE, bound=3.0, trace=0.05),
     Case("logistic", "dense", **FREE, bound=BINDING, label_features=True),
     Case("logistic", "dense", **FREE, bound=LOOSE, ridge=0.2, held_out=True),
-    Case("logistic", "identity", **PULLED, bound=BINDING, held_out=True),
+    Case("logistic", "identity", **PENALISED, bound=BINDING, held_out=True),
 ]
 SQUARED = [
     Case("squared", "dense", **FREE),
     Case("squared", "dense", **NONE, ridge=0.2),
-    Case("squared", "dense", **PULLED, bound=BINDING),
+    Case("squared", "dense", **PENALISED, bound=BINDING),
     Case("squared", "dense", **FREE, bound=LOOSE),
     Case("squared", "identity", **FREE, bound=BINDING),
     Case("squared", "identity", **NONE),
-    Case("squared", "identity", **PULLED, ridge=0.2),
+    Case("squared", "identity", **PENALISED, ridge=0.2),
     Case("squared", "csr", **FREE, bound=BINDING, ridge=0.2),
-    Case("squared", "csr", **PULLED),
-    Case("squared", "dense", **FREE, share=0.02),
+    Case("squared", "csr", **PENALISED),
+    Case("squared", "dense", **FREE, trace=0.02),
     Case("squared", "csr", **NONE, label_features=True),
     Case("squared", "dense", **FREE, held_out=True),
-    Case("squared", "identity", **PULLED, bound=BINDING, ridge=0.2, held_out=True),
+    Case("squared", "identity", **PENALISED, bound=BINDING, ridge=0.2, held_out=True),
 ]
 # The bound does not bind: the oracle does not know it.
 EXPONENTIAL = [
-    Case("exponential", "dense", **FREE, bound=15.0, share=0.5),
-    Case("exponential", "dense", **NONE, bound=15.0, share=0.4, ridge=0.2),
-    Case("exponential", "dense", **PULLED, bound=15.0, share=0.4),
-    Case("exponential", "identity", **FREE, bound=15.0, share=0.5, ridge=0.5),
-    Case("exponential", "identity", **PULLED, bound=15.0, share=0.5, ridge=0.2),
-    Case("exponential", "dense", **FREE, bound=15.0, share=0.5, ridge=0.2, held_out=True),
+    Case("exponential", "dense", **FREE, bound=15.0, trace=0.5),
+    Case("exponential", "dense", **NONE, bound=15.0, trace=0.4, ridge=0.2),
+    Case("exponential", "dense", **PENALISED, bound=15.0, trace=0.4),
+    Case("exponential", "identity", **FREE, bound=15.0, trace=0.5, ridge=0.5),
+    Case("exponential", "identity", **PENALISED, bound=15.0, trace=0.5, ridge=0.2),
+    Case("exponential", "dense", **FREE, bound=15.0, trace=0.5, ridge=0.2, held_out=True),
 ]
 
 
 def name_of(case):
-    intercept = "penalised intercept" if case.pull else "free intercept" if case.intercept else "none"
+    kind = "penalised" if case.intercept_penalty else "free" if case.intercept else "no"
     extras = {"ridge": case.ridge, "label features": case.label_features, "held out": case.held_out}
-    parts = [case.loss, case.kind, intercept, f"bound {case.bound}", f"share {case.share}"]
+    parts = [case.loss, case.kind, f"{kind} intercept", f"bound {case.bound}", f"trace {case.trace}"]
     return ", ".join(parts + [name for name, on in extras.items() if on])
 
 
@@ -238,7 +237,7 @@ EXPONENTIAL_FITS = [
     (case, solver)
     for case in EXPONENTIAL
     for solver in SOLVERS
-    if solver == "factored" or not case.intercept or case.pull
+    if solver == "factored" or not case.intercept or case.intercept_penalty
 ]
 
 
@@ -254,13 +253,10 @@ def test_labels_without_a_positive_do_not_disturb_the_others(loss):
     # Left out, they count in the mean: the other labels' fit is that of a problem without them, rescaled.
     case = Case(loss, bound=LOOSE)
     wide = ObservedLabels.from_dense(np.hstack([case.Y, np.zeros((case.n, 1))]))
-    design = Design.of(case.problem.design.rows, case.n_labels + 1)
-    problem = make_problem(case, design, wide, np.append(case.rho, 0.3))
-    objective = problem.objective(wide)
+    objective = case.problem_of(case.features, wide, np.append(case.rho, 0.3)).objective(wide)
     kept = case.n_labels / (case.n_labels + 1)
-    fit = SolverSettings(SOLVERS["factored"], tol=TOL).fit(
-        problem, objective, Penalties(kept * case.penalties.trace)
-    )
+    settings = SolverSettings(SOLVERS["factored"], tol=TOL)
+    fit = settings.fit(objective, Penalties(kept * case.penalties.trace))
     assert fit.converged
     assert fit.objective == pytest.approx(kept * optimum(case), abs=1e-5)
     # The label's scores are one number: nothing is known but that it is rare.
@@ -270,16 +266,16 @@ def test_labels_without_a_positive_do_not_disturb_the_others(loss):
 
 
 @pytest.mark.parametrize("loss", UNLABELLED_LOSSES)
-def test_flip_rates_that_are_too_high_leave_a_problem_with_an_answer(loss):
-    # 13 of 14 rows recorded at ρ = 0.5 would be 26 positives: the loss would fall for ever in the intercept.
+def test_flip_rates_that_are_too_high_leave_a_problem_with_an_optimum(loss):
+    # 13 of 14 rows recorded at ρ = 0.5 would be 26 positives: the loss would fall without limit in the
+    # intercept.
     case = Case(loss, bound=3.0)
     Y = case.Y.copy()
     Y[:, 0], Y[1:, 1] = 1, 1
-    cells = ObservedLabels.from_dense(Y)
-    problem = make_problem(case, case.problem.design, cells, np.full(case.n_labels, 0.5))
-    objective = problem.objective(cells)
+    labels = ObservedLabels.from_dense(Y)
+    objective = case.problem_of(case.features, labels, np.full(case.n_labels, 0.5)).objective(labels)
     penalties = Penalties(0.3 * largest_trace_penalty(objective))
-    fit = SolverSettings(SOLVERS["factored"], tol=1e-4).fit(problem, objective, penalties)
+    fit = SolverSettings(SOLVERS["factored"], tol=1e-4).fit(objective, penalties)
     assert fit.converged
     assert np.abs(fit.factors.intercept).max() < 10
 
@@ -291,10 +287,9 @@ def complete_problems(loss, bound):
     """The same labels as recorded positives with ρ = 0, and as yes and no; some labels have one class."""
     case = Case(loss, bound=bound)
     Y = np.hstack([case.Y, np.zeros((case.n, 1)), np.ones((case.n, 1))])
-    design = Design.of(case.problem.design.rows, Y.shape[1])
     labels = ObservedLabels.from_dense(Y)
-    unlabelled = make_problem(case, design, labels, np.zeros(Y.shape[1]))
-    return unlabelled, ObservedProblem(design, get_loss(loss), fit_intercept=True), labels
+    unlabelled = case.problem_of(case.features, labels, np.zeros(Y.shape[1]))
+    return unlabelled, make_problem(case.features, labels, loss), labels
 
 
 @pytest.mark.parametrize("free", [True, False])
@@ -328,14 +323,14 @@ def test_with_everything_recorded_the_optimum_is_the_observed_one(loss, bound):
     assert a.objective == pytest.approx(b.objective, rel=2e-6)
 
 
-def test_a_fold_leaves_its_cells_out_altogether():
+def test_a_fold_leaves_its_entries_out_altogether():
     # What is held out, 1 or 0, changes nothing but how much of either is left.
     case = Case("logistic", bound=LOOSE, held_out=True)
     factors = random_factors(np.random.default_rng(5), 4, case.n_labels, 2)
     fold = ObservedLabels.from_dense(case.fold)
-    value = case.value(case.problem.design.to_original(factors))[0]
+    value = case.value(case.problem.to_original(factors))[0]
     assert_allclose(case.problem.objective(fold).at(factors).value, value, **CLOSE)
-    # Two held-out cells of one label change places.
+    # Two held-out entries of one label change places.
     out = np.isnan(case.fold)
     first, second = next(
         ((i, j), (k, j))
@@ -345,35 +340,35 @@ def test_a_fold_leaves_its_cells_out_altogether():
     )
     swapped = case.Y.copy()
     swapped[first], swapped[second] = 0, 1
-    other = make_problem(case, case.problem.design, ObservedLabels.from_dense(swapped), case.given_rho)
+    other = case.problem_of(case.features, ObservedLabels.from_dense(swapped), case.given_rho)
     assert_allclose(other.objective(fold).at(factors).value, value, **CLOSE)
 
 
 def test_a_fold_with_fewer_positives_has_a_higher_flip_rate():
     case = Case("logistic", bound=LOOSE)
-    # Half of the recorded positives are held out, and no other cell.
-    ones = np.flatnonzero(case.cells.values == 1)
-    fold = case.cells.select(np.setdiff1d(np.arange(case.cells.n_observed), ones[::2]))
+    # Half of the recorded positives are held out, and no other entry.
+    ones = np.flatnonzero(case.entries.values == 1)
+    fold = case.entries.select(np.setdiff1d(np.arange(case.entries.n_observed), ones[::2]))
     kept = np.sum(fold.values == 1) / len(ones)
     assert 0.4 < kept < 0.6
     objective = case.problem.objective(fold)
     labels = objective.recorded.pattern.indices
     assert len(labels) == np.sum(fold.values == 1)
-    rarer = kept / (fold.n_observed / case.cells.n_observed)
+    rarer = kept / (fold.n_observed / case.entries.n_observed)
     assert_allclose(objective.loss.flip_rate, (1 - rarer * (1 - case.rho))[labels], **CLOSE)
 
 
-def test_folds_of_a_sample_of_cells_see_as_many_positives_as_there_are():
-    # A fold of a sample holds back a fifth of the recorded positives, but few of all the other cells.
+def test_folds_of_a_sample_of_entries_see_as_many_positives_as_there_are():
+    # A fold of a sample holds back a fifth of the recorded positives, but few of all the other entries.
     Y = (np.random.default_rng(0).random((300, 5)) < 0.1).astype(float)
     positives = ObservedLabels.from_any(Y, unobserved="unlabelled")
     case = Case("logistic", bound=LOOSE)
-    design = Design.of(IdentityFeatures(300), 5)
     for most in (100, 1500):
-        cells = judged_entries(positives, most, np.random.RandomState(0))
-        problem = make_problem(case, design, cells, np.full(5, 0.3))
-        whole = problem.objective(cells).starting_intercept()
-        folds = [problem.objective(train).starting_intercept() for train, _ in cells.folds(5, random_state=0)]
+        judged = judged_entries(positives, most, np.random.RandomState(0))
+        problem = case.problem_of(None, judged, np.full(5, 0.3))
+        whole = problem.objective(judged).starting_intercept()
+        trained = [train for train, _ in judged.folds(5, random_state=0)]
+        folds = [problem.objective(train).starting_intercept() for train in trained]
         # In each of the folds a label's rate is off by the rounding of its counts; on average by nothing.
         assert_allclose(np.mean(folds, axis=0), whole, atol=0.02)
 
@@ -381,11 +376,10 @@ def test_folds_of_a_sample_of_cells_see_as_many_positives_as_there_are():
 def test_a_fold_without_any_positive_is_a_problem_still():
     Y = np.zeros((4, 3))
     Y[1, 2] = 1
-    cells = ObservedLabels.from_dense(Y)
-    case = Case("logistic", bound=LOOSE)
-    problem = make_problem(case, Design.of(IdentityFeatures(4), 3), cells, np.full(3, 0.3))
-    objective = problem.objective(cells.select(cells.values == 0))
-    fit = SolverSettings(SOLVERS["factored"]).fit(problem, objective, Penalties(0.1))
+    labels = ObservedLabels.from_dense(Y)
+    problem = Case("logistic", bound=LOOSE).problem_of(None, labels, np.full(3, 0.3))
+    objective = problem.objective(labels.select(labels.values == 0))
+    fit = SolverSettings(SOLVERS["factored"]).fit(objective, Penalties(0.1))
     assert fit.converged
     assert fit.rank == 0
     assert np.all(np.isfinite(fit.factors.intercept))
@@ -396,12 +390,12 @@ def test_scores_and_other_features_of_the_problem():
     recorded = case.Y == 1
     labels = ObservedLabels.from_dense(np.where(recorded, 1.0, np.nan))
     factors = random_factors(np.random.default_rng(6), 4, case.n_labels, 2)
-    A, B, b = case.problem.design.to_original(factors)
+    A, B, b = case.problem.to_original(factors)
     scores = (case.features @ A @ B.T + b)[recorded]
     assert_allclose(case.problem.scores(factors, labels), scores, **CLOSE)
-    other = case.problem.with_design(Design.of(IdentityFeatures(case.n), case.n_labels))
-    assert other.objective(case.cells).shape == (case.n, case.n_labels)
-    assert case.problem.objective(case.cells).shape == (4, case.n_labels)
+    other = case.problem.with_settings(features=FeatureSettings(own_rows=True))
+    assert other.objective(case.entries).shape == (case.n + 4, case.n_labels)
+    assert case.problem.objective(case.entries).shape == (4, case.n_labels)
 
 
 def test_the_bound_holds_recorded_positives_from_the_beginning():
@@ -438,62 +432,62 @@ def test_flip_rates_that_are_possible_leave_rows_for_no(rate):
     assert_array_equal(possible_flip_rates(recorded, rows, possible), possible)
 
 
-# -- judged cells --------------------------------------------------------------------------------------------
+# -- judged entries ------------------------------------------------------------------------------------------
 
 
-def recorded(shape=(8, 6), share=0.25, seed=0):
-    Y = (np.random.default_rng(seed).random(shape) < share).astype(float)
+def recorded(shape=(8, 6), rate=0.25, seed=0):
+    Y = (np.random.default_rng(seed).random(shape) < rate).astype(float)
     return Y, ObservedLabels.from_any(Y, unobserved="unlabelled")
 
 
-def test_all_cells_are_judged_where_there_is_room():
+def test_all_entries_are_judged_where_there_are_few_enough():
     Y, positives = recorded()
     others = int(np.sum(Y == 0))
-    cells = judged_entries(positives, others, np.random.RandomState(0))
-    assert_array_equal(cells.to_dense(), Y)
-    assert cells.weights is None
+    judged = judged_entries(positives, others, np.random.RandomState(0))
+    assert_array_equal(judged.to_dense(), Y)
+    assert judged.weights is None
     assert judged_entries(positives, others - 1, np.random.RandomState(0)).weights is not None
 
 
 @pytest.mark.parametrize("most", [10, 20, 35])
-def test_a_sample_of_cells_stands_for_all(most):
+def test_a_sample_of_entries_stands_for_all(most):
     Y, positives = recorded()
-    cells = judged_entries(positives, most, np.random.RandomState(1))
-    dense = cells.to_dense()
+    judged = judged_entries(positives, most, np.random.RandomState(1))
+    dense = judged.to_dense()
     known = ~np.isnan(dense)
     assert_array_equal(dense[known], Y[known])
     assert np.all(known[Y == 1])
-    assert_array_equal(cells.weights[cells.values == 1], 1)
-    drawn = cells.weights[cells.values == 0]
+    assert_array_equal(judged.weights[judged.values == 1], 1)
+    drawn = judged.weights[judged.values == 0]
     assert 1 <= len(drawn) <= most
     assert len(np.unique(drawn)) == 1
-    assert cells.weights.sum() == pytest.approx(Y.size)
-    assert cells.unobserved == "missing"
-    assert cells == judged_entries(positives, most, np.random.RandomState(1))
+    assert judged.weights.sum() == pytest.approx(Y.size)
+    assert judged.unobserved == "missing"
+    assert judged == judged_entries(positives, most, np.random.RandomState(1))
 
 
-def test_the_sample_of_cells_is_uniform():
+def test_the_sample_of_entries_is_uniform():
     Y, positives = recorded()
     rng, draws = np.random.RandomState(2), 3000
     counts = np.zeros(Y.shape)
     for _ in range(draws):
-        cells = judged_entries(positives, 12, rng)
-        zeros = cells.values == 0
-        counts[cells.rows[zeros], cells.cols[zeros]] += 1
+        judged = judged_entries(positives, 12, rng)
+        zeros = judged.values == 0
+        counts[judged.rows[zeros], judged.cols[zeros]] += 1
     assert np.all(counts[Y == 1] == 0)
     counts = counts[Y == 0]
-    share = counts.mean() / draws
-    assert 0.15 < share < 0.3
+    rate = counts.mean() / draws
+    assert 0.15 < rate < 0.3
     # Five standard deviations of a count.
-    assert np.abs(counts - counts.mean()).max() <= 5 * np.sqrt(draws * share * (1 - share))
+    assert np.abs(counts - counts.mean()).max() <= 5 * np.sqrt(draws * rate * (1 - rate))
 
 
-def test_weighted_judged_cells_estimate_what_all_cells_say():
-    Y, positives = recorded((40, 30), share=0.1)
+def test_weighted_judged_entries_estimate_sums_over_all_entries():
+    Y, positives = recorded((40, 30), rate=0.1)
     numbers = np.random.default_rng(3).random(Y.shape)
     estimates = []
     for seed in range(300):
-        cells = judged_entries(positives, 200, np.random.RandomState(seed))
-        estimates.append(np.sum(cells.weights * cells.align(numbers)))
+        judged = judged_entries(positives, 200, np.random.RandomState(seed))
+        estimates.append(np.sum(judged.weights * judged.align(numbers)))
     error = np.std(estimates) / np.sqrt(len(estimates))
     assert abs(np.mean(estimates) - numbers.sum()) <= 4 * error

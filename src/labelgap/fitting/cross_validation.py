@@ -25,10 +25,9 @@ from labelgap.metrics.jackknife import leave_out_values
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.bounded import Solver, solve_bounded
-from labelgap.solvers.checkpoint import Checkpoint, Stopped
-from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
-from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.loop import Checkpoint, Stopped
+from labelgap.solvers.penalties import Penalties, with_best_intercept
 from labelgap.solvers.result import Callback, Candidate, Fit, State, factors_from, factors_state
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
