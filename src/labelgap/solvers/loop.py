@@ -3,6 +3,8 @@
 A :class:`Method` is a state and a step. The loop asks it for the duality gap where that is due, tells the
 callback, and ends the run when the gap is within the tolerance, when the method makes no progress any more,
 or when iterations or patience run out. Between two steps it keeps a snapshot wherever the method offers one.
+A method takes a snapshot at places where it restarts from that snapshot itself, so a run that resumes from a
+:class:`Checkpoint` makes the same steps, to the last bit, as one that was never interrupted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What is added to the data term: the trace norm, a ridge, and a penalty on the intercepts."""
+"""What is added to the data term: the trace norm, a ridge, and a penalty on the intercepts.
+
+With W fixed, the best intercepts solve one convex problem in one number per label
+(:func:`with_best_intercept`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decompositions of matrices that are small, or tall and thin.
+"""Decompositions of matrices that are small, or tall and thin; and what arrays need beside the array API.
 
 numpy's arrays go to the LAPACK routine that is fastest for the case; all others to their own namespace.
 """
