@@ -6,7 +6,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types unit bench docs clean
+.PHONY: demo test test-slow lint types unit bench docs clean
 
 # A stamp per set of extras: reinstalled when pyproject.toml changes.
 $(VENV)/.demo: pyproject.toml
@@ -39,6 +39,10 @@ types: $(VENV)/.test
 # Two processes share the cores; threads of their own would only get in each other's way.
 unit: $(VENV)/.test
 	LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# What takes long: run it before a change is called done.
+test-slow: $(VENV)/.test
+	LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # The rivals need older versions of some packages, so they have an environment of their own.
 $(BENCH_VENV)/.bench: pyproject.toml

@@ -118,12 +118,11 @@ def largest_penalty(X: Any, labels: ObservedLabels) -> float:
     """λ_max, above which W = 0."""
     from labelgap.fitting.cross_validation import largest_trace_penalty
     from labelgap.losses import get_loss
-    from labelgap.objective.cpu.design import Design
-    from labelgap.objective.cpu.features import make_features
-    from labelgap.objective.problem import ObservedProblem
+    from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+    from labelgap.objective.problem import Problem
 
-    design = Design.of(make_features(X, centre=True), labels.shape[1])
-    problem = ObservedProblem(design, get_loss("logistic"), fit_intercept=True)
+    settings = ProblemSettings(get_loss("logistic"), FeatureSettings(centre=True))
+    problem = Problem([RowBlock(X, labels)], settings)
     return largest_trace_penalty(problem.objective(labels))
 
 

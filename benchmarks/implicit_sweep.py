@@ -42,25 +42,17 @@ def labelgap_likes(likes: Ratings) -> Any:
 def labelgap_rounds(likes: Any, rank: int) -> Any:
     """One sweep of the alternating solver of a Recommender."""
     from labelgap.losses import get_loss
-    from labelgap.objective.cpu.design import Design
-    from labelgap.objective.cpu.features import IdentityFeatures
-    from labelgap.objective.cpu.unlabelled import unlabelled_objective
+    from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+    from labelgap.objective.problem import Problem
     from labelgap.objective.protocol import Factors
     from labelgap.solvers.alternating import make_sweeps
     from labelgap.solvers.penalties import Penalties
 
     n, n_items = likes.shape
-    objective = unlabelled_objective(
-        Design(IdentityFeatures(n), IdentityFeatures(n_items)),
-        likes,
-        get_loss("squared"),
-        np.full(n_items, 0.5),
-        held_out=None,
-        fit_intercept=True,
-        free_intercept=True,
-        score_bound=None,
-        block_cells=1 << 20,
+    settings = ProblemSettings(
+        get_loss("squared"), FeatureSettings(own_rows=True), flip_rate=np.full(n_items, 0.5)
     )
+    objective = Problem([RowBlock(None, likes)], settings).objective(likes)
     left = np.random.default_rng(0).standard_normal((n, rank))
     start = Factors(left, np.zeros((n_items, rank)), objective.starting_intercept())
     penalties = Penalties(STRENGTH / (n * n_items))

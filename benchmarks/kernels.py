@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from labelgap.objective.cpu.observed import observed_objective
 from threadpoolctl import threadpool_limits
 
 from benchmarks.generated_ratings import make_split
@@ -25,8 +24,9 @@ from labelgap.kernels.entries import _csr_product, _sampled_product, csr_product
 from labelgap.kernels.threads import run_over_rows
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures
+from labelgap.objective.cpu.entries import EntryTerm
+from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.penalties import Penalties
 
@@ -55,13 +55,9 @@ def works(labels: ObservedLabels, dtype: type) -> list[Work]:
     """The kernels over these entries."""
     n, n_labels = labels.shape
     entries, size = labels.n_observed, np.dtype(dtype).itemsize
-    objective = observed_objective(
-        Design(IdentityFeatures(n), IdentityFeatures(n_labels)),
-        labels,
-        get_loss("logistic"),
-        fit_intercept=True,
-        free_intercept=False,
-    )
+    settings = ProblemSettings(get_loss("logistic"), FeatureSettings(own_rows=True))
+    objective = Problem([RowBlock(None, labels)], settings).objective(labels, free_intercept=False)
+    assert isinstance(objective, EntryTerm)
     pattern = objective.pattern
     rng = np.random.default_rng(0)
     P, Q = (0.3 * rng.standard_normal((rows, K)).astype(dtype) for rows in (n, n_labels))

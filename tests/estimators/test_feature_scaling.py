@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from labelgap.objective.scaling import feature_scales
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from labelgap import LowRankClassifier, LowRankRegressor, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InvalidParameterError, UnknownNameError
+from labelgap.objective import frame
+from labelgap.objective.moments import ColumnMoments
 
 PROBLEM = make_low_rank_labels(n=120, n_labels=8, n_features=5, rank=2, observed=0.5, random_state=1)
 UNITS = np.array([0.02, 1.0, 30.0, 3.0, 0.5])
@@ -28,6 +29,10 @@ ESTIMATORS = {
     "regressor": LowRankRegressor("bernoulli", ridge_penalty=0.0, intercept_penalty=0.0, random_state=0),
 }
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)
+
+
+def feature_scales(features: Any, scaling: str) -> Any:
+    return frame.feature_scales(ColumnMoments.of(features), scaling, is_sparse=sp.issparse(features))
 
 
 def fitted(estimator: Any, features: Any = X, **settings: Any) -> Any:

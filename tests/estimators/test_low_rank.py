@@ -13,7 +13,7 @@ from labelgap import LinearFractional, LowRankClassifier, ObservedLabels, best_t
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import ConvergenceWarning, LabelgapWarning, UninformativeLabelsWarning
 from labelgap.thresholds.cross_fit import hold_out_plan
-from labelgap.thresholds.steady import steady_threshold
+from labelgap.thresholds.sweep import steady_threshold
 
 PROBLEM = make_low_rank_labels(
     n=200, n_labels=12, n_features=6, rank=2, observed=0.4, n_test=300, random_state=1

@@ -7,13 +7,13 @@ import scipy.sparse as sp
 from labelgap import ObservedLabels, best_threshold, get_metric
 from labelgap.exceptions import LabelgapWarning
 from labelgap.fitting.choice import PenaltyChoice, choice_for_decisions, grid_for_observed
-from labelgap.fitting.criteria import metric_judge
-from labelgap.fitting.cross_validation import SolverSettings
-from labelgap.fitting.problem import feature_design, identity_design, intercept_request
+from labelgap.fitting.cross_validation import SolverSettings, metric_judge
+from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.unlabelled import UnlabelledChoice
 from labelgap.losses import Squared
+from labelgap.objective.parts import FeatureSettings
 from labelgap.solvers import SOLVERS, FitListener, Penalties
 from solver_problems import Case
 
@@ -95,7 +95,13 @@ def test_recorded_positives_come_with_their_flip_rates():
     rates = np.array([0.1, 0.2, 0.3, 0.2, 0.99])
     request = PenaltyRequest(0.02, 0.0, 0.0)
     choice = UnlabelledChoice(
-        identity_design(*positives.shape), positives, Squared(), request, SETTINGS, FitRun(random_state=0)
+        None,
+        positives,
+        FeatureSettings(own_rows=True),
+        Squared(),
+        request,
+        SETTINGS,
+        FitRun(random_state=0),
     )
     assert choice.entries.is_complete
     with pytest.warns(LabelgapWarning, match="not possible for 1 of 5 labels"):
@@ -114,7 +120,11 @@ def test_recorded_positives_come_with_their_flip_rates():
 def scales(X, trace="auto", scaling="auto"):
     request = PenaltyRequest(trace, "auto", 0.0)
     options = {"fit_intercept": True, "bounded": False, "penalty": "weights", "scaling": scaling}
-    return feature_design(X, 3, request, **options)[1]
+    labels = ObservedLabels.from_dense(np.zeros((X.shape[0], 3)))
+    settings = feature_settings(X, request, **options)
+    return observed_problem(
+        X, labels, settings, Squared(), fit_intercept=True, score_bound=None
+    ).feature_scales
 
 
 def test_automatic_scaling_depends_on_the_features_and_on_given_penalties():

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from labelgap.kernels.loss_passes import LossPasses
 from labelgap.kernels.losses import COMPILED, compiled_loss, derivatives, losses
 from labelgap.losses import FAMILIES, LOSSES, CustomFamily, Logistic, Poisson
-from labelgap.objective.cpu.weighted_loss import WeightedLoss
+from labelgap.objective.cpu.entries import WeightedLoss
 from solver_problems import Case, make_problem, random_factors, random_values
 
 EVERY = pytest.mark.parametrize("kind", COMPILED, ids=lambda kind: kind.__name__)

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.kernels.entries import EntryPattern
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
 from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures
-from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
@@ -252,7 +252,7 @@ def test_fits_with_label_features_reach_the_optimum(solver, rows, columns, inter
     problem, X, F, Y = fit_problem(rows, columns, intercept, loss, bound)
     optimum, penalties = optimum_and_penalties(rows, columns, intercept, loss, ridge, bound)
     objective = problem.objective(ObservedLabels.from_dense(Y))
-    fit = SolverSettings(SOLVERS[solver], tol=TOL, max_iter=1000).fit(problem, objective, penalties)
+    fit = SolverSettings(SOLVERS[solver], tol=TOL, max_iter=1000).fit(objective, penalties)
     excess = fit.objective - optimum
     assert fit.converged
     assert abs(excess) <= 1e-5 * optimum
@@ -280,7 +280,7 @@ def test_an_orthogonal_basis_of_the_labels_changes_nothing():
         problem = make_problem(X, labels, features=columns)
         objective = problem.objective(labels)
         penalties = Penalties(0.2 * largest_trace_penalty(objective))
-        fits.append(SolverSettings(SOLVERS["factored"], tol=1e-9).fit(problem, objective, penalties))
+        fits.append(SolverSettings(SOLVERS["factored"], tol=1e-9).fit(objective, penalties))
     plain, rotated = fits
     assert plain.rank == rotated.rank
     assert_allclose(rotated.objective, plain.objective, rtol=1e-8)

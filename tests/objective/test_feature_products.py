@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.kernels import feature_products, threads
-from labelgap.kernels.feature_products import product, sampled_product, transposed_matrix
+from labelgap.kernels.feature_products import product, sampled_feature_product, transposed_matrix
 
 
 def parts(matrix):
@@ -45,7 +45,7 @@ def test_scores_at_the_entries(n_labels):
     indptr, indices, _ = parts(S)
     W = np.random.default_rng(2).standard_normal((X.shape[1], n_labels))
     rows = np.repeat(np.arange(len(S)), np.diff(indptr))
-    assert_allclose(sampled_product(indptr, indices, parts(X), W), (X @ W)[rows, indices], atol=1e-13)
+    assert_allclose(sampled_feature_product(indptr, indices, parts(X), W), (X @ W)[rows, indices], atol=1e-13)
 
 
 @pytest.mark.parametrize("n_labels", [1, 5, 8, 19, 32, 33, 40, 97])
@@ -69,7 +69,7 @@ def test_rows_at_a_time_and_threads_do_not_change_a_bit(monkeypatch):
         W = np.random.default_rng(3).standard_normal((17, 19))
         indptr, indices, data = parts(S)
         yield product(parts(X), M)
-        yield sampled_product(indptr, indices, parts(X), W)
+        yield sampled_feature_product(indptr, indices, parts(X), W)
         yield transposed_matrix(parts(X.T), indptr, indices, data, 19)
 
     with threads.limit_threads(1):
@@ -88,4 +88,4 @@ def test_patterns_without_any_entry():
     assert_array_equal(
         transposed_matrix(X, np.zeros(4, dtype=np.int64), none, np.zeros(0), 5), np.zeros((4, 5))
     )
-    assert sampled_product(indptr, none, X, np.ones((3, 9))).shape == (0,)
+    assert sampled_feature_product(indptr, none, X, np.ones((3, 9))).shape == (0,)

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from labelgap.kernels.entries import EntryPattern
 from labelgap.objective.cpu import features as features_module
 from labelgap.objective.cpu.features import (
     DenseFeatures,
@@ -14,7 +15,6 @@ from labelgap.objective.cpu.features import (
     StackedFeatures,
 )
 from labelgap.objective.cpu.part import features_in
-from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.frame import Coordinates
 from solver_problems import random_factors
 

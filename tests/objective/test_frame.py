@@ -204,6 +204,9 @@ def test_own_parameters_are_scaled_by_the_counts_of_rows_and_labels():
     assert_allclose(problem.left(np.eye(9)), np.diag(scales_by_count(labels.row_counts(), 0.5)))
     assert_allclose(problem.right(np.eye(4)), np.diag(scales_by_count(labels.label_counts(), 0.5)))
     assert_allclose(problem.mean_square_length, np.mean(scales_by_count(labels.row_counts(), 0.5) ** 2))
+    mine = random_factors(np.random.default_rng(1), 9, 4, 2)
+    scales = scales_by_count(labels.row_counts(), 0.5)
+    assert_allclose(problem.to_original(mine).left, scales[:, None] * mine.left)
 
 
 def test_the_mean_square_length_is_that_of_the_coordinates():

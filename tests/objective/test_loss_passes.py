@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.kernels import loss_passes, threads
 from labelgap.losses import FAMILIES, LOSSES
-from labelgap.objective.cpu.weighted_loss import WeightedLoss
+from labelgap.objective.cpu.entries import WeightedLoss
 
 N_LABELS = 7
 ALL = {**LOSSES, **FAMILIES}

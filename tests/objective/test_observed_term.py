@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from labelgap.kernels.entries import EntryPattern
 from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss, loss_names
-from labelgap.objective.cpu import weighted_loss
+from labelgap.objective.cpu import entries as weighted_loss
 from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.entries import EntryTerm
+from labelgap.objective.cpu.entries import EntryTerm, WeightedLoss
 from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures
-from labelgap.objective.cpu.pattern import EntryPattern
-from labelgap.objective.cpu.weighted_loss import WeightedLoss
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient, zero_sum_factors
 from labelgap.objective.sum import SumObjective
 from oracles_objective import DenseTerm

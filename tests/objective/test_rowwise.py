@@ -30,7 +30,7 @@ def features_of(kind):
     if kind == "features":
         X, F = (sp.csr_array(rng.standard_normal((n, 2)) / 5) for n in (N, N_ITEMS))
         return X, {"own_rows": True, "label_features": F}
-    return None, {"count_weighting": 0.75, "label_features": intercepts}
+    return None, {"count_weighting": 1.0, "label_features": intercepts}
 
 
 def make_labels(seed=0, weighted=False):
@@ -80,7 +80,7 @@ def slopes(objective, factors, penalties=PENALTIES):
 
 
 def dense_scores(objective, factors):
-    design = getattr(objective, "every", objective).design
+    design = objective.design
     return design.left(factors.left) @ design.right(factors.right).T + factors.intercept
 
 

@@ -1,4 +1,4 @@
-"""The positive-unlabelled data term: all n·L cells, in blocks or through Gram matrices."""
+"""The positive-unlabelled data term: all n·L entries, in blocks or through Gram matrices."""
 
 import tracemalloc
 from dataclasses import dataclass, replace
@@ -15,17 +15,17 @@ from scipy import optimize
 from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
 from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
-from labelgap.objective.cpu.all_entries import CellTerm, cells_within
-from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures, make_features
+from labelgap.objective.cpu.all_entries import AllEntriesTerm
 from labelgap.objective.cpu.gram import GramTerm
-from labelgap.objective.cpu.unlabelled import possible_flip_rates, unlabelled_objective
+from labelgap.objective.frame import possible_flip_rates
+from labelgap.objective.limits import entries_within
+from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties
 from labelgap.solvers.certificate import certify
-from labelgap.solvers.intercept import with_best_intercept
+from labelgap.solvers.penalties import with_best_intercept
 from oracles_objective import CLOSE, AgainstDense, DenseTerm, Setup, answers, flat
-from solver_problems import random_factors, random_features
+from solver_problems import dense_coordinates, make_problem, random_factors, random_features
 
 N, D, N_LABELS = 8, 3, 5
 # One label without a recorded positive, one recorded in every row.
@@ -38,8 +38,7 @@ def label_features():
     """Two features beside each label's own, and their dense matrix."""
     rng = np.random.default_rng(4)
     extra = np.where(rng.random((N_LABELS, 2)) < 0.7, rng.standard_normal((N_LABELS, 2)), 0.0)
-    stacked = StackedFeatures([IdentityFeatures(N_LABELS), SparseFeatures(sp.csr_array(extra))])
-    return stacked, np.hstack([np.eye(N_LABELS), extra])
+    return sp.csr_array(extra), np.hstack([np.eye(N_LABELS), extra])
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,10 @@ class Kind:
     features: str = "dense"
     label_features: bool = False
     free: bool = True
-    """Whether an intercept has no penalty, so that labels which say nothing are left out."""
+    """Whether an intercept has no penalty, so that one-class labels are left out."""
     held_out: bool = False
-    """Whether some of the cells are held out."""
-    block_cells: int = 11
+    """Whether some of the entries are held out."""
+    block_entries: int = 11
     bound: float | None = BOUND
 
     def __str__(self):
@@ -68,7 +67,7 @@ class UnlabelledSetup(Setup):
     """A term with its oracle, and the pieces."""
 
     kind: Kind
-    design: Design
+    problem: Problem
     positives: ObservedLabels
     held: ObservedLabels
     rho: Any
@@ -79,7 +78,7 @@ class UnlabelledSetup(Setup):
 
     @property
     def total(self):
-        """The cells over which the mean is taken."""
+        """The number of entries over which the mean is taken."""
         return N * N_LABELS - self.held.n_observed
 
     def counts(self):
@@ -87,17 +86,8 @@ class UnlabelledSetup(Setup):
         return self.positives.label_counts(), N - self.held.label_counts()
 
     def with_bound(self, bound):
-        return unlabelled_objective(
-            self.design,
-            self.positives,
-            get_loss(self.kind.loss),
-            self.rho,
-            held_out=self.held,
-            fit_intercept=self.kind.intercept,
-            free_intercept=self.kind.free,
-            score_bound=bound,
-            block_cells=self.kind.block_cells,
-        )
+        problem = self.problem.with_settings(score_bound=bound)
+        return problem.objective(self.positives, free_intercept=self.kind.free)
 
 
 @cache
@@ -112,19 +102,34 @@ def make_setup(kind):
     out &= kind.held_out
     positives = ObservedLabels.from_dense(np.where((Y == 1) & ~out, 1.0, np.nan))
     held = ObservedLabels.from_dense(np.where(out, Y, np.nan))
+    flip_rate = rng.uniform(0.1, 0.6, N_LABELS)
+    # What is held out takes entries and recorded positives with it, in fractions of their own.
+    left, left_recorded = 1 - held.n_observed / Y.size, positives.n_observed / np.sum(Y == 1)
     rho = possible_flip_rates(
-        positives.label_counts(), N - held.label_counts(), rng.uniform(0.1, 0.6, N_LABELS)
+        positives.label_counts(),
+        N - held.label_counts(),
+        np.maximum(1 - (1 - flip_rate) * left_recorded / left, 0.0),
     )
-    rows = IdentityFeatures(N) if X is None else make_features(X, centre=False)
-    columns, F = label_features() if kind.label_features else (IdentityFeatures(N_LABELS), None)
+    features, F = label_features() if kind.label_features else (None, None)
+    problem = make_problem(
+        X,
+        positives,
+        kind.loss,
+        judged=ObservedLabels.from_dense(np.where((Y == 1) | out, Y, np.nan)),
+        features={"label_features": features},
+        fit_intercept=kind.intercept,
+        flip_rate=flip_rate,
+        block_entries=kind.block_entries,
+    )
     losses = [Unlabelled(get_loss(kind.loss), rate) for rate in rho]
     seen = np.where(out, np.nan, Y)
     if kind.intercept and kind.free:
         seen[:, [EMPTY, FULL]] = np.nan
-    share = np.full(Y.shape, 1 / (Y.size - held.n_observed))
-    oracle = DenseTerm(rows.product(np.eye(rows.n_features)), seen, share, losses, kind.intercept, F)
-    setup = UnlabelledSetup(None, oracle, kind, Design(rows, columns), positives, held, rho)
+    weights = np.full(Y.shape, 1 / (Y.size - held.n_observed))
+    setup = UnlabelledSetup(None, None, kind, problem, positives, held, rho)
     setup.objective = setup.with_bound(kind.bound)
+    dense_X = dense_coordinates(problem, setup.objective)
+    setup.oracle = DenseTerm(dense_X, seen, weights, losses, kind.intercept, F)
     return setup
 
 
@@ -156,43 +161,47 @@ def setup(request):
 
 
 class TestAgainstDense(AgainstDense):
-    """The unbiased loss over all cells."""
+    """The unbiased loss over all entries."""
 
 
-def test_size_is_the_sum_of_the_cells_sizes(setup):
+def test_the_flip_rates_are_those_of_what_is_left(setup):
+    assert_allclose(setup.objective.frame.flip_rates, setup.rho, rtol=1e-13, atol=1e-15)
+
+
+def test_size_is_the_sum_of_the_entries_sizes(setup):
     # Exactly what a relative gap refers to: no term of the correction counts twice.
     for size in (0.5, 3.0):
         factors = setup.factors(size=size)
         point = setup.objective.at(factors)
         Z, oracle = setup.oracle.scores(factors), setup.oracle
-        cells = sum(abs(float(oracle.losses[j].value(Z[i, j], oracle.Y[i, j]))) for i, j in oracle.entries)
-        assert_allclose(point.size, cells / setup.total, **CLOSE)
+        sizes = sum(abs(float(oracle.losses[j].value(Z[i, j], oracle.Y[i, j]))) for i, j in oracle.entries)
+        assert_allclose(point.size, sizes / setup.total, **CLOSE)
         assert point.size >= abs(point.value)
 
 
-def test_the_mean_is_over_all_cells_whatever_is_left_out():
-    free, pulled = (make_setup(Kind("logistic", free=free)) for free in (True, False))
+def test_the_mean_is_over_all_entries_whatever_is_left_out():
+    free, penalised = (make_setup(Kind("logistic", free=free)) for free in (True, False))
     factors = free.factors(0)._replace(intercept=np.zeros(N_LABELS))
-    difference = pulled.objective.at(factors).value - free.objective.at(factors).value
-    # At score 0 both labels that were left out lose log 2 a cell; the one recorded everywhere has ρ = 0.
-    assert pulled.rho[FULL] == 0
+    difference = penalised.objective.at(factors).value - free.objective.at(factors).value
+    # At score 0 both labels that were left out lose log 2 an entry; the one recorded everywhere has ρ = 0.
+    assert penalised.rho[FULL] == 0
     assert_allclose(difference, 2 * N * np.log(2) / (N * N_LABELS), **CLOSE)
 
 
 @pytest.mark.parametrize("loss", UNLABELLED_LOSSES)
-def test_labels_that_say_nothing_are_left_out_only_where_their_intercept_is_free(loss):
+def test_one_class_labels_are_left_out_only_where_their_intercept_is_free(loss):
     for free, expected in ((True, [0, 1, 3]), (False, [0, 1, 2, 3, 4])):
         setup = make_setup(Kind(loss, free=free))
         point = setup.objective.at(setup.factors())
         assert np.flatnonzero(point.label_curvature()).tolist() == expected
         assert np.flatnonzero(np.any(point.gradient().right != 0, axis=1)).tolist() == expected
         # Entries that a bound must hold are those of the term.
-        labels = np.unique(setup.objective.recorded_keys() % N_LABELS)
+        labels = np.unique(setup.objective.bounds.start().keys % N_LABELS)
         assert labels.tolist() == [j for j in expected if j != EMPTY]
 
 
 @pytest.mark.parametrize("kind", WITHOUT_INTERCEPT, ids=str)
-def test_without_an_intercept_every_label_with_a_cell_counts(kind):
+def test_without_an_intercept_every_label_with_an_entry_counts(kind):
     setup = make_setup(kind)
     D = setup.objective.at(setup.factors()).hessian_diagonal().right
     assert np.all(np.any(D > 1e-12, axis=1)[:N_LABELS] == (setup.counts()[1] > 0))
@@ -231,16 +240,9 @@ def test_the_loss_is_that_of_the_true_labels_on_average(loss):
     values = []
     for _ in range(400):
         recorded = truth & (rng.random((n, 2)) >= rho)
-        objective = unlabelled_objective(
-            Design.of(IdentityFeatures(n), 2),
-            ObservedLabels.from_any(recorded.astype(float), unobserved="unlabelled"),
-            get_loss(loss),
-            rho,
-            fit_intercept=True,
-            score_bound=BOUND,
-            block_cells=1000,
-        )
-        values.append(objective.at(factors).value)
+        labels = ObservedLabels.from_any(recorded.astype(float), unobserved="unlabelled")
+        problem = make_problem(None, labels, loss, flip_rate=rho, score_bound=BOUND, block_entries=1000)
+        values.append(problem.objective(labels).at(factors).value)
     error = np.std(values) / np.sqrt(len(values))
     assert abs(np.mean(values) - get_loss(loss).value(Z, truth).mean()) <= 4 * error
 
@@ -249,15 +251,10 @@ def test_nothing_recorded_leaves_an_empty_term():
     # A fold may hold the only recorded positive.
     for loss in UNLABELLED_LOSSES:
         positives = ObservedLabels.from_any(np.zeros((4, 3)), unobserved="unlabelled")
-        objective = unlabelled_objective(
-            Design.of(IdentityFeatures(4), 3),
-            positives,
-            get_loss(loss),
-            np.ones(3),
-            fit_intercept=True,
-            score_bound=BOUND,
-            block_cells=5,
+        problem = make_problem(
+            None, positives, loss, flip_rate=np.ones(3), score_bound=BOUND, block_entries=5
         )
+        objective = problem.objective(positives)
         start = objective.starting_intercept()
         assert np.all(np.isfinite(start))
         point = objective.at(random_factors(np.random.default_rng(0), 4, 3, 2))
@@ -281,8 +278,8 @@ def all_answers(setup, factors, other):
         yield flat(p.hessian_product(p.factors))
         yield p.curvature_along(U, V)
         yield p.slope_towards(there)
-    for balance in (None, point.signed_label_sums()):
-        gradient = point.score_gradient(balance)
+    for balanced in (False, True):
+        gradient = point.score_gradient(balanced=balanced)
         yield gradient.left_product(V)
         yield gradient.right_product(U)
         for scale in SCALES:
@@ -292,12 +289,12 @@ def all_answers(setup, factors, other):
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("loss", ["logistic", "exponential"])
 def test_blocks_of_any_size_give_the_same_answers(loss, intercept):
-    kind = Kind(loss, intercept, "csr", label_features=True, held_out=True, block_cells=1000)
+    kind = Kind(loss, intercept, "csr", label_features=True, held_out=True, block_entries=1000)
     whole = make_setup(kind)
     factors, other = whole.factors(), whole.factors(1, seed=1)
     expected = list(all_answers(whole, factors, other))
-    for cells in (1, 7, 16):
-        setup = make_setup(replace(kind, block_cells=cells))
+    for size in (1, 7, 16):
+        setup = make_setup(replace(kind, block_entries=size))
         for mine, wanted in zip(all_answers(setup, factors, other), expected, strict=True):
             assert_allclose(mine, wanted, **CLOSE)
 
@@ -305,8 +302,8 @@ def test_blocks_of_any_size_give_the_same_answers(loss, intercept):
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 @pytest.mark.parametrize("loss", ["logistic", "exponential"])
 def test_the_number_of_threads_changes_no_digit(loss, kind):
-    # Blocks of one row each, so that there is much to share out.
-    setup = make_setup(Kind(loss, features=kind, held_out=True, block_cells=3))
+    # Blocks of one row each, so that there are many to distribute.
+    setup = make_setup(Kind(loss, features=kind, held_out=True, block_entries=3))
     factors, other = setup.factors(), setup.factors(1, seed=1)
     with limit_threads(1):
         alone = list(all_answers(setup, factors, other))
@@ -316,28 +313,27 @@ def test_the_number_of_threads_changes_no_digit(loss, kind):
                 assert_array_equal(mine, wanted)
 
 
-def large_objective(n, n_labels, d, density, block_cells, loss="logistic"):
+def large_objective(n, n_labels, d, density, block_entries, loss="logistic"):
     rng = np.random.default_rng(0)
     X = sp.random_array((n, d), density=density, format="csr", rng=rng)
-    cells = rng.choice(n * n_labels, size=5 * n, replace=False)
+    recorded = rng.choice(n * n_labels, size=5 * n, replace=False)
     positives = ObservedLabels.from_triplets(
-        *np.divmod(np.sort(cells), n_labels), np.ones(len(cells), dtype=int), shape=(n, n_labels)
+        *np.divmod(np.sort(recorded), n_labels), np.ones(len(recorded), dtype=int), shape=(n, n_labels)
     )
-    objective = unlabelled_objective(
-        Design.of(SparseFeatures(X), n_labels),
+    problem = make_problem(
+        X,
         positives,
-        get_loss(loss),
-        np.full(n_labels, 0.3),
-        fit_intercept=True,
+        loss,
+        flip_rate=np.full(n_labels, 0.3),
         score_bound=5.0,
-        block_cells=block_cells,
+        block_entries=block_entries,
     )
-    return objective, random_factors(rng, d, n_labels, 2, 0.3)
+    return problem.objective(positives), random_factors(rng, d, n_labels, 2, 0.3)
 
 
 def test_blocks_side_by_side_do_not_wait_for_each_other():
     # Products with sparse features of this size are threaded themselves, inside of threaded blocks.
-    objective, factors = large_objective(2000, 60, 50, 0.5, block_cells=20_000)
+    objective, factors = large_objective(2000, 60, 50, 0.5, block_entries=20_000)
     gradient = objective.at(factors).score_gradient()
     with limit_threads(1):
         alone = gradient.matrix()
@@ -347,40 +343,48 @@ def test_blocks_side_by_side_do_not_wait_for_each_other():
 
 def test_nothing_of_the_size_of_the_label_matrix_is_kept():
     n, n_labels, megabytes = 20_000, 2000, 8
-    small, factors = large_objective(50, 20, 30, 0.1, block_cells=100)
+    small, factors = large_objective(50, 20, 30, 0.1, block_entries=100)
     small.at(factors).gradient()  # what is compiled on first use is not what is measured
-    objective, factors = large_objective(n, n_labels, 30, 0.1, block_cells=cells_within(megabytes))
+    objective, factors = large_objective(n, n_labels, 30, 0.1, block_entries=entries_within(megabytes))
     tracemalloc.start()
     try:
         objective.at(factors).gradient()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # Blocks at work, and a few arrays like the entries and the factors. All cells would take 320 MB.
+    # Blocks at work, and a few arrays like the entries and the factors. All entries would take 320 MB.
     entries = 8 * (n + n_labels + objective.recorded.pattern.indices.size)
     assert peak <= megabytes * 1e6 + 10 * entries < 0.1 * 8 * n * n_labels
 
 
-def test_the_gram_term_equals_the_cells_of_the_squared_loss():
+def test_the_gram_term_equals_all_entries_of_the_squared_loss():
     loss, some = get_loss("squared"), [np.arange(N_LABELS), np.array([0, 3])]
     for intercept, label_features, kept in product([True, False], [True, False], some):
         setup = make_setup(Kind("squared", intercept, label_features=label_features))
-        gram = GramTerm(setup.design, kept, 40.0, has_intercept=intercept)
-        cells = CellTerm(setup.design, loss, kept, 40.0, has_intercept=intercept, block_cells=12)
+        design = setup.objective.every.design
+        gram = GramTerm(design, kept, 40.0, has_intercept=intercept)
+        every = AllEntriesTerm(design, loss, kept, 40.0, has_intercept=intercept, block_entries=12)
         factors = setup.factors(3), setup.factors(2, seed=1)
-        terms = [Setup(term, setup.oracle) for term in (gram, cells)]
+        terms = [Setup(term, setup.oracle) for term in (gram, every)]
         mine, theirs = (list(term_answers(term, *factors)) for term in terms)
         for a, b in zip(mine, theirs, strict=True):
             assert_allclose(a, b, **CLOSE)
+        # How much there is to cancel is bounded, since not an entry is looked at.
+        up, down = gram.at(factors[0]).signed_label_sums()
+        Z = setup.oracle.scores(factors[0])
+        sizes = np.zeros(N_LABELS)
+        sizes[kept] = np.abs(loss.gradient(Z, 0)).sum(axis=0)[kept] / 40.0
+        assert np.all(up >= 0)
+        assert np.all(down <= 0)
+        assert np.all(up - down >= intercept * sizes * (1 - 1e-12))
 
 
 def term_answers(setup, factors, other):
-    """As :func:`all_answers`, of one of the two terms over all cells."""
+    """As :func:`all_answers`, of one of the two terms over all entries."""
     point, there = setup.objective.at(factors), setup.objective.at(other)
     yield from answers(point)
     yield from answers(point.beyond(there, 0.4))
     yield from answers(point.with_intercept(there.factors.intercept))
-    yield from point.signed_label_sums()
     yield flat(point.hessian_product(there.factors._replace(left=factors.left[::-1], right=factors.right)))
     rng = np.random.default_rng(3)
     U, V = (rng.standard_normal((size, 2)) for size in setup.objective.shape)
@@ -443,7 +447,7 @@ def test_the_conjugate_is_never_below_the_true_one_under_the_bound(kind):
     for seed in range(3):
         factors = setup.factors(seed=seed, size=0.6)
         point = setup.objective.at(factors)
-        gradient = point.score_gradient(point.signed_label_sums() if setup.free else None)
+        gradient = point.score_gradient(balanced=setup.free)
         # X = I: the map's matrix is G itself, with the changes that the term made to it.
         G = gradient.matrix()
         sums = None
@@ -461,7 +465,7 @@ def test_the_conjugate_is_exact_at_the_gradient_itself(setup, seed):
     assert_allclose(*fenchel(setup, point, point.score_gradient()), rtol=1e-10, atol=1e-12)
     if setup.free:
         best = with_best_intercept(setup.objective, point, Penalties(1.0))
-        balanced = best.score_gradient(best.signed_label_sums())
+        balanced = best.score_gradient(balanced=True)
         assert_allclose(*fenchel(setup, best, balanced), rtol=1e-8, atol=1e-8)
 
 
@@ -474,7 +478,7 @@ def fenchel(setup, point, gradient):
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("kind", WITHOUT_INTERCEPT, ids=str)
 def test_without_an_intercept_the_conjugate_is_that_of_the_nearest_slopes(kind, scale):
-    # Cell by cell, f* at the nearest slope that it is finite at, and γ for each unit of the way there. The
+    # Entry by entry, f* at the nearest slope that it is finite at, and γ for each unit of the way there. The
     # squared loss has every slope, so for it this is f*.
     setup = make_setup(kind)
     factors, expected = setup.factors(), 0.0
@@ -494,7 +498,7 @@ def test_without_an_intercept_the_conjugate_is_that_of_the_nearest_slopes(kind, 
 def test_the_conjugate_of_the_squared_loss_is_exact_at_any_scale(scale, free, held_out):
     setup = make_setup(Kind("squared", True, "identity", free=free, held_out=held_out))
     point = setup.objective.at(setup.factors())
-    gradient = point.score_gradient(point.signed_label_sums() if free else None)
+    gradient = point.score_gradient(balanced=free)
     # X = I: this is G, of sum 0 in each label where the intercept is free.
     G = gradient.matrix()
     if free:
@@ -506,7 +510,7 @@ def test_without_a_bound_only_the_squared_loss_has_a_dual():
     for loss in UNLABELLED_LOSSES:
         setup = make_setup(Kind(loss, False, "identity", bound=None))
         gradient = setup.objective.at(setup.factors()).score_gradient()
-        # A gradient shrunk to half is outside of the domain where the loss falls for ever.
+        # A gradient shrunk to half is outside of the domain where the loss falls without limit.
         assert np.isfinite(gradient.conjugate(0.5)) == (loss == "squared")
 
 

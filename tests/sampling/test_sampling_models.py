@@ -29,7 +29,7 @@ MODELS = [
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_every_entry_is_drawn_as_often_as_its_probability_says(model):
-    draws = 600
+    draws = 300
     generator = np.random.RandomState(0)
     counts, totals = np.zeros(SHAPE), np.empty(draws)
     for t in range(draws):

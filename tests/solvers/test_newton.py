@@ -139,6 +139,16 @@ def test_a_stationary_start_takes_no_step():
     assert_allclose(report.state.place, solution, atol=1e-9)
 
 
+def test_the_last_digits_come_from_the_gradient():
+    # The values are large, so that differences of 1e-8 are all that they show: 1e-5 or so in x.
+    start, solution = quadratic()
+    value = start._parts[0]
+    large = Function(start.place, lambda x: 1e6 + value(x), *start._parts[1:])
+    report = minimise(large, enough=0, max_steps=60)
+    assert report.steps < 60
+    assert_allclose(report.state.place, solution, rtol=1e-8, atol=1e-10)
+
+
 def test_steps_stop_when_they_gain_less_than_enough():
     start = rosenbrock((-1.2, 1.0))
     once = minimise(start, enough=np.inf, max_steps=100)

@@ -40,6 +40,16 @@ def test_both_solvers_agree(loss, kind):
     assert_allclose(*(in_original(case.problem, fit)[1] for fit in fits), atol=1e-3)
 
 
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize("kind", ["dense", "identity"])
+def test_the_factored_solver_reaches_the_last_digits(loss, kind):
+    # A gap of 1e-12 is far below what differences of the objective show.
+    objective = Case(kind, loss, n=20, d=6, n_labels=7).objective()
+    fit = SOLVERS["factored"](objective, Penalties(0.2 * largest_trace_penalty(objective)), tol=1e-12)
+    assert fit.converged
+    assert fit.n_iter < 300
+
+
 @BOTH
 @pytest.mark.parametrize(
     "penalties", [Penalties(0.02), Penalties(0.0, 0.05), Penalties(0.02, 0.01, 0.1, -1.0)]

@@ -7,7 +7,8 @@ import pytest
 
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import get_metric
-from labelgap.thresholds import best_threshold, steady, steady_threshold
+from labelgap.thresholds import best_threshold, steady_threshold
+from labelgap.thresholds import sweep as sweep_module
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 
@@ -63,7 +64,7 @@ def test_no_and_yes_to_everything_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_large_sample_has_its_own_best(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, scores = sample()
-    monkeypatch.setattr(steady, "_MOST_ENTRIES", 4 * labels.n_observed)
+    monkeypatch.setattr(sweep_module, "_MOST_ENTRIES", 4 * labels.n_observed)
     assert (
         steady_threshold(scores, labels, "micro-f1") == best_threshold(scores, labels, "micro-f1").threshold
     )

@@ -19,8 +19,8 @@ from labelgap.cli.options import (
     Average,
     DataFile,
     Drop,
-    Family,
-    Features,
+    FamilyName,
+    FeatureColumns,
     Force,
     Format,
     IdColumn,
@@ -28,7 +28,7 @@ from labelgap.cli.options import (
     Json,
     LabelFile,
     Labels,
-    Loss,
+    LossName,
     Quiet,
     Setting,
     ThresholdFrom,
@@ -64,7 +64,7 @@ class _Training:
 def fit(
     data: DataFile,
     labels: Labels = None,
-    features: Features = None,
+    features: FeatureColumns = None,
     id_column: IdColumn = None,
     drop: Drop = None,
     label_file: LabelFile = None,
@@ -131,11 +131,11 @@ def fit(
         ),
     ] = None,
     loss: Annotated[
-        Loss | None,
+        LossName | None,
         typer.Option(rich_help_panel=_FIT, show_default="logistic", help="The loss of yes/no labels."),
     ] = None,
     family: Annotated[
-        Family | None,
+        FamilyName | None,
         typer.Option(
             rich_help_panel=_FIT, show_default="gaussian", help="For regression: what the values are."
         ),

@@ -39,7 +39,7 @@ class Average(StrEnum):
     macro = "macro"
 
 
-class Loss(StrEnum):
+class LossName(StrEnum):
     """Losses for yes/no labels."""
 
     logistic = "logistic"
@@ -48,7 +48,7 @@ class Loss(StrEnum):
     exponential = "exponential"
 
 
-class Family(StrEnum):
+class FamilyName(StrEnum):
     """Families of numbers for regression."""
 
     gaussian = "gaussian"
@@ -126,7 +126,7 @@ Labels: TypeAlias = Annotated[
         "several with commas.",
     ),
 ]
-Features: TypeAlias = Annotated[
+FeatureColumns: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--features",

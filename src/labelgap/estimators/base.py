@@ -15,8 +15,14 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.inputs import Targets, read_features, read_labels_like, read_targets
-from labelgap.estimators.parameters import OUTPUTS, check_between
+from labelgap.estimators.inputs import (
+    OUTPUTS,
+    Targets,
+    check_between,
+    read_features,
+    read_labels_like,
+    read_targets,
+)
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import ChosenFit
 from labelgap.labels import ObservedLabels

@@ -9,8 +9,14 @@ import numpy as np
 
 from labelgap._types import Floats
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
-from labelgap.estimators.inputs import refuse_huge, warn_of_unseen_labels, weighted_labels
-from labelgap.estimators.parameters import check_decision_parameters, refuse_flip_rate, solver_settings
+from labelgap.estimators.inputs import (
+    check_decision_parameters,
+    refuse_flip_rate,
+    refuse_huge,
+    solver_settings,
+    warn_of_unseen_labels,
+    weighted_labels,
+)
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem

@@ -16,8 +16,7 @@ from sklearn.utils.validation import _num_samples, validate_data
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.inputs import warn_of_unseen_labels
-from labelgap.estimators.parameters import THRESHOLDS
+from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
 from labelgap.estimators.score_models import (
     DirectModel,
     GivenScores,

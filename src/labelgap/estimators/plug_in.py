@@ -9,8 +9,7 @@ from sklearn.utils import check_random_state, get_tags
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.inputs import warn_of_unseen_labels
-from labelgap.estimators.parameters import THRESHOLDS
+from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
 from labelgap.estimators.score_models import (
     LabelModels,
     draw_seeds,

@@ -11,12 +11,12 @@ import numpy as np
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.base import CertifiedFit
-from labelgap.estimators.inputs import weighted_labels
-from labelgap.estimators.parameters import (
+from labelgap.estimators.inputs import (
     check_decision_parameters,
     check_fraction,
     refuse_flip_rate,
     solver_settings,
+    weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.fitting.checkpoint import digest

@@ -12,8 +12,13 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._types import Floats
 from labelgap.estimators.base import CertifiedFit
-from labelgap.estimators.inputs import read_features, refuse_huge, warn_of_unseen_labels
-from labelgap.estimators.parameters import check_fit_parameters, solver_settings
+from labelgap.estimators.inputs import (
+    check_fit_parameters,
+    read_features,
+    refuse_huge,
+    solver_settings,
+    warn_of_unseen_labels,
+)
 from labelgap.estimators.regression_values import (
     Units,
     null_loss,
@@ -25,7 +30,7 @@ from labelgap.estimators.regression_values import (
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import ChosenFit, PenaltyChoice, grid_for_observed
-from labelgap.fitting.criteria import deviance_judge, mean_loss
+from labelgap.fitting.cross_validation import deviance_judge, mean_loss
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest

@@ -28,7 +28,7 @@ from labelgap.exceptions import CheckpointError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.container import read_file, write_file
-from labelgap.solvers.checkpoint import Checkpoint
+from labelgap.solvers.loop import Checkpoint
 from labelgap.solvers.result import Fit, State, fit_from, fit_state
 
 _KIND = "checkpoint"

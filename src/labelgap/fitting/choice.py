@@ -14,8 +14,14 @@ from sklearn.utils import check_random_state
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
-from labelgap.fitting.criteria import Judge, metric_judge, steady_judge
-from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, largest_trace_penalty
+from labelgap.fitting.cross_validation import (
+    CrossValidation,
+    Judge,
+    SolverSettings,
+    largest_trace_penalty,
+    metric_judge,
+    steady_judge,
+)
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, penalty_grid, select_penalties
 from labelgap.labels import ObservedLabels
@@ -23,7 +29,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
-from labelgap.solvers.checkpoint import Checkpoint, Stopped
+from labelgap.solvers.loop import Checkpoint, Stopped
 from labelgap.solvers.result import Candidate
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.sweep import best_threshold

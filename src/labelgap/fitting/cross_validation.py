@@ -1,4 +1,4 @@
-"""The comparison of penalties by out-of-fold scores.
+"""The comparison of penalties by out-of-fold scores, and the criteria that judge the scores.
 
 At ``λ ≥ λ_max = σ₁(XᵀG(0))`` the model is W = 0. Every fold is fitted with the same penalties, starting from
 its last fit, and the held-out scores of the folds together are judged by the metric at its best threshold. So
@@ -8,26 +8,30 @@ one sample of the size of Ω chooses λ, λ₂ and θ; how they are searched for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.fitting.criteria import Judge
 from labelgap.labels import ObservedLabels
+from labelgap.losses import Family, Loss
+from labelgap.losses.unlabelled import Unlabelled
+from labelgap.metrics import LinearFractional
+from labelgap.metrics.jackknife import leave_out_values
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.bounded import Solver, solve_bounded
-from labelgap.solvers.checkpoint import Checkpoint, Stopped
-from labelgap.solvers.intercept import with_best_intercept
 from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
-from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.loop import Checkpoint, Stopped
+from labelgap.solvers.penalties import Penalties, with_best_intercept
 from labelgap.solvers.result import Callback, Candidate, Fit, State, factors_from, factors_state
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
+from labelgap.thresholds.sweep import best_threshold, steady_threshold
+from labelgap.thresholds.unlabelled import sweep_unlabelled
 
 # The name, in a state, of the intercept penalty of a fold's last fit; the fold's number follows.
 _INTERCEPT_PENALTY = "intercept penalty "
@@ -265,3 +269,93 @@ class CrossValidation:
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold, from which a fit to all entries can start."""
         return self._last[fold][0] if fold in self._last else None
+
+
+# Digits of the held-out deviance, as a fraction of the null model's, that decide between penalties.
+_FRACTION_DIGITS = 4
+
+
+class Verdict(NamedTuple):
+    """What held-out scores are worth."""
+
+    value: float
+    """The metric at its best threshold, or whatever else is to be large."""
+    threshold: float
+    loss: float
+    """Mean loss."""
+    leave_out: Floats | None = None
+    """The value with one part of the rows left out at a time, which shows its precision; None: unknown."""
+
+
+Judge: TypeAlias = Callable[[Floats, ObservedLabels], Verdict]
+"""From held-out scores and their labels to what they are worth."""
+
+
+def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
+    """The metric over observed entries at its best threshold."""
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        best = best_threshold(scores, labels, metric)
+        leave_out = leave_out_values(metric, scores >= best.threshold, labels)
+        return Verdict(best.value, best.threshold, mean_loss(loss, scores, labels), leave_out)
+
+    return judge
+
+
+def steady_judge(metric: LinearFractional, loss: Loss) -> Judge:
+    """The metric over observed entries at the threshold that is to be used."""
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        threshold = steady_threshold(scores, labels, metric)
+        value = metric(scores >= threshold, labels)
+        return Verdict(value, threshold, mean_loss(loss, scores, labels))
+
+    return judge
+
+
+def unlabelled_judge(
+    metric: LinearFractional, loss: Loss, flip_rate: Floats, *, recorded_are_known: bool = False
+) -> Judge:
+    """The metric corrected for unrecorded positives; labels are recorded (1) and other entries (0).
+
+    ``recorded_are_known`` where decisions are made for these same entries and are yes at the recorded ones.
+    """
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        recorded = labels.values == 1
+        groups, n_groups = (None, 1) if metric.average == "micro" else metric.groups(labels)
+        rates = flip_rate[labels.indices]
+        best = sweep_unlabelled(
+            scores,
+            recorded,
+            rates,
+            metric,
+            groups=groups,
+            n_groups=n_groups,
+            weights=labels.weights,
+            recorded_are_known=recorded_are_known,
+        )
+        unbiased = Unlabelled(loss, rates).value(scores, labels.values)
+        return Verdict(best.value, best.threshold, float(np.average(unbiased, weights=labels.weights)))
+
+    return judge
+
+
+def deviance_judge(family: Family, null: float) -> Judge:
+    """The held-out deviance as a fraction of the null model's, which means the same for values of any size.
+
+    It is rounded, so that gains of next to nothing do not lead the search to ever smaller λ, whose fits take
+    ever longer.
+    """
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        mean = mean_loss(family, scores, labels)
+        fraction = round(mean / (null if null > 0 else 1.0), _FRACTION_DIGITS)
+        return Verdict(1.0 - fraction, np.nan, fraction)
+
+    return judge
+
+
+def mean_loss(loss: Loss, scores: Floats, labels: ObservedLabels) -> float:
+    """The (weighted) mean loss over the entries."""
+    return float(np.average(loss.value(scores, labels.values), weights=labels.weights))

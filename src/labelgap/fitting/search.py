@@ -16,7 +16,7 @@ import numpy as np
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.metrics.jackknife import standard_error
-from labelgap.solvers.checkpoint import Stopped
+from labelgap.solvers.loop import Stopped
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Candidate
 

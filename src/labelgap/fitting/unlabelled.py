@@ -25,8 +25,7 @@ from labelgap.fitting.choice import (
     grid_for,
     largest_penalty_of,
 )
-from labelgap.fitting.criteria import unlabelled_judge
-from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
+from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, unlabelled_judge
 from labelgap.fitting.problem import highest_possible_rates, unlabelled_problem
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, select_penalties

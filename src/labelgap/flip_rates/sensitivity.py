@@ -12,8 +12,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
+from labelgap.estimators.inputs import check_decision_parameters, solver_settings
 from labelgap.estimators.low_rank import LowRankClassifier
-from labelgap.estimators.parameters import check_decision_parameters, solver_settings
 from labelgap.estimators.recommender import Recommender
 from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.problem import feature_settings

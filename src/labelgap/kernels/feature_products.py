@@ -165,7 +165,7 @@ def product(X: tuple[Ints, Ints, Floats], M: Floats) -> Floats:
     return out
 
 
-def sampled_product(indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Floats], W: Floats) -> Floats:
+def sampled_feature_product(indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Floats], W: Floats) -> Floats:
     """``X W`` at the entries of the pattern, by whole rows of XW; W has at least 8 columns."""
     out = np.empty(len(indices))
     per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)

@@ -1,8 +1,7 @@
 """Ψ: what decisions are judged by, over observed and weighted entries."""
 
-from labelgap.metrics.confusion import Counts, confusion_counts
 from labelgap.metrics.formula import parse_formula
-from labelgap.metrics.linear_fractional import LinearFractional
+from labelgap.metrics.linear_fractional import Counts, LinearFractional, confusion_counts
 from labelgap.metrics.named import get_metric, metric_names
 from labelgap.metrics.ranking import ndcg_at_k, precision_at_k, recall_at_k
 from labelgap.metrics.unlabelled import trivial_values, unlabelled_counts, unlabelled_metric

@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from labelgap._names import unknown_name
 from labelgap.exceptions import InvalidMetricError, InvalidParameterError
-from labelgap.metrics.confusion import AVERAGES
-from labelgap.metrics.linear_fractional import KEYS, LinearFractional
+from labelgap.metrics.linear_fractional import AVERAGES, KEYS, LinearFractional
 
 Form: TypeAlias = tuple[Fraction, ...]
 """A linear function of the fractions: coefficients of const, tp, fp, fn, tn."""

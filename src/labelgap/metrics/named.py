@@ -11,9 +11,8 @@ from typing import Any
 
 from labelgap._names import unknown_name
 from labelgap.exceptions import InvalidParameterError, UnknownNameError
-from labelgap.metrics.confusion import AVERAGES
 from labelgap.metrics.formula import looks_like_formula, parse_formula
-from labelgap.metrics.linear_fractional import LinearFractional
+from labelgap.metrics.linear_fractional import AVERAGES, LinearFractional
 
 Coefficients = tuple[dict[str, float], dict[str, float]]
 

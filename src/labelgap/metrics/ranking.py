@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labelgap.exceptions import InvalidParameterError, InvalidScoresError
 from labelgap.labels import ObservedLabels
-from labelgap.metrics.confusion import judged_labels
+from labelgap.metrics.linear_fractional import judged_labels
 
 
 def precision_at_k(scores: Any, labels: Any, k: int) -> float:

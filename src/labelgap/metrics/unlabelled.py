@@ -16,8 +16,7 @@ from scipy import sparse
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.metrics.confusion import Counts, group_of_entries
-from labelgap.metrics.linear_fractional import LinearFractional, balanced_counts
+from labelgap.metrics.linear_fractional import Counts, LinearFractional, balanced_counts, group_of_entries
 from labelgap.metrics.named import get_metric
 
 _SUM_OVER: dict[str, int | None] = {"micro": None, "instance": 1, "macro": 0}

@@ -14,7 +14,7 @@ from labelgap.estimators.inputs import read_labels_like
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
-from labelgap.metrics.confusion import judged_labels
+from labelgap.metrics.linear_fractional import judged_labels
 from labelgap.recommending.factor_model import contains
 from labelgap.recommending.serving import Recommending
 from labelgap.recommending.top_items import score_rows

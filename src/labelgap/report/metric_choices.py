@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from labelgap.metrics import LinearFractional, get_metric, metric_names
-from labelgap.metrics.confusion import AVERAGES
-from labelgap.metrics.linear_fractional import KEYS
+from labelgap.metrics.linear_fractional import AVERAGES, KEYS
 
 _F_NUMBERS = ("f0.5", "f2")
 

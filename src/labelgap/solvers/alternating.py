@@ -28,10 +28,17 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
-from labelgap.solvers.checkpoint import Checkpoint
-from labelgap.solvers.linalg.arrays import Array, contiguous, like, rounding, smallest, zeros_like
-from labelgap.solvers.linalg.dense import balanced, leading_eigenvectors
-from labelgap.solvers.loop import Method, balanced_factors, run, starting_factors
+from labelgap.solvers.linalg.dense import (
+    Array,
+    balanced,
+    contiguous,
+    leading_eigenvectors,
+    like,
+    rounding,
+    smallest,
+    zeros_like,
+)
+from labelgap.solvers.loop import Checkpoint, Method, balanced_factors, run, starting_factors
 from labelgap.solvers.newton import BlockState, FactoredState, WholeState
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, State, factors_from, factors_state, scalars

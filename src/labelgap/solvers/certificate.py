@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from array_api_compat import device
 
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
-from labelgap.solvers.linalg.arrays import Array, dot
-from labelgap.solvers.linalg.dense import balanced
+from labelgap.solvers.linalg.dense import Array, balanced, dot
 from labelgap.solvers.linalg.spectral import LowRankShift, SingularTriplets, leading_triplets
 from labelgap.solvers.penalties import Penalties
 

@@ -27,10 +27,8 @@ import numpy as np
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
-from labelgap.solvers.checkpoint import Checkpoint
-from labelgap.solvers.linalg.arrays import Array, column_squares, dot, smallest
-from labelgap.solvers.linalg.dense import thin_qr
-from labelgap.solvers.loop import Method, balanced_factors, run, starting_factors
+from labelgap.solvers.linalg.dense import Array, column_squares, dot, smallest, thin_qr
+from labelgap.solvers.loop import Checkpoint, Method, balanced_factors, run, starting_factors
 from labelgap.solvers.newton import FactoredState, NewtonReport
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import ProximalPath

@@ -3,6 +3,8 @@
 A :class:`Method` is a state and a step. The loop asks it for the duality gap where that is due, tells the
 callback, and ends the run when the gap is within the tolerance, when the method makes no progress any more,
 or when iterations or patience run out. Between two steps it keeps a snapshot wherever the method offers one.
+A method takes a snapshot at places where it restarts from that snapshot itself, so a run that resumes from a
+:class:`Checkpoint` makes the same steps, to the last bit, as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -10,18 +12,17 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import Self
 
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.certificate import Certificate
-from labelgap.solvers.checkpoint import Checkpoint
-from labelgap.solvers.linalg.arrays import Array, contiguous, like
-from labelgap.solvers.linalg.dense import balanced
+from labelgap.solvers.linalg.dense import Array, balanced, contiguous, like
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.result import Callback, Fit, Progress, Snapshot, State, history_from, history_state
 
 
 class Method(ABC):
-    """One way to minimise: where it stands, and how it goes on from there.
+    """One way to minimise: where it stands, and how it continues from there.
 
     ``rank`` is a cap on the rank of W, None for none; ``max_iter`` bounds the iterations, whatever a method
     counts as one.
@@ -168,3 +169,33 @@ def balanced_factors(factors: Factors, cap: int, cutoff: float = 1e-10) -> Facto
     """
     _, left, right = balanced(factors.left, factors.right, cutoff)
     return Factors(contiguous(left[:, :cap]), contiguous(right[:, :cap]), factors.intercept)
+
+
+class Stopped(Exception):
+    """The work was asked to stop before it had an answer."""
+
+
+class Checkpoint:
+    """Snapshots of a run and of the runs that it is made of. This one keeps none and never asks to stop."""
+
+    def stopping(self) -> bool:
+        """Whether the run should end as soon as it can, with what it has."""
+        return False
+
+    def last(self) -> State | None:
+        """The last snapshot of an earlier run; None where there was none."""
+        return None
+
+    def snapshot(self, state: State, *, at_once: bool = False) -> None:
+        """Keep a state; not where the last one is fresh, unless ``at_once``."""
+
+    def part(self, name: str) -> Self:
+        """The checkpoint of a piece of the work."""
+        return self
+
+    def fit(self, solve: Callable[..., Fit]) -> Fit:
+        """The fit that an earlier run finished, or else ``solve(checkpoint=...)`` with this checkpoint."""
+        return solve(checkpoint=self)
+
+    def forget(self) -> None:
+        """Drop what was kept of this piece of the work."""

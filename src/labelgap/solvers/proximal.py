@@ -18,12 +18,17 @@ from typing import NamedTuple
 
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers.certificate import Certificate, certify
-from labelgap.solvers.checkpoint import Checkpoint
-from labelgap.solvers.intercept import with_best_intercept
-from labelgap.solvers.linalg.arrays import Array, column_squares, dot, rounding
+from labelgap.solvers.linalg.dense import Array, column_squares, dot, rounding
 from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
-from labelgap.solvers.loop import Method, balanced_factors, contiguous_factors, run, starting_factors
-from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.loop import (
+    Checkpoint,
+    Method,
+    balanced_factors,
+    contiguous_factors,
+    run,
+    starting_factors,
+)
+from labelgap.solvers.penalties import Penalties, with_best_intercept
 from labelgap.solvers.result import Callback, Fit, State, factors_from, factors_state, scalars
 
 _CERTIFY_EVERY = 10

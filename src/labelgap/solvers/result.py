@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.linalg.arrays import Array, host
+from labelgap.solvers.linalg.dense import Array, host
 from labelgap.solvers.penalties import Penalties
 
 

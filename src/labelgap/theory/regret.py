@@ -14,8 +14,7 @@ from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidParameterError, InvalidScoresError
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.metrics.confusion import Counts
-from labelgap.metrics.linear_fractional import balanced_counts
+from labelgap.metrics.linear_fractional import Counts, balanced_counts
 from labelgap.thresholds import ThresholdResult, sweep_entries
 
 COMPARED = ("one-threshold", "any-decisions")

@@ -1,8 +1,13 @@
 """From scores to yes/no: the one threshold θ shared by all labels."""
 
 from labelgap.thresholds.bayes import bayes_alpha, bayes_threshold
-from labelgap.thresholds.steady import steady_threshold
-from labelgap.thresholds.sweep import ThresholdCurve, ThresholdResult, best_threshold, sweep_entries
+from labelgap.thresholds.sweep import (
+    ThresholdCurve,
+    ThresholdResult,
+    best_threshold,
+    steady_threshold,
+    sweep_entries,
+)
 from labelgap.thresholds.unlabelled import (
     UnlabelledThreshold,
     best_unlabelled_threshold,

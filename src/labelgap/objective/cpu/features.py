@@ -16,11 +16,11 @@ import scipy.sparse as sp
 from labelgap._types import Floats
 from labelgap.kernels import feature_products
 from labelgap.kernels.entries import (
+    EntryPattern,
     sampled_product,
     sparse_sampled_product,
     sparse_sparse_product,
 )
-from labelgap.objective.cpu.pattern import EntryPattern
 
 # Labels that are worked on at a time where Xᵀ S is formed.
 _BLOCK = 64
@@ -168,7 +168,9 @@ class SparseFeatures:
             return through_factors(self, pattern, left, right)
         if streamed <= gathered and pattern.n_labels >= _SHORTEST:
             W = left @ right.T if product is None else product
-            return feature_products.sampled_product(pattern.indptr, pattern.indices, self._rows, W), None
+            return feature_products.sampled_feature_product(
+                pattern.indptr, pattern.indices, self._rows, W
+            ), None
         W_by_label = np.ascontiguousarray(right @ left.T)
         return sparse_sampled_product(pattern.indptr, pattern.indices, self._rows, W_by_label), None
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError
-from labelgap.kernels.entries import sampled_product
+from labelgap.kernels.entries import EntryPattern, sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import LabelSums
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.objective.cpu.all_entries import AllEntriesTerm
 from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.entries import EntryTerm
+from labelgap.objective.cpu.entries import EntryTerm, WeightedLoss
 from labelgap.objective.cpu.features import (
     DenseFeatures,
     Features,
@@ -28,10 +28,8 @@ from labelgap.objective.cpu.features import (
     StackedFeatures,
 )
 from labelgap.objective.cpu.gram import GramTerm
-from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.cpu.score_bound import EntryBounds
 from labelgap.objective.cpu.unlabelled import HeldCorrection, RecordedCorrection, UnlabelledObjective
-from labelgap.objective.cpu.weighted_loss import WeightedLoss
 from labelgap.objective.frame import Coordinates, FeatureFrame, Frame, scales_by_count
 from labelgap.objective.moments import (
     ColumnMoments,

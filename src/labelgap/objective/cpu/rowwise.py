@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.kernels.entries import EntryPattern
 from labelgap.kernels.losses import CompiledLoss
 from labelgap.kernels.newton_rows import MOST_RELAXATION, Workspace, newton_rows
 from labelgap.kernels.threads import run_parts, thread_count
 from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.cpu.working_factors import (
     Side,
     SideModel,

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.kernels.entries import EntryPattern
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.entries import EntryGradient, EntryPoint, EntryTerm
-from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.protocol import Factors, Point, ScoreGradient
 
 # Scores looked at in one go when all n·L of them are scanned.

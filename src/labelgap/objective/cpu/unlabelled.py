@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.kernels.entries import sampled_product
+from labelgap.kernels.entries import EntryPattern, sampled_product
 from labelgap.losses import Loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.objective.cpu.all_entries import AllEntriesPoint, AllEntriesTerm
 from labelgap.objective.cpu.entries import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.cpu.gram import GramPoint, GramTerm, LowRankGradient
-from labelgap.objective.cpu.pattern import EntryPattern
 from labelgap.objective.cpu.rowwise_gram import GramRowwise
 from labelgap.objective.cpu.working_factors import SideModel
 from labelgap.objective.frame import Frame
@@ -115,12 +114,6 @@ class UnlabelledObjective(SumObjective):
             dtype,
             has_intercept=self.has_intercept,
         )
-
-    def recorded_keys(self) -> NDArray[np.int64]:
-        """Row times the number of labels plus label of the recorded positives in the term."""
-        pattern = self.recorded.pattern
-        rows = np.repeat(np.arange(pattern.n_rows, dtype=np.int64), np.diff(pattern.indptr))
-        return rows * pattern.n_labels + pattern.indices
 
 
 class UnlabelledPoint(SumPoint):

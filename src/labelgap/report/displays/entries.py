@@ -19,7 +19,7 @@ from labelgap.fitting.unlabelled import judged_entries
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.metrics import LinearFractional
-from labelgap.metrics.confusion import judged_labels
+from labelgap.metrics.linear_fractional import judged_labels
 from labelgap.recommending.serving import Recommending
 from labelgap.report.innermost import innermost
 

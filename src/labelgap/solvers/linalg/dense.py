@@ -1,15 +1,17 @@
-"""Decompositions of matrices that are small, or tall and thin.
+"""Decompositions of matrices that are small, or tall and thin; and what arrays need beside the array API.
 
 numpy's arrays go to the LAPACK routine that is fastest for the case; all others to their own namespace.
 """
 
 from __future__ import annotations
 
+import math
+from typing import Any, TypeAlias
+
 import numpy as np
 import scipy.linalg
-from array_api_compat import array_namespace, is_numpy_array
-
-from labelgap.solvers.linalg.arrays import Array, rounding, smallest
+from array_api_compat import array_namespace, device, is_numpy_array, to_device
+from numpy.typing import NDArray
 
 # A Gram matrix whose pivots stay above this fraction of its diagonal loses too few digits to matter twice; in
 # units of rounding where that is more.
@@ -115,3 +117,65 @@ def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, A
     values = values[:keep]
     roots = xp.sqrt(values)
     return values, (Ql @ U[:, :keep]) * roots, (Qr @ Vt[:keep, :].T) * roots
+
+
+Array: TypeAlias = Any
+"""An array of the objective's namespace and precision."""
+
+
+def rounding(array: Array) -> float:
+    """The distance from 1 to the next number in the array's precision."""
+    return float(array_namespace(array).finfo(array.dtype).eps)
+
+
+def smallest(array: Array) -> float:
+    """The smallest positive number with all its digits, in the array's precision."""
+    return float(array_namespace(array).finfo(array.dtype).smallest_normal)
+
+
+def contiguous(array: Array) -> Array:
+    """As it would be read from a file: how numbers lie in memory decides the last bit of products."""
+    if is_numpy_array(array):
+        return np.ascontiguousarray(array)
+    return array_namespace(array).stack([array])[0, ...]
+
+
+def host(array: Array) -> NDArray[Any]:
+    """The array as one of numpy's, for a file."""
+    return np.asarray(to_device(array, "cpu"))
+
+
+def like(array: Array, example: Array) -> Array:
+    """The array in the namespace, precision and device of another; itself if it is there already."""
+    xp = array_namespace(example)
+    return xp.asarray(array, dtype=example.dtype, device=device(example))
+
+
+def standard_normal(generator: Any, shape: tuple[int, int], example: Array) -> Array:
+    """Random numbers of a generator of numpy's: the same ones whatever the namespace."""
+    return like(generator.standard_normal(shape), example)
+
+
+def zeros_like(array: Array) -> Array:
+    return array_namespace(array).zeros_like(array)
+
+
+def dot(a: Array, b: Array) -> float:
+    """``Σ a_ij b_ij``, for arrays of one shape."""
+    return float(inner(a, b))
+
+
+def inner(a: Array, b: Array) -> Array:
+    """The same without waiting for the number to arrive."""
+    xp = array_namespace(a, b)
+    return xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,)))
+
+
+def norm(a: Array) -> float:
+    """``√Σ a_ij²``."""
+    return math.sqrt(dot(a, a))
+
+
+def column_squares(M: Array) -> Array:
+    """The squared length of every column."""
+    return array_namespace(M).sum(M * M, axis=0)

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from labelgap.solvers.linalg.arrays import Array, norm, rounding, smallest, standard_normal
-from labelgap.solvers.linalg.dense import thin_qr
+from labelgap.solvers.linalg.dense import Array, norm, rounding, smallest, standard_normal, thin_qr
 
 # Vectors in a block, at least; with 8 doubles a row of a block is one cache line.
 _BLOCK = 8

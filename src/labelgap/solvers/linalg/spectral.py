@@ -12,8 +12,7 @@ from array_api_compat import array_namespace, is_numpy_array
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
-from labelgap.solvers.linalg.arrays import Array, contiguous, like, norm, rounding
-from labelgap.solvers.linalg.dense import leading_eigenvectors
+from labelgap.solvers.linalg.dense import Array, contiguous, leading_eigenvectors, like, norm, rounding
 from labelgap.solvers.linalg.krylov import leading_by_blocks
 
 # The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix.
