@@ -18,10 +18,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
-from labelgap.solvers.linalg.arrays import Array, dot
+from labelgap.solvers.linalg.arrays import Array, dot, namespace
 from labelgap.solvers.linalg.dense import balanced
 from labelgap.solvers.linalg.spectral import LowRankShift, SingularTriplets, leading_triplets
 from labelgap.solvers.penalties import Penalties
@@ -128,7 +128,7 @@ def _zero_sum_factors(up: Array, down: Array) -> tuple[Array, Array]:
 
     Shrinking towards 0 keeps every entry in the domain of the conjugate, whatever the loss.
     """
-    xp = array_namespace(up, down)
+    xp = namespace(up)
     lighter = xp.minimum(up, -down)
 
     def factor(mass: Array) -> Array:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
 from labelgap.exceptions import InvalidParameterError
-from labelgap.solvers.linalg.arrays import Array, dot
+from labelgap.solvers.linalg.arrays import Array, dot, namespace
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Penalties:
 
     def of(self, singular_values: Array, intercept: Array) -> float:
         """The penalty of a W with these singular values, and of b."""
-        total = float(array_namespace(singular_values).sum(singular_values))
+        total = float(namespace(singular_values).sum(singular_values))
         square = dot(singular_values, singular_values)
         return self.trace * total + 0.5 * self.ridge * square + self.of_intercept(intercept)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
+import array_api_compat.numpy
 import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array, to_device
 from numpy.typing import NDArray
@@ -13,14 +14,19 @@ Array: TypeAlias = Any
 """An array of the objective's namespace and precision."""
 
 
+def namespace(array: Array) -> Any:
+    """The array's namespace. numpy's is found without a search, which small problems would notice."""
+    return array_api_compat.numpy if isinstance(array, np.ndarray) else array_namespace(array)
+
+
 def rounding(array: Array) -> float:
     """The distance from 1 to the next number in the array's precision."""
-    return float(array_namespace(array).finfo(array.dtype).eps)
+    return float(namespace(array).finfo(array.dtype).eps)
 
 
 def smallest(array: Array) -> float:
     """The smallest positive number with all its digits, in the array's precision."""
-    return float(array_namespace(array).finfo(array.dtype).smallest_normal)
+    return float(namespace(array).finfo(array.dtype).smallest_normal)
 
 
 def contiguous(array: Array) -> Array:
@@ -37,6 +43,8 @@ def host(array: Array) -> NDArray[Any]:
 
 def like(array: Array, example: Array) -> Array:
     """The array in the namespace, precision and device of another; itself if it is there already."""
+    if isinstance(array, np.ndarray) and isinstance(example, np.ndarray) and array.dtype == example.dtype:
+        return array
     xp = array_namespace(example)
     return xp.asarray(array, dtype=example.dtype, device=device(example))
 
@@ -47,7 +55,7 @@ def standard_normal(generator: Any, shape: tuple[int, int], example: Array) -> A
 
 
 def zeros_like(array: Array) -> Array:
-    return array_namespace(array).zeros_like(array)
+    return namespace(array).zeros_like(array)
 
 
 def dot(a: Array, b: Array) -> float:
@@ -57,6 +65,8 @@ def dot(a: Array, b: Array) -> float:
 
 def inner(a: Array, b: Array) -> Array:
     """The same without waiting for the number to arrive."""
+    if isinstance(a, np.ndarray):
+        return np.vdot(a, b)
     xp = array_namespace(a, b)
     return xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,)))
 
@@ -68,4 +78,4 @@ def norm(a: Array) -> float:
 
 def column_squares(M: Array) -> Array:
     """The squared length of every column."""
-    return array_namespace(M).sum(M * M, axis=0)
+    return namespace(M).sum(M * M, axis=0)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import is_numpy_array
 
-from labelgap.solvers.linalg.arrays import Array, rounding, smallest
+from labelgap.solvers.linalg.arrays import Array, namespace, rounding, smallest
 
 # A Gram matrix whose pivots stay above this fraction of its diagonal loses too few digits to matter twice; in
 # units of rounding where that is more.
@@ -44,7 +44,7 @@ def thin_qr(M: Array) -> tuple[Array, Array]:
     if is_numpy_array(M):
         Q, R = scipy.linalg.qr(M, mode="economic", check_finite=False)
         return Q, R
-    Q, R = array_namespace(M).linalg.qr(M, mode="reduced")
+    Q, R = namespace(M).linalg.qr(M, mode="reduced")
     return Q, R
 
 
@@ -68,7 +68,7 @@ def _by_cholesky(M: Array) -> tuple[Array, Array] | None:
 
 def _by_eigenvectors(M: Array) -> tuple[Array, Array] | None:
     """As with Cholesky factors; no namespace has one that says that it failed instead of raising."""
-    xp = array_namespace(M)
+    xp = namespace(M)
     gram = M.T @ M
     if not bool(xp.all(xp.isfinite(gram))):
         return None
@@ -85,7 +85,7 @@ def leading_eigenvectors(gram: Array, count: int) -> tuple[Array, Array]:
 
     ``gram`` may be overwritten.
     """
-    xp = array_namespace(gram)
+    xp = namespace(gram)
     size = gram.shape[0]
     if not is_numpy_array(gram):
         values, vectors = xp.linalg.eigh(gram)
@@ -103,7 +103,7 @@ def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, A
     At this split ``½(‖A‖² + ‖B‖²)`` equals the trace norm. Directions below ``cutoff`` times the largest
     singular value are dropped. Unless ``cutoff`` is 0, so are those that the precision does not tell from 0.
     """
-    xp = array_namespace(left, right)
+    xp = namespace(left)
     if left.shape[1] == 0:
         return xp.sum(left, axis=0), left, right
     Ql, Rl = thin_qr(left)
