@@ -13,6 +13,7 @@ gradients at its two ends, ``−½ (g + g')·s``, which says what it gains to th
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -105,7 +106,7 @@ def minimise(
         )
         products += used
         steps += 1
-        candidate = state.moved_to(_sum(state.x, 1.0, step))
+        candidate = state.moved_to(tuple(map(operator.add, state.x, step)))
         decrease = state.value - candidate.value
         there: Variables | None = None
         at_floor = predicted <= state.resolution and abs(decrease) <= _NOISE * state.resolution
@@ -131,21 +132,19 @@ def minimise(
 
 def _sum(a: Variables, factor: float, b: Variables) -> Variables:
     """``a + factor · b``."""
-    if factor == 1.0:
-        return tuple(one + other for one, other in zip(a, b, strict=True))
     return tuple(one + factor * other for one, other in zip(a, b, strict=True))
 
 
 def _times(a: Variables, b: Variables) -> Variables:
-    return tuple(one * other for one, other in zip(a, b, strict=True))
+    return tuple(map(operator.mul, a, b))
 
 
 def _over(a: Variables, b: Variables) -> Variables:
-    return tuple(one / other for one, other in zip(a, b, strict=True))
+    return tuple(map(operator.truediv, a, b))
 
 
 def _dot(a: Variables, b: Variables) -> float:
-    return float(sum(inner(one, other) for one, other in zip(a, b, strict=True)))
+    return float(sum(map(inner, a, b)))
 
 
 def _norm(v: Variables, diagonal: Variables) -> float:
@@ -168,8 +167,9 @@ def _steihaug(
     residual: Variables = tuple(-part for part in gradient)
     direction = scaled = _over(residual, diagonal)
     step: Variables = tuple(zeros_like(part) for part in gradient)
-    curved = step
     rho = _dot(residual, scaled)
+    # ‖s‖², ⟨s, d⟩ and ‖d‖² in the preconditioned norm, for the step s and the direction d, by recurrence.
+    square, cross, span = 0.0, 0.0, rho
     at_border = False
     used = 0
     while used < max_products:
@@ -177,32 +177,28 @@ def _steihaug(
         used += 1
         curvature = _dot(direction, product)
         length = rho / curvature if curvature > 0 else math.inf
-        longer = _sum(step, length, direction) if math.isfinite(length) else None
-        if longer is None or not _norm(longer, diagonal) < radius:
-            length = _to_border(step, direction, diagonal, radius)
-            step = _sum(step, length, direction)
-            curved = _sum(curved, length, product)
+        longer = square + length * (2 * cross + length * span)
+        if not longer < radius * radius:
+            # The positive length with ‖s + length d‖ = radius.
+            inside = radius * radius - square
+            length = (-cross + math.sqrt(max(cross * cross + span * inside, 0.0))) / span
             at_border = True
-            break
-        step = longer
-        curved = _sum(curved, length, product)
+        step = _sum(step, length, direction)
         residual = _sum(residual, -length, product)
+        if at_border:
+            break
         scaled = _over(residual, diagonal)
         rho_next = _dot(residual, scaled)
         if math.sqrt(rho_next) <= tolerance:
             break
-        direction = _sum(scaled, rho_next / rho, direction)
+        ratio = rho_next / rho
+        direction = _sum(scaled, ratio, direction)
+        square, cross = longer, ratio * (cross + length * span)
+        span = rho_next + ratio * ratio * span
         rho = rho_next
-    predicted = -_dot(gradient, step) - 0.5 * _dot(step, curved)
+    # H s = −g − r, with r the residual.
+    predicted = 0.5 * (_dot(step, residual) - _dot(gradient, step))
     return step, predicted, used, at_border
-
-
-def _to_border(step: Variables, direction: Variables, diagonal: Variables, radius: float) -> float:
-    """The positive τ with ``‖step + τ direction‖ = radius``."""
-    weighted = _times(diagonal, direction)
-    a, b = _dot(direction, weighted), _dot(step, weighted)
-    c = _dot(step, _times(diagonal, step)) - radius * radius
-    return (-b + math.sqrt(max(b * b - a * c, 0.0))) / a
 
 
 class FactoredState:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Objective, Point
-from labelgap.solvers.linalg.dense import Array, dot, rounding
+from labelgap.solvers.linalg.dense import Array, dot, namespace, rounding
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Penalties:
 
     def of(self, singular_values: Array, intercept: Array) -> float:
         """The penalty of a W with these singular values, and of b."""
-        total = float(array_namespace(singular_values).sum(singular_values))
+        total = float(namespace(singular_values).sum(singular_values))
         square = dot(singular_values, singular_values)
         return self.trace * total + 0.5 * self.ridge * square + self.of_intercept(intercept)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
+import array_api_compat.numpy
 import numpy as np
 import scipy.linalg
 from array_api_compat import array_namespace, device, is_numpy_array, to_device
@@ -46,7 +47,7 @@ def thin_qr(M: Array) -> tuple[Array, Array]:
     if is_numpy_array(M):
         Q, R = scipy.linalg.qr(M, mode="economic", check_finite=False)
         return Q, R
-    Q, R = array_namespace(M).linalg.qr(M, mode="reduced")
+    Q, R = namespace(M).linalg.qr(M, mode="reduced")
     return Q, R
 
 
@@ -70,7 +71,7 @@ def _by_cholesky(M: Array) -> tuple[Array, Array] | None:
 
 def _by_eigenvectors(M: Array) -> tuple[Array, Array] | None:
     """As with Cholesky factors; no namespace has one that says that it failed instead of raising."""
-    xp = array_namespace(M)
+    xp = namespace(M)
     gram = M.T @ M
     if not bool(xp.all(xp.isfinite(gram))):
         return None
@@ -87,7 +88,7 @@ def leading_eigenvectors(gram: Array, count: int) -> tuple[Array, Array]:
 
     ``gram`` may be overwritten.
     """
-    xp = array_namespace(gram)
+    xp = namespace(gram)
     size = gram.shape[0]
     if not is_numpy_array(gram):
         values, vectors = xp.linalg.eigh(gram)
@@ -105,7 +106,7 @@ def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, A
     At this split ``½(‖A‖² + ‖B‖²)`` equals the trace norm. Directions below ``cutoff`` times the largest
     singular value are dropped. Unless ``cutoff`` is 0, so are those that the precision does not tell from 0.
     """
-    xp = array_namespace(left, right)
+    xp = namespace(left)
     if left.shape[1] == 0:
         return xp.sum(left, axis=0), left, right
     Ql, Rl = thin_qr(left)
@@ -123,21 +124,26 @@ Array: TypeAlias = Any
 """An array of the objective's namespace and precision."""
 
 
+def namespace(array: Array) -> Any:
+    """The array's namespace. numpy's is found without a search, which small problems would notice."""
+    return array_api_compat.numpy if isinstance(array, np.ndarray) else array_namespace(array)
+
+
 def rounding(array: Array) -> float:
     """The distance from 1 to the next number in the array's precision."""
-    return float(array_namespace(array).finfo(array.dtype).eps)
+    return float(namespace(array).finfo(array.dtype).eps)
 
 
 def smallest(array: Array) -> float:
     """The smallest positive number with all its digits, in the array's precision."""
-    return float(array_namespace(array).finfo(array.dtype).smallest_normal)
+    return float(namespace(array).finfo(array.dtype).smallest_normal)
 
 
 def contiguous(array: Array) -> Array:
     """As it would be read from a file: how numbers lie in memory decides the last bit of products."""
     if is_numpy_array(array):
         return np.ascontiguousarray(array)
-    return array_namespace(array).stack([array])[0, ...]
+    return namespace(array).stack([array])[0, ...]
 
 
 def host(array: Array) -> NDArray[Any]:
@@ -147,7 +153,9 @@ def host(array: Array) -> NDArray[Any]:
 
 def like(array: Array, example: Array) -> Array:
     """The array in the namespace, precision and device of another; itself if it is there already."""
-    xp = array_namespace(example)
+    if isinstance(array, np.ndarray) and isinstance(example, np.ndarray) and array.dtype == example.dtype:
+        return array
+    xp = namespace(example)
     return xp.asarray(array, dtype=example.dtype, device=device(example))
 
 
@@ -157,7 +165,7 @@ def standard_normal(generator: Any, shape: tuple[int, int], example: Array) -> A
 
 
 def zeros_like(array: Array) -> Array:
-    return array_namespace(array).zeros_like(array)
+    return namespace(array).zeros_like(array)
 
 
 def dot(a: Array, b: Array) -> float:
@@ -167,7 +175,9 @@ def dot(a: Array, b: Array) -> float:
 
 def inner(a: Array, b: Array) -> Array:
     """The same without waiting for the number to arrive."""
-    xp = array_namespace(a, b)
+    if isinstance(a, np.ndarray):
+        return np.vdot(a, b)
+    xp = namespace(a)
     return xp.vecdot(xp.reshape(a, (-1,)), xp.reshape(b, (-1,)))
 
 
@@ -178,4 +188,4 @@ def norm(a: Array) -> float:
 
 def column_squares(M: Array) -> Array:
     """The squared length of every column."""
-    return array_namespace(M).sum(M * M, axis=0)
+    return namespace(M).sum(M * M, axis=0)

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from labelgap.solvers.linalg.dense import Array, norm, rounding, smallest, standard_normal, thin_qr
+from labelgap.solvers.linalg.dense import Array, namespace, norm, rounding, smallest, standard_normal, thin_qr
 
 # Vectors in a block, at least; with 8 doubles a row of a block is one cache line.
 _BLOCK = 8
@@ -79,7 +78,7 @@ def _one_run(
     accuracy: float,
 ) -> Leading:
     """As many triplets as V has columns, from blocks until the first is good enough or they are too many."""
-    xp = array_namespace(V)
+    xp = namespace(V)
     full, block = V.shape
     rights = V
     lefts, projected = thin_qr(times(V))

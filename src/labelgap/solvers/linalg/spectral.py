@@ -8,11 +8,19 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse.linalg as spla
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import is_numpy_array
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
-from labelgap.solvers.linalg.dense import Array, contiguous, leading_eigenvectors, like, norm, rounding
+from labelgap.solvers.linalg.dense import (
+    Array,
+    contiguous,
+    leading_eigenvectors,
+    like,
+    namespace,
+    norm,
+    rounding,
+)
 from labelgap.solvers.linalg.krylov import leading_by_blocks
 
 # The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix.
@@ -91,7 +99,7 @@ def _dense(
     operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None
 ) -> SingularTriplets:
     H = operator.matrix()
-    xp = array_namespace(H)
+    xp = namespace(H)
     if min(shape) <= _SHORT:
         left, values, right = xp.linalg.svd(H, full_matrices=False)
         count = _wanted(values, count, above)
@@ -121,7 +129,7 @@ def _wanted(values: Array, count: int, above: float | None) -> int:
     """How many of the descending values are wanted, at least one."""
     if above is None:
         return count
-    return max(1, min(count, int(array_namespace(values).count_nonzero(values > above))))
+    return max(1, min(count, int(namespace(values).count_nonzero(values > above))))
 
 
 def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int, accuracy: float) -> SingularTriplets:
