@@ -163,6 +163,20 @@ SETTINGS = {
     },
 }
 
+# Fits of one kind each; those of the other settings run the same code and are marked slow.
+FITTED = (
+    "dense, centred and scaled",
+    "CSR, scaled",
+    "fewer rows than features",
+    "X = I, features of both, by counts",
+    "penalty on the scores",
+    "intercept penalty",
+    "score bound",
+    "family poisson",
+    "unlabelled squared",
+    "unlabelled logistic",
+)
+
 splits = st.lists(st.integers(0, N_ROWS), min_size=0, max_size=7)
 
 
@@ -195,7 +209,7 @@ def random_model(problem: Problem, objective: Any, seed: int = 5) -> Factors:
 
 
 @given(cuts=splits)
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=4, deadline=None, derandomize=True)
 @every_setting
 def test_parts_with_their_own_frame_are_the_whole(setting: Setting, cuts: list[int]) -> None:
     whole, labels = setting.problem([])
@@ -215,7 +229,7 @@ def test_parts_with_their_own_frame_are_the_whole(setting: Setting, cuts: list[i
 
 
 @given(cuts=splits)
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=4, deadline=None, derandomize=True)
 @every_setting
 def test_every_answer_of_the_parts_adds_up(setting: Setting, cuts: list[int]) -> None:
     whole, labels = setting.problem([])
@@ -246,8 +260,14 @@ def test_every_answer_of_the_parts_adds_up(setting: Setting, cuts: list[int]) ->
     close(moved[1].value, moved[0].value, here.size)
 
 
-@pytest.mark.parametrize("cuts", [[9], [0, 5, 5, 17, 24]])
-@every_setting
+@pytest.mark.parametrize("cuts", [pytest.param([9], marks=pytest.mark.slow), [0, 5, 5, 17, 24]])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(setting, id=name, marks=() if name in FITTED else pytest.mark.slow)
+        for name, setting in SETTINGS.items()
+    ],
+)
 def test_a_fit_over_parts_ends_at_the_same_objective(setting: Setting, cuts: list[int]) -> None:
     def fit(where: list[int], solver: Any) -> Any:
         problem, labels = setting.problem(where)
@@ -272,7 +292,7 @@ def test_proximal_steps_over_parts_end_at_the_same_objective() -> None:
 
 
 @given(cuts=splits)
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=4, deadline=None, derandomize=True)
 @pytest.mark.parametrize("name", ["score bound", "score bound, X = I", "unlabelled logistic"])
 def test_the_term_of_a_bound_adds_up(name: str, cuts: list[int]) -> None:
     setting = SETTINGS[name]
