@@ -84,7 +84,7 @@ def test_every_way_to_the_scores_of_sparse_features_is_the_same_one(way, gather,
     calls = []
     for name, module, function in (
         ("gathered", features_module, "sparse_sampled_product"),
-        ("streamed", features_module.feature_products, "sampled_product"),
+        ("streamed", features_module.feature_products, "sampled_feature_product"),
     ):
         kernel = getattr(module, function)
 
