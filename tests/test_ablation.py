@@ -6,12 +6,17 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from experiments import ablation
 from experiments.problems import Problem, synthetic_problem
 
 from labelgap.fitting import search as selection
+
+# A whole experiment at a small size.
+pytestmark = pytest.mark.slow
 
 
 def toy(name: str, seed: int, observed: float) -> Problem:

@@ -22,6 +22,7 @@ BOUNDS = Bounds(2, 2e10, 1e11, 5e10)
 FAST = ("kernels", "thresholds", "top_items", "one_bit", "implicit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAST)
 def test_a_benchmark_reports_its_figures(name: str) -> None:
     report = importlib.import_module(BENCHMARKS[name]).run(Options(repeats=1, quick=True, threads=1))

@@ -80,7 +80,15 @@ def python_blocks(text: str) -> Iterator[Block]:
         yield Block(line, fence[2], after[2] if after is not None and follows else None)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def _runs() -> Iterator[Any]:
+    """Every document; those whose code fits models of some size are slow, but for the README."""
+    for path in DOCUMENTS:
+        name = path.relative_to(ROOT).as_posix()
+        slow = name != "README.md" and ".fit(" in path.read_text(encoding="utf-8")
+        yield pytest.param(path, id=name, marks=pytest.mark.slow if slow else ())
+
+
+@pytest.mark.parametrize("path", list(_runs()))
 def test_python_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LABELGAP_DATA", str(tmp_path))
@@ -119,6 +127,7 @@ def test_every_public_module_has_its_reference(module: str) -> None:
     assert any(f".. automodule:: {module}\n" in page for page in pages)
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason="the site needs the extra docs: pip install -e '.[docs]'")
     # A copy: the source folder stays as it is, and what is built there does not matter.

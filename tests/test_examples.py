@@ -22,6 +22,7 @@ def test_there_is_one_for_every_setting() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_is_short_and_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = path.read_text(encoding="utf-8")

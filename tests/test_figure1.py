@@ -18,6 +18,9 @@ from experiments.baselines import tuned_plug_in
 from labelgap import LowRankClassifier, PlugInClassifier
 from labelgap.data import make_low_rank_labels
 
+# A whole experiment at a small size.
+pytestmark = pytest.mark.slow
+
 TOY = figure1.Sizes(n=60, n_labels=3, n_features=2, rank=1, n_test=40, shares=(0.8,), capped_at=0.8)
 
 

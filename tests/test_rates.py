@@ -16,6 +16,9 @@ from experiments.known_truth import draw_truth, slope
 
 from labelgap.theory import feature_bound, unlabelled_bound
 
+# A whole experiment at a small size.
+pytestmark = pytest.mark.slow
+
 TOY = rates.Sizes(
     n=60,
     n_labels=4,

@@ -16,6 +16,9 @@ from experiments import recommenders, rivals
 from labelgap.data import AnswerData, Answers, data_folder, load_answers
 from labelgap.exceptions import InvalidInputError
 
+# A whole experiment at a small size.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 needs_data = pytest.mark.skipif(
     data_folder() is None, reason="LABELGAP_DATA names no folder with the data sets (see docs/recommender.md)"

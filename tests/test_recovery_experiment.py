@@ -14,6 +14,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from experiments import recovery
 from experiments.known_truth import draw_truth, observe
 
+# A whole experiment at a small size.
+pytestmark = pytest.mark.slow
+
 TOY = recovery.Sizes(n=2000, n_labels=20, n_features=6, rank=2, observed=(8_000, 16_000, 32_000))
 # How far the slope may be from −1. Four draws leave its mean uncertain by up to 0.1. Yes/no answers come to
 # the rate only slowly, because large scores bend the loss so little that λ shrinks them far more.

@@ -19,6 +19,9 @@ from experiments.problems import Problem, problem, synthetic_problem
 from labelgap import LowRankClassifier
 from labelgap.data import data_folder
 
+# A whole experiment at a small size.
+pytestmark = pytest.mark.slow
+
 SIZES: dict[str, Any] = {"n": 50, "n_labels": 5, "n_features": 3, "rank": 2, "n_test": 60, "noise": True}
 
 

@@ -15,6 +15,9 @@ from experiments import unlabelled
 
 from labelgap import get_metric
 
+# A whole experiment at a small size.
+pytestmark = pytest.mark.slow
+
 TOY = unlabelled.Sizes(n=50, n_labels=5, n_test=60, n_users=40, n_items=12)
 
 

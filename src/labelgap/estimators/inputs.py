@@ -140,7 +140,8 @@ def is_vector(y: Any) -> bool:
     if isinstance(y, ObservedLabels) or sp.issparse(y):
         return False
     try:
-        return np.ndim(y) == 1
+        shape = getattr(y, "shape", None)
+        return len(np.asarray(y).shape if shape is None else shape) == 1
     except ValueError:  # Rows of several lengths: the reader of matrices says so.
         return False
 
