@@ -83,6 +83,7 @@ def naive_tuned(
 
 @pytest.mark.parametrize("criterion", ["metric", "loss"])
 @pytest.mark.parametrize("metric", ["micro-f1", "micro-accuracy"])
+@pytest.mark.slow
 def test_it_is_the_naive_method(metric: str, criterion: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = range(-1, 4)
     monkeypatch.setattr(baselines, "FIRST_STEPS", steps)

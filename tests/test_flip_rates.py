@@ -148,6 +148,7 @@ def test_rows_that_repeat_their_entries_count_once():
     assert abs(by_entry.plateau - 0.5) > 0.2 > abs(by_row.plateau - 0.5)
 
 
+@pytest.mark.slow
 def test_the_interval_covers():
     covered = []
     for seed in range(20):

@@ -32,6 +32,7 @@ def test_emotions_at_a_fifth_of_the_labels() -> None:
 
 
 @needs_data
+@pytest.mark.slow
 def test_bibtex_at_a_fixed_penalty_is_certified() -> None:
     data = load_multilabel("bibtex")
     assert data.train is not None

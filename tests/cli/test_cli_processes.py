@@ -114,6 +114,7 @@ def test_a_closed_pipe_is_no_error(fitted: dict[str, Path]) -> None:
     assert done.stdout == "id,label,decision,probability\n141\n"
 
 
+@pytest.mark.slow
 def test_other_alphabets_and_narrow_terminals(fitted: dict[str, Path]) -> None:
     done = process("fit", "--help", env={"PYTHONIOENCODING": "ascii", "COLUMNS": "40"})
     assert (done.returncode, done.stderr) == (0, "")
@@ -121,6 +122,7 @@ def test_other_alphabets_and_narrow_terminals(fitted: dict[str, Path]) -> None:
     assert max(map(len, told.splitlines())) <= max(40, len(str(fitted["articles"])) + 30)
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal() -> None:
     code, sent = in_terminal("fit", "articles.csv", *TAGS, "--ridge-penalty", "0.01")
     assert code == 0
@@ -131,6 +133,7 @@ def test_progress_on_a_terminal() -> None:
     assert "\x1b[1m" in sent, "names are bold"
 
 
+@pytest.mark.slow
 def test_without_colour() -> None:
     code, sent = in_terminal("fit", "articles.csv", *TAGS, *QUICK[:-1], width=40, env={"NO_COLOR": "1"})
     assert code == 0
@@ -166,6 +169,7 @@ def test_the_first_interrupt_stops_early_and_saves(long_job: Path) -> None:
         labelgap.load("m.labelgap").predict(arrays["X"][:2])
 
 
+@pytest.mark.slow
 def test_the_second_interrupt_stops_at_once(long_job: Path) -> None:
     running = subprocess.Popen(
         [*COMMAND, "fit", long_job, "--out", "m.labelgap", "--checkpoint", "kept", "--json"],

@@ -80,6 +80,7 @@ def test_numbers_are_whole_in_40_columns(fitted: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["--help", "fit --help", "--version"])
+@pytest.mark.slow
 def test_a_closed_pipe_ends_help(arguments: str) -> None:
     command = f"{sys.executable} -m labelgap {arguments} | true"
     done = subprocess.run(

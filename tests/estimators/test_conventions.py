@@ -96,6 +96,7 @@ def forms_of_labels() -> dict[str, Any]:
 
 @every_case
 @pytest.mark.parametrize("form", forms_of_labels())
+@pytest.mark.slow
 def test_every_form_of_labels_gives_the_same_model(case: Case, form: str) -> None:
     reference = clone(case.estimator).fit(X, Y)
     fitted = clone(case.estimator).fit(X, forms_of_labels()[form])
@@ -148,6 +149,7 @@ def test_pipeline(case: Case) -> None:
 
 @every_case
 @pytest.mark.parametrize("form", ["NaN", "ObservedLabels", "pandas"])
+@pytest.mark.slow
 def test_cross_validation_with_a_number_of_folds(case: Case, form: str) -> None:
     labels = {
         "NaN": Y,
@@ -278,6 +280,7 @@ def test_random_state_repeats(case: Case) -> None:
 
 
 @every_case
+@pytest.mark.slow
 def test_jobs_change_nothing(case: Case) -> None:
     one = clone(case.estimator).set_params(n_jobs=1).fit(X, Y)
     two = clone(case.estimator).set_params(n_jobs=2).fit(X, Y)

@@ -82,6 +82,7 @@ def test_the_objective_is_that_of_the_weights_before_scaling(estimator: Any) -> 
     [{"trace_penalty": 0.005}, {"ridge_penalty": 1e-3}, FIXED, {"trace_penalty": 0.0, "ridge_penalty": 1e-3}],
     ids=lambda given: " ".join(f"{name}={value}" for name, value in given.items()),
 )
+@pytest.mark.slow
 def test_a_penalty_that_was_given_is_about_the_features_that_were_given(estimator: Any, given: Any) -> None:
     settings = {"intercept_penalty": 0.0, **given}
     model = fitted(estimator, **settings)
@@ -101,6 +102,7 @@ def test_a_penalty_that_was_given_is_about_the_features_that_were_given(estimato
         {"intercept_penalty": 0.01},
     ],
 )
+@pytest.mark.slow
 def test_automatic_scaling_is_standard_for_dense_and_root_for_sparse_features(
     estimator: Any, given: Any
 ) -> None:
@@ -110,6 +112,7 @@ def test_automatic_scaling_is_standard_for_dense_and_root_for_sparse_features(
 
 
 @every_estimator
+@pytest.mark.slow
 def test_columns_of_alike_spread_are_left_alone(estimator: Any) -> None:
     even = X / X.std(axis=0)
     model = fitted(estimator, even)
@@ -118,6 +121,7 @@ def test_columns_of_alike_spread_are_left_alone(estimator: Any) -> None:
 
 
 @every_estimator
+@pytest.mark.slow
 def test_the_units_of_a_dense_column_do_not_matter(estimator: Any) -> None:
     units = np.array([1.0, 1.0, 1024.0, 1.0, 1.0])
     # Another unit is another common factor of all scales, so the fits agree up to their tolerance.
@@ -128,6 +132,7 @@ def test_the_units_of_a_dense_column_do_not_matter(estimator: Any) -> None:
     assert there.score(X * units, Y) == pytest.approx(here.score(X, Y), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_decisions_do_not_depend_on_units_either() -> None:
     units = np.array([1.0, 1.0, 1.0, 1.0, 1024.0])
     here = LowRankClassifier(random_state=0).fit(X, Y)

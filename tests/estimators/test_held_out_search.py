@@ -30,6 +30,7 @@ def n_folds_of(model: Any) -> list[int]:
     return [candidate.n_folds for candidate in model.candidates_]
 
 
+@pytest.mark.slow
 def test_a_small_sample_is_judged_on_all_folds() -> None:
     model = LowRankClassifier(random_state=0).fit(X, Y)
     assert len(model.candidates_) > 3
@@ -55,6 +56,7 @@ def test_a_search_in_a_large_sample_is_judged_on_the_first_folds(
     assert model.duality_gap_ <= model.tol * model.objective_
 
 
+@pytest.mark.slow
 def test_rare_classes_need_more_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Y[~np.isnan(Y)]
     rarer = min(np.sum(seen == 1), np.sum(seen == 0))
@@ -86,6 +88,7 @@ def test_given_penalties_are_judged_once_on_all_folds(monkeypatch: pytest.Monkey
     assert model.candidates_[0].threshold == model.threshold_
 
 
+@pytest.mark.slow
 def test_the_search_does_not_judge_twice_and_ends_with_its_choice() -> None:
     model = LowRankClassifier(random_state=0).fit(X, Y)
     *search, last = [candidate.penalties for candidate in model.candidates_]
@@ -110,6 +113,7 @@ def test_what_is_said_names_the_folds(
 
 @pytest.mark.parametrize("large", [False, True], ids=["all folds", "first fold first"])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.slow
 def test_jobs_and_threads_change_no_bit(large: bool, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if large:
         begin_with(monkeypatch, 1)

@@ -142,6 +142,7 @@ def test_shifted_features_change_nothing_but_the_intercept() -> None:
     np.testing.assert_allclose(here.decision_function(X + 5.0), there.decision_function(X + 7.0), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_repeatable_whatever_the_number_of_threads_and_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     first = LowRankClassifier(random_state=0).fit(X, Y)
     monkeypatch.setenv("LABELGAP_NUM_THREADS", "1")
@@ -223,6 +224,7 @@ def test_format_of_X_and_an_idle_bound_change_nothing(settings: dict[str, Any]) 
         assert np.abs(difference).max() < 0.02
 
 
+@pytest.mark.slow
 def test_automatic_intercept_penalty_only_where_the_origin_is_the_centre() -> None:
     def penalties_tried(given: Any) -> set[float]:
         candidates = LowRankClassifier(random_state=0).fit(given, Y).candidates_

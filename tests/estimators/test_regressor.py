@@ -128,6 +128,7 @@ def test_scaled_values_with_penalties_scaled_accordingly() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.03, 500.0])
+@pytest.mark.slow
 def test_penalties_are_chosen_for_counts_of_any_size(rate: float) -> None:
     # What a gain on held-out entries is worth must not depend on how large the deviances are.
     features, scores = truth(n=800)

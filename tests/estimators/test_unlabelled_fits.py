@@ -186,6 +186,7 @@ def test_blocks_do_not_change_the_fit(loss: str) -> None:
     assert np.mean(many.predict(X) != one.predict(X)) < 0.05
 
 
+@pytest.mark.slow
 def test_repeatable_with_any_number_of_jobs() -> None:
     first = fit(flip_rate="estimate", trace_penalty="auto", memory_limit_mb=0.03)
     for n_jobs in (None, 2):
@@ -221,6 +222,7 @@ def test_nothing_of_the_size_of_all_entries_is_kept() -> None:
     ("flip_rate", "noise"),
     [(0.1, False), (0.3, False), (0.5, False), (0.7, False), (0.9, False), (0.7, True)],
 )
+@pytest.mark.slow
 def test_estimate_flip_rate(flip_rate: float, noise: bool) -> None:
     problem = make_low_rank_labels(n=800, n_labels=50, observed=1.0, n_test=1, noise=noise, random_state=0)
     recorded = problem.Y * (np.random.RandomState(1).random_sample(problem.Y.shape) >= flip_rate)

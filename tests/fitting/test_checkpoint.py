@@ -47,6 +47,7 @@ def same(one, other):
 
 # The other kinds of killed_fits.KINDS use the same code; run them by hand after a change to a solver.
 @pytest.mark.parametrize("kind", ["default", "likes"])
+@pytest.mark.slow
 def test_a_fit_killed_many_times_ends_with_the_same_bits(kind, tmp_path):
     if not hasattr(os, "fork"):
         pytest.skip("this system cannot fork")

@@ -113,6 +113,7 @@ def test_a_stopped_search_is_worth_what_its_best_candidate_was(request_to_stop, 
     assert model.score(problem.X_test, problem.Y_test) > top - 0.03
 
 
+@pytest.mark.slow
 def test_a_stopped_fit_goes_on_from_its_checkpoint(request_to_stop, tmp_path, monkeypatch):
     whole = LowRankClassifier(ridge_penalty=0.0, random_state=0).fit(X, Y)
     stopper = Stopper(request_to_stop, candidates=3)

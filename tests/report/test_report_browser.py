@@ -160,6 +160,7 @@ def assert_counts(shown: dict[str, float], judged: Judged) -> None:
 
 
 @pytest.mark.parametrize(("name", "labels"), [("plain.html", LABELS), ("weighted.html", WEIGHTED)])
+@pytest.mark.slow
 def test_every_place_of_the_slider_shows_what_python_says(
     opened: Any, name: str, labels: ObservedLabels
 ) -> None:

@@ -75,6 +75,7 @@ def test_fits_reach_the_optimum(loss, solver, kind, intercept, weighted, ridge):
     ("kind", "intercept", "weighted", "ridge"),
     [*CROSS, ("csr", True, True, 0.05)],
 )
+@pytest.mark.slow
 def test_fits_under_a_score_bound_reach_the_optimum(loss, solver, kind, intercept, weighted, ridge):
     case = Case(kind, loss, intercept, weighted, bound=BOUND)
     penalties = Penalties(0.15 * largest_penalty(case), ridge * largest_penalty(case))
