@@ -7,6 +7,20 @@ from collections.abc import Iterator
 
 import pytest
 
+# scikit-learn's checks of estimators that choose their penalties; those with given penalties are checked in the
+# fast suite.
+_SLOW_CHECKS = (
+    "test_scikit_learn_checks[LowRankClassifier()-",
+    "test_scikit_learn_checks[LowRankRegressor()-",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark checks that scikit-learn's decorator leaves no place to mark."""
+    for item in items:
+        if any(name in item.nodeid for name in _SLOW_CHECKS):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture
 def default_interrupts() -> Iterator[None]:

@@ -79,6 +79,7 @@ def read_by_people(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labelgap.cli.session.Session.is_read_by_people", True)
 
 
+@pytest.mark.slow
 def test_the_whole_way_as_json() -> None:
     done = process("fit", "articles.csv", *TAGS, *QUICK, "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -102,6 +103,7 @@ def test_the_installed_command_and_what_is_no_terminal(monkeypatch: pytest.Monke
     assert piped.stdout.startswith("id,tag_business,"), "a wish for colour makes no terminal"
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(fitted: dict[str, Path]) -> None:
     rows = "\n".join(Path("new_articles.csv").read_text().splitlines()[1:])
     header = Path("new_articles.csv").read_text().splitlines()[0]

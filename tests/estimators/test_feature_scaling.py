@@ -142,6 +142,7 @@ def test_decisions_do_not_depend_on_units_either() -> None:
     assert np.mean(there.predict(X * units) == here.predict(X)) > 0.99
 
 
+@pytest.mark.slow
 def test_a_constant_and_an_empty_column_do_no_harm() -> None:
     wide = np.hstack([X, np.full((len(X), 1), 7.0), np.zeros((len(X), 1))])
     for features in (wide[:40], sp.csr_array(wide[:40])):
@@ -186,6 +187,7 @@ def test_only_positives_are_fitted_to_scaled_features_too() -> None:
     assert model.objective_ == pytest.approx(by_hand.objective_, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_without_features_nothing_is_scaled() -> None:
     model = LowRankRegressor(random_state=0).fit(X, Y)
     assert model.feature_scales_ is not None

@@ -46,6 +46,7 @@ def test_the_suite(check):
     ],
     ids=lambda settings: "-".join(settings),
 )
+@pytest.mark.slow
 def test_the_suite_with_other_settings(settings):
     # A gap of 1e-8 leaves some 1e-2 in the factors where the objective is flat.
     check_recommender(lambda: Recommender(**(EXACT | settings)), example_answers(seed=1), tol=3e-2)

@@ -86,6 +86,7 @@ def test_a_squared_fit_is_a_rescaled_fit_to_silence_as_no() -> None:
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.slow
 def test_estimates_the_rate(loss: str) -> None:
     model = fit(flip_rate="estimate", loss=loss, trace_penalty=1e-2)
     assert isinstance(model.flip_rate_, float)
@@ -231,6 +232,7 @@ def test_estimate_flip_rate(flip_rate: float, noise: bool) -> None:
     assert abs(estimate.value - flip_rate) <= 0.1
 
 
+@pytest.mark.slow
 def test_estimate_flip_rate_with_the_logistic_loss() -> None:
     flip_rate = 0.5
     problem = make_low_rank_labels(n=300, n_labels=20, observed=1.0, n_test=1, random_state=0)

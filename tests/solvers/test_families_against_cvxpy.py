@@ -229,6 +229,7 @@ def test_any_strength_of_the_trace_penalty_reaches_the_optimum(family, solver, f
     ],
 )
 @pytest.mark.parametrize(("intercept_penalty", "bound"), [(0.0, None), (0.02, None), (0.0, 0.3)])
+@pytest.mark.slow
 def test_the_regressor_reports_in_the_units_of_the_values(
     family, scale, shift, solver, intercept_penalty, bound
 ):

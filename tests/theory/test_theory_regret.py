@@ -40,6 +40,7 @@ def slow_value(metric, eta, weights, yes):
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("average", ["micro", "instance", "macro"])
+@pytest.mark.slow
 def test_against_every_decision(average, base):
     rng = np.random.default_rng(1)
     metric = get_metric(f"{average}-{base}")
