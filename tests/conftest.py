@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-# scikit-learn's checks of estimators that choose their penalties; those with given penalties are checked in the
-# fast suite.
+# scikit-learn's checks of estimators that choose their penalties; those with given penalties are checked in
+# the fast suite.
 _SLOW_CHECKS = (
     "test_scikit_learn_checks[LowRankClassifier()-",
     "test_scikit_learn_checks[LowRankRegressor()-",
