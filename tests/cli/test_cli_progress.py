@@ -13,7 +13,7 @@ from rich.console import Console
 
 from labelgap.cli.progress import FitDisplay, duration, fraction_done, seconds_left, shown
 from labelgap.solvers import Penalties, Progress
-from labelgap.solvers.result import Candidate
+from labelgap.solvers.loop import Candidate
 
 
 def rounds(*gaps: float, every: float = 1.0) -> list[Progress]:

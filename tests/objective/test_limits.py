@@ -1,6 +1,6 @@
 """What may be allocated beside the data."""
 
-from labelgap.objective.limits import may_form
+from labelgap.objective.protocol import may_form
 
 
 def test_may_form_compares_with_what_the_data_take():

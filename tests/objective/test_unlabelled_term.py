@@ -18,9 +18,8 @@ from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
 from labelgap.objective.cpu.all_entries import AllEntriesTerm
 from labelgap.objective.cpu.gram import GramTerm
 from labelgap.objective.frame import possible_flip_rates
-from labelgap.objective.limits import entries_within
 from labelgap.objective.problem import Problem
-from labelgap.objective.protocol import Factors
+from labelgap.objective.protocol import Factors, entries_within
 from labelgap.solvers import Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.penalties import with_best_intercept

@@ -14,9 +14,9 @@ from array_objective import ArrayObjective
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties, solve_alternating, solve_factored
 from labelgap.solvers.certificate import certify
-from labelgap.solvers.linalg.dense import balanced, thin_qr
-from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
+from labelgap.solvers.linalg import balanced, thin_qr
 from labelgap.solvers.loop import Checkpoint, starting_factors
+from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from solver_problems import Case
 
 # What can be asked for in each precision.

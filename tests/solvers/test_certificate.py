@@ -8,8 +8,8 @@ from labelgap.losses import loss_names
 from labelgap.objective.protocol import Factors, zero_sum_factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
-from labelgap.solvers.linalg.dense import balanced
-from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
+from labelgap.solvers.linalg import balanced
+from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from solver_problems import Asked, Case, random_factors
 
 ORACLE = 2e-8

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelgap.solvers.linalg.krylov import leading_by_blocks
+from labelgap.solvers.spectral import leading_by_blocks
 
 
 def found_of(A, count=1, accuracy=1e-9):

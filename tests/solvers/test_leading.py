@@ -7,7 +7,7 @@ from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import alternating
 from labelgap.solvers.alternating import with_leading_columns
-from labelgap.solvers.linalg.dense import thin_qr
+from labelgap.solvers.linalg import thin_qr
 from labelgap.solvers.penalties import Penalties
 from solver_problems import Case
 

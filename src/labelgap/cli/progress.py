@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from labelgap.solvers import Progress
-from labelgap.solvers.result import Candidate, FitListener
+from labelgap.solvers.loop import Candidate, FitListener
 
 # How many of the last rounds the prediction of the time left is based on.
 _LAST_ROUNDS = 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -26,7 +27,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.sources import observed_mask
 from labelgap.objective.frame import SCALINGS
 from labelgap.sampling import inverse_propensity_weights
-from labelgap.solvers import RIVALS, SOLVERS, default_max_iter
+from labelgap.solvers import RIVALS, SOLVERS
 
 _LARGEST_FEATURE = 1e100
 
@@ -346,9 +347,10 @@ def refuse_flip_rate(flip_rate: Any, unobserved: str) -> None:
 
 def solver_settings(model: Any) -> SolverSettings:
     """The solver of a low-rank estimator with its limits."""
+    solver = look_up("solver", model.solver, SOLVERS | RIVALS)
     return SolverSettings(
-        solver=look_up("solver", model.solver, SOLVERS | RIVALS),
+        solver=solver,
         rank=model.rank,
         tol=model.tol,
-        max_iter=model.max_iter or default_max_iter(model.solver),
+        max_iter=model.max_iter or inspect.signature(solver).parameters["max_iter"].default,
     )

@@ -18,7 +18,7 @@ from labelgap.losses import Family, Gaussian, Poisson
 from labelgap.objective.protocol import Factors
 from labelgap.persistence.registry import savable_record
 from labelgap.solvers import Fit, Penalties, Progress
-from labelgap.solvers.result import Candidate
+from labelgap.solvers.loop import Candidate
 
 # Squares of values beyond this leave the range of floating point.
 _LARGEST_VALUE = 1e100

@@ -28,8 +28,7 @@ from labelgap.exceptions import CheckpointError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.container import read_file, write_file
-from labelgap.solvers.loop import Checkpoint
-from labelgap.solvers.result import Fit, State, fit_from, fit_state
+from labelgap.solvers.loop import Checkpoint, Fit, State, fit_from, fit_state
 
 _KIND = "checkpoint"
 _HEADER, _LOCK = "checkpoint.npz", "checkpoint.lock"

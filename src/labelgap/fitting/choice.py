@@ -29,8 +29,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
-from labelgap.solvers.loop import Checkpoint, Stopped
-from labelgap.solvers.result import Candidate
+from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.sweep import best_threshold
 

@@ -25,10 +25,18 @@ from labelgap.metrics.jackknife import leave_out_values
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.bounded import Solver, solve_bounded
-from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
-from labelgap.solvers.loop import Checkpoint, Stopped
+from labelgap.solvers.loop import (
+    Callback,
+    Candidate,
+    Checkpoint,
+    Fit,
+    State,
+    Stopped,
+    factors_from,
+    factors_state,
+)
 from labelgap.solvers.penalties import Penalties, with_best_intercept
-from labelgap.solvers.result import Callback, Candidate, Fit, State, factors_from, factors_state
+from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled

@@ -12,11 +12,10 @@ from labelgap.fitting.search import PenaltyRequest
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.frame import possible_flip_rates
-from labelgap.objective.limits import entries_within
 from labelgap.objective.moments import ColumnMoments
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
-from labelgap.objective.protocol import Factors, Point
+from labelgap.objective.protocol import Factors, Point, entries_within
 from labelgap.solvers.penalties import Penalties, with_best_intercept
 
 # The length of the column of ones that carries the users' intercepts, in units in which an item's own column

@@ -19,8 +19,7 @@ from labelgap._warn import warn
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
 from labelgap.solvers import Callback, FitListener, Progress
-from labelgap.solvers.loop import Checkpoint, Stopped
-from labelgap.solvers.result import Candidate
+from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 
 # Settings that say how the work is done, and do not change the fitted model.
 _WITHOUT_EFFECT = ("n_jobs", "verbose")

@@ -16,9 +16,8 @@ import numpy as np
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.metrics.jackknife import standard_error
-from labelgap.solvers.loop import Stopped
+from labelgap.solvers.loop import Candidate, Stopped
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.result import Candidate
 
 Place: TypeAlias = tuple[int, int, int]
 Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence[Candidate]]

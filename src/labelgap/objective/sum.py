@@ -9,7 +9,6 @@ from operator import add
 from typing import Any
 
 from labelgap._types import Floats
-from labelgap.objective.limits import may_form
 from labelgap.objective.protocol import (
     Factors,
     Objective,
@@ -18,6 +17,7 @@ from labelgap.objective.protocol import (
     ScoreBounds,
     ScoreGradient,
     extrapolated,
+    may_form,
 )
 
 

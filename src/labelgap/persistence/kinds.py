@@ -16,7 +16,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.persistence.codec import CannotSaveError, Kind
 from labelgap.persistence.registry import record_kind, register, without_requests
 from labelgap.solvers import Penalties, Progress
-from labelgap.solvers.result import Candidate
+from labelgap.solvers.loop import Candidate
 
 _SPARSE = {matrix.__name__: matrix for matrix in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)}
 _SCALARS = {np.dtype(code).name: np.dtype(code).type for code in "?bhilBHILefd"} | {"str": np.str_}

@@ -1,13 +1,11 @@
 """Solvers of the trace-norm problem; each returns a :class:`Fit` with its duality gap."""
 
-import inspect
-
 from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.bounded import Solver, solve_bounded
 from labelgap.solvers.factored import solve_factored
+from labelgap.solvers.loop import Callback, Candidate, Fit, FitListener, Progress
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import solve_proximal
-from labelgap.solvers.result import Callback, Candidate, Fit, FitListener, Progress
 
 SOLVERS: dict[str, Solver] = {
     "factored": solve_factored,
@@ -21,11 +19,6 @@ RIVALS: dict[str, Solver] = {
 """Methods of others for comparison, at a fixed rank; they report a gap but do not work on it."""
 
 
-def default_max_iter(name: str) -> int:
-    """The limit on iterations that a registered solver sets itself."""
-    return int(inspect.signature((SOLVERS | RIVALS)[name]).parameters["max_iter"].default)
-
-
 __all__ = [
     "RIVALS",
     "SOLVERS",
@@ -36,7 +29,6 @@ __all__ = [
     "Penalties",
     "Progress",
     "Solver",
-    "default_max_iter",
     "solve_alternating",
     "solve_bounded",
     "solve_factored",

@@ -28,7 +28,7 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
-from labelgap.solvers.linalg.dense import (
+from labelgap.solvers.linalg import (
     Array,
     balanced,
     contiguous,
@@ -38,10 +38,21 @@ from labelgap.solvers.linalg.dense import (
     smallest,
     zeros_like,
 )
-from labelgap.solvers.loop import Checkpoint, Method, balanced_factors, run, starting_factors
+from labelgap.solvers.loop import (
+    Callback,
+    Checkpoint,
+    Fit,
+    Method,
+    State,
+    balanced_factors,
+    factors_from,
+    factors_state,
+    run,
+    scalars,
+    starting_factors,
+)
 from labelgap.solvers.newton import BlockState, FactoredState, WholeState
 from labelgap.solvers.penalties import Penalties
-from labelgap.solvers.result import Callback, Fit, State, factors_from, factors_state, scalars
 
 _CERTIFY_EVERY = 5
 # A sweep that gains less than this fraction of the tolerance ends the run.

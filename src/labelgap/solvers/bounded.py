@@ -17,10 +17,9 @@ from typing import Any, Protocol
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreBounds, ScoreGradient
 from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 from labelgap.solvers.certificate import Certificate, certify
-from labelgap.solvers.linalg.dense import balanced, rounding
-from labelgap.solvers.loop import Checkpoint, Method, run, starting_factors
+from labelgap.solvers.linalg import balanced, rounding
+from labelgap.solvers.loop import Callback, Checkpoint, Fit, Method, State, run, starting_factors
 from labelgap.solvers.penalties import Penalties, with_best_intercept
-from labelgap.solvers.result import Callback, Fit, State
 
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
 _STIFFEST = 1e4

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from array_api_compat import device
 
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
-from labelgap.solvers.linalg.dense import Array, balanced, dot
-from labelgap.solvers.linalg.spectral import LowRankShift, SingularTriplets, leading_triplets
+from labelgap.solvers.linalg import Array, balanced, dot
 from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
 
 # Columns of the gradient that are formed at a time where all of it may not be.
 _BLOCK = 64

@@ -27,12 +27,23 @@ import numpy as np
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
-from labelgap.solvers.linalg.dense import Array, column_squares, dot, smallest, thin_qr
-from labelgap.solvers.loop import Checkpoint, Method, balanced_factors, run, starting_factors
+from labelgap.solvers.linalg import Array, column_squares, dot, smallest, thin_qr
+from labelgap.solvers.loop import (
+    Callback,
+    Checkpoint,
+    Fit,
+    Method,
+    State,
+    balanced_factors,
+    factors_from,
+    factors_state,
+    run,
+    scalars,
+    starting_factors,
+)
 from labelgap.solvers.newton import FactoredState, NewtonReport
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import ProximalPath
-from labelgap.solvers.result import Callback, Fit, State, factors_from, factors_state, scalars
 
 # Directions of W below this fraction of the largest are dead.
 _DEAD = 1e-6

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any, Protocol, Self, TypeAlias
 
 from labelgap.objective.protocol import Factors, Objective, Point
-from labelgap.solvers.linalg.dense import Array, dot, inner, rounding, zeros_like
+from labelgap.solvers.linalg import Array, dot, inner, rounding, zeros_like
 from labelgap.solvers.penalties import Penalties
 
 Variables: TypeAlias = Sequence[Array]

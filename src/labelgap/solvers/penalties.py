@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Objective, Point
-from labelgap.solvers.linalg.dense import Array, dot, namespace, rounding
+from labelgap.solvers.linalg import Array, dot, namespace, rounding
 
 
 @dataclass(frozen=True)

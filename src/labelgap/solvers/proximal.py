@@ -18,18 +18,23 @@ from typing import NamedTuple
 
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers.certificate import Certificate, certify
-from labelgap.solvers.linalg.dense import Array, column_squares, dot, rounding
-from labelgap.solvers.linalg.spectral import LowRankShift, leading_triplets
+from labelgap.solvers.linalg import Array, column_squares, dot, rounding
 from labelgap.solvers.loop import (
+    Callback,
     Checkpoint,
+    Fit,
     Method,
+    State,
     balanced_factors,
     contiguous_factors,
+    factors_from,
+    factors_state,
     run,
+    scalars,
     starting_factors,
 )
 from labelgap.solvers.penalties import Penalties, with_best_intercept
-from labelgap.solvers.result import Callback, Fit, State, factors_from, factors_state, scalars
+from labelgap.solvers.spectral import LowRankShift, leading_triplets
 
 _CERTIFY_EVERY = 10
 # Steps between two places from which a run can be resumed; a multiple of those between two certificates.

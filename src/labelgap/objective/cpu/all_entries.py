@@ -17,8 +17,7 @@ from labelgap._types import Floats
 from labelgap.kernels.threads import map_in_order
 from labelgap.losses import Loss
 from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
-from labelgap.objective.limits import BLOCKS_AT_A_TIME
-from labelgap.objective.protocol import Factors, Point, ScoreGradient, extrapolated
+from labelgap.objective.protocol import BLOCKS_AT_A_TIME, Factors, Point, ScoreGradient, extrapolated
 
 R = TypeVar("R")
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from labelgap._types import Floats
 from labelgap.objective.cpu.features import Features, IdentityFeatures
-from labelgap.objective.limits import may_form
-from labelgap.objective.protocol import Factors, Rowwise, ScoreBounds
+from labelgap.objective.protocol import Factors, Rowwise, ScoreBounds, may_form
 
 
 @dataclass(frozen=True)
