@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "labelgap"
 FLOORS = [
     {
         "_names",
+        "_public",
         "_types",
         "_version",
         "_warn",

@@ -1,16 +1,22 @@
 """Yes/no decisions from incomplete labels."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from labelgap._public import HOMES
 from labelgap._version import __version__ as __version__
-from labelgap.estimators.low_rank import LowRankClassifier
-from labelgap.estimators.metric_threshold import MetricThreshold
-from labelgap.estimators.plug_in import PlugInClassifier
-from labelgap.estimators.recommender import Recommender
-from labelgap.estimators.regressor import LowRankRegressor
-from labelgap.flip_rates.sensitivity import estimate_flip_rate, sensitivity
-from labelgap.labels import ObservedLabels
-from labelgap.metrics import LinearFractional, get_metric
-from labelgap.persistence import load
-from labelgap.thresholds import best_threshold
+
+if TYPE_CHECKING:
+    from labelgap.estimators.low_rank import LowRankClassifier
+    from labelgap.estimators.metric_threshold import MetricThreshold
+    from labelgap.estimators.plug_in import PlugInClassifier
+    from labelgap.estimators.recommender import Recommender
+    from labelgap.estimators.regressor import LowRankRegressor
+    from labelgap.flip_rates.sensitivity import estimate_flip_rate, sensitivity
+    from labelgap.labels import ObservedLabels
+    from labelgap.metrics import LinearFractional, get_metric
+    from labelgap.persistence import load
+    from labelgap.thresholds import best_threshold
 
 __all__ = [
     "LinearFractional",
@@ -26,3 +32,15 @@ __all__ = [
     "load",
     "sensitivity",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name is imported when it is first asked for, so that ``import labelgap`` takes no time."""
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,11 +10,10 @@ from cli_runs import error_of, run, run_json
 
 import labelgap
 from labelgap.cli import main
-from labelgap.cli.app import app
+from labelgap.cli.app import COMMANDS
 from labelgap.data import LowRankProblem, make_low_rank_labels
 from labelgap.data.files import read_label_table
 
-COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
 
 # -- report ------------------------------------------------------------------------------------------------
 

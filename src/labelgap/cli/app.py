@@ -1,11 +1,14 @@
-"""The commands under one name, and what holds for all of them."""
+"""The commands under one name, and what holds for all of them.
+
+A command is imported when it is run: the list of commands, their names and the version take no time to print.
+"""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -13,20 +16,36 @@ from typer.core import TyperGroup
 
 from labelgap._version import __version__
 from labelgap.cli.console import json_text, new_console
-from labelgap.cli.evaluate import evaluate
-from labelgap.cli.fit import fit
-from labelgap.cli.info import info
-from labelgap.cli.options import MAX_SEED
-from labelgap.cli.predict import predict
-from labelgap.cli.recommend import recommend
-from labelgap.cli.report import export, report
-from labelgap.cli.session import command
-from labelgap.cli.threshold import threshold
 
 _EPILOG = (
     "Exit codes: 0 fine; 1 a problem with the input, the data or the model; 2 wrong usage; "
     "130 interrupted; 141 nobody reads the output any more."
 )
+# Where each command is, and the first sentence of its help, in the order in which they are listed.
+COMMANDS = {
+    "fit": ("fit", "Fit a model to a table in which many labels are blank, and save it."),
+    "predict": ("predict", "Decide every label of new rows: 1 is yes, 0 is no."),
+    "evaluate": ("evaluate", "Judge a model by the labels that are known in a file, and by no others."),
+    "report": (
+        "report",
+        "Write one HTML page about a model: its threshold, its labels, its fit. It needs no network.",
+    ),
+    "threshold": (
+        "threshold",
+        "Find the threshold that is best for a metric, exactly, for scores of any model.",
+    ),
+    "recommend": (
+        "recommend",
+        "The best items for users, each with its probability and a decision: would the user like it?",
+    ),
+    "export": ("report", "Write a model as ONNX, which many languages and servers can run without labelgap."),
+    "info": ("info", "Say what is installed; or, of a file, what model it is or what its table holds."),
+    "demo": (
+        "info",
+        "Fit a synthetic problem with 10 % of the labels known, and compare with one model per label.",
+    ),
+}
+_CONTEXT = {"help_option_names": ["--help", "-h"]}
 # The base of all errors of usage; where its module is depends on the version of Typer.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
@@ -66,6 +85,10 @@ class _Group(TyperGroup):
             sys.exit(code or 0)
         return code
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if listed is None else load_command(str(name)), rest
+
 
 app = typer.Typer(
     name="labelgap",
@@ -74,7 +97,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     epilog=_EPILOG,
-    context_settings={"help_option_names": ["--help", "-h"]},
+    context_settings=_CONTEXT,
 )
 
 
@@ -97,25 +120,6 @@ def labelgap_(
     """
 
 
-def demo(
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The draw of the synthetic data.")] = 0,
-    picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("labelgap-demo.png"),
-) -> None:
-    """Fit a synthetic problem in which 10 % of the labels are known, and compare with one model per label.
-
-    It is the problem of the paper: 1000 rows, 10 features, 100 labels of rank 5. It takes some seconds.
-
-    [bold]Examples[/bold]
-
-      labelgap demo
-      labelgap demo --seed 7 --picture /tmp/demo.png
-    """
-    from labelgap.demo import show
-
-    with command():
-        show(seed, picture)
-
-
 def help_text(docstring: str | None) -> str:
     """A docstring for any width: each paragraph is one line, except for those that are indented.
 
@@ -128,5 +132,22 @@ def help_text(docstring: str | None) -> str:
     return "\n\n".join(part if part.startswith(" ") else part.replace("\n", " ") for part in paragraphs)
 
 
-for _command in (fit, predict, evaluate, report, threshold, recommend, export, info, demo):
-    app.command(help=help_text(_command.__doc__))(_command)
+def load_command(name: str) -> Any:
+    """The command itself, in place of the entry in the list of commands."""
+    function = getattr(import_module(f"labelgap.cli.{COMMANDS[name][0]}"), name)
+    alone = typer.Typer(
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings=_CONTEXT,
+    )
+    alone.command(name, help=help_text(function.__doc__))(function)
+    return typer.main.get_command(alone)
+
+
+def _entry() -> None:
+    """A command that is not imported yet."""
+
+
+for _name, (_, _summary) in COMMANDS.items():
+    app.command(_name, help=_summary)(_entry)

@@ -11,7 +11,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
@@ -136,12 +135,14 @@ def plain(value: Any) -> Any:
 
     Examples
     --------
+    >>> import numpy as np
     >>> plain({"gap": float("nan"), "ids": np.array([1, 2]), 3: (True, None)})
     {'gap': None, 'ids': [1, 2], '3': [True, None]}
     """
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
+    # numpy's arrays and scalars, which this module need not import.
+    if hasattr(value, "tolist"):
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]

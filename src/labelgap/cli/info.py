@@ -1,4 +1,4 @@
-"""``labelgap info``: what is installed, or what a file holds."""
+"""``labelgap info``: what is installed, or what a file holds; and ``labelgap demo``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labelgap.cli.choices import patterns, refuse
 from labelgap.cli.console import KeyValues, PlainTable
 from labelgap.cli.inputs import with_ids
 from labelgap.cli.models import describe, in_lines, is_model_file, load_model
-from labelgap.cli.options import Format, IdColumn, Json, Labels
+from labelgap.cli.options import MAX_SEED, Format, IdColumn, Json, Labels
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
 from labelgap.data.files.rating_files import is_ratings_file
@@ -238,3 +238,22 @@ def _labels(known: ObservedLabels) -> dict[str, Any]:
             for name, seen, positive in zip(names, counts, yes, strict=True)
         ],
     }
+
+
+def demo(
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The draw of the synthetic data.")] = 0,
+    picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("labelgap-demo.png"),
+) -> None:
+    """Fit a synthetic problem with 10 % of the labels known, and compare with one model per label.
+
+    It is the problem of the paper: 1000 rows, 10 features, 100 labels of rank 5. It takes some seconds.
+
+    [bold]Examples[/bold]
+
+      labelgap demo
+      labelgap demo --seed 7 --picture /tmp/demo.png
+    """
+    from labelgap.demo import show
+
+    with command():
+        show(seed, picture)

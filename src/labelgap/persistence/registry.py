@@ -8,17 +8,19 @@ A class is registered where it is defined, so that this folder need not import e
   numpy, scipy and scikit-learn.
 
 Only the registered class itself is saved, never a class derived from it, whose code a file does not hold.
-``import labelgap`` imports all estimators, and so completes the list.
+The functions that read the list first import every estimator, and so complete it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator
 
+from labelgap._public import ESTIMATORS
 from labelgap.persistence.codec import CannotSaveError, Kind
 
 _BY_NAME: dict[str, Kind] = {}
@@ -87,6 +89,7 @@ def is_logistic_regression(value: Any) -> bool:
 
 def kinds() -> Mapping[str, Kind]:
     """Every kind by its name in files."""
+    _import_estimators()
     return _BY_NAME
 
 
@@ -97,7 +100,14 @@ def requirements_of(model: Any) -> Requirements | None:
 
 def estimator_names() -> tuple[str, ...]:
     """The names of all registered estimators, sorted."""
+    _import_estimators()
     return tuple(sorted(cls.__name__ for cls in _REQUIREMENTS))
+
+
+def _import_estimators() -> None:
+    # A model may hold another one, so all of them are wanted, whichever is read.
+    for module in ESTIMATORS.values():
+        importlib.import_module(module)
 
 
 # -- records -------------------------------------------------------------------------------------------

@@ -1,0 +1,24 @@
+"""In which module each public name is defined."""
+
+from __future__ import annotations
+
+ESTIMATORS = {
+    "LowRankClassifier": "labelgap.estimators.low_rank",
+    "LowRankRegressor": "labelgap.estimators.regressor",
+    "MetricThreshold": "labelgap.estimators.metric_threshold",
+    "PlugInClassifier": "labelgap.estimators.plug_in",
+    "Recommender": "labelgap.estimators.recommender",
+}
+"""The estimators, which are what model files hold."""
+
+HOMES = {
+    **ESTIMATORS,
+    "LinearFractional": "labelgap.metrics",
+    "ObservedLabels": "labelgap.labels",
+    "best_threshold": "labelgap.thresholds",
+    "estimate_flip_rate": "labelgap.flip_rates.sensitivity",
+    "get_metric": "labelgap.metrics",
+    "load": "labelgap.persistence",
+    "sensitivity": "labelgap.flip_rates.sensitivity",
+}
+"""Every public name of the package."""
