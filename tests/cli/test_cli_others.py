@@ -14,7 +14,6 @@ from labelgap.cli.app import COMMANDS
 from labelgap.data import LowRankProblem, make_low_rank_labels
 from labelgap.data.files import read_label_table
 
-
 # -- report ------------------------------------------------------------------------------------------------
 
 
@@ -147,7 +146,7 @@ def test_every_command_helps_with_examples(command: str) -> None:
 
 
 def test_the_commands() -> None:
-    assert COMMANDS == [
+    assert list(COMMANDS) == [
         "fit",
         "predict",
         "evaluate",

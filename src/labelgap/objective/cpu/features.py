@@ -26,6 +26,8 @@ from labelgap.kernels.entries import (
 _BLOCK = 64
 # A multiply-add that gathers its operand takes about as long as this many that stream theirs.
 _GATHER = 14
+# A matrix product makes so many multiply-adds in the time of one that adds up rows of X entry by entry.
+_DENSE_PRODUCT = 6
 # Rows at least this long can be streamed.
 _SHORTEST = 8
 
@@ -212,7 +214,9 @@ class DenseFeatures:
         return through_factors(self, pattern, left, right)
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
-        return blocks_of_labels(self, pattern, data)
+        if self.n_rows * pattern.n_labels <= _DENSE_PRODUCT * len(pattern):
+            return blocks_of_labels(self, pattern, data)
+        return pattern.transposed_times(data, self._X).T
 
     def square_length(self) -> float:
         return float(np.vdot(self._X, self._X))
