@@ -69,14 +69,14 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         steadier than that of the whole; on training scores, and under ``unobserved="unlabelled"``, it is the
         exact best one. Folds are over entries; over rows where there are more features than rows, and at
         least ten of them. The model itself is always fitted to all of Ω.
-    solver : {"factored", "proximal", "alternating"}, default "factored"
+    solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
         "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
     fit_intercept : bool, default True
         One intercept per label.
     tol : float, default 1e-3
         Relative duality gap at which the fit stops.
     max_iter : int or None, default None
-        Iterations of the solver for one fit. None: 500 for "factored", 5000 for "proximal".
+        Iterations of the solver for one fit. None: 500 for "auto" and "factored", 5000 for "proximal".
     random_state : int, RandomState or None, default None
         Assigns entries to folds.
     n_jobs : int or None, default None
@@ -163,7 +163,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         score_bound: float | str | None = "auto",
         unobserved: str = "missing",
         threshold: str = "cross-fit",
-        solver: str = "factored",
+        solver: str = "auto",
         fit_intercept: bool = True,
         tol: float = 1e-3,
         max_iter: int | None = None,

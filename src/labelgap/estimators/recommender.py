@@ -92,7 +92,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         norm. Where a few users and items have most of the ratings, about 0.75 predicts better.
     weights : {None, "inverse-propensity"}, default None
         Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
-    solver : {"factored", "proximal", "alternating"}, default "factored"
+    solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
     tol : float, default 1e-3
         Relative duality gap at which the fit stops.
     max_iter : int or None, default None
@@ -151,7 +151,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         user_intercept: bool = True,
         count_weighting: float = 0.0,
         weights: str | None = None,
-        solver: str = "factored",
+        solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int | None = None,
         memory_limit_mb: float = 256.0,

@@ -69,14 +69,14 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         γ, a bound that every ``|x_i·w_j|`` of the training rows obeys. None and "auto" are no bound.
     penalty : {"weights", "scores"}, default "weights"
         What the trace norm and the ridge are of: W, or the scores XW (Lafond's penalty).
-    solver : {"factored", "proximal", "alternating"}, default "factored"
+    solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
         "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
     fit_intercept : bool, default True
         One intercept per label.
     tol : float, default 1e-3
         Relative duality gap at which the fit stops.
     max_iter : int or None, default None
-        Iterations of the solver for one fit. None: 500 for "factored", 5000 for "proximal".
+        Iterations of the solver for one fit. None: 500 for "auto" and "factored", 5000 for "proximal".
     random_state : int, RandomState or None, default None
         Assigns entries to folds, where equal values leave a choice.
     n_jobs : int or None, default None
@@ -154,7 +154,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         rank: int | None = None,
         score_bound: float | str | None = None,
         penalty: str = "weights",
-        solver: str = "factored",
+        solver: str = "auto",
         fit_intercept: bool = True,
         tol: float = 1e-3,
         max_iter: int | None = None,

@@ -41,9 +41,9 @@ from labelgap.kernels.vectors import (
 # Entries whose rows are in the buffer at one time.
 CHUNK = 64
 # A full step is safe below this change of any score.
-_SAFE = 1.79
+SAFE = 1.79
 # So is one that is over-relaxed, up to so much, below this one.
-MOST_RELAXATION, _SAFE_RELAXED = 1.4, 0.7
+MOST_RELAXATION, SAFE_RELAXED = 1.4, 0.7
 # A pivot below this fraction of the largest diagonal element is rounding.
 _LEAST_PIVOT = 1e-7
 # Places that the widest vector may reach back.
@@ -211,13 +211,13 @@ def newton_rows(  # type: ignore[no-untyped-def]
         length = relaxation
         if overshoots:
             most = np.sqrt(inner(held, held, 0)) * reach + abs(change)
-            if most >= (_SAFE_RELAXED if relaxation > one else _SAFE):
+            if most >= (SAFE_RELAXED if relaxation > one else SAFE):
                 for c in range(width):
                     slope[c] = -held[c]
                 most = _largest_change(indices, table, slope, change, begin, end, gathered, z)
-                if most >= _SAFE:
+                if most >= SAFE:
                     length = factor.dtype.type(math.log1p(most) / most)
-                elif most >= _SAFE_RELAXED:
+                elif most >= SAFE_RELAXED:
                     length = one
         add_multiple(own, -length, held, 0)
         if has_shift:

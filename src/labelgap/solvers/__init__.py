@@ -6,8 +6,10 @@ from labelgap.solvers.factored import solve_factored
 from labelgap.solvers.loop import Callback, Candidate, Fit, FitListener, Progress
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import solve_proximal
+from labelgap.solvers.sweeping import solve_auto
 
 SOLVERS: dict[str, Solver] = {
+    "auto": solve_auto,
     "factored": solve_factored,
     "proximal": solve_proximal,
 }
@@ -30,6 +32,7 @@ __all__ = [
     "Progress",
     "Solver",
     "solve_alternating",
+    "solve_auto",
     "solve_bounded",
     "solve_factored",
     "solve_proximal",

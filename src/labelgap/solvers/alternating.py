@@ -134,14 +134,9 @@ class AlternatingMethod(Method):
     def certify(self) -> Certificate:
         # A run that was told how many sweeps to make need not know how far it came, to the digit.
         closely = self._due or not self.exhausted
-        accuracy = _ROUGH
-        while True:
-            point = self._objective.at(self.factors)
-            found = certify(self._objective, point, self._penalties, accuracy=accuracy)
-            if not closely or found.relative_gap > _WIDE * accuracy or accuracy <= _FINE * self._tol:
-                break
-            # Part of the gap is only that σ₁ is not known better.
-            accuracy = max(_FINE * self._tol, _ROUGH * min(accuracy, found.relative_gap))
+        found = certify_to_tolerance(
+            self._objective, self.factors, self._penalties, self._tol, closely=closely
+        )
         if self.iteration:
             self._scale = found.scale
         return found
@@ -201,6 +196,19 @@ def solve_alternating(
     return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
 
 
+def certify_to_tolerance(
+    objective: Objective, factors: Factors, penalties: Penalties, tol: float, *, closely: bool
+) -> Certificate:
+    """The certificate with σ₁ as accurate as the gap that it finds deserves; roughly unless ``closely``."""
+    accuracy = _ROUGH
+    while True:
+        found = certify(objective, objective.at(factors), penalties, accuracy=accuracy)
+        if not closely or found.relative_gap > _WIDE * accuracy or accuracy <= _FINE * tol:
+            return found
+        # Part of the gap is only that σ₁ is not known better.
+        accuracy = max(_FINE * tol, _ROUGH * min(accuracy, found.relative_gap))
+
+
 # -- sweeps ----------------------------------------------------------------------------------------------
 
 
@@ -222,10 +230,15 @@ class Sweeps(Protocol):
 
 def make_sweeps(objective: Objective, penalties: Penalties, start: Factors, tol: float) -> Sweeps:
     """The fastest sweeps that the objective allows for."""
-    steps = objective.rowwise(objective.xp.float32 if tol >= _SINGLE else objective.dtype)
+    steps = row_steps(objective, tol)
     if steps is None:
         return BlockSweeps(objective, penalties, start)
     return RowSweeps(steps, penalties, start)
+
+
+def row_steps(objective: Objective, tol: float) -> Rowwise | None:
+    """Newton steps row by row, as precise as the tolerance needs; None where rows share parameters."""
+    return objective.rowwise(objective.xp.float32 if tol >= _SINGLE else objective.dtype)
 
 
 class RowSweeps:

@@ -44,6 +44,7 @@ from labelgap.solvers.loop import (
 from labelgap.solvers.newton import FactoredState, NewtonReport
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import ProximalPath
+from labelgap.solvers.spectral import SingularTriplets
 
 # Directions of W below this fraction of the largest are dead.
 _DEAD = 1e-6
@@ -194,7 +195,9 @@ class FactoredMethod(Method):
         """Grow, if there is a direction to grow in, and make Newton steps; or make one accurate step."""
         certificate = self._certificate
         steps_left = self._max_iter - self.iteration
-        grown = _grow(self._objective, self._penalties, self._point, certificate, self._cap, 0.1 * self._tol)
+        grown = grown_along(
+            self._objective, self._penalties, self._point, certificate.residual, self._cap, 0.1 * self._tol
+        )
         if grown is not None:
             # What the new directions bring is worth taking up to a fraction of the gap they leave open.
             report = newton.minimise(
@@ -269,20 +272,22 @@ def _count(penalties: Penalties, rank: int, cap: int) -> int:
     return min(max(8, rank), _MAX_NEW_DIRECTIONS, cap)
 
 
-def _grow(
+def grown_along(
     objective: Objective,
     penalties: Penalties,
     point: Point,
-    certificate: Certificate,
+    residual: SingularTriplets,
     cap: int,
     negligible: float,
+    least: float = 0.0,
 ) -> Point | None:
     """Add the directions in which the objective falls fastest, each as far as its curvature says.
 
-    A singular value that exceeds λ by a fraction below ``negligible`` does not keep the gap open.
+    A singular value that exceeds λ by a fraction below ``negligible`` does not keep the gap open. Each
+    direction is followed as if it exceeded λ by a fraction of at least ``least``.
     """
     xp = objective.xp
-    factors, residual = point.factors, certificate.residual
+    factors = point.factors
     fresh = residual.values > penalties.trace * (1 + negligible)
     if factors.rank:
         # At a stationary point W's own directions have σ = λ; only what leaves their span is new.
@@ -293,6 +298,7 @@ def _grow(
         return None
     U, V = (xp.take(vectors, chosen, axis=1) for vectors in (residual.left, residual.right))
     surplus = xp.take(residual.values, chosen) - penalties.trace
+    surplus = xp.clip(surplus, least * penalties.trace, None)
     curvature = point.curvature_along(U, V) + penalties.ridge
     size = xp.sqrt(surplus / xp.clip(curvature, smallest(curvature), None))
     before = point.value + penalties.trace * 0.5 * _square(factors)

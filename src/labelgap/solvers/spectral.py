@@ -99,6 +99,39 @@ def leading_triplets(
     return _lanczos(operator, shape, count, accuracy)
 
 
+def roughly_leading(
+    operator: LowRankShift, start: Array, outside: tuple[Array, Array], steps: int = 5
+) -> SingularTriplets:
+    """About the largest singular triplets of H outside two spans, as many as ``start`` has random columns.
+
+    ``outside`` are orthonormal columns U and V, and the triplets are those of ``(I − UUᵀ) H (I − VVᵀ)``: the
+    best in the span of ``(H Hᵀ)ⁱ H start`` for i below ``steps``. The values are lower bounds.
+    """
+    xp = namespace(start)
+    span, V = outside
+    n_outside = span.shape[1]
+    right, images = start, []
+    for _ in range(steps):
+        left = operator.times(right - V @ (V.T @ right))
+        # Twice, since one pass leaves what rounding makes of it.
+        for _ in range(2):
+            left = left - span @ (span.T @ left)
+        left, _ = thin_qr(left)
+        span = xp.concat([span, left], axis=1)
+        right = operator.transposed_times(left)
+        right = right - V @ (V.T @ right)
+        images.append(right)
+    basis, triangle = thin_qr(xp.concat(images, axis=1))
+    turned, values, rotation = xp.linalg.svd(triangle, full_matrices=False)
+    count = start.shape[1]
+    return SingularTriplets(
+        contiguous(span[:, n_outside:] @ rotation[:count, :].T),
+        values[:count],
+        contiguous(basis @ turned[:, :count]),
+        float(values[0]),
+    )
+
+
 def _dense(
     operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None
 ) -> SingularTriplets:

@@ -27,7 +27,7 @@ _BLOCK = 64
 # A multiply-add that gathers its operand takes about as long as this many that stream theirs.
 _GATHER = 14
 # A matrix product makes so many multiply-adds in the time of one that adds up rows of X entry by entry.
-_DENSE_PRODUCT = 6
+_DENSE_PRODUCT = 2
 # Rows at least this long can be streamed.
 _SHORTEST = 8
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.kernels.conjugate_rows import ConjugateWorkspace, conjugate_rows
 from labelgap.kernels.entries import EntryPattern
 from labelgap.kernels.losses import CompiledLoss
 from labelgap.kernels.newton_rows import MOST_RELAXATION, Workspace, newton_rows
@@ -27,6 +28,8 @@ from labelgap.objective.cpu.working_factors import (
 )
 from labelgap.objective.protocol import FactorPenalties, Factors
 
+# Columns from which on conjugate gradients cost less than a factorised Hessian.
+MANY_COLUMNS = 40
 # What a row costs beside its entries, in entries.
 _ROW_COST = 60
 
@@ -42,12 +45,13 @@ class _Entries:
         parts = thread_count()
         cuts = np.searchsorted(work, np.arange(1, parts) * (work[-1] / parts))
         self.cuts = [0, *cuts.tolist(), len(indptr) - 1]
-        self._workspaces: list[Workspace] = []
+        self._longest = int(np.max(np.diff(indptr), initial=0))
 
     def workspaces(self, width: int, dtype: Any) -> list[Workspace]:
-        if not self._workspaces or self._workspaces[0].gathered.shape[1] != width:
-            self._workspaces = [Workspace.of(width, dtype) for _ in self.cuts[1:]]
-        return self._workspaces
+        return [Workspace.of(width, dtype) for _ in self.cuts[1:]]
+
+    def conjugate_workspaces(self, width: int, dtype: Any) -> list[ConjugateWorkspace]:
+        return [ConjugateWorkspace.of(width, self._longest, dtype) for _ in self.cuts[1:]]
 
 
 class RowwiseSteps:
@@ -130,6 +134,18 @@ class RowwiseSteps:
         penalty = N * penalties.trace * np.eye(width)
         if penalties.ridge:
             penalty += N * penalties.ridge * given.gram()
+        if width >= MANY_COLUMNS:
+            diagonal_only = not penalties.ridge
+            wide = (
+                entries.indptr, entries.indices, entries.targets, entries.weights, table, table * table,
+                shifts, penalty.astype(self.dtype), diagonal_only, moving.sizes, moving.prior, rank,
+                self._form.code, not self._form.bounds_curvature, kind(min(relaxation, MOST_RELAXATION)),
+                has_shift, kind(N * penalties.intercept), kind(penalties.centre), moving.factor, own_shifts,
+                gains,
+            )  # fmt: skip
+            run_parts(conjugate_rows, entries.cuts, wide, entries.conjugate_workspaces(width, self.dtype))
+            moving.renew_prior()
+            return float(gains.sum()) / N
         reach = kind(np.sqrt(np.max(np.einsum("ij,ij->i", table, table), initial=0.0)))
         shared = (
             entries.indptr, entries.indices, entries.targets, entries.weights, table, shifts, reach,

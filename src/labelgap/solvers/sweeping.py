@@ -1,0 +1,341 @@
+"""Sweeps of small Newton steps, row by row and label by label, at a rank that the certificate grows.
+
+Where every row and every label has parameters of its own (collaborative filtering), a sweep of
+:mod:`labelgap.solvers.alternating` costs little more than a few passes over the entries. At a rank of at
+least that of the optimum, sweeps lead to the optimum of the convex problem, and the duality gap proves it. So
+this method makes rounds: a few sweeps, then the certificate. Where that shows directions in which the
+objective still falls, columns are added for them; columns that have shrunk to nothing are dropped. Rounds
+begin with few columns, and most of the way is made while sweeps are cheap.
+
+The last digits come slowly to alternation. Where the rounds become too slow for the tolerance, Newton's
+method in all variables (:mod:`labelgap.solvers.factored`) takes over from where they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
+from labelgap.solvers.alternating import RowSweeps, certify_to_tolerance, row_steps
+from labelgap.solvers.certificate import Certificate
+from labelgap.solvers.factored import FactoredMethod, grown_along, solve_factored
+from labelgap.solvers.linalg import Array, balanced, dot, like, thin_qr
+from labelgap.solvers.loop import (
+    Callback,
+    Checkpoint,
+    Fit,
+    Method,
+    State,
+    balanced_factors,
+    contiguous_factors,
+    factors_from,
+    factors_state,
+    run,
+    scalars,
+    starting_factors,
+)
+from labelgap.solvers.newton import FactoredState
+from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets, roughly_leading
+
+# Columns to begin with. Their number may double in a round, and from many on grow by half.
+_FIRST_COLUMNS, _MANY = 8, 64
+# Sweeps in a round, at most, and the fraction of the round's first gain below which another is not worth it.
+_MOST_SWEEPS, _WORTH = 5, 0.1
+# Columns may be dropped if together they cost this fraction of the tolerance.
+_NEGLIGIBLE = 0.02
+# A singular value that exceeds λ by this fraction of the tolerance does not keep the gap open.
+_EXCESS = 0.1
+# Directions whose singular value is below λ by this fraction get a column too, of the length that one above
+# it by the second fraction would get: with columns to spare, sweeps need fewer rounds.
+_BELOW, _LEAST = 0.05, 0.01
+# Columns are added where directions outside of the span exceed λ by this fraction of what the steepest one
+# does.
+_OUTSIDE = 0.3
+# Conjugate gradients take over from plain sweeps after a round that lowers the objective by less than this
+# fraction of it.
+_FALLING = 1e-3
+# Steps of conjugate gradients in a round, and trials of a length in each, the longest of which is so many
+# times the one before.
+_CONJUGATE_STEPS, _TRIALS, _LONGER = 10, 4, 4.0
+# A length that is this close to the best one, as a fraction, will do.
+_CLOSE = 0.2
+# A round whose last sweep gains less than this fraction of the tolerance has come to its end.
+_NOTHING = 2e-3
+# The gap has to fall by this factor within so many rounds.
+_FASTER, _PATIENCE = 0.7, 2
+# The least tolerance that sweeps in single precision are made for.
+LEAST_TOL = 1e-4
+_HANDED_OVER = "handed_over"
+
+
+class SweepingMethod(Method):
+    """Rounds of sweeps at a growing rank; Newton's method in all variables where they end."""
+
+    def __init__(self, objective: Objective, *problem: Any, random_state: Any = 0, **options: Any) -> None:
+        super().__init__(objective, *problem, **options)
+        self._random_state = random_state
+        self._options = options
+        self._newton: FactoredMethod | None = None
+        self._waiting = 0
+        self._best_gap = self._last_objective = np.inf
+        self._died_out = False
+
+    def begin(self, start: Factors | None, kept: State | None) -> None:
+        if kept is not None and _HANDED_OVER in kept:
+            self._hand_over(None, kept)
+            return
+        if kept is None:
+            self._factors = balanced_factors(starting_factors(self._objective, start), self._cap)
+            return
+        self._factors = starting_factors(self._objective, factors_from(kept))
+        self.iteration, self._waiting = int(kept["sweeps"]), int(kept["waiting"])
+        self._best_gap, self._died_out = float(kept["best_gap"]), bool(kept["died_out"])
+        self._last_objective = float(kept["last_objective"])
+
+    def snapshot(self) -> Mapping[str, Array] | None:
+        if self._newton is not None:
+            state = self._newton.snapshot()
+            return None if state is None else {**state, **scalars(**{_HANDED_OVER: True})}
+        return {
+            **factors_state(self._factors),
+            **scalars(
+                sweeps=self.iteration,
+                waiting=self._waiting,
+                best_gap=self._best_gap,
+                last_objective=self._last_objective,
+                died_out=self._died_out,
+            ),
+        }
+
+    @property
+    def factors(self) -> Factors:
+        return self._factors if self._newton is None else self._newton.factors
+
+    @property
+    def exhausted(self) -> bool:
+        return super().exhausted if self._newton is None else self._newton.exhausted
+
+    @property
+    def stalled(self) -> bool:
+        if self._newton is not None:
+            return self._newton.stalled
+        # Under a cap that binds the gap stays open, and the sweeps end where they gain nothing.
+        return self._died_out and self.capped
+
+    @property
+    def capped(self) -> bool:
+        if self._newton is not None:
+            return self._newton.capped
+        return self._factors.rank == self._cap < self._full
+
+    def certify(self) -> Certificate:
+        if self._newton is not None:
+            return self._newton.certify()
+        self._certificate = certify_to_tolerance(
+            self._objective, self._factors, self._penalties, self._tol, closely=True
+        )
+        return self._certificate
+
+    def step(self, stopping: Callable[[], bool]) -> None:
+        if self._newton is None and self._too_slow():
+            self._hand_over(self._factors, None).certify()
+        if self._newton is not None:
+            self._newton.step(stopping)
+            self.iteration = self._newton.iteration
+            return
+        self._round(stopping)
+
+    # -- rounds --------------------------------------------------------------------------------------------
+
+    def _round(self, stopping: Callable[[], bool]) -> None:
+        start, grown = self._with_columns()
+        steps = row_steps(self._objective, self._tol)
+        assert steps is not None, "sweeps are for objectives with steps row by row"
+        if self._falling:
+            gained = self._sweep(RowSweeps(steps, self._penalties, start), stopping)
+        else:
+            gained = self._sweep_conjugately(steps, start, stopping)
+        self._died_out = grown == 0 and gained <= _NOTHING * self._tol * self._certificate.scale
+
+    def _sweep(self, sweeps: RowSweeps, stopping: Callable[[], bool]) -> float:
+        """A few sweeps; what the last one gained."""
+        first = gained = 0.0
+        for number in range(min(_MOST_SWEEPS, self._max_iter - self.iteration)):
+            gained = sweeps.sweep()
+            self.iteration += 1
+            first = max(first, gained)
+            if stopping() or (number > 0 and gained <= _WORTH * first):
+                break
+        self._factors = contiguous_factors(sweeps.factors())
+        return gained
+
+    def _sweep_conjugately(self, steps: Rowwise, start: Factors, stopping: Callable[[], bool]) -> float:
+        """Sweeps as the preconditioner of nonlinear conjugate gradients; what the last step gained.
+
+        A and B move together along the directions, which sweeps alone do slowly.
+        """
+        penalties, gained = self._penalties, 0.0
+        state = FactoredState(self._objective, penalties, self._objective.at(start))
+        before: tuple[Factors, Factors, Factors] | None = None
+        for _ in range(min(_CONJUGATE_STEPS, self._max_iter - self.iteration)):
+            at = steps.start(state.x)
+            steps.step_labels(at, penalties, 1.0)
+            steps.step_rows(at, penalties, 1.0)
+            swept = combined(1.0, at.factors(), -1.0, state.x)
+            slope = state.gradient()
+            along = swept
+            if before is not None:
+                direction, slope_before, sweep_before = before
+                change = combined(1.0, swept, -1.0, sweep_before)
+                ratio = max(0.0, _dot(slope, change) / _dot(slope_before, sweep_before))
+                along = combined(1.0, swept, ratio, direction)
+                if _dot(slope, along) >= 0:
+                    along = swept
+            after = _best_along(state, along, _dot(slope, along))
+            self.iteration += 1
+            gained = state.value - after.value
+            if not gained > 0:
+                gained = 0.0
+                break
+            before, state = (along, slope, swept), after
+            if stopping():
+                break
+        self._factors = balanced_factors(state.x, self._cap)
+        return gained
+
+    def _with_columns(self) -> tuple[Factors, int]:
+        """The factors without columns that do not matter, with new ones where needed, and how many."""
+        objective, penalties, certificate = self._objective, self._penalties, self._certificate
+        values, left, right = balanced(self._factors.left, self._factors.right)
+        tail = np.cumsum(np.asarray(values)[::-1])[::-1] * penalties.trace
+        rank = int(np.sum(tail > _NEGLIGIBLE * self._tol * certificate.scale))
+        factors = contiguous_factors(Factors(left[:, :rank], right[:, :rank], self._factors.intercept))
+        self._judge(certificate)
+        excess = _EXCESS * self._tol
+        if certificate.residual.top <= penalties.trace * (1 + excess) or rank == self._cap:
+            return factors, 0
+        point = objective.at(factors)
+        wanted = max(_FIRST_COLUMNS, rank if rank < _MANY else rank // 2)
+        residual = self._directions(point, min(self._cap - rank, wanted))
+        total = certificate.residual.top - penalties.trace
+        if float(residual.values[0]) - penalties.trace <= _OUTSIDE * total:
+            # What keeps the gap open lies within the span of the columns.
+            return factors, 0
+        grown = grown_along(objective, penalties, point, residual, self._cap, -_BELOW, _LEAST)
+        if grown is None:
+            return factors, 0
+        return contiguous_factors(grown.factors), grown.factors.rank - rank
+
+    def _directions(self, point: Point, count: int) -> SingularTriplets:
+        """About the steepest directions of the smooth part of the objective."""
+        objective, factors = self._objective, point.factors
+        shift = LowRankShift(point.score_gradient(), factors.left, factors.right, scale=self._penalties.ridge)
+        if objective.may_form:
+            return leading_triplets(shift, objective.shape, count, may_form=True)
+        random = check_random_state(self._random_state).standard_normal((objective.shape[1], count))
+        spans = thin_qr(factors.left)[0], thin_qr(factors.right)[0]
+        return roughly_leading(shift, like(random, factors.right), spans)
+
+    def _judge(self, certificate: Certificate) -> None:
+        """Whether the objective still falls, and for how many rounds the gap has hardly moved."""
+        self._falling = self._last_objective - certificate.objective > _FALLING * certificate.scale
+        self._last_objective = certificate.objective
+        self._waiting += 1
+        if certificate.gap < _FASTER * self._best_gap or self._falling:
+            self._best_gap, self._waiting = min(self._best_gap, certificate.gap), 0
+
+    def _too_slow(self) -> bool:
+        return not self.capped and (self._died_out or self._waiting > _PATIENCE)
+
+    # -- Newton's method -----------------------------------------------------------------------------------
+
+    def _hand_over(self, start: Factors | None, kept: State | None) -> FactoredMethod:
+        self._newton = FactoredMethod(self._objective, self._penalties, **self._options)
+        self._newton.begin(start, kept)
+        self._newton.iteration = max(self._newton.iteration, self.iteration)
+        return self._newton
+
+
+def combined(first_weight: float, first: Factors, second_weight: float, second: Factors) -> Factors:
+    """A weighted sum of two sets of factors, as vectors of numbers."""
+    pairs = zip(first, second, strict=True)
+    return Factors(*(first_weight * one + second_weight * two for one, two in pairs))
+
+
+def _dot(first: Factors, second: Factors) -> float:
+    return sum(dot(one, two) for one, two in zip(first, second, strict=True))
+
+
+def _best_along(state: FactoredState, direction: Factors, slope: float) -> FactoredState:
+    """About the lowest place along a direction with this slope, by parabolas through the values."""
+    length = 1.0
+    best = state.moved_to(combined(1.0, state.x, length, direction))
+    for _ in range(_TRIALS - 1):
+        bend = 2 * (best.value - state.value - slope * length) / length**2
+        wanted = -slope / bend if bend > 0 else math.inf
+        wanted = min(max(wanted, length / _LONGER**2), length * _LONGER)
+        if abs(wanted - length) <= _CLOSE * length and best.value < state.value:
+            break
+        other = state.moved_to(combined(1.0, state.x, wanted, direction))
+        if other.value >= best.value and best.value < state.value:
+            break
+        best, length = other, wanted
+    return best if best.value < state.value else state
+
+
+def solve_sweeping(
+    objective: Objective,
+    penalties: Penalties,
+    *,
+    rank: int | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 500,
+    warm_start: Factors | None = None,
+    callback: Callback | None = None,
+    checkpoint: Checkpoint | None = None,
+    random_state: Any = 0,
+) -> Fit:
+    """Minimise to a relative duality gap of ``tol``, where rows and labels have parameters of their own.
+
+    ``rank`` is a cap, not a guess; ``max_iter`` bounds the sweeps and, after them, the Newton steps.
+    """
+    method = SweepingMethod(
+        objective, penalties, rank=rank, tol=tol, max_iter=max_iter, random_state=random_state
+    )
+    return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
+
+
+def solve_auto(
+    objective: Objective,
+    penalties: Penalties,
+    *,
+    rank: int | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 500,
+    warm_start: Factors | None = None,
+    callback: Callback | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Fit:
+    """By sweeps where they are fast, and else by proximal and Newton steps in all variables.
+
+    Sweeps are fast where rows and labels have parameters of their own, there is a trace norm to find the rank
+    by, and the tolerance is one that they reach in single precision.
+    """
+    swept = penalties.trace > 0 and tol >= LEAST_TOL and row_steps(objective, tol) is not None
+    solve = solve_sweeping if swept else solve_factored
+    return solve(
+        objective,
+        penalties,
+        rank=rank,
+        tol=tol,
+        max_iter=max_iter,
+        warm_start=warm_start,
+        callback=callback,
+        checkpoint=checkpoint,
+    )
