@@ -40,11 +40,11 @@ LargestPenalty: TypeAlias = Callable[[Problem, ObservedLabels], float]
 
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
-_FINE, _COARSE = (2e-2, 1e-2), (5e-2, 2e-2)
+_FINE, _COARSE = (2e-2, 1e-2), (2e-2, 1e-2)
 SELECTION_TOL = _FINE[0]
-# Held-out entries, and labels of the rarer class among them, with which a search can begin. Where one fold
-# has that many, the other folds wait for the best candidates.
-_ENOUGH_ENTRIES, _ENOUGH_RARE = 20_000, 300
+# Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
+# give a threshold. Where some of the folds have that many, the others are not fitted.
+_FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
 # Steps of the last fit where the run is stopped before anything was fitted.
 _HURRIED_STEPS = 12
 
@@ -192,7 +192,7 @@ class PenaltyChoice:
             run.stage("scoring held-out entries")
             return self._report(folds(grid.at((0, 0, 0)), judge=self.last_judge))
         run.stage("choosing penalties")
-        few = _folds_to_begin_with(self.labels, plan)
+        few = _folds_with(self.labels, plan, *_FOR_PENALTIES)
         coarse = few < folds.n_folds
         search_tol, last_tol = (max(self.settings.tol, tol) for tol in (_COARSE if coarse else _FINE))
 
@@ -202,7 +202,8 @@ class PenaltyChoice:
 
         best = select_penalties(compare, grid, criterion=self.criterion, coarse=coarse)
         with contextlib.suppress(Stopped):
-            best = self._report(folds(best.penalties, tol=last_tol, judge=self.last_judge))
+            enough = _folds_with(self.labels, plan, *_FOR_THRESHOLD)
+            best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
 
     def _report(self, candidate: Candidate) -> Candidate:
@@ -271,14 +272,14 @@ def choice_for_decisions(
     )
 
 
-def _folds_to_begin_with(labels: ObservedLabels, plan: NDArray[np.int64]) -> int:
-    """How many folds together have enough held-out entries to tell good penalties from bad ones."""
+def _folds_with(labels: ObservedLabels, plan: NDArray[np.int64], n_entries: int, n_rare: int) -> int:
+    """How many folds together hold out so many entries, and so many of the rarer class."""
     n_folds = int(plan.max()) + 1
     values = labels.values
     rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
     for few in range(1, n_folds):
         fraction = few / n_folds
-        if fraction * labels.n_observed >= _ENOUGH_ENTRIES and fraction * rarer >= _ENOUGH_RARE:
+        if fraction * labels.n_observed >= n_entries and fraction * rarer >= n_rare:
             return few
     return n_folds
 

@@ -85,15 +85,24 @@ def largest_trace_penalty(objective: Objective) -> float:
     return leading_triplets(shift, objective.shape, 1, objective.may_form).top
 
 
+FoldFit: TypeAlias = tuple[Factors, float]
+"""The fit of a fold, and the intercept penalty that it was fitted with."""
+
+
+def _worth(candidate: Candidate) -> tuple[float, float]:
+    """What a candidate's fits are worth as starts of others."""
+    return candidate.metric_value, -candidate.loss
+
+
 @dataclass(frozen=True)
 class ComparisonLog:
-    """Candidates in the order in which they were compared, and the last fit of each fold.
+    """Candidates in the order in which they were compared, and the fit of each fold to start from.
 
     It can be written down as a state, from which a later run continues.
     """
 
     comparisons: tuple[tuple[Candidate, ...], ...] = ()
-    last_fits: Mapping[int, tuple[Factors, float]] = field(default_factory=dict)
+    last_fits: Mapping[int, FoldFit] = field(default_factory=dict)
     """For each fold the factors, and the intercept penalty that they were fitted with."""
 
     @property
@@ -104,9 +113,10 @@ class ComparisonLog:
         """The candidates of a comparison, counted from 1."""
         return list(self.comparisons[number - 1])
 
-    def with_comparison(
-        self, candidates: Sequence[Candidate], last_fits: Mapping[int, tuple[Factors, float]]
-    ) -> Self:
+    def all_candidates(self) -> list[Candidate]:
+        return [candidate for candidates in self.comparisons for candidate in candidates]
+
+    def with_comparison(self, candidates: Sequence[Candidate], last_fits: Mapping[int, FoldFit]) -> Self:
         return type(self)((*self.comparisons, tuple(candidates)), dict(last_fits))
 
     def state(self) -> State:
@@ -116,8 +126,7 @@ class ComparisonLog:
             for c in candidates
         ]
         state: dict[str, NDArray[Any]] = {"numbers": np.array(numbers, dtype=np.float64)}
-        every = [c for candidates in self.comparisons for c in candidates]
-        for place, candidate in enumerate(every):
+        for place, candidate in enumerate(self.all_candidates()):
             if candidate.leave_out is not None:
                 state[f"leave_out {place}"] = candidate.leave_out
         for fold, (factors, intercept_penalty) in self.last_fits.items():
@@ -167,7 +176,7 @@ class CrossValidation:
         self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
         self._held = labels.select(fold_of_entry >= 0)
         self._objectives: dict[tuple[int, bool], Objective] = {}
-        self._last: dict[int, tuple[Factors, float]] = {}
+        self._last: dict[int, FoldFit] = {}
         self._checkpoint = checkpoint or Checkpoint()
         self._log = ComparisonLog.of(self._checkpoint.last())
         self._comparisons = self._scorings = 0
@@ -200,8 +209,9 @@ class CrossValidation:
     ) -> list[Candidate]:
         """Judge fits to a relative gap of ``tol`` (that of the settings), by the first ``n_folds`` (all).
 
-        Choices and folds are worked on side by side. All of them start from the last fits of their folds
-        before this comparison, so that the order in which they end does not matter.
+        Choices and folds are worked on side by side. All of them start from the fits of the best choice of
+        the comparisons before, so that the order in which they end does not matter. A ``judge`` of its own
+        is for a choice that has been made: its fits are kept, whatever they are worth.
         """
         n_folds = self.n_folds if n_folds is None else n_folds
         self._comparisons += 1
@@ -215,14 +225,18 @@ class CrossValidation:
             held = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
         checkpoint = self._checkpoint.part(f"comparison {self._comparisons}")
         candidates = []
-        for penalties, (scores, rank, first) in zip(
+        best = max(map(_worth, self._log.all_candidates()), default=None)
+        for penalties, (scores, rank, fits) in zip(
             choices, self._scores(choices, tol, n_folds, checkpoint), strict=True
         ):
             value, threshold, loss, leave_out = (judge or self._judge)(scores, held)
             candidate = Candidate(penalties, value, threshold, loss, rank, n_folds, leave_out)
             candidates.append(candidate)
+            if judge is not None or best is None or _worth(candidate) >= best:
+                best = _worth(candidate)
+                self._last |= fits
             if self.best_so_far is None or value >= self.best_so_far[0].metric_value:
-                self.best_so_far = candidate, first
+                self.best_so_far = candidate, fits[0][0]
         self._log = self._log.with_comparison(candidates, self._last)
         self._checkpoint.snapshot(self._log.state(), at_once=True)
         checkpoint.forget()
@@ -232,12 +246,14 @@ class CrossValidation:
         """The held-out scores of all folds in the order of the entries."""
         self._scorings += 1
         checkpoint = self._checkpoint.part(f"scoring {self._scorings}")
-        return self._scores([penalties], None, self.n_folds, checkpoint)[0][0]
+        scores, _, fits = self._scores([penalties], None, self.n_folds, checkpoint)[0]
+        self._last |= fits
+        return scores
 
     def _scores(
         self, choices: Sequence[Penalties], tol: float | None, n_folds: int, checkpoint: Checkpoint
-    ) -> list[tuple[Floats, float, Factors]]:
-        """The held-out scores in the order of the entries, the mean rank and the first fit of each choice."""
+    ) -> list[tuple[Floats, float, dict[int, FoldFit]]]:
+        """The held-out scores in the order of the entries, the mean rank and the fits of each choice."""
         plan = np.where(self._plan < n_folds, self._plan, NEVER)
         settings = self._settings if tol is None else replace(self._settings, tol=tol)
         starts = dict(self._last)
@@ -258,12 +274,13 @@ class CrossValidation:
         by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, list(enumerate(choices)))
         found = []
         for penalties, by_fold in zip(choices, by_choice, strict=True):
-            self._last |= {fold: (fit.factors, penalties.intercept) for fold, (_, fit) in enumerate(by_fold)}
+            fits = {fold: (fit.factors, penalties.intercept) for fold, (_, fit) in enumerate(by_fold)}
             _, scores = gather(plan, [part for part, _ in by_fold])
             rank = float(np.mean([fit.rank for _, fit in by_fold]))
-            found.append((scores, rank, by_fold[0][1].factors))
+            found.append((scores, rank, fits))
         if checkpoint.stopping():
             # Unfinished fits cannot be compared. They are kept, and the last fit starts from them.
+            self._last |= fits
             raise Stopped
         return found
 

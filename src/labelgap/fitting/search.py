@@ -192,9 +192,10 @@ def select_penalties(
 
     First λ falls from its largest value for as long as that helps. Then, with smaller and smaller steps, the
     neighbours of the leader are tried: more or less of each penalty, and where more ridge is nearly as good,
-    more ridge with less trace. A ``coarse`` search uses the second size of step only, and continues only
-    while the ridge is what changes, since its first part has covered λ. A search that is stopped returns the
-    best candidate so far; before there is any, ``Stopped`` passes through.
+    more ridge with less trace. A ``coarse`` search uses the second size of step only and looks beside the
+    leader once, in λ only on the side where the loss is lower; after that it continues only while the ridge
+    is what changes. A search that is stopped returns the best candidate so far; before there is any,
+    ``Stopped`` passes through.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
     contest = Contest(compare, grid, criterion)
@@ -207,23 +208,27 @@ def select_penalties(
 
 
 def _search(contest: Contest, grid: PenaltyGrid, coarse: bool) -> None:
-    _lower_trace(contest, grid)
+    _lower_trace(contest, grid, coarse)
     if coarse:
-        _climb_by_ridge(contest, grid, grid.strides[min(1, len(grid.strides) - 1)])
+        _refine(contest, grid, grid.strides[min(1, len(grid.strides) - 1)])
     else:
         for stride in grid.strides:
             _climb(contest, grid, stride)
 
 
-def _lower_trace(contest: Contest, grid: PenaltyGrid) -> None:
-    """Try smaller and smaller λ for as long as that helps."""
+def _lower_trace(contest: Contest, grid: PenaltyGrid, coarse: bool) -> None:
+    """Try smaller and smaller λ for as long as that helps.
+
+    The smaller λ, the higher the rank and the longer a fit: a ``coarse`` search ends at the first λ that is
+    clearly too small.
+    """
     for number, step in enumerate(range(0, len(grid.traces), grid.strides[0][0])):
         place = (step, grid.first_ridge, 0)
         contest.look_at(place)
         leader = contest.leader()
         # The metric may stand still for a step while the loss keeps falling.
         stands = leader != place and contest.tried[place].loss >= contest.tried[leader].loss
-        if number >= _FIRST_STEPS and stands:
+        if stands and (number >= _FIRST_STEPS or (coarse and contest.is_hopeless(place, leader))):
             break
     # Where the loss kept falling beyond the leader, both penalties may be too large.
     least = min(contest.tried, key=lambda place: contest.tried[place].loss)
@@ -241,13 +246,26 @@ def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None
             break
 
 
-def _climb_by_ridge(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
-    """Look at the neighbours of the leader, and again if one with another ridge takes the lead."""
-    while True:
-        start = contest.leader()
-        contest.look_at(*_neighbours(grid, start, stride))
-        if contest.leader()[1] == start[1]:
-            break
+def _refine(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
+    """Look beside the leader once, on the better side in λ; then on along the ridge while that helps."""
+    start = contest.leader()
+    worse = _worse_side(contest, grid, start)
+    contest.look_at(
+        *(p for p in _neighbours(grid, start, stride) if worse == 0 or (p[0] - start[0]) * worse <= 0)
+    )
+    while (leader := contest.leader())[1] != start[1]:
+        further = 2 * leader[1] - start[1]
+        start = leader
+        contest.look_at((leader[0], min(max(further, 0), len(grid.ridges) - 1), leader[2]))
+
+
+def _worse_side(contest: Contest, grid: PenaltyGrid, start: Place) -> int:
+    """The side of larger (−1) or smaller λ (1) on which the loss has risen more; 0 if that is not known."""
+    reach = grid.strides[0][0]
+    sides = {sign: (start[0] + sign * reach, *start[1:]) for sign in (-1, 1)}
+    if not all(place in contest.tried for place in sides.values()):
+        return 0
+    return max(sides, key=lambda sign: contest.tried[sides[sign]].loss)
 
 
 def _neighbours(grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:
