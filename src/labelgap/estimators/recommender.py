@@ -20,7 +20,7 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
+from labelgap.fitting.choice import WEIGHTINGS, choice_for_decisions, grid_for_observed
 from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.fitting.problem import observed_problem, recommender_features, shared_column_length
 from labelgap.fitting.run import fit_run
@@ -86,15 +86,18 @@ class Recommender(CertifiedFit, Saved, Recommending):
         Where θ comes from; as in :class:`labelgap.LowRankClassifier`.
     user_intercept : bool, default True
         Whether users differ in how readily they like anything. Items always do.
-    count_weighting : float from 0 to 1, default 0
+    count_weighting : float from 0 to 1, or "auto", default "auto"
         How the penalty of a user's, or an item's, factors grows with the number m of its ratings: by m to
         this power, relative to the mean. 0 is the trace norm, which treats all alike; 1 the weighted trace
-        norm. Where a few users and items have most of the ratings, about 0.75 predicts better.
+        norm. Where a few users and items have most of the ratings, about 0.75 predicts better. "auto" chooses
+        0, 0.5, 0.75 or 1 together with λ on held-out ratings. It is 0 where λ is given as a number, and under
+        ``unobserved="unlabelled"``.
     weights : {None, "inverse-propensity"}, default None
         Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
-    tol : float, default 1e-3
-        Relative duality gap at which the fit stops.
+    tol : float, default 1e-2
+        Relative duality gap at which the fit stops. The last digits of a large fit take most of its time and
+        change no recommendation; see :doc:`/solver`.
     max_iter : int or None, default None
     memory_limit_mb : float, default 256
         About what the work over all pairs may take under ``unobserved="unlabelled"``, in megabytes.
@@ -115,6 +118,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
     rank_, singular_values_, trace_penalty_, ridge_penalty_, objective_, duality_gap_, n_iter_, history_,
     candidates_, flip_rate_, flip_rate_interval_, loss_, metric_ :
         As in :class:`labelgap.LowRankClassifier`.
+    count_weighting_ : float
+        The count weighting that was used.
     answers_ : ObservedLabels
         The ratings, users x items.
 
@@ -149,10 +154,10 @@ class Recommender(CertifiedFit, Saved, Recommending):
         flip_rate: Any = "estimate",
         threshold: str = "cross-fit",
         user_intercept: bool = True,
-        count_weighting: float = 0.0,
+        count_weighting: float | str = "auto",
         weights: str | None = None,
         solver: str = "auto",
-        tol: float = 1e-3,
+        tol: float = 1e-2,
         max_iter: int | None = None,
         memory_limit_mb: float = 256.0,
         random_state: Any = None,
@@ -219,7 +224,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
             resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
         check_decision_parameters(self)
-        check_fraction("count_weighting", self.count_weighting)
+        if self.count_weighting != "auto":
+            check_fraction("count_weighting", self.count_weighting)
         labels = self._read_ratings(answers, self.unobserved)
         unlabelled = labels.unobserved == "unlabelled"
         automatic = "squared" if unlabelled else "logistic"
@@ -237,7 +243,10 @@ class Recommender(CertifiedFit, Saved, Recommending):
             return {"the ratings": digest(labels), "the features": features}
 
         with fit_run(self, callback, checkpoint, data) as run:
-            X, features = self._users.matrix, self._feature_settings(self.user_intercept)
+            X = self._users.matrix
+            weightings = self._weightings(unlabelled)
+            self.count_weighting_ = weightings[0]
+            features = self._feature_settings(self.user_intercept)
             request = PenaltyRequest(self.trace_penalty, self.ridge_penalty, 0.0)
             settings = solver_settings(self)
             if unlabelled:
@@ -268,9 +277,23 @@ class Recommender(CertifiedFit, Saved, Recommending):
                     X, labels, features, self.loss_, fit_intercept=True, score_bound=self.score_bound
                 )
                 grid = grid_for_observed(problem, labels, request, self._largest_penalty)
+
+                def weighted(power: float) -> Problem:
+                    return problem.with_settings(features=replace(features, count_weighting=power))
+
                 chosen = choice_for_decisions(
-                    problem, labels, grid, self.metric_, settings, run, how=self.threshold
+                    problem,
+                    labels,
+                    grid,
+                    self.metric_,
+                    settings,
+                    run,
+                    how=self.threshold,
+                    weighted=weighted if len(weightings) > 1 else None,
                 ).fit()
+                if chosen.count_weighting is not None:
+                    self.count_weighting_ = chosen.count_weighting
+                    problem = chosen.problem or problem
             self._keep_decisions(chosen)
             self._keep_factors(problem, chosen.fit.factors.left, chosen.fit.factors.right)
         self.item_intercept_ = chosen.fit.factors.intercept
@@ -278,15 +301,22 @@ class Recommender(CertifiedFit, Saved, Recommending):
         self.answers_ = labels
         self.answer_weight_ = 1.0 / _total_weight(labels)
         means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
-        self.count_units_ = np.array([self.count_weighting, *means])
+        self.count_units_ = np.array([self.count_weighting_, *means])
         return self
+
+    def _weightings(self, unlabelled: bool) -> tuple[float, ...]:
+        """The count weightings to choose from, the first one to begin with."""
+        if self.count_weighting != "auto":
+            return (float(self.count_weighting),)
+        # A penalty that is given refers to the trace norm as it is.
+        return (0.0,) if unlabelled or self.trace_penalty != "auto" else WEIGHTINGS
 
     def _feature_settings(self, user_intercept: bool) -> FeatureSettings:
         return recommender_features(
             len(self._items.ids),
             self._items.matrix,
             user_intercept=user_intercept,
-            count_weighting=self.count_weighting,
+            count_weighting=self.count_weighting_,
         )
 
     def _largest_penalty(self, problem: Problem, labels: ObservedLabels) -> float:

@@ -23,7 +23,7 @@ from labelgap.fitting.cross_validation import (
     steady_judge,
 )
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, penalty_grid, select_penalties
+from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, leading, penalty_grid, select_penalties
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
@@ -75,6 +75,10 @@ class ChosenFit:
     """The metric of the winner; None where nothing was held out."""
     flip_rates: FlipRates | None = None
     """Set by a positive-unlabelled fit."""
+    problem: Problem | None = None
+    """The problem that was fitted, where it was one of several to choose from."""
+    count_weighting: float | None = None
+    """The count weighting of that problem."""
 
 
 def largest_penalty_of(problem: Problem, labels: ObservedLabels) -> float:
@@ -116,6 +120,12 @@ def grid_for_observed(
     return grid_for(problem, labels, request, n_terms=labels.n_observed, mean=mean, largest=largest)
 
 
+# How the penalty may grow with the number of ratings. The search begins with the first, which is mostly close
+# to the best; its neighbours are compared with it at the penalties found, and theirs if they win.
+WEIGHTINGS = (0.75, 1.0, 0.5, 0.0)
+_WEIGHTINGS_BESIDE = {0.75: (1.0, 0.5), 0.5: (0.0,)}
+
+
 @dataclass
 class PenaltyChoice:
     """Chooses penalties on held-out entries, then fits to all entries."""
@@ -137,6 +147,10 @@ class PenaltyChoice:
     """Judges the best penalties in place of ``judge``."""
     training_threshold: ThresholdOf | None = None
     """The threshold from training scores; None where no decisions are made."""
+    weighted: Callable[[float], Problem] | None = None
+    """The problem at another count weighting; None where there is none to choose. ``problem`` is the one at
+    the first of them."""
+    _weighting: float | None = field(default=None, init=False)
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
     def fit(self) -> ChosenFit:
@@ -163,30 +177,38 @@ class PenaltyChoice:
             self._threshold(best, fit),
             tuple(self._candidates),
             None if best is None else best.metric_value,
+            problem=self.problem,
+            count_weighting=self._weighting,
         )
 
     def _choose(self) -> tuple[Candidate | None, Factors | None]:
         """The best candidate, and factors to start the last fit from; None where there is none."""
         run = self.run
+        self._weighting = None if self.weighted is None else WEIGHTINGS[0]
         how = "cross-fit" if self.how == "train" and not self.grid.is_single else self.how
         plan = hold_out_plan(self.labels, how, check_random_state(run.random_state), by_row=self.by_row)
         if not (plan >= 0).any():
             if how != "train":
                 self._warn_of_too_few_entries()
             return None, None
-        checkpoint = run.checkpoint.part("search")
-        folds = CrossValidation(
-            self.problem, self.labels, plan, self.judge, self.settings, run.n_jobs, checkpoint
-        )
+        self._folds = self._cross_validation("search", plan)
         best = None
         with contextlib.suppress(Stopped):
-            best = self._select(folds, plan)
-        if run.checkpoint.stopping() and folds.best_so_far is not None:
-            return folds.best_so_far
-        return best, folds.fit_of_fold(0)
+            best = self._select(plan)
+        if run.checkpoint.stopping() and self._folds.best_so_far is not None:
+            return self._folds.best_so_far
+        return best, self._folds.fit_of_fold(0)
 
-    def _select(self, folds: CrossValidation, plan: NDArray[np.int64]) -> Candidate:
-        """The best penalties, judged over all held-out entries."""
+    def _cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
+        run = self.run
+        checkpoint = run.checkpoint.part(part)
+        return CrossValidation(
+            self.problem, self.labels, plan, self.judge, self.settings, run.n_jobs, checkpoint
+        )
+
+    def _select(self, plan: NDArray[np.int64]) -> Candidate:
+        """The best penalties, judged over enough of the held-out entries."""
+        folds = self._folds
         run, grid = self.run, self.grid
         if grid.is_single:
             run.stage("scoring held-out entries")
@@ -201,12 +223,47 @@ class PenaltyChoice:
             return [self._report(candidate) for candidate in found]
 
         best = select_penalties(compare, grid, criterion=self.criterion, coarse=coarse)
+        if self.weighted is not None:
+            best = self._select_weighting(best, plan, search_tol, few)
+        folds = self._folds
         with contextlib.suppress(Stopped):
             enough = _folds_with(self.labels, plan, *_FOR_THRESHOLD)
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
 
+    def _select_weighting(
+        self, best: Candidate, plan: NDArray[np.int64], tol: float, n_folds: int
+    ) -> Candidate:
+        """The best count weighting at, or next to, the best penalties of the first one."""
+        assert self.weighted is not None
+        waiting = list(_WEIGHTINGS_BESIDE[WEIGHTINGS[0]])
+        while waiting:
+            weighting = waiting.pop(0)
+            before = self.problem, self._folds, self._weighting
+            self.problem, self._weighting = self.weighted(weighting), weighting
+            self._folds = self._cross_validation(f"search with weighting {weighting:g}", plan)
+            near = [best.penalties, *self._penalties_beside(best.penalties)]
+            found = [self._report(c) for c in self._folds.compare(near[:1], tol=tol, n_folds=n_folds)]
+            if leading([best, *found], self.criterion):
+                # Another weighting may want a little more or less of the penalty.
+                more = self._folds.compare(near[1:], tol=tol, n_folds=n_folds) if near[1:] else []
+                found += [self._report(c) for c in more]
+                best = found[leading(found, self.criterion)]
+                waiting = [*_WEIGHTINGS_BESIDE.get(weighting, ())]
+            else:
+                self.problem, self._folds, self._weighting = before
+        return best
+
+    def _penalties_beside(self, penalties: Penalties) -> list[Penalties]:
+        traces = list(self.grid.traces)
+        place = traces.index(penalties.trace)
+        step = self.grid.strides[min(1, len(self.grid.strides) - 1)][0]
+        near = (place - step, place + step)
+        return [replace(penalties, trace=float(traces[p])) for p in near if 0 <= p < len(traces)]
+
     def _report(self, candidate: Candidate) -> Candidate:
+        if self._weighting is not None:
+            candidate = replace(candidate, count_weighting=self._weighting)
         self._candidates.append(candidate)
         self.run.candidate(candidate)
         return candidate
@@ -256,6 +313,7 @@ def choice_for_decisions(
     *,
     how: str,
     by_row: bool = False,
+    weighted: Callable[[float], Problem] | None = None,
 ) -> PenaltyChoice:
     """The choice of penalties and of a threshold for a metric over observed entries."""
     return PenaltyChoice(
@@ -269,6 +327,7 @@ def choice_for_decisions(
         by_row=by_row,
         last_judge=steady_judge(metric, problem.loss),
         training_threshold=lambda scores, seen: best_threshold(scores, seen, metric).threshold,
+        weighted=weighted,
     )
 
 

@@ -137,6 +137,13 @@ def penalty_grid(
 # -- the search --------------------------------------------------------------------------------------------
 
 
+def leading(candidates: Sequence[Candidate], criterion: str = "metric") -> int:
+    """The number of the candidate that leads; see :meth:`Contest.leader`."""
+    contest = Contest(lambda _: [], PenaltyGrid([1.0]), criterion)
+    contest.tried = {(number, 0, 0): candidate for number, candidate in enumerate(candidates)}
+    return contest.leader()[0]
+
+
 class Contest:
     """The candidates so far, by place, and which of them leads."""
 
@@ -173,6 +180,20 @@ class Contest:
         behind = self._behind(place, leader) > (_HOPELESS_ERRORS * error if error > 0 else _HOPELESS)
         return behind and self.tried[place].loss >= self.tried[leader].loss
 
+    def foretells_loss(self, places: Sequence[Place]) -> bool:
+        """Whether a parabola through three candidates says that the next is worse, by metric and loss.
+
+        It must be worse by more than the metric can err.
+        """
+        if len(places) < 3:
+            return False
+        first, second, last = (self.tried[place] for place in places)
+        rise = 2 * (last.loss - second.loss) - (second.loss - first.loss)
+        if self._criterion == "loss":
+            return rise > _HOPELESS * abs(last.loss)
+        fall = 2 * (second.metric_value - last.metric_value) - (first.metric_value - second.metric_value)
+        return rise > 0 and fall > max(_HOPELESS_ERRORS * self._error(places[1], places[2]), 0.0)
+
     def _behind(self, place: Place, other: Place) -> float:
         return self.tried[other].metric_value - self.tried[place].metric_value
 
@@ -192,7 +213,7 @@ def select_penalties(
 
     First λ falls from its largest value for as long as that helps. Then, with smaller and smaller steps, the
     neighbours of the leader are tried: more or less of each penalty, and where more ridge is nearly as good,
-    more ridge with less trace. A ``coarse`` search uses the second size of step only and looks beside the
+    more ridge with less trace. A ``coarse`` search lowers λ by the second size of step and looks beside the
     leader once, in λ only on the side where the loss is lower; after that it continues only while the ridge
     is what changes. A search that is stopped returns the best candidate so far; before there is any,
     ``Stopped`` passes through.
@@ -208,27 +229,32 @@ def select_penalties(
 
 
 def _search(contest: Contest, grid: PenaltyGrid, coarse: bool) -> None:
-    _lower_trace(contest, grid, coarse)
     if coarse:
-        _refine(contest, grid, grid.strides[min(1, len(grid.strides) - 1)])
-    else:
-        for stride in grid.strides:
-            _climb(contest, grid, stride)
+        _lower_trace(contest, grid, grid.strides[min(1, len(grid.strides) - 1)][0], coarse=True)
+        _refine(contest, grid)
+        return
+    _lower_trace(contest, grid, grid.strides[0][0], coarse=False)
+    for stride in grid.strides:
+        _climb(contest, grid, stride)
 
 
-def _lower_trace(contest: Contest, grid: PenaltyGrid, coarse: bool) -> None:
+def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bool) -> None:
     """Try smaller and smaller λ for as long as that helps.
 
     The smaller λ, the higher the rank and the longer a fit: a ``coarse`` search ends at the first λ that is
-    clearly too small.
+    clearly too small, or that the last three foretell to be.
     """
-    for number, step in enumerate(range(0, len(grid.traces), grid.strides[0][0])):
+    places: list[Place] = []
+    for step in range(0, len(grid.traces), stride):
         place = (step, grid.first_ridge, 0)
+        if coarse and contest.foretells_loss(places[-3:]):
+            break
         contest.look_at(place)
+        places.append(place)
         leader = contest.leader()
         # The metric may stand still for a step while the loss keeps falling.
         stands = leader != place and contest.tried[place].loss >= contest.tried[leader].loss
-        if stands and (number >= _FIRST_STEPS or (coarse and contest.is_hopeless(place, leader))):
+        if stands and (len(places) > _FIRST_STEPS or (coarse and contest.is_hopeless(place, leader))):
             break
     # Where the loss kept falling beyond the leader, both penalties may be too large.
     least = min(contest.tried, key=lambda place: contest.tried[place].loss)
@@ -246,26 +272,34 @@ def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None
             break
 
 
-def _refine(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
+def _refine(contest: Contest, grid: PenaltyGrid) -> None:
     """Look beside the leader once, on the better side in λ; then on along the ridge while that helps."""
     start = contest.leader()
-    worse = _worse_side(contest, grid, start)
-    contest.look_at(
-        *(p for p in _neighbours(grid, start, stride) if worse == 0 or (p[0] - start[0]) * worse <= 0)
-    )
+    fall, ridge_step = grid.strides[min(1, len(grid.strides) - 1)]
+    worse = _worse_side(contest, start, fall)
+    near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
+    contest.look_at(*(place for place in near if worse == 0 or (place[0] - start[0]) * worse <= 0))
     while (leader := contest.leader())[1] != start[1]:
         further = 2 * leader[1] - start[1]
         start = leader
         contest.look_at((leader[0], min(max(further, 0), len(grid.ridges) - 1), leader[2]))
 
 
-def _worse_side(contest: Contest, grid: PenaltyGrid, start: Place) -> int:
-    """The side of larger (−1) or smaller λ (1) on which the loss has risen more; 0 if that is not known."""
-    reach = grid.strides[0][0]
-    sides = {sign: (start[0] + sign * reach, *start[1:]) for sign in (-1, 1)}
-    if not all(place in contest.tried for place in sides.values()):
+def _worse_side(contest: Contest, start: Place, reach: int) -> int:
+    """The side of larger (−1) or smaller λ (1) on which the loss rises more; 0 if that is not known.
+
+    A smaller λ that was not tried is judged by the parabola through the larger ones.
+    """
+    places = [(start[0] + steps * reach, *start[1:]) for steps in (-2, -1, 0, 1)]
+    losses = [contest.tried[place].loss if place in contest.tried else None for place in places]
+    far, larger, here, smaller = losses
+    if larger is None or here is None:
         return 0
-    return max(sides, key=lambda sign: contest.tried[sides[sign]].loss)
+    if smaller is None:
+        if far is None:
+            return 0
+        smaller = 3 * (here - larger) + far
+    return 1 if smaller > larger else -1
 
 
 def _neighbours(grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:

@@ -236,6 +236,8 @@ class Candidate:
     """The number of folds it was judged on."""
     leave_out: Floats | None = field(default=None, repr=False, compare=False)
     """The metric with one part of the rows left out at a time; None where that is not known."""
+    count_weighting: float | None = None
+    """The count weighting that it was judged with; None where there is none to choose."""
 
 
 class FitListener:

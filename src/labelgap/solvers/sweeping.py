@@ -24,7 +24,7 @@ from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers.alternating import RowSweeps, certify_to_tolerance, row_steps
 from labelgap.solvers.certificate import Certificate
 from labelgap.solvers.factored import FactoredMethod, grown_along, solve_factored
-from labelgap.solvers.linalg import Array, balanced, dot, like, thin_qr
+from labelgap.solvers.linalg import Array, balanced, contiguous, dot, host, like, thin_qr
 from labelgap.solvers.loop import (
     Callback,
     Checkpoint,
@@ -212,10 +212,8 @@ class SweepingMethod(Method):
     def _with_columns(self) -> tuple[Factors, int]:
         """The factors without columns that do not matter, with new ones where needed, and how many."""
         objective, penalties, certificate = self._objective, self._penalties, self._certificate
-        values, left, right = balanced(self._factors.left, self._factors.right)
-        tail = np.cumsum(np.asarray(values)[::-1])[::-1] * penalties.trace
-        rank = int(np.sum(tail > _NEGLIGIBLE * self._tol * certificate.scale))
-        factors = contiguous_factors(Factors(left[:, :rank], right[:, :rank], self._factors.intercept))
+        factors = self._pruned()
+        rank = factors.rank
         self._judge(certificate)
         excess = _EXCESS * self._tol
         if certificate.residual.top <= penalties.trace * (1 + excess) or rank == self._cap:
@@ -231,6 +229,32 @@ class SweepingMethod(Method):
         if grown is None:
             return factors, 0
         return contiguous_factors(grown.factors), grown.factors.rank - rank
+
+    def _pruned(self) -> Factors:
+        """The factors without columns that do not matter, or that the optimum will not have.
+
+        Sweeps shorten a column that the optimum does not have by a fraction at a time. A Newton step in its
+        singular value alone tells whether that is on the way to 0.
+        """
+        objective, penalties = self._objective, self._penalties
+        values, left, right = balanced(self._factors.left, self._factors.right)
+        tail = np.cumsum(host(values)[::-1])[::-1] * penalties.trace
+        rank = int(np.sum(tail > _NEGLIGIBLE * self._tol * self._certificate.scale))
+        factors = contiguous_factors(Factors(left[:, :rank], right[:, :rank], self._factors.intercept))
+        if rank == 0:
+            return factors
+        xp = objective.xp
+        values = values[:rank]
+        U, V = (part / xp.sqrt(values) for part in factors[:2])
+        point = objective.at(factors)
+        shift = LowRankShift(point.score_gradient(), *factors[:2], scale=penalties.ridge)
+        slope = xp.sum(U * shift.times(V), axis=0) + penalties.trace
+        curvature = point.curvature_along(U, V) + penalties.ridge
+        staying = xp.nonzero(values * curvature > slope)[0]
+        left, right = (contiguous(xp.take(part, staying, axis=1)) for part in factors[:2])
+        fewer = Factors(left, right, factors.intercept)
+        before, after = (FactoredState(objective, penalties, at) for at in (point, objective.at(fewer)))
+        return fewer if after.value <= before.value else factors
 
     def _directions(self, point: Point, count: int) -> SingularTriplets:
         """About the steepest directions of the smooth part of the objective."""
