@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -40,7 +41,7 @@ LargestPenalty: TypeAlias = Callable[[Problem, ObservedLabels], float]
 
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
-_FINE, _COARSE = (2e-2, 1e-2), (2e-2, 1e-2)
+_FINE, _COARSE = (2e-2, 1e-2), (5e-2, 5e-3)
 SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
@@ -218,13 +219,14 @@ class PenaltyChoice:
         coarse = few < folds.n_folds
         search_tol, last_tol = (max(self.settings.tol, tol) for tol in (_COARSE if coarse else _FINE))
 
-        def compare(choices: Sequence[Penalties]) -> list[Candidate]:
-            found = folds.compare(choices, tol=search_tol, n_folds=few)
+        def compare(choices: Sequence[Penalties], tol: float = search_tol) -> list[Candidate]:
+            found = folds.compare(choices, tol=tol, n_folds=few)
             return [self._report(candidate) for candidate in found]
 
-        best = select_penalties(compare, grid, criterion=self.criterion, coarse=coarse)
+        closely = partial(compare, tol=last_tol) if coarse else None
+        best = select_penalties(compare, grid, criterion=self.criterion, closely=closely)
         if self.weighted is not None:
-            best = self._select_weighting(best, plan, search_tol, few)
+            best = self._select_weighting(best, plan, last_tol if coarse else search_tol, few)
         folds = self._folds
         with contextlib.suppress(Stopped):
             enough = _folds_with(self.labels, plan, *_FOR_THRESHOLD)

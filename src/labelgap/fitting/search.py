@@ -207,35 +207,52 @@ def select_penalties(
     grid: PenaltyGrid,
     *,
     criterion: str = "metric",
-    coarse: bool = False,
+    closely: Compare | None = None,
 ) -> Candidate:
     """Search the grid on held-out entries, by the metric (with the loss among equals) or by the "loss" alone.
 
     First λ falls from its largest value for as long as that helps. Then, with smaller and smaller steps, the
     neighbours of the leader are tried: more or less of each penalty, and where more ridge is nearly as good,
-    more ridge with less trace. A ``coarse`` search lowers λ by the second size of step and looks beside the
-    leader once, in λ only on the side where the loss is lower; after that it continues only while the ridge
-    is what changes. A search that is stopped returns the best candidate so far; before there is any,
-    ``Stopped`` passes through.
+    more ridge with less trace.
+
+    With ``closely``, which judges from closer fits than ``compare``, the search is a coarse one. It lowers λ
+    by the second size of step, and looks closely at the leader and its neighbours once, in λ only on the
+    side where the loss is lower; after that it continues only while the ridge is what changes. A search that
+    is stopped returns the best candidate so far; before there is any, ``Stopped`` passes through.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
     contest = Contest(compare, grid, criterion)
     try:
-        _search(contest, grid, coarse)
+        if closely is None:
+            _search(contest, grid)
+        else:
+            contest = _search_coarsely(contest, Contest(closely, grid, criterion), grid)
     except Stopped:
         if not contest.tried:
             raise
     return contest.tried[contest.leader()]
 
 
-def _search(contest: Contest, grid: PenaltyGrid, coarse: bool) -> None:
-    if coarse:
-        _lower_trace(contest, grid, grid.strides[min(1, len(grid.strides) - 1)][0], coarse=True)
-        _refine(contest, grid)
-        return
+def _search(contest: Contest, grid: PenaltyGrid) -> None:
     _lower_trace(contest, grid, grid.strides[0][0], coarse=False)
     for stride in grid.strides:
         _climb(contest, grid, stride)
+
+
+def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid) -> Contest:
+    """The contest that was decided last."""
+    step, ridge_step = grid.strides[min(1, len(grid.strides) - 1)]
+    _lower_trace(contest, grid, step, coarse=True)
+    start = contest.leader()
+    worse = _worse_side(contest, start, step)
+    near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
+    try:
+        close.look_at(start, *(p for p in near if worse == 0 or (p[0] - start[0]) * worse <= 0))
+        _follow_ridge(close, grid, start)
+    except Stopped:
+        if not close.tried:
+            return contest
+    return close
 
 
 def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bool) -> None:
@@ -272,17 +289,12 @@ def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None
             break
 
 
-def _refine(contest: Contest, grid: PenaltyGrid) -> None:
-    """Look beside the leader once, on the better side in λ; then on along the ridge while that helps."""
-    start = contest.leader()
-    fall, ridge_step = grid.strides[min(1, len(grid.strides) - 1)]
-    worse = _worse_side(contest, start, fall)
-    near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
-    contest.look_at(*(place for place in near if worse == 0 or (place[0] - start[0]) * worse <= 0))
+def _follow_ridge(contest: Contest, grid: PenaltyGrid, start: Place) -> None:
+    """Look on along the ridge for as long as that makes another one the leader."""
     while (leader := contest.leader())[1] != start[1]:
-        further = 2 * leader[1] - start[1]
+        further = min(max(2 * leader[1] - start[1], 0), len(grid.ridges) - 1)
         start = leader
-        contest.look_at((leader[0], min(max(further, 0), len(grid.ridges) - 1), leader[2]))
+        contest.look_at((leader[0], further, leader[2]))
 
 
 def _worse_side(contest: Contest, start: Place, reach: int) -> int:
