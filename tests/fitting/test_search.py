@@ -1,5 +1,6 @@
 """The search for penalties, with judges whose opinion is a formula or a table."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -11,6 +12,7 @@ from labelgap.exceptions import UnknownNameError
 from labelgap.fitting import search
 from labelgap.fitting.search import Candidate, Contest, PenaltyGrid, select_penalties
 from labelgap.solvers import Penalties
+from labelgap.solvers.loop import Stopped
 
 TRACES = tuple(2.0**-step for step in range(10))
 RIDGES = tuple(2.0**power for power in range(-4, 4))
@@ -199,22 +201,52 @@ def test_a_ridge_far_behind_is_not_followed_up():
 # -- a coarse search ----------------------------------------------------------------------------------------
 
 
-def test_a_coarse_search_changes_one_penalty_at_a_time_and_stops_at_its_step():
-    ridges = tuple(2.0**power for power in range(4))
-    grid = PenaltyGrid(TRACES, ridges, strides=((2, 1), (2, 1), (1, 1)))
-    judge = FakeJudge(ridge_that_replaces_trace)
-    assert select_penalties(judge, grid, coarse=True).penalties == Penalties(2.0**-4, 1.0)
-    assert all(np.log2(trace) % 2 == 0 for trace in judge.traces)
-
-
-@pytest.mark.parametrize("top", [(2.0**-3, 4.0, 3.0), (2.0**-8, 2.0**-3, 1.0), (1.0, 1.0, 0.0)])
+@pytest.mark.parametrize("top", [(2.0**-3, 4.0, 3.0), (2.0**-6, 2.0**-3, 1.0), (1.0, 1.0, 0.0)])
 def test_a_coarse_search_is_the_best_of_fewer_looks(top):
     grid = PenaltyGrid(TRACES, RIDGES, INTERCEPTS, first_ridge=4, strides=STRIDES)
-    judge, thorough = FakeJudge(hill(*top)), FakeJudge(hill(*top))
-    best = select_penalties(judge, grid, coarse=True).penalties
+    rough, close, thorough = (FakeJudge(hill(*top)) for _ in range(3))
+    best = select_penalties(rough, grid, closely=close).penalties
     assert select_penalties(thorough, grid).penalties == Penalties(*top)
-    assert (best.trace, best.ridge, best.intercept) == max(judge.asked, key=lambda asked: hill(*top)(*asked))
-    assert len(judge.asked) < len(thorough.asked)
+    assert (best.trace, best.ridge, best.intercept) == max(close.asked, key=lambda asked: hill(*top)(*asked))
+    assert len(rough.asked) + len(close.asked) < len(thorough.asked)
+
+
+def test_close_looks_decide():
+    # From rough fits the smaller λ seems better, from close ones its neighbour is.
+    rough, close = FakeJudge(hill(2.0**-4)), FakeJudge(hill(2.0**-3))
+    grid = PenaltyGrid(TRACES, strides=((2, 1), (2, 1), (1, 1)))
+    assert select_penalties(rough, grid, closely=close).penalties.trace == 2.0**-3
+    assert 2.0**-4 in close.traces
+
+
+def test_a_coarse_search_ends_at_the_first_penalty_that_is_clearly_too_small():
+    def cliff(trace, ridge, intercept):
+        return 0.5 - 0.001 * abs(np.log2(trace) + 4) if trace > 2.0**-5 else 0.1
+
+    judge = FakeJudge(cliff)
+    grid = PenaltyGrid(TRACES, strides=((4, 1), (2, 1), (1, 1)))
+    select_penalties(judge, grid, closely=FakeJudge(cliff))
+    assert min(judge.traces) == 2.0**-6
+
+
+def test_a_parabola_that_turns_down_spares_a_look():
+    # 0, 0.31, 0.40: the next would be at 0.27.
+    heights = {1.0: 0.0, 2.0**-2: 0.31, 2.0**-4: 0.4, 2.0**-6: 0.27}
+    judge = FakeJudge(lambda trace, ridge, intercept: heights[trace])
+    close = FakeJudge(lambda trace, ridge, intercept: heights.get(trace, 0.35))
+    grid = PenaltyGrid(TRACES, strides=((4, 1), (2, 1), (1, 1)))
+    assert select_penalties(judge, grid, closely=close).penalties.trace == 2.0**-4
+    assert judge.traces == [1.0, 2.0**-2, 2.0**-4]
+    # Of the neighbours only the one on the higher side is looked at.
+    assert close.traces == [2.0**-4, 2.0**-3]
+
+
+def test_a_stopped_close_look_leaves_what_the_rough_ones_found():
+    def stop(choices):
+        raise Stopped
+
+    best = select_penalties(FakeJudge(hill(2.0**-4)), PenaltyGrid(TRACES), closely=stop)
+    assert best.penalties.trace == 2.0**-4
 
 
 # -- who leads ----------------------------------------------------------------------------------------------
@@ -299,13 +331,15 @@ def test_property_any_search_ends_with_the_leader_of_what_it_judged_once(
     traces, ridges, intercepts = (np.arange(1.0, length + 1) for length in lengths)
     first = data.draw(st.integers(0, lengths[1] - 1))
     grid = PenaltyGrid(traces[::-1], ridges, intercepts, first_ridge=first, strides=strides)
-    by_table, judged = judge_by_table(table, grid), []
+    by_table, roughly, closely = judge_by_table(table, grid), [], []
 
-    def compare(choices):
+    def judge(judged, choices):
         found = by_table(choices)
         judged.extend(found)
         return found
 
-    best = select_penalties(compare, grid, criterion=criterion, coarse=coarse)
-    assert best is obvious_choice(judged, criterion)
-    assert len({candidate.penalties for candidate in judged}) == len(judged)
+    close = partial(judge, closely) if coarse else None
+    best = select_penalties(partial(judge, roughly), grid, criterion=criterion, closely=close)
+    assert best is obvious_choice(closely if coarse else roughly, criterion)
+    for judged in (roughly, closely):
+        assert len({candidate.penalties for candidate in judged}) == len(judged)

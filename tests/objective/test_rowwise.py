@@ -260,3 +260,48 @@ def test_no_step_is_relaxed_further_than_is_safe():
         steps.step_labels(at, PENALTIES, relaxation)
         found.append(at.factors().right)
     np.testing.assert_array_equal(*found)
+
+
+# -- factors of many columns ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def conjugate(monkeypatch):
+    """Conjugate gradients, whatever the number of columns."""
+    monkeypatch.setattr("labelgap.objective.cpu.rowwise.MANY_COLUMNS", 1)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", "squared_hinge", "exponential"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_inexact_steps_go_down_to_the_same_place(kind, loss, monkeypatch):
+    objective = make_objective(kind, loss, weighted=loss == "logistic")
+    reached = []
+    for columns in (1, 1000):
+        monkeypatch.setattr("labelgap.objective.cpu.rowwise.MANY_COLUMNS", columns)
+        steps = objective.rowwise(np.float64)
+        at = steps.start(start_of(objective))
+        last = penalised(objective, at.factors())
+        for _ in range(300):
+            for step in (steps.step_labels, steps.step_rows):
+                step(at, PENALTIES)
+                value = penalised(objective, at.factors())
+                assert value <= last + 1e-12
+                last = value
+            at.balance()
+        reached.append(last)
+    np.testing.assert_allclose(*reached, rtol=1e-5)
+
+
+def test_an_inexact_step_says_what_it_gains(conjugate):
+    objective = make_objective("identity", "squared")
+    steps = objective.rowwise(np.float64)
+    at = steps.start(start_of(objective))
+    before, slope = penalised(objective, at.factors()), slopes(objective, at.factors())
+    gained = steps.step_labels(at, PENALTIES)
+    assert before - penalised(objective, at.factors()) == pytest.approx(gained, rel=1e-9)
+    after = slopes(objective, at.factors())
+    assert np.linalg.norm(after.right) < 0.2 * np.linalg.norm(slope.right)
+
+
+def test_the_threads_do_not_matter_to_inexact_steps(conjugate):
+    test_the_threads_do_not_matter()

@@ -311,7 +311,7 @@ def _worse_side(contest: Contest, start: Place, reach: int) -> int:
         if far is None:
             return 0
         smaller = 3 * (here - larger) + far
-    return 1 if smaller > larger else -1
+    return 1 if smaller >= larger else -1
 
 
 def _neighbours(grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:

@@ -282,7 +282,7 @@ class SweepingMethod(Method):
     def _hand_over(self, start: Factors | None, kept: State | None) -> FactoredMethod:
         self._newton = FactoredMethod(self._objective, self._penalties, **self._options)
         self._newton.begin(start, kept)
-        self._newton.iteration = max(self._newton.iteration, self.iteration)
+        self.iteration = self._newton.iteration = max(self._newton.iteration, self.iteration)
         return self._newton
 
 

@@ -1,0 +1,181 @@
+"""Sweeps at a growing rank, against the solver that works on all variables at once."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from test_resuming import Memory, bits
+
+from labelgap.labels import ObservedLabels
+from labelgap.objective.protocol import Factors
+from labelgap.solvers import Penalties, factored, solve_auto, solve_factored, sweeping
+from labelgap.solvers.spectral import LowRankShift, roughly_leading
+from labelgap.solvers.sweeping import SweepingMethod, solve_sweeping
+from solver_problems import Case, make_problem
+
+N, N_ITEMS = 80, 60
+KINDS = {
+    "plain": {},
+    "intercepts of the users": {"label_features": sp.csr_array(np.full((N_ITEMS, 1), 0.4))},
+    "weighted by counts": {"count_weighting": 0.75},
+}
+
+
+def ratings(seed=0, rank=3):
+    rng = np.random.default_rng(seed)
+    scores = 2 * rng.standard_normal((N, rank)) @ rng.standard_normal((rank, N_ITEMS))
+    Y = (rng.random(scores.shape) < 1 / (1 + np.exp(-scores))).astype(float)
+    Y[rng.random(Y.shape) > 0.4 * rng.random((N, 1)) + 0.2] = np.nan
+    return ObservedLabels.from_dense(Y)
+
+
+def objective_of(kind="plain", loss="logistic"):
+    labels = ratings()
+    return make_problem(None, labels, loss, features=KINDS[kind]).objective(labels)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("trace", [3e-3, 1e-3])
+def test_it_reaches_the_optimum_within_the_gap(kind, loss, trace):
+    objective, tol = objective_of(kind, loss), 1e-3
+    best = solve_factored(objective, Penalties(trace), tol=1e-8)
+    fit = solve_sweeping(objective, Penalties(trace), tol=tol)
+    assert fit.converged
+    assert fit.relative_gap <= tol
+    assert best.objective - 1e-12 <= fit.objective <= best.objective + fit.gap + 1e-12
+    assert fit.rank <= best.rank + 5
+
+
+def test_a_ridge_is_part_of_it():
+    objective, penalties = objective_of(), Penalties(1e-3, 1e-3)
+    best = solve_factored(objective, penalties, tol=1e-8)
+    fit = solve_sweeping(objective, penalties, tol=1e-3)
+    assert fit.converged
+    assert best.objective - 1e-12 <= fit.objective <= best.objective + fit.gap + 1e-12
+
+
+def test_a_penalty_that_leaves_nothing_of_W_is_seen():
+    fit = solve_sweeping(objective_of(), Penalties(1.0), tol=1e-3)
+    assert fit.rank == 0
+    assert fit.converged
+
+
+def test_where_sweeps_are_too_slow_newtons_method_takes_over(monkeypatch):
+    # No patience at all, and a tolerance that takes more than a few rounds.
+    monkeypatch.setattr(sweeping, "_PATIENCE", -1)
+    monkeypatch.setattr(sweeping, "_FALLING", np.inf)
+    began = []
+    monkeypatch.setattr(
+        SweepingMethod,
+        "_hand_over",
+        lambda self, *state, original=SweepingMethod._hand_over: began.append(1) or original(self, *state),
+    )
+    fit = solve_sweeping(objective_of(), Penalties(1e-3), tol=1e-4)
+    assert began
+    assert fit.converged
+    assert fit.relative_gap <= 1e-4
+
+
+def test_the_directions_of_a_cap_are_used_and_it_is_said_that_it_binds():
+    objective = objective_of()
+    free = solve_factored(objective, Penalties(1e-3), tol=1e-6)
+    fit = solve_sweeping(objective, Penalties(1e-3), rank=2, tol=1e-3)
+    assert fit.rank == 2 < free.rank
+    assert fit.capped
+    assert fit.converged
+    assert fit.objective - fit.gap <= free.objective + 1e-12
+    other = solve_factored(objective, Penalties(1e-3), rank=2, tol=1e-3)
+    assert fit.objective <= other.objective * (1 + 2e-3)
+
+
+def test_from_a_fit_of_high_rank_it_comes_back_to_a_low_one():
+    objective = objective_of()
+    low = solve_sweeping(objective, Penalties(4e-3), tol=1e-3)
+    high = solve_sweeping(objective, Penalties(5e-4), tol=1e-3)
+    again = solve_sweeping(objective, Penalties(4e-3), tol=1e-3, warm_start=high.factors)
+    assert high.rank > low.rank + 10
+    assert again.rank <= low.rank + 4
+    assert again.relative_gap <= 1e-3
+
+
+@pytest.mark.parametrize("patience", [sweeping._PATIENCE, -1])
+def test_resuming_from_any_snapshot_ends_with_the_same_bits(patience, monkeypatch):
+    monkeypatch.setattr(sweeping, "_PATIENCE", patience)
+    monkeypatch.setattr(factored, "_SNAPSHOT_EVERY", 1)
+    objective, penalties, whole = objective_of(), Penalties(5e-4), Memory()
+    expected = bits(solve_sweeping(objective, penalties, tol=1e-4, checkpoint=whole))
+    assert len(whole.snapshots) >= 2
+    for snapshot in whole.snapshots[:: max(1, len(whole.snapshots) // 3)]:
+        assert bits(solve_sweeping(objective, penalties, tol=1e-4, checkpoint=Memory(snapshot))) == expected
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 3])
+def test_a_stopped_run_returns_what_it_has(stop_after):
+    objective, penalties = objective_of(), Penalties(5e-4)
+    fit = solve_sweeping(objective, penalties, tol=1e-4, checkpoint=Memory(stop_after=stop_after))
+    whole = solve_sweeping(objective, penalties, tol=1e-4)
+    assert not fit.converged
+    assert fit.n_iter < whole.n_iter
+    assert fit.objective - fit.gap <= whole.objective + 1e-12
+
+
+# -- which solver ----------------------------------------------------------------------------------------
+
+
+def chosen_solver(objective, penalties, tol, monkeypatch):
+    """The name of the solver that "auto" calls."""
+    called = []
+    for name in ("solve_sweeping", "solve_factored"):
+        monkeypatch.setattr(sweeping, name, lambda *_, name=name, **__: called.append(name))
+    solve_auto(objective, penalties, tol=tol)
+    return called[0]
+
+
+@pytest.mark.parametrize(
+    ("objective", "penalties", "tol", "expected"),
+    [
+        (objective_of(), Penalties(1e-3), 1e-3, "solve_sweeping"),
+        (objective_of("weighted by counts"), Penalties(1e-3), 1e-2, "solve_sweeping"),
+        (objective_of(), Penalties(0.0, 1e-3), 1e-3, "solve_factored"),
+        (objective_of(), Penalties(1e-3), 1e-6, "solve_factored"),
+        (Case().objective(), Penalties(1e-3), 1e-3, "solve_factored"),
+        (Case(kind="csr").objective(), Penalties(1e-3), 1e-3, "solve_factored"),
+    ],
+)
+def test_auto_sweeps_where_rows_have_parameters_of_their_own(
+    objective, penalties, tol, expected, monkeypatch
+):
+    assert chosen_solver(objective, penalties, tol, monkeypatch) == expected
+
+
+# -- directions ------------------------------------------------------------------------------------------
+
+
+class Matrix:
+    """A gradient that is known."""
+
+    def __init__(self, H):
+        self.H = H
+
+    def left_product(self, V):
+        return self.H @ V
+
+    def right_product(self, U):
+        return self.H.T @ U
+
+
+def test_rough_triplets_are_those_outside_of_the_spans():
+    rng = np.random.default_rng(0)
+    H = rng.standard_normal((50, 40)) + 8 * np.outer(rng.standard_normal(50), rng.standard_normal(40))
+    U, V = (np.linalg.qr(rng.standard_normal((size, 3)))[0] for size in (50, 40))
+    rest = (np.eye(50) - U @ U.T) @ H @ (np.eye(40) - V @ V.T)
+    none = Factors.zero((50, 40), np.zeros(40))
+    shift = LowRankShift(Matrix(H), none.left, none.right)
+    found = roughly_leading(shift, rng.standard_normal((40, 6)), (U, V), steps=6)
+    values = np.linalg.svd(rest, compute_uv=False)
+    assert np.all(found.values <= values[:6] * (1 + 1e-10))
+    np.testing.assert_allclose(found.values[:3], values[:3], rtol=1e-3)
+    np.testing.assert_allclose(U.T @ found.left, 0, atol=1e-10)
+    np.testing.assert_allclose(V.T @ found.right, 0, atol=1e-10)
+    np.testing.assert_allclose(found.left.T @ found.left, np.eye(6), atol=1e-10)
+    np.testing.assert_allclose(np.sum(found.left * (rest @ found.right), axis=0), found.values, rtol=1e-8)
