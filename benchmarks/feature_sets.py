@@ -1,4 +1,4 @@
-"""Data sets with sparse features, a fifth of whose training labels are observed.
+"""Data sets with features, a fifth of whose training labels are observed.
 
 Bibtex and Corel5k are read from the folder that ``LABELGAP_DATA`` names. The third is generated, with the
 sizes of Delicious: rows of 500 sparse yes/no features, about 18 of them set, and 983 labels, about 19 of them
@@ -30,9 +30,9 @@ class FeatureSet:
     """Training rows with some labels observed, and test rows with all of them."""
 
     name: str
-    X: sp.csr_array
+    X: Any
     labels: ObservedLabels
-    X_test: sp.csr_array
+    X_test: Any
     Y_test: NDArray[np.int8]
 
     def __str__(self) -> str:
@@ -51,6 +51,15 @@ def read(name: str, seed: int = 0) -> FeatureSet:
     """A data set of the folder, at its published split, with rows of unit length."""
     data = load_multilabel(name)
     X, Y = normalize(sp.csr_array(data.X)).tocsr(), data.Y
+    return _feature_set(
+        name, X[data.train], Y[data.train].toarray(), X[data.test], Y[data.test].toarray(), seed
+    )
+
+
+def read_dense(name: str, seed: int = 0) -> FeatureSet:
+    """A data set of the folder, at its published split, with dense features as they are."""
+    data = load_multilabel(name)
+    X, Y = np.asarray(data.X.toarray() if sp.issparse(data.X) else data.X), data.Y
     return _feature_set(
         name, X[data.train], Y[data.train].toarray(), X[data.test], Y[data.test].toarray(), seed
     )
@@ -94,7 +103,9 @@ def _feature_set(
 ) -> FeatureSet:
     mask = np.random.default_rng(seed).random(Y.shape) < OBSERVED
     labels = ObservedLabels.from_mask(Y, mask)
-    return FeatureSet(name, sp.csr_array(X), labels, sp.csr_array(X_test), np.asarray(Y_test, dtype=np.int8))
+    if sp.issparse(X):
+        X, X_test = sp.csr_array(X), sp.csr_array(X_test)
+    return FeatureSet(name, X, labels, X_test, np.asarray(Y_test, dtype=np.int8))
 
 
 def log_loss(scores: NDArray[np.float64], Y: NDArray[Any]) -> float:

@@ -22,8 +22,7 @@ FIXED: dict[str, Any] = {"trace_penalty": 0.01, "ridge_penalty": 1e-3, "intercep
 
 def begin_with(monkeypatch: pytest.MonkeyPatch, entries: float, rare: float = 0.0) -> None:
     """Let a search begin with folds that have this many entries, and this many of the rarer class."""
-    monkeypatch.setattr(choice, "_ENOUGH_ENTRIES", entries)
-    monkeypatch.setattr(choice, "_ENOUGH_RARE", rare)
+    monkeypatch.setattr(choice, "_FOR_PENALTIES", (entries, rare))
 
 
 def n_folds_of(model: Any) -> list[int]:
@@ -79,6 +78,14 @@ def test_a_regressor_begins_with_few_folds_too(monkeypatch: pytest.MonkeyPatch) 
     assert set(n_folds_of(model)[:-1]) == {1}
     assert n_folds_of(model)[-1] == 5
     assert model.candidates_[-1].penalties.trace == model.trace_penalty_
+
+
+def test_a_threshold_comes_from_as_many_folds_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_with(monkeypatch, 1)
+    n_seen = int(np.sum(~np.isnan(Y)))
+    monkeypatch.setattr(choice, "_FOR_THRESHOLD", (0.3 * n_seen, 1))
+    assert n_folds_of(LowRankClassifier(random_state=0).fit(X, Y))[-1] == 2
+    assert n_folds_of(LowRankClassifier(**FIXED, random_state=0).fit(X, Y)) == [2]
 
 
 def test_given_penalties_are_judged_once_on_all_folds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_it_decides_what_it_has_not_seen():
     users, items = np.nonzero(unseen)
     decisions = model.predict(users, items)
     assert np.mean(decisions == truth[users, items]) > 0.8
-    assert model.duality_gap_ <= 1e-3 * model.objective_
+    assert model.duality_gap_ <= model.tol * model.objective_
     assert model.held_out_metric_ == model.candidates_[-1].metric_value
     assert model.held_out_metric_ > 0.95 * max(c.metric_value for c in model.candidates_)
 
@@ -398,3 +398,36 @@ def test_weighting_by_counts_is_a_trace_norm_in_other_units():
 def test_a_power_of_counts_is_from_0_to_1(power):
     with pytest.raises(InvalidParameterError, match="count_weighting must be a number from 0 to 1"):
         Recommender(count_weighting=power).fit(skewed_answers())
+
+
+# -- the choice of a count weighting -------------------------------------------------------------------------
+
+
+def test_the_count_weighting_is_chosen_with_the_penalty():
+    model = Recommender(random_state=0).fit(skewed_answers())
+    tried = {candidate.count_weighting for candidate in model.candidates_}
+    assert {0.5, 0.75, 1.0} <= tried <= {0.0, 0.5, 0.75, 1.0}
+    assert model.candidates_[-1].count_weighting == model.count_weighting_
+    # It is the model that its own weighting gives.
+    given = Recommender(
+        random_state=0, count_weighting=model.count_weighting_, trace_penalty=model.trace_penalty_, tol=1e-6
+    ).fit(skewed_answers())
+    assert model.objective_ - model.duality_gap_ <= given.objective_ + 1e-9
+    assert given.objective_ <= model.objective_ + 1e-9
+    assert given.count_weighting_ == model.count_weighting_
+    assert {candidate.count_weighting for candidate in given.candidates_} == {None}
+
+
+def test_a_penalty_that_is_given_is_of_the_plain_trace_norm():
+    assert Recommender(random_state=0, trace_penalty=0.02).fit(skewed_answers()).count_weighting_ == 0.0
+
+
+def test_likes_alone_have_no_weighting():
+    users, items, values = skewed_answers()
+    model = Recommender(random_state=0, unobserved="unlabelled", flip_rate=0.2)
+    assert model.fit((users[values == 1], items[values == 1])).count_weighting_ == 0.0
+
+
+def test_an_unknown_word_for_the_count_weighting_is_refused():
+    with pytest.raises(InvalidParameterError, match="count_weighting must be a number from 0 to 1"):
+        Recommender(count_weighting="automatic").fit(skewed_answers())

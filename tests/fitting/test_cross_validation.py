@@ -18,7 +18,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.thresholds import best_threshold
 from labelgap.thresholds.cross_fit import NEVER, hold_out_plan
-from solver_problems import Case
+from solver_problems import METHODS, Case
 
 
 @pytest.mark.parametrize("loss", loss_names())
@@ -40,7 +40,7 @@ def test_the_grid_falls_geometrically():
     assert_allclose(trace_penalty_grid(3.0, 1, 0.1), [3.0])
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("bound", [None, 0.3])
 def test_fits_along_a_path_give_what_cold_fits_give(solver, bound):
     case = Case(bound=bound, n=18, d=4, n_labels=5)
@@ -184,7 +184,12 @@ def test_folds_are_fitted_to_the_gap_asked_for():
     assert asked == [1e-4, 1e-4, 1e-2, 1e-3, 1e-4]
 
 
-def test_each_fold_begins_with_its_last_fit():
+def worth(value):
+    """A judge that finds the fits worth a value, whatever they are."""
+    return lambda scores, labels: Verdict(value, 0.0, 1.0)
+
+
+def test_each_fold_begins_with_the_best_fit_before():
     case, fits = Case(n=30, n_labels=5), []
 
     def solver(objective, penalties, **options):
@@ -192,24 +197,33 @@ def test_each_fold_begins_with_its_last_fit():
         return fits[-1][1]
 
     judge = judge_of(case, hold_out_plan(case.labels, "cross-fit", 0), solver=solver)
+    judge._judge = worth(0.5)
     assert judge.fit_of_fold(0) is None
     judge(Penalties(0.05), n_folds=2)
     assert [start for start, _ in fits] == [None, None]
     for fold in (0, 1):
         assert judge.fit_of_fold(fold) is fits[fold][1].factors
     assert judge.fit_of_fold(2) is None
+    # A worse one is not begun with.
+    judge._judge = worth(0.4)
+    judge(Penalties(0.04), n_folds=1)
+    assert judge.fit_of_fold(0) is fits[0][1].factors
+    judge._judge = worth(0.6)
     judge(Penalties(0.03), n_folds=1)
-    assert fits[2][0] is fits[0][1].factors
-    assert judge.fit_of_fold(0) is fits[2][1].factors
+    assert fits[3][0] is fits[0][1].factors
+    assert judge.fit_of_fold(0) is fits[3][1].factors
     # Under another penalty the intercepts begin anew, the weights do not.
     judge(Penalties(0.03, 0.0, 0.1), n_folds=1)
-    assert fits[3][0].left is fits[2][1].factors.left
+    assert fits[4][0].left is fits[3][1].factors.left
     assert_array_equal(
-        fits[3][0].intercept,
+        fits[4][0].intercept,
         case.problem.objective(
             case.labels.select(hold_out_plan(case.labels, "cross-fit", 0) != 0), free_intercept=False
         ).starting_intercept(),
     )
+    # A choice that has been made is kept, whatever it is worth.
+    judge(Penalties(0.02), n_folds=1, judge=worth(0.1))
+    assert judge.fit_of_fold(0) is fits[5][1].factors
 
 
 def test_choices_side_by_side_all_begin_with_the_fits_before_them():

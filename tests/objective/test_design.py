@@ -24,6 +24,7 @@ from oracles_objective import (
     cvxpy_design_optimum,
 )
 from solver_problems import (
+    METHODS,
     dense_coordinates,
     make_problem,
     random_factors,
@@ -246,7 +247,7 @@ def optimum_and_penalties(rows, columns, intercept, loss, ridge, bound):
     return optimum, Penalties(trace, ridge * trace)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize(("rows", "columns", "intercept", "loss", "ridge", "bound"), FITS)
 def test_fits_with_label_features_reach_the_optimum(solver, rows, columns, intercept, loss, ridge, bound):
     problem, X, F, Y = fit_problem(rows, columns, intercept, loss, bound)

@@ -9,7 +9,7 @@ from labelgap.objective import frame
 from labelgap.objective.frame import SCALINGS
 from labelgap.objective.moments import ColumnMoments
 from labelgap.solvers import SOLVERS, Penalties
-from solver_problems import Case, make_problem, random_factors
+from solver_problems import METHODS, Case, make_problem, random_factors
 
 
 def feature_scales(X, scaling):
@@ -193,7 +193,7 @@ def test_the_matrix_of_the_caller_stays_as_it_is(form):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 def test_a_fit_with_scales_is_a_fit_to_the_scaled_features(form, solver):
     X = uneven_X(shift=0.2)
     scaled = problem_of(form(X), centre=True, scaling="standard")

@@ -25,7 +25,7 @@ from oracles_objective import (
     cvxpy_design_optimum,
     flat,
 )
-from solver_problems import dense_coordinates, make_problem, random_factors, random_labels
+from solver_problems import METHODS, dense_coordinates, make_problem, random_factors, random_labels
 
 N, D, N_LABELS = 9, 3, 4
 TOL = 5e-6
@@ -242,7 +242,7 @@ def problem_and_optimum(loss, intercept, bound):
     return problem, labels, penalties, optimum
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize(
     ("loss", "intercept", "bound"),
     [

@@ -9,7 +9,7 @@ import pytest
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.losses import loss_names
 from labelgap.solvers import SOLVERS, Penalties
-from solver_problems import Case
+from solver_problems import METHODS, Case
 
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.
@@ -53,7 +53,7 @@ def solved(case, penalties, solver):
     return fit
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize(
     ("kind", "intercept", "weighted", "ridge"),
@@ -69,7 +69,7 @@ def test_fits_reach_the_optimum(loss, solver, kind, intercept, weighted, ridge):
     assert 1 <= fit.rank <= 5
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize(
     ("kind", "intercept", "weighted", "ridge"),
@@ -84,7 +84,7 @@ def test_fits_under_a_score_bound_reach_the_optimum(loss, solver, kind, intercep
     assert np.abs(case.scores(fit.factors)).max() >= 0.999 * BOUND
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 def test_a_bound_that_does_not_bind_changes_nothing(solver):
     free, bounded = Case(intercept=False), Case(intercept=False, bound=100.0)
     penalties = Penalties(0.15 * largest_penalty(free))
@@ -93,7 +93,7 @@ def test_a_bound_that_does_not_bind_changes_nothing(solver):
     )
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize("kind", ["dense", "identity", "csr"])
 @pytest.mark.parametrize("intercept_penalty", [0.01, 1.0])
@@ -107,7 +107,7 @@ def test_penalised_intercepts_reach_the_optimum(loss, solver, kind, intercept_pe
     assert fit.converged
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize("bound", [None, BOUND])
 def test_penalised_intercepts_reach_the_optimum_for_labels_of_one_class_too(loss, solver, bound):
@@ -119,7 +119,7 @@ def test_penalised_intercepts_reach_the_optimum_for_labels_of_one_class_too(loss
     assert fit.factors.intercept[1] == pytest.approx(-0.4, abs=1e-3)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize(("kind", "intercept"), list(product(["dense", "identity"], [True, False])))
 def test_ridge_alone_reaches_the_optimum(loss, solver, kind, intercept):
@@ -128,14 +128,14 @@ def test_ridge_alone_reaches_the_optimum(loss, solver, kind, intercept):
     assert fit.converged
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("loss", loss_names())
 def test_ridge_alone_under_a_score_bound_reaches_the_optimum(loss, solver):
     case = Case("dense", loss, bound=BOUND)
     solved(case, Penalties(0.0, 0.2 * largest_penalty(case)), solver)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("fraction", [0.9, 0.5, 0.02])
 def test_any_strength_of_the_trace_penalty_reaches_the_optimum(solver, fraction):
     case = Case("dense", n=20, d=5, n_labels=7, seed=11)
@@ -143,14 +143,14 @@ def test_any_strength_of_the_trace_penalty_reaches_the_optimum(solver, fraction)
     assert fit.converged
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 def test_more_features_than_rows_reach_the_optimum(solver):
     case = Case("dense", n=8, d=12, n_labels=4, seed=2)
     fit = solved(case, Penalties(0.2 * largest_penalty(case)), solver)
     assert fit.converged
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize(
     ("case", "trace", "ridge"),
     [

@@ -18,14 +18,14 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import family_names, get_family
 from labelgap.objective.problem import Problem
 from labelgap.solvers import SOLVERS, Penalties
-from solver_problems import make_problem, random_features
+from solver_problems import METHODS, make_problem, random_features
 
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.
 ORACLE = 5e-8
 
 every_family = pytest.mark.parametrize("family", family_names())
-every_solver = pytest.mark.parametrize("solver", SOLVERS)
+every_solver = pytest.mark.parametrize("solver", METHODS)
 
 
 def values_of_family(rng, family, shape, observed=0.7):

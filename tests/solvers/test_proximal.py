@@ -10,7 +10,7 @@ from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.loop import starting_factors
 from labelgap.solvers.proximal import Iterate, ProximalPath
-from solver_problems import Asked, Case, make_problem, random_factors
+from solver_problems import METHODS, Asked, Case, make_problem, random_factors
 
 PENALTIES = {
     "trace": Penalties(0.01),
@@ -134,7 +134,7 @@ def test_much_ridge_needs_few_steps():
     assert certify(objective, path.point, penalties).relative_gap < 1e-8
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 def test_a_step_far_too_long_does_not_stop_the_path(solver):
     # exp(z) of an overshot score is astronomic, and so is the curvature of the way there.
     rng = np.random.RandomState(0)

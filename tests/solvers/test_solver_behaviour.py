@@ -10,9 +10,9 @@ from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss, loss_names
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties, solve_bounded
-from solver_problems import Case, make_problem, random_features, random_labels
+from solver_problems import METHODS, Case, make_problem, random_features, random_labels
 
-BOTH = pytest.mark.parametrize("solver", SOLVERS)
+BOTH = pytest.mark.parametrize("solver", METHODS)
 
 
 def in_original(problem, fit):
@@ -33,7 +33,7 @@ def test_both_solvers_agree(loss, kind):
     case = Case(kind, loss, weighted=True, n=20, d=6, n_labels=7)
     objective = case.objective()
     penalties = Penalties(0.2 * largest_trace_penalty(objective), 1e-3)
-    fits = [solve(objective, penalties, tol=1e-8) for solve in SOLVERS.values()]
+    fits = [solve(objective, penalties, tol=1e-8) for solve in map(SOLVERS.get, METHODS)]
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-8)
     assert fits[0].rank == fits[1].rank
     assert_allclose(*(in_original(case.problem, fit)[0] for fit in fits), atol=1e-3)

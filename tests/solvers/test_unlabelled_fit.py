@@ -17,7 +17,7 @@ from labelgap.objective.parts import FeatureSettings
 from labelgap.solvers import SOLVERS, Penalties
 from oracles_objective import CLOSE, DenseTerm, flat
 from oracles_unlabelled_fit import cvxpy_unlabelled_optimum, scipy_exponential_optimum
-from solver_problems import make_problem, random_factors
+from solver_problems import METHODS, make_problem, random_factors
 
 TOL = 5e-6
 # The oracles' own error, relative to the scale of the data term.
@@ -221,7 +221,7 @@ def name_of(case):
     return ", ".join(parts + [name for name, on in extras.items() if on])
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("case", [*LOGISTIC, *SQUARED], ids=name_of)
 def test_fits_reach_the_optimum(case, solver):
     _, largest = solved(case, solver)
@@ -236,7 +236,7 @@ def test_fits_reach_the_optimum(case, solver):
 EXPONENTIAL_FITS = [
     (case, solver)
     for case in EXPONENTIAL
-    for solver in SOLVERS
+    for solver in METHODS
     if solver == "factored" or not case.intercept or case.intercept_penalty
 ]
 

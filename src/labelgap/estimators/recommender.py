@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from labelgap._types import Floats
 from labelgap._warn import warn
@@ -245,8 +246,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
         with fit_run(self, callback, checkpoint, data) as run:
             X = self._users.matrix
             weightings = self._weightings(unlabelled)
-            self.count_weighting_ = weightings[0]
-            features = self._feature_settings(self.user_intercept)
+            weighting = weightings[0]
+            features = self._feature_settings(weighting)
             request = PenaltyRequest(self.trace_penalty, self.ridge_penalty, 0.0)
             settings = solver_settings(self)
             if unlabelled:
@@ -291,9 +292,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
                     how=self.threshold,
                     weighted=weighted if len(weightings) > 1 else None,
                 ).fit()
-                if chosen.count_weighting is not None:
-                    self.count_weighting_ = chosen.count_weighting
-                    problem = chosen.problem or problem
+                if chosen.count_weighting is not None and chosen.problem is not None:
+                    weighting, problem = chosen.count_weighting, chosen.problem
             self._keep_decisions(chosen)
             self._keep_factors(problem, chosen.fit.factors.left, chosen.fit.factors.right)
         self.item_intercept_ = chosen.fit.factors.intercept
@@ -301,7 +301,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         self.answers_ = labels
         self.answer_weight_ = 1.0 / _total_weight(labels)
         means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
-        self.count_units_ = np.array([self.count_weighting_, *means])
+        self.count_units_ = np.array([weighting, *means])
         return self
 
     def _weightings(self, unlabelled: bool) -> tuple[float, ...]:
@@ -311,17 +311,27 @@ class Recommender(CertifiedFit, Saved, Recommending):
         # A penalty that is given refers to the trace norm as it is.
         return (0.0,) if unlabelled or self.trace_penalty != "auto" else WEIGHTINGS
 
-    def _feature_settings(self, user_intercept: bool) -> FeatureSettings:
+    @property
+    def count_weighting_(self) -> float:
+        """The count weighting that was used."""
+        check_is_fitted(self)
+        return float(self.count_units_[0])
+
+    def _feature_settings(
+        self, count_weighting: float, *, user_intercept: bool | None = None
+    ) -> FeatureSettings:
+        """How the features are used; ``user_intercept`` takes the place of the parameter."""
         return recommender_features(
             len(self._items.ids),
             self._items.matrix,
-            user_intercept=user_intercept,
-            count_weighting=self.count_weighting_,
+            user_intercept=self.user_intercept if user_intercept is None else user_intercept,
+            count_weighting=count_weighting,
         )
 
     def _largest_penalty(self, problem: Problem, labels: ObservedLabels) -> float:
         """The smallest λ at which W = 0 but for the users' intercepts, which cost next to nothing."""
-        plain = problem.with_settings(features=self._feature_settings(user_intercept=False))
+        weighting = problem.settings.features.count_weighting
+        plain = problem.with_settings(features=self._feature_settings(weighting, user_intercept=False))
         return largest_trace_penalty(plain.objective(labels))
 
     def _keep_factors(self, problem: Problem, left: Floats, right: Floats) -> None:

@@ -211,9 +211,10 @@ class PenaltyChoice:
         """The best penalties, judged over enough of the held-out entries."""
         folds = self._folds
         run, grid = self.run, self.grid
+        enough = _folds_with(self.labels, plan, *_FOR_THRESHOLD)
         if grid.is_single:
             run.stage("scoring held-out entries")
-            return self._report(folds(grid.at((0, 0, 0)), judge=self.last_judge))
+            return self._report(folds(grid.at((0, 0, 0)), n_folds=enough, judge=self.last_judge))
         run.stage("choosing penalties")
         few = _folds_with(self.labels, plan, *_FOR_PENALTIES)
         coarse = few < folds.n_folds
@@ -229,7 +230,6 @@ class PenaltyChoice:
             best = self._select_weighting(best, plan, last_tol if coarse else search_tol, few)
         folds = self._folds
         with contextlib.suppress(Stopped):
-            enough = _folds_with(self.labels, plan, *_FOR_THRESHOLD)
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
 
