@@ -57,12 +57,14 @@ def read(name: str, seed: int = 0) -> FeatureSet:
 
 
 def read_dense(name: str, seed: int = 0) -> FeatureSet:
-    """A data set of the folder, at its published split, with dense features as they are."""
+    """A data set of the folder with dense features as they are, at its published split or four fifths."""
     data = load_multilabel(name)
     X, Y = np.asarray(data.X.toarray() if sp.issparse(data.X) else data.X), data.Y
-    return _feature_set(
-        name, X[data.train], Y[data.train].toarray(), X[data.test], Y[data.test].toarray(), seed
-    )
+    train, test = data.train, data.test
+    if train is None or test is None:
+        order = np.random.default_rng(seed).permutation(len(X))
+        train, test = np.split(order, [4 * len(X) // 5])
+    return _feature_set(name, X[train], Y[train].toarray(), X[test], Y[test].toarray(), seed)
 
 
 def generate(
