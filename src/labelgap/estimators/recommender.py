@@ -96,9 +96,9 @@ class Recommender(CertifiedFit, Saved, Recommending):
     weights : {None, "inverse-propensity"}, default None
         Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
-    tol : float, default 1e-2
-        Relative duality gap at which the fit stops. The last digits of a large fit take most of its time and
-        change no recommendation; see :doc:`/solver`.
+    tol : float, default 1e-3
+        Relative duality gap at which the fit stops. The last digits of a large fit take most of its time, and
+        1e-2 predicts as well.
     max_iter : int or None, default None
     memory_limit_mb : float, default 256
         About what the work over all pairs may take under ``unobserved="unlabelled"``, in megabytes.
@@ -158,7 +158,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         count_weighting: float | str = "auto",
         weights: str | None = None,
         solver: str = "auto",
-        tol: float = 1e-2,
+        tol: float = 1e-3,
         max_iter: int | None = None,
         memory_limit_mb: float = 256.0,
         random_state: Any = None,

@@ -41,7 +41,7 @@ LargestPenalty: TypeAlias = Callable[[Problem, ObservedLabels], float]
 
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
-_FINE, _COARSE = (1e-2, 1e-2), (5e-2, 5e-3)
+_FINE, _COARSE = (1e-2, 1e-2), (5e-2, 1e-2)
 SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
