@@ -163,6 +163,7 @@ def test_cross_validation_with_a_number_of_folds(case: Case, form: str) -> None:
     assert_allclose(cross_val_score(clone(case.estimator), X, labels, cv=3), expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 @every_case
 def test_grid_search_over_incomplete_labels(case: Case) -> None:
     grid = {"threshold": ["train", "holdout"], "metric": ["micro-f1", "macro-jaccard"]}

@@ -441,6 +441,7 @@ def test_no_features_are_the_identity(family: str) -> None:
         identity.predict()
 
 
+@pytest.mark.slow
 def test_a_matrix_is_completed() -> None:
     rng = np.random.RandomState(0)
     complete = 50 + 10 * rng.standard_normal((80, 2)) @ rng.standard_normal((2, 30))
@@ -529,6 +530,7 @@ def test_a_family_of_ones_own() -> None:
         own.predict(X, exposure=2.0)
 
 
+@pytest.mark.slow
 @every_family
 def test_rank_bound_penalty_and_rival(family: str) -> None:
     Y = data(family)
@@ -554,6 +556,7 @@ def test_a_callback_sees_the_objective_in_the_units_of_the_values(capsys: Any) -
     assert f"objective {model.objective_:.6g}" in printed
 
 
+@pytest.mark.slow
 def test_repeatable_whatever_the_jobs() -> None:
     Y = data("poisson")[:, :4]
     one = LowRankRegressor("poisson", random_state=3, n_jobs=1, intercept_penalty=0.0).fit(X, Y)

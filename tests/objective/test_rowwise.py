@@ -271,8 +271,8 @@ def conjugate(monkeypatch):
     monkeypatch.setattr("labelgap.objective.cpu.rowwise.MANY_COLUMNS", 1)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared", "squared_hinge", "exponential"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("kind", ["features", "scaled"])
 def test_inexact_steps_go_down_to_the_same_place(kind, loss, monkeypatch):
     objective = make_objective(kind, loss, weighted=loss == "logistic")
     reached = []
@@ -281,7 +281,7 @@ def test_inexact_steps_go_down_to_the_same_place(kind, loss, monkeypatch):
         steps = objective.rowwise(np.float64)
         at = steps.start(start_of(objective))
         last = penalised(objective, at.factors())
-        for _ in range(300):
+        for _ in range(200):
             for step in (steps.step_labels, steps.step_rows):
                 step(at, PENALTIES)
                 value = penalised(objective, at.factors())

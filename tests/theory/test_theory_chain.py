@@ -20,6 +20,7 @@ def mean_regret(loss, world, z):
     return float(world.mass @ (risk(z) - risk(loss.link(world.eta))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric_name", ["micro-f1", "micro-jaccard", "micro-accuracy", "micro-balanced-f1"])
 @pytest.mark.parametrize("name", loss_names())
 def test_the_theorem_holds_at_the_closed_form_threshold(name, metric_name):
