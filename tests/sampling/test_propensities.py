@@ -56,6 +56,13 @@ def test_whatever_becomes_of_the_noise_totals_are_kept_and_probabilities_valid(m
     assert_allclose(estimate.label_counts.sum(), mask.sum())
 
 
+def test_a_step_does_not_run_away_where_it_changes_nothing():
+    # After three steps nothing but rounding is left of the slopes.
+    mask = np.array([[0, 1], [1, 1], [1, 1], [1, 0], [1, 0], [0, 0], [0, 0], [0, 1], [0, 1]], dtype=bool)
+    P = estimate_propensities(mask, noise="keep").probabilities()
+    assert_allclose(P.sum(axis=0), mask.sum(axis=0), atol=2e-5)
+
+
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.73, 0.95])
 def test_with_kept_counts_it_is_the_maximum_entropy_fit(share):
     mask = draw(Popular(share, 0.4, 0.7), (40, 15))

@@ -89,7 +89,11 @@ def _newton_step(V: Floats, row_slope: Floats, col_slope: Floats) -> tuple[Float
     K = V / row_root[:, None] / col_root
     right = row_slope / row_root, col_slope / col_root
     schur = LinearOperator((len(col_root),) * 2, matvec=lambda y: y - K.T @ (K @ y), dtype=np.float64)
-    b, _ = cg(schur, right[1] - K.T @ right[0], rtol=1e-4, atol=0.0, maxiter=200)
+    # What is added to α and taken from β changes nothing. Rounding must not make that direction a long one.
+    level = col_root / np.linalg.norm(col_root)
+    slope = right[1] - K.T @ right[0]
+    b, _ = cg(schur, slope - level * (level @ slope), rtol=1e-4, atol=0.0, maxiter=200)
+    b -= level * (level @ b)
     return (right[0] - K @ b) / row_root, b / col_root
 
 
