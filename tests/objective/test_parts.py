@@ -279,7 +279,9 @@ def test_a_fit_over_parts_ends_at_the_same_objective(setting: Setting, cuts: lis
     whole, parts = fit([], solve_factored), fit(cuts, solve_factored)
     assert whole.converged
     assert parts.converged
-    assert abs(whole.objective - parts.objective) <= max(whole.gap, parts.gap)
+    # Where W = 0 is the optimum the gaps are 0, and the sums differ in their last digit.
+    rounding = 1e-12 * abs(whole.objective)
+    assert abs(whole.objective - parts.objective) <= max(whole.gap, parts.gap) + rounding
 
 
 def test_proximal_steps_over_parts_end_at_the_same_objective() -> None:
