@@ -5,9 +5,15 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+from labelgap._version import __version__
+
 
 def main() -> None:
     """Run the command line, or say in one line what is not installed."""
+    if sys.argv[1:] == ["--version"]:
+        # Nothing but the version is needed for that.
+        print(f"labelgap {__version__}")
+        return
     missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
     if missing:
         print(
