@@ -39,7 +39,6 @@ METRIC = "micro-f1"
 STRENGTHS = (0.1, 1.0, 10.0)
 SPARSE, DENSE = ("bibtex", "corel5k"), ("emotions", "scene", "yeast", "cal500")
 RATINGS = ("jester5k", "coat")
-SEARCH_LIMIT = 3.0
 
 
 @dataclass
