@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pandas
 import pytest
@@ -9,6 +11,7 @@ import scipy.sparse as sp
 
 from labelgap import ObservedLabels, Recommender, get_metric
 from labelgap.exceptions import (
+    InterruptedFitWarning,
     InvalidFeaturesError,
     InvalidInputError,
     InvalidLabelsError,
@@ -16,6 +19,7 @@ from labelgap.exceptions import (
     UninformativeLabelsWarning,
 )
 from labelgap.metrics import unlabelled_metric
+from labelgap.solvers import FitListener
 from recommender_suite import CHECKS, Case, check_recommender, example_answers
 
 EXACT = {"trace_penalty": 0.003, "threshold": "train", "tol": 1e-8, "random_state": 0}
@@ -431,3 +435,58 @@ def test_likes_alone_have_no_weighting():
 def test_an_unknown_word_for_the_count_weighting_is_refused():
     with pytest.raises(InvalidParameterError, match="count_weighting must be a number from 0 to 1"):
         Recommender(count_weighting="automatic").fit(skewed_answers())
+
+
+class Interruption(Exception):
+    """Ends a fit from its callback."""
+
+
+class StopAt(FitListener):
+    """Does something when a candidate of this number is judged."""
+
+    def __init__(self, number, act):
+        self.number, self.act, self.judged = number, act, []
+
+    def candidate(self, candidate):
+        self.judged.append(candidate)
+        if len(self.judged) == self.number:
+            self.act()
+
+
+def interrupt():
+    raise Interruption
+
+
+def test_a_fit_resumes_while_the_weightings_are_compared(tmp_path):
+    whole = Recommender(random_state=0).fit(skewed_answers())
+    first_other = [c.count_weighting for c in whole.candidates_].index(1.0)
+    for number in (first_other, first_other + 1, len(whole.candidates_)):
+        folder = tmp_path / str(number)
+        listener = StopAt(number, interrupt)
+        with pytest.raises(Interruption):
+            Recommender(random_state=0).fit(skewed_answers(), callback=listener, checkpoint=folder)
+        again = Recommender(random_state=0).fit(skewed_answers(), checkpoint=folder)
+        assert again.candidates_ == whole.candidates_
+        np.testing.assert_array_equal(again.user_factors_, whole.user_factors_)
+
+
+def test_a_fit_that_is_stopped_while_the_weightings_are_compared_keeps_the_best_so_far():
+    whole = Recommender(random_state=0).fit(skewed_answers())
+    first_other = [c.count_weighting for c in whole.candidates_].index(1.0)
+    searched = whole.candidates_[:first_other]
+    # Ctrl-C after the last candidate of the search: the next comparison is never finished.
+    listener = StopAt(first_other, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.warns(InterruptedFitWarning):
+        model = Recommender(random_state=0).fit(skewed_answers(), callback=listener)
+    assert model.count_weighting_ == 0.75
+    assert model.trace_penalty_ in {c.penalties.trace for c in searched}
+    best = max(c.metric_value for c in searched)
+    chosen = max(c.metric_value for c in searched if c.penalties.trace == model.trace_penalty_)
+    assert chosen == best
+
+
+def test_what_is_said_names_the_weighting(capsys):
+    Recommender(random_state=0, verbose=1).fit(skewed_answers())
+    printed = capsys.readouterr().out
+    assert "count weighting 0.75: held-out metric" in printed
+    assert "count weighting 1: held-out metric" in printed

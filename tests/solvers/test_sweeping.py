@@ -8,8 +8,9 @@ from test_resuming import Memory, bits
 from labelgap.labels import ObservedLabels
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties, factored, solve_auto, solve_factored, sweeping
+from labelgap.solvers.factored import FactoredMethod
 from labelgap.solvers.spectral import LowRankShift, roughly_leading
-from labelgap.solvers.sweeping import SweepingMethod, solve_sweeping
+from labelgap.solvers.sweeping import SweepingMethod
 from solver_problems import Case, make_problem
 
 N, N_ITEMS = 80, 60
@@ -39,7 +40,7 @@ def objective_of(kind="plain", loss="logistic"):
 def test_it_reaches_the_optimum_within_the_gap(kind, loss, trace):
     objective, tol = objective_of(kind, loss), 1e-3
     best = solve_factored(objective, Penalties(trace), tol=1e-8)
-    fit = solve_sweeping(objective, Penalties(trace), tol=tol)
+    fit = solve_auto(objective, Penalties(trace), tol=tol)
     assert fit.converged
     assert fit.relative_gap <= tol
     assert best.objective - 1e-12 <= fit.objective <= best.objective + fit.gap + 1e-12
@@ -49,13 +50,13 @@ def test_it_reaches_the_optimum_within_the_gap(kind, loss, trace):
 def test_a_ridge_is_part_of_it():
     objective, penalties = objective_of(), Penalties(1e-3, 1e-3)
     best = solve_factored(objective, penalties, tol=1e-8)
-    fit = solve_sweeping(objective, penalties, tol=1e-3)
+    fit = solve_auto(objective, penalties, tol=1e-3)
     assert fit.converged
     assert best.objective - 1e-12 <= fit.objective <= best.objective + fit.gap + 1e-12
 
 
 def test_a_penalty_that_leaves_nothing_of_W_is_seen():
-    fit = solve_sweeping(objective_of(), Penalties(1.0), tol=1e-3)
+    fit = solve_auto(objective_of(), Penalties(1.0), tol=1e-3)
     assert fit.rank == 0
     assert fit.converged
 
@@ -70,7 +71,7 @@ def test_where_sweeps_are_too_slow_newtons_method_takes_over(monkeypatch):
         "_hand_over",
         lambda self, *state, original=SweepingMethod._hand_over: began.append(1) or original(self, *state),
     )
-    fit = solve_sweeping(objective_of(), Penalties(1e-3), tol=1e-4)
+    fit = solve_auto(objective_of(), Penalties(1e-3), tol=1e-4)
     assert began
     assert fit.converged
     assert fit.relative_gap <= 1e-4
@@ -79,7 +80,7 @@ def test_where_sweeps_are_too_slow_newtons_method_takes_over(monkeypatch):
 def test_the_directions_of_a_cap_are_used_and_it_is_said_that_it_binds():
     objective = objective_of()
     free = solve_factored(objective, Penalties(1e-3), tol=1e-6)
-    fit = solve_sweeping(objective, Penalties(1e-3), rank=2, tol=1e-3)
+    fit = solve_auto(objective, Penalties(1e-3), rank=2, tol=1e-3)
     assert fit.rank == 2 < free.rank
     assert fit.capped
     assert fit.converged
@@ -90,9 +91,9 @@ def test_the_directions_of_a_cap_are_used_and_it_is_said_that_it_binds():
 
 def test_from_a_fit_of_high_rank_it_comes_back_to_a_low_one():
     objective = objective_of()
-    low = solve_sweeping(objective, Penalties(4e-3), tol=1e-3)
-    high = solve_sweeping(objective, Penalties(5e-4), tol=1e-3)
-    again = solve_sweeping(objective, Penalties(4e-3), tol=1e-3, warm_start=high.factors)
+    low = solve_auto(objective, Penalties(4e-3), tol=1e-3)
+    high = solve_auto(objective, Penalties(5e-4), tol=1e-3)
+    again = solve_auto(objective, Penalties(4e-3), tol=1e-3, warm_start=high.factors)
     assert high.rank > low.rank + 10
     assert again.rank <= low.rank + 4
     assert again.relative_gap <= 1e-3
@@ -103,17 +104,17 @@ def test_resuming_from_any_snapshot_ends_with_the_same_bits(patience, monkeypatc
     monkeypatch.setattr(sweeping, "_PATIENCE", patience)
     monkeypatch.setattr(factored, "_SNAPSHOT_EVERY", 1)
     objective, penalties, whole = objective_of(), Penalties(5e-4), Memory()
-    expected = bits(solve_sweeping(objective, penalties, tol=1e-4, checkpoint=whole))
+    expected = bits(solve_auto(objective, penalties, tol=1e-4, checkpoint=whole))
     assert len(whole.snapshots) >= 2
     for snapshot in whole.snapshots[:: max(1, len(whole.snapshots) // 3)]:
-        assert bits(solve_sweeping(objective, penalties, tol=1e-4, checkpoint=Memory(snapshot))) == expected
+        assert bits(solve_auto(objective, penalties, tol=1e-4, checkpoint=Memory(snapshot))) == expected
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 3])
 def test_a_stopped_run_returns_what_it_has(stop_after):
     objective, penalties = objective_of(), Penalties(5e-4)
-    fit = solve_sweeping(objective, penalties, tol=1e-4, checkpoint=Memory(stop_after=stop_after))
-    whole = solve_sweeping(objective, penalties, tol=1e-4)
+    fit = solve_auto(objective, penalties, tol=1e-4, checkpoint=Memory(stop_after=stop_after))
+    whole = solve_auto(objective, penalties, tol=1e-4)
     assert not fit.converged
     assert fit.n_iter < whole.n_iter
     assert fit.objective - fit.gap <= whole.objective + 1e-12
@@ -122,30 +123,24 @@ def test_a_stopped_run_returns_what_it_has(stop_after):
 # -- which solver ----------------------------------------------------------------------------------------
 
 
-def chosen_solver(objective, penalties, tol, monkeypatch):
-    """The name of the solver that "auto" calls."""
-    called = []
-    for name in ("solve_sweeping", "solve_factored"):
-        monkeypatch.setattr(sweeping, name, lambda *_, name=name, **__: called.append(name))
-    solve_auto(objective, penalties, tol=tol)
-    return called[0]
-
-
 @pytest.mark.parametrize(
     ("objective", "penalties", "tol", "expected"),
     [
-        (objective_of(), Penalties(1e-3), 1e-3, "solve_sweeping"),
-        (objective_of("weighted by counts"), Penalties(1e-3), 1e-2, "solve_sweeping"),
-        (objective_of(), Penalties(0.0, 1e-3), 1e-3, "solve_factored"),
-        (objective_of(), Penalties(1e-3), 1e-6, "solve_factored"),
-        (Case().objective(), Penalties(1e-3), 1e-3, "solve_factored"),
-        (Case(kind="csr").objective(), Penalties(1e-3), 1e-3, "solve_factored"),
+        (objective_of(), Penalties(1e-3), 1e-3, SweepingMethod),
+        (objective_of("weighted by counts"), Penalties(1e-3), 1e-2, SweepingMethod),
+        (objective_of(), Penalties(0.0, 1e-3), 1e-3, FactoredMethod),
+        (objective_of(), Penalties(1e-3), 1e-6, FactoredMethod),
+        (Case().objective(), Penalties(1e-3), 1e-3, FactoredMethod),
+        (Case(kind="csr").objective(), Penalties(1e-3), 1e-3, FactoredMethod),
     ],
 )
 def test_auto_sweeps_where_rows_have_parameters_of_their_own(
     objective, penalties, tol, expected, monkeypatch
 ):
-    assert chosen_solver(objective, penalties, tol, monkeypatch) == expected
+    methods = []
+    monkeypatch.setattr(sweeping, "run", lambda method, **_: methods.append(type(method)))
+    solve_auto(objective, penalties, tol=tol)
+    assert methods == [expected]
 
 
 # -- directions ------------------------------------------------------------------------------------------

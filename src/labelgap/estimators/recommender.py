@@ -97,8 +97,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
     tol : float, default 1e-3
-        Relative duality gap at which the fit stops. The last digits of a large fit take most of its time, and
-        1e-2 predicts as well.
+        Relative duality gap at which the fit stops. The last digits of a large fit take most of its time.
     max_iter : int or None, default None
     memory_limit_mb : float, default 256
         About what the work over all pairs may take under ``unobserved="unlabelled"``, in megabytes.

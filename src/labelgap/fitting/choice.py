@@ -77,7 +77,7 @@ class ChosenFit:
     flip_rates: FlipRates | None = None
     """Set by a positive-unlabelled fit."""
     problem: Problem | None = None
-    """The problem that was fitted, where it was one of several to choose from."""
+    """The problem that was fitted; None from a choice that has only one."""
     count_weighting: float | None = None
     """The count weighting of that problem."""
 
@@ -236,25 +236,43 @@ class PenaltyChoice:
     def _select_weighting(
         self, best: Candidate, plan: NDArray[np.int64], tol: float, n_folds: int
     ) -> Candidate:
-        """The best count weighting at, or next to, the best penalties of the first one."""
-        assert self.weighted is not None
+        """The best count weighting at, or next to, the best penalties of the first one.
+
+        Where it is stopped, it is the best so far.
+        """
         waiting = list(_WEIGHTINGS_BESIDE[WEIGHTINGS[0]])
         while waiting:
             weighting = waiting.pop(0)
             before = self.problem, self._folds, self._weighting
-            self.problem, self._weighting = self.weighted(weighting), weighting
-            self._folds = self._cross_validation(f"search with weighting {weighting:g}", plan)
-            near = [best.penalties, *self._penalties_beside(best.penalties)]
-            found = [self._report(c) for c in self._folds.compare(near[:1], tol=tol, n_folds=n_folds)]
-            if leading([best, *found], self.criterion):
-                # Another weighting may want a little more or less of the penalty.
-                more = self._folds.compare(near[1:], tol=tol, n_folds=n_folds) if near[1:] else []
-                found += [self._report(c) for c in more]
-                best = found[leading(found, self.criterion)]
-                waiting = [*_WEIGHTINGS_BESIDE.get(weighting, ())]
-            else:
+            try:
+                found = self._better_with(weighting, best, plan, tol, n_folds)
+            except Stopped:
                 self.problem, self._folds, self._weighting = before
+                break
+            if found is None:
+                self.problem, self._folds, self._weighting = before
+            else:
+                best, waiting = found, [*_WEIGHTINGS_BESIDE.get(weighting, ())]
         return best
+
+    def _better_with(
+        self, weighting: float, best: Candidate, plan: NDArray[np.int64], tol: float, n_folds: int
+    ) -> Candidate | None:
+        """Turn to another weighting; its best candidate if one at the same penalties leads, or else None."""
+        assert self.weighted is not None
+        self.problem, self._weighting = self.weighted(weighting), weighting
+        self._folds = self._cross_validation(f"search with weighting {weighting:g}", plan)
+
+        def judged(choices: Sequence[Penalties]) -> list[Candidate]:
+            return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
+
+        found = judged([best.penalties])
+        if not leading([best, *found], self.criterion):
+            return None
+        # Another weighting may want a little more or less of the penalty.
+        if beside := self._penalties_beside(best.penalties):
+            found += judged(beside)
+        return found[leading(found, self.criterion)]
 
     def _penalties_beside(self, penalties: Penalties) -> list[Penalties]:
         traces = list(self.grid.traces)

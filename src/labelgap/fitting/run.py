@@ -52,9 +52,11 @@ class FitRun:
         """Report a choice of penalties that was judged on held-out entries."""
         if isinstance(self.callback, FitListener):
             self.callback.candidate(candidate)
-        penalties = candidate.penalties
+        penalties, weighting = candidate.penalties, candidate.count_weighting
+        weighted = "" if weighting is None else f", count weighting {weighting:g}"
         self.say(
-            f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept {penalties.intercept:.3g}: "
+            f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept {penalties.intercept:.3g}"
+            f"{weighted}: "
             f"held-out metric {candidate.metric_value:.4f}, loss {candidate.loss:.5g}, rank "
             f"{candidate.rank:.1f}, folds {candidate.n_folds}"
         )

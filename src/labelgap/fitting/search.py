@@ -138,10 +138,30 @@ def penalty_grid(
 
 
 def leading(candidates: Sequence[Candidate], criterion: str = "metric") -> int:
-    """The number of the candidate that leads; see :meth:`Contest.leader`."""
-    contest = Contest(lambda _: [], PenaltyGrid([1.0]), criterion)
-    contest.tried = {(number, 0, 0): candidate for number, candidate in enumerate(candidates)}
-    return contest.leader()[0]
+    """The number of the candidate that is best by the metric, or by the "loss" alone.
+
+    Among those that the metric cannot tell from the best, it is the one of least loss; of equal ones, the
+    first.
+    """
+    numbers = range(len(candidates))
+    if criterion == "loss":
+        return min(numbers, key=lambda number: candidates[number].loss)
+    top = max(candidates, key=lambda candidate: candidate.metric_value)
+    # Equal values are alike whatever the error.
+    alike = [
+        n for n in numbers if _behind(candidates[n], top) <= max(_ALIKE * _error(candidates[n], top), 0.0)
+    ]
+    return min(alike, key=lambda number: candidates[number].loss)
+
+
+def _behind(candidate: Candidate, other: Candidate) -> float:
+    return other.metric_value - candidate.metric_value
+
+
+def _error(candidate: Candidate, other: Candidate) -> float:
+    """The standard error of the difference of their metric values; 0 where it is not known."""
+    one, two = candidate.leave_out, other.leave_out
+    return 0.0 if one is None or two is None else standard_error(one, two)
 
 
 class Contest:
@@ -159,26 +179,17 @@ class Contest:
             self.tried |= dict(zip(fresh, found, strict=True))
 
     def leader(self) -> Place:
-        """The best by the metric, or among those that it cannot tell from the best, the one of least loss.
-
-        Of equal ones it is the first.
-        """
-        places = list(self.tried)
-        if self._criterion == "loss":
-            return min(places, key=lambda place: self.tried[place].loss)
-        top = max(places, key=lambda place: self.tried[place].metric_value)
-        # Equal values are alike whatever the error.
-        alike = [p for p in places if self._behind(p, top) <= max(_ALIKE * self._error(p, top), 0.0)]
-        return min(alike, key=lambda place: self.tried[place].loss)
+        """The place of the candidate that is :func:`leading`."""
+        return list(self.tried)[leading(list(self.tried.values()), self._criterion)]
 
     def is_hopeless(self, place: Place, leader: Place) -> bool:
         """Clearly worse than the leader: by the metric and the loss, or by the loss where that decides."""
+        candidate, best = self.tried[place], self.tried[leader]
         if self._criterion == "loss":
-            lost = self.tried[place].loss - self.tried[leader].loss
-            return lost > _HOPELESS * abs(self.tried[leader].loss)
-        error = self._error(place, leader)
-        behind = self._behind(place, leader) > (_HOPELESS_ERRORS * error if error > 0 else _HOPELESS)
-        return behind and self.tried[place].loss >= self.tried[leader].loss
+            return candidate.loss - best.loss > _HOPELESS * abs(best.loss)
+        error = _error(candidate, best)
+        behind = _behind(candidate, best) > (_HOPELESS_ERRORS * error if error > 0 else _HOPELESS)
+        return behind and candidate.loss >= best.loss
 
     def foretells_loss(self, places: Sequence[Place]) -> bool:
         """Whether a parabola through three candidates says that the next is worse, by metric and loss.
@@ -192,14 +203,7 @@ class Contest:
         if self._criterion == "loss":
             return rise > _HOPELESS * abs(last.loss)
         fall = 2 * (second.metric_value - last.metric_value) - (first.metric_value - second.metric_value)
-        return rise > 0 and fall > max(_HOPELESS_ERRORS * self._error(places[1], places[2]), 0.0)
-
-    def _behind(self, place: Place, other: Place) -> float:
-        return self.tried[other].metric_value - self.tried[place].metric_value
-
-    def _error(self, place: Place, other: Place) -> float:
-        one, two = self.tried[place].leave_out, self.tried[other].leave_out
-        return 0.0 if one is None or two is None else standard_error(one, two)
+        return rise > 0 and fall > max(_HOPELESS_ERRORS * _error(second, last), 0.0)
 
 
 def select_penalties(

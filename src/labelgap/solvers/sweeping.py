@@ -18,12 +18,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers.alternating import RowSweeps, certify_to_tolerance, row_steps
 from labelgap.solvers.certificate import Certificate
-from labelgap.solvers.factored import FactoredMethod, grown_along, solve_factored
+from labelgap.solvers.factored import FactoredMethod, grown_along
 from labelgap.solvers.linalg import Array, balanced, contiguous, dot, host, like, thin_qr
 from labelgap.solvers.loop import (
     Callback,
@@ -77,10 +76,9 @@ _HANDED_OVER = "handed_over"
 class SweepingMethod(Method):
     """Rounds of sweeps at a growing rank; Newton's method in all variables where they end."""
 
-    def __init__(self, objective: Objective, *problem: Any, random_state: Any = 0, **options: Any) -> None:
-        super().__init__(objective, *problem, **options)
-        self._random_state = random_state
-        self._options = options
+    def __init__(self, objective: Objective, penalties: Penalties, steps: Rowwise, **options: Any) -> None:
+        super().__init__(objective, penalties, **options)
+        self._steps, self._options = steps, options
         self._newton: FactoredMethod | None = None
         self._waiting = 0
         self._best_gap = self._last_objective = np.inf
@@ -155,16 +153,13 @@ class SweepingMethod(Method):
 
     def _round(self, stopping: Callable[[], bool]) -> None:
         start, grown = self._with_columns()
-        steps = row_steps(self._objective, self._tol)
-        assert steps is not None, "sweeps are for objectives with steps row by row"
-        if self._falling:
-            gained = self._sweep(RowSweeps(steps, self._penalties, start), stopping)
-        else:
-            gained = self._sweep_conjugately(steps, start, stopping)
+        move = self._sweep if self._falling else self._sweep_conjugately
+        gained = move(start, stopping)
         self._died_out = grown == 0 and gained <= _NOTHING * self._tol * self._certificate.scale
 
-    def _sweep(self, sweeps: RowSweeps, stopping: Callable[[], bool]) -> float:
+    def _sweep(self, start: Factors, stopping: Callable[[], bool]) -> float:
         """A few sweeps; what the last one gained."""
+        sweeps = RowSweeps(self._steps, self._penalties, start)
         first = gained = 0.0
         for number in range(min(_MOST_SWEEPS, self._max_iter - self.iteration)):
             gained = sweeps.sweep()
@@ -175,12 +170,12 @@ class SweepingMethod(Method):
         self._factors = contiguous_factors(sweeps.factors())
         return gained
 
-    def _sweep_conjugately(self, steps: Rowwise, start: Factors, stopping: Callable[[], bool]) -> float:
+    def _sweep_conjugately(self, start: Factors, stopping: Callable[[], bool]) -> float:
         """Sweeps as the preconditioner of nonlinear conjugate gradients; what the last step gained.
 
         A and B move together along the directions, which sweeps alone do slowly.
         """
-        penalties, gained = self._penalties, 0.0
+        steps, penalties, gained = self._steps, self._penalties, 0.0
         state = FactoredState(self._objective, penalties, self._objective.at(start))
         before: tuple[Factors, Factors, Factors] | None = None
         for _ in range(min(_CONJUGATE_STEPS, self._max_iter - self.iteration)):
@@ -212,13 +207,12 @@ class SweepingMethod(Method):
     def _with_columns(self) -> tuple[Factors, int]:
         """The factors without columns that do not matter, with new ones where needed, and how many."""
         objective, penalties, certificate = self._objective, self._penalties, self._certificate
-        factors = self._pruned()
-        rank = factors.rank
+        point = self._pruned()
+        factors, rank = point.factors, point.factors.rank
         self._judge(certificate)
         excess = _EXCESS * self._tol
         if certificate.residual.top <= penalties.trace * (1 + excess) or rank == self._cap:
             return factors, 0
-        point = objective.at(factors)
         wanted = max(_FIRST_COLUMNS, rank if rank < _MANY else rank // 2)
         residual = self._directions(point, min(self._cap - rank, wanted))
         total = certificate.residual.top - penalties.trace
@@ -230,8 +224,8 @@ class SweepingMethod(Method):
             return factors, 0
         return contiguous_factors(grown.factors), grown.factors.rank - rank
 
-    def _pruned(self) -> Factors:
-        """The factors without columns that do not matter, or that the optimum will not have.
+    def _pruned(self) -> Point:
+        """The place without columns that do not matter, or that the optimum will not have.
 
         Sweeps shorten a column that the optimum does not have by a fraction at a time. A Newton step in its
         singular value alone tells whether that is on the way to 0.
@@ -241,12 +235,12 @@ class SweepingMethod(Method):
         tail = np.cumsum(host(values)[::-1])[::-1] * penalties.trace
         rank = int(np.sum(tail > _NEGLIGIBLE * self._tol * self._certificate.scale))
         factors = contiguous_factors(Factors(left[:, :rank], right[:, :rank], self._factors.intercept))
+        point = objective.at(factors)
         if rank == 0:
-            return factors
+            return point
         xp = objective.xp
         values = values[:rank]
         U, V = (part / xp.sqrt(values) for part in factors[:2])
-        point = objective.at(factors)
         shift = LowRankShift(point.score_gradient(), *factors[:2], scale=penalties.ridge)
         slope = xp.sum(U * shift.times(V), axis=0) + penalties.trace
         curvature = point.curvature_along(U, V) + penalties.ridge
@@ -254,7 +248,7 @@ class SweepingMethod(Method):
         left, right = (contiguous(xp.take(part, staying, axis=1)) for part in factors[:2])
         fewer = Factors(left, right, factors.intercept)
         before, after = (FactoredState(objective, penalties, at) for at in (point, objective.at(fewer)))
-        return fewer if after.value <= before.value else factors
+        return after.point if after.value <= before.value else point
 
     def _directions(self, point: Point, count: int) -> SingularTriplets:
         """About the steepest directions of the smooth part of the objective."""
@@ -262,7 +256,7 @@ class SweepingMethod(Method):
         shift = LowRankShift(point.score_gradient(), factors.left, factors.right, scale=self._penalties.ridge)
         if objective.may_form:
             return leading_triplets(shift, objective.shape, count, may_form=True)
-        random = check_random_state(self._random_state).standard_normal((objective.shape[1], count))
+        random = np.random.RandomState(0).standard_normal((objective.shape[1], count))
         spans = thin_qr(factors.left)[0], thin_qr(factors.right)[0]
         return roughly_leading(shift, like(random, factors.right), spans)
 
@@ -313,28 +307,6 @@ def _best_along(state: FactoredState, direction: Factors, slope: float) -> Facto
     return best if best.value < state.value else state
 
 
-def solve_sweeping(
-    objective: Objective,
-    penalties: Penalties,
-    *,
-    rank: int | None = None,
-    tol: float = 1e-3,
-    max_iter: int = 500,
-    warm_start: Factors | None = None,
-    callback: Callback | None = None,
-    checkpoint: Checkpoint | None = None,
-    random_state: Any = 0,
-) -> Fit:
-    """Minimise to a relative duality gap of ``tol``, where rows and labels have parameters of their own.
-
-    ``rank`` is a cap, not a guess; ``max_iter`` bounds the sweeps and, after them, the Newton steps.
-    """
-    method = SweepingMethod(
-        objective, penalties, rank=rank, tol=tol, max_iter=max_iter, random_state=random_state
-    )
-    return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
-
-
 def solve_auto(
     objective: Objective,
     penalties: Penalties,
@@ -346,20 +318,17 @@ def solve_auto(
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Fit:
-    """By sweeps where they are fast, and else by proximal and Newton steps in all variables.
+    """Minimise to a relative duality gap of ``tol``, by sweeps where they are fast, else as "factored" does.
 
     Sweeps are fast where rows and labels have parameters of their own, there is a trace norm to find the rank
-    by, and the tolerance is one that they reach in single precision.
+    by, and the tolerance is one that they reach in single precision. ``rank`` is a cap, not a guess;
+    ``max_iter`` bounds the sweeps, and the Newton steps after them.
     """
-    swept = penalties.trace > 0 and tol >= LEAST_TOL and row_steps(objective, tol) is not None
-    solve = solve_sweeping if swept else solve_factored
-    return solve(
-        objective,
-        penalties,
-        rank=rank,
-        tol=tol,
-        max_iter=max_iter,
-        warm_start=warm_start,
-        callback=callback,
-        checkpoint=checkpoint,
-    )
+    steps = row_steps(objective, tol) if penalties.trace > 0 and tol >= LEAST_TOL else None
+    options: dict[str, Any] = {"rank": rank, "tol": tol, "max_iter": max_iter}
+    method: Method
+    if steps is None:
+        method = FactoredMethod(objective, penalties, **options)
+    else:
+        method = SweepingMethod(objective, penalties, steps, **options)
+    return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
