@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from labelgap.kernels.gpu.device import has_cuda
+
 # scikit-learn's checks of estimators that choose their penalties; those with given penalties are checked in
 # the fast suite.
 _SLOW_CHECKS = (
@@ -16,10 +18,12 @@ _SLOW_CHECKS = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark checks that scikit-learn's decorator leaves no place to mark."""
+    """Mark checks that scikit-learn's decorator leaves no place to mark, and skip what needs a GPU."""
     for item in items:
         if any(name in item.nodeid for name in _SLOW_CHECKS):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("gpu") is not None and not has_cuda():
+            item.add_marker(pytest.mark.skip(reason="needs a GPU that torch can use, and there is none here"))
 
 
 @pytest.fixture

@@ -99,13 +99,19 @@ def test_imports_climb_no_floor(path: Path) -> None:
     assert not climbing
 
 
-def test_only_the_kernels_import_numba() -> None:
-    kernels = SOURCE / "kernels"
-    importers = {
-        path for path in MODULES if any(name.split(".")[0] in ("numba", "torch") for _, name in imports(path))
-    }
+@pytest.mark.parametrize(
+    ("libraries", "allowed"),
+    [
+        (("numba", "llvmlite"), ["kernels"]),
+        # Tensors that users hand in are made and read in one place.
+        (("torch", "triton"), ["kernels/gpu", "objective/torch", "labels/tensors.py"]),
+    ],
+)
+def test_only_some_folders_import_compilers(libraries: tuple[str, ...], allowed: list[str]) -> None:
+    importers = {path for path in MODULES if any(n.split(".")[0] in libraries for _, n in imports(path))}
     assert importers, "the search for imports found nothing"
-    assert all(path.is_relative_to(kernels) for path in importers)
+    folders = [SOURCE / folder for folder in allowed]
+    assert not [path for path in importers if not any(map(path.is_relative_to, folders))]
 
 
 def test_solvers_know_no_loss_and_no_kernel() -> None:

@@ -3,6 +3,7 @@
 ::
 
     LabelgapError
+    ├── DeviceMemoryError           the work does not fit on a device (also a MemoryError)
     ├── MissingExtraError           a package of an extra is not installed (also an ImportError)
     └── InvalidInputError (also a ValueError)
         ├── InvalidLabelsError      labels: values, shape, duplicates, nothing observed
@@ -26,6 +27,10 @@ from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 class LabelgapError(Exception):
     """Base of every error that labelgap raises on purpose."""
+
+
+class DeviceMemoryError(LabelgapError, MemoryError):
+    """The work does not fit into the memory of a device; the message says how much it needs."""
 
 
 class MissingExtraError(LabelgapError, ImportError):

@@ -23,8 +23,10 @@ from labelgap.exceptions import (
     UninformativeLabelsWarning,
 )
 from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.kernels.gpu.device import check_device
 from labelgap.labels import ObservedLabels
 from labelgap.labels.sources import observed_mask
+from labelgap.labels.tensors import to_host
 from labelgap.objective.frame import SCALINGS
 from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import RIVALS, SOLVERS
@@ -38,7 +40,7 @@ _LARGEST_FEATURE = 1e100
 def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = False) -> Any:
     """X as float64, dense or CSR; ``reset`` at fit, else it must have the features of the fit."""
     X = validate_data(
-        estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
+        estimator, to_host(X), reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
     )
     values = X.data if sp.issparse(X) else X
     # A sum is finite only if all its terms are (or they cancel, or it overflows: then look closer).
@@ -102,6 +104,7 @@ class Targets:
 
 def read_targets(y: Any, unobserved: str) -> Targets:
     """Read any form of y; a 1-d y may hold any two values, and NaN or None where not observed."""
+    y = to_host(y)
     if y is None:
         raise InvalidLabelsError(
             "This estimator requires y to be passed, but the target y is None. "
@@ -122,6 +125,7 @@ def read_targets(y: Any, unobserved: str) -> Targets:
 
 def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobserved: str) -> ObservedLabels:
     """Labels to be judged against, in the form that the estimator was fitted with."""
+    y = to_host(y)
     if targets_single and is_vector(y):
         values, missing = vector_values(y)
         unknown = ~missing & ~np.isin(values, classes)
@@ -282,6 +286,7 @@ def check_fit_parameters(model: Any) -> None:
     """Raise unless the parameters of a low-rank estimator, those that it has, can be used together."""
     given = model.get_params(deep=False)
     check_choice("solver", model.solver, SOLVERS | RIVALS)
+    check_device(model.device)
     if "penalty" in given:
         _check_feature_parameters(model)
     for name in ("trace_penalty", "ridge_penalty", "intercept_penalty"):

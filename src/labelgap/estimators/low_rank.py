@@ -19,6 +19,7 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
+from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest
@@ -103,6 +104,10 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         one with no more features than rows. It is "none" for other sparse ones, and if λ or λ₂ is given as a
         number other than 0, which is then about X as it was given.
         ``coef_`` always belongs to X as it was given.
+    device : {"auto", "cpu", "cuda", "cuda:0", ...}, default "auto"
+        Where the work is done: on the CPU, or by torch on a GPU (the extra ``labelgap[gpu]``). "auto" is a
+        GPU if there is one and the data are large enough to gain from it. The model and its certificate are
+        the same; predictions run there too.
 
     Attributes
     ----------
@@ -176,6 +181,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         flip_rate: Any = "estimate",
         memory_limit_mb: float = 256.0,
         feature_scaling: str = "auto",
+        device: str = "auto",
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -198,6 +204,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         self.flip_rate = flip_rate
         self.memory_limit_mb = memory_limit_mb
         self.feature_scaling = feature_scaling
+        self.device = device
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -255,6 +262,8 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
             # fitted to would give the held-out one away, which they do not do for a new row.
             self._holds_out_rows = X.shape[1] > X.shape[0]
             settings = solver_settings(self)
+            backend = backend_for(self.device, labels, self.loss_)
+            run.n_jobs = jobs_for(backend, run.n_jobs)
             if unlabelled:
                 check_unlabelled(labels, self.loss_, metric)
                 choice = UnlabelledChoice(
@@ -268,6 +277,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     fit_intercept=self.fit_intercept,
                     score_bound=self.score_bound,
                     memory_limit_mb=self.memory_limit_mb,
+                    backend=backend,
                 )
                 problem = choice.problem
                 chosen = choice.fit(metric, self.flip_rate, how=self.threshold, by_row=self._holds_out_rows)
@@ -280,6 +290,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     self.loss_,
                     fit_intercept=self.fit_intercept,
                     score_bound=self.score_bound,
+                    backend=backend,
                 )
                 grid = grid_for_observed(problem, labels, request)
                 chosen = choice_for_decisions(

@@ -23,6 +23,7 @@ from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, Uninf
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import WEIGHTINGS, choice_for_decisions, grid_for_observed
 from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.problem import observed_problem, recommender_features, shared_column_length
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest
@@ -105,6 +106,10 @@ class Recommender(CertifiedFit, Saved, Recommending):
     n_jobs : int or None, default None
         As in :class:`LowRankClassifier`.
     verbose : int, default 0
+    device : {"auto", "cpu", "cuda", "cuda:0", ...}, default "auto"
+        Where the work is done: on the CPU, or by torch on a GPU (the extra ``labelgap[gpu]``). "auto" is a
+        GPU if there is one and the data are large enough to gain from it. The model and its certificate are
+        the same; predictions run there too.
 
     Attributes
     ----------
@@ -163,6 +168,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        device: str = "auto",
     ) -> None:
         self.metric = metric
         self.positive = positive
@@ -187,6 +193,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.device = device
 
     def fit(
         self,
@@ -249,6 +256,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
             features = self._feature_settings(weighting)
             request = PenaltyRequest(self.trace_penalty, self.ridge_penalty, 0.0)
             settings = solver_settings(self)
+            backend = backend_for(self.device, labels, self.loss_)
+            run.n_jobs = jobs_for(backend, run.n_jobs)
             if unlabelled:
                 check_unlabelled(labels, self.loss_, self.metric_)
                 by_id = self.flip_rate
@@ -263,6 +272,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
                     score_bound=self.score_bound,
                     memory_limit_mb=self.memory_limit_mb,
                     largest=self._largest_penalty,
+                    backend=backend,
                 )
                 problem = choice.problem
                 chosen = choice.fit(
@@ -274,7 +284,13 @@ class Recommender(CertifiedFit, Saved, Recommending):
             else:
                 refuse_flip_rate(self.flip_rate, labels.unobserved)
                 problem = observed_problem(
-                    X, labels, features, self.loss_, fit_intercept=True, score_bound=self.score_bound
+                    X,
+                    labels,
+                    features,
+                    self.loss_,
+                    fit_intercept=True,
+                    score_bound=self.score_bound,
+                    backend=backend,
                 )
                 grid = grid_for_observed(problem, labels, request, self._largest_penalty)
 

@@ -31,6 +31,7 @@ from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import ChosenFit, PenaltyChoice, grid_for_observed
 from labelgap.fitting.cross_validation import deviance_judge, mean_loss
+from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest
@@ -94,6 +95,10 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         one with no more features than rows. It is "none" for other sparse ones, and if λ or λ₂ is given as a
         number other than 0, which is then about X as it was given.
         ``coef_`` always belongs to X as it was given.
+    device : {"auto", "cpu", "cuda", "cuda:0", ...}, default "auto"
+        Where the work is done: on the CPU, or by torch on a GPU (the extra ``labelgap[gpu]``). "auto" is a
+        GPU if there is one and the data are large enough to gain from it. The model and its certificate are
+        the same; predictions run there too.
 
     Attributes
     ----------
@@ -163,6 +168,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         verbose: int = 0,
         intercept_penalty: float | str = "auto",
         feature_scaling: str = "auto",
+        device: str = "auto",
     ) -> None:
         self.family = family
         self.trace_penalty = trace_penalty
@@ -179,6 +185,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         self.verbose = verbose
         self.intercept_penalty = intercept_penalty
         self.feature_scaling = feature_scaling
+        self.device = device
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -265,8 +272,16 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
             )
             # As in LowRankClassifier: other values of a row would give away the one that is held out.
             self._holds_out_rows = X is not None and X.shape[1] > X.shape[0]
+            backend = backend_for(self.device, labels, self.family_)
+            run.n_jobs = jobs_for(backend, run.n_jobs)
             problem = observed_problem(
-                X, labels, features, self.family_, fit_intercept=self.fit_intercept, score_bound=bound
+                X,
+                labels,
+                features,
+                self.family_,
+                fit_intercept=self.fit_intercept,
+                score_bound=bound,
+                backend=backend,
             )
             self.feature_scales_ = problem.feature_scales
             chosen = PenaltyChoice(

@@ -34,6 +34,7 @@ from labelgap.solvers.loop import (
     Stopped,
     factors_from,
     factors_state,
+    on_host,
 )
 from labelgap.solvers.penalties import Penalties, with_best_intercept
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
@@ -74,7 +75,7 @@ class SolverSettings:
             solve = partial(self.solver, objective, penalties, **options)
         else:
             solve = partial(solve_bounded, self.solver, objective, penalties, bounds, **options)
-        return (checkpoint or Checkpoint()).fit(solve)
+        return on_host((checkpoint or Checkpoint()).fit(solve))
 
 
 def largest_trace_penalty(objective: Objective) -> float:

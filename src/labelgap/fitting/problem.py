@@ -13,7 +13,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.frame import possible_flip_rates
 from labelgap.objective.moments import ColumnMoments
-from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.parts import Backend, FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Point, entries_within
 from labelgap.solvers.penalties import Penalties, with_best_intercept
@@ -93,11 +93,12 @@ def observed_problem(
     *,
     fit_intercept: bool,
     score_bound: float | str | None,
+    backend: Backend | None = None,
 ) -> Problem:
     """The problem over observed entries; a bound of "auto" is none here."""
     bound = None if isinstance(score_bound, str) else score_bound
     settings = ProblemSettings(loss, features, fit_intercept=bool(fit_intercept), score_bound=bound)
-    return Problem([RowBlock(X, labels)], settings)
+    return Problem([RowBlock(X, labels)], settings, backend)
 
 
 def unlabelled_problem(
@@ -110,6 +111,7 @@ def unlabelled_problem(
     fit_intercept: bool,
     score_bound: float | None,
     memory_limit_mb: float,
+    backend: Backend | None = None,
 ) -> Problem:
     """The positive-unlabelled problem over all n·L entries, judged on some of them, at flip rates of 0."""
     settings = ProblemSettings(
@@ -120,7 +122,7 @@ def unlabelled_problem(
         flip_rate=np.zeros(positives.shape[1]),
         block_entries=entries_within(memory_limit_mb),
     )
-    return Problem([RowBlock(X, positives, judged)], settings)
+    return Problem([RowBlock(X, positives, judged)], settings, backend)
 
 
 def highest_possible_rates(positives: ObservedLabels, flip_rate: Floats) -> Floats:

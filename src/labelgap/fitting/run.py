@@ -18,6 +18,7 @@ from labelgap._version import __version__
 from labelgap._warn import warn
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
+from labelgap.kernels.gpu.device import memory_error
 from labelgap.solvers import Callback, FitListener, Progress
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 
@@ -154,6 +155,8 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
         self._stack.__exit__(kind, error, traceback)
         if error is not None:
             _forget_fit(self._model)
+        if (too_large := memory_error(error)) is not None:
+            raise too_large from error
         if isinstance(error, Stopped):
             raise KeyboardInterrupt(
                 f"The fit was stopped while {self._run.at}, before there was a model to keep."

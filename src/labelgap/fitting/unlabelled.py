@@ -35,7 +35,7 @@ from labelgap.losses import Loss
 from labelgap.losses.unlabelled import UNLABELLED_LOSSES
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.unlabelled import check_flip_rate, punishes_false_positives
-from labelgap.objective.parts import FeatureSettings
+from labelgap.objective.parts import Backend, FeatureSettings
 from labelgap.objective.problem import Problem
 from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
 
@@ -63,6 +63,8 @@ class UnlabelledChoice:
     score_bound: float | str | None = "auto"
     memory_limit_mb: float = 256.0
     largest: LargestPenalty = largest_penalty_of
+    backend: Backend | None = None
+    """The machine that the fits run on; None is the CPU."""
     entries: ObservedLabels = field(init=False)
     """Recorded positives (1) and other entries (0), on which decisions are judged."""
     problem: Problem = field(init=False)
@@ -81,6 +83,7 @@ class UnlabelledChoice:
             fit_intercept=self.fit_intercept,
             score_bound=_resolved_bound(self.score_bound, self.loss),
             memory_limit_mb=self.memory_limit_mb,
+            backend=self.backend,
         )
 
     def fit(

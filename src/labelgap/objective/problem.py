@@ -10,6 +10,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
@@ -151,10 +152,12 @@ class Problem:
     def _split(self) -> RowSplit | None:
         if not self.settings.features.own_rows:
             return None
-        return RowSplit([rows.n_rows for rows in self._rows], self._backend.xp)
+        return RowSplit([rows.n_rows for rows in self._rows])
 
     def _local(self, left: Any) -> list[Any]:
-        return [left] * len(self._rows) if self._split is None else self._split.local(left)
+        if self._split is None or len(self._rows) == 1:
+            return [left] * len(self._rows)
+        return self._split.local(left)
 
     # -- models ----------------------------------------------------------------------------------------
 
@@ -171,7 +174,7 @@ class Problem:
         """``P = XA`` of all rows."""
         pairs = zip(self._rows, self._local(A), strict=True)
         products = [rows.left(self.settings.features, self.features, local) for rows, local in pairs]
-        return products[0] if len(products) == 1 else self._backend.xp.concat(products)
+        return products[0] if len(products) == 1 else array_namespace(products[0]).concat(products)
 
     def right(self, B: Any) -> Any:
         """``Q = FB`` of all labels."""

@@ -8,6 +8,8 @@ from itertools import accumulate
 from operator import add
 from typing import Any
 
+from array_api_compat import array_namespace
+
 from labelgap._types import Floats
 from labelgap.objective.protocol import (
     Factors,
@@ -27,8 +29,8 @@ class RowSplit:
     Where X = I, row i of A belongs to row i of the data, and so to the part that holds it.
     """
 
-    def __init__(self, own: Sequence[int], xp: Any) -> None:
-        self._counts, self._xp = tuple(own), xp
+    def __init__(self, own: Sequence[int]) -> None:
+        self._counts = tuple(own)
         self._ends = tuple(accumulate(own, initial=0))
         self.n_own = self._ends[-1]
 
@@ -40,13 +42,14 @@ class RowSplit:
         """The rows of an array that each part works on."""
         shared = array[self.n_own :]
         pairs = zip(self._ends[:-1], self._ends[1:], strict=True)
-        return [self._xp.concat([array[start:stop], shared]) for start, stop in pairs]
+        xp = array_namespace(array)
+        return [xp.concat([array[start:stop], shared]) for start, stop in pairs]
 
     def gathered(self, arrays: Sequence[Any]) -> Any:
         """One array from what each part has to say of its rows: own rows stacked, shared ones added up."""
         own = [array[:count] for array, count in zip(arrays, self._counts, strict=True)]
         shared = [array[count:] for array, count in zip(arrays, self._counts, strict=True)]
-        return self._xp.concat([*own, reduce(add, shared)])
+        return array_namespace(arrays[0]).concat([*own, reduce(add, shared)])
 
 
 class _SameRows:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -276,6 +276,12 @@ class Fit:
     @property
     def rank(self) -> int:
         return int(self.singular_values.shape[0])
+
+
+def on_host(fit: Fit) -> Fit:
+    """The fit in numpy's arrays, wherever it was made."""
+    factors = Factors(*map(host, fit.factors))
+    return replace(fit, factors=factors, singular_values=host(fit.singular_values))
 
 
 # -- as arrays that a file can hold ----------------------------------------------------------------------

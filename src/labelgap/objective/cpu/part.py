@@ -144,6 +144,11 @@ def features_in(coordinates: Coordinates, X: Any) -> Features:
     """Rows of features in the coordinates of a frame: ``(s∘x − c) V R⁻¹``."""
     if coordinates.is_sparse:
         return SparseFeatures(X, coordinates.scales)
+    return DenseFeatures(moved_rows(coordinates, X))
+
+
+def moved_rows(coordinates: Coordinates, X: Any) -> Floats:
+    """The same as a dense array, for coordinates that do not keep the rows sparse."""
     n, d = X.shape
     moved = np.empty((n, coordinates.n_coordinates))
     for rows in row_blocks(n, d):
@@ -155,7 +160,7 @@ def features_in(coordinates: Coordinates, X: Any) -> Features:
         moved[rows] = block if coordinates.basis is None else block @ coordinates.basis
     if coordinates.root is not None:
         moved = scipy.linalg.solve_triangular(coordinates.root, moved.T, trans="T", overwrite_b=True).T
-    return DenseFeatures(moved)
+    return moved
 
 
 def _own_features(scales: Floats | None, n_rows: int) -> Features:

@@ -1,0 +1,310 @@
+"""Triton's kernels over observed entries: scores, losses and slopes, and the two sparse products.
+
+A row's entries are cut into pieces (:attr:`Compressed.pieces`). One program works on one piece: it loads the
+row's own factor once, gathers the factors of the other side a block of entries at a time, and writes one
+partial sum. A second kernel adds up the pieces of each row, in their order and in double precision. No two
+programs write to one place, so that results do not depend on which of them is first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from labelgap.kernels.gpu.losses import Tensor
+from labelgap.kernels.gpu.passes import EntryData
+from labelgap.kernels.gpu.pattern import Compressed
+from labelgap.kernels.gpu.triton_losses import derivatives
+
+# Numbers of a gathered block of factors: as many as the registers of a program hold.
+_GATHERED = 4096
+_WARPS = 4
+
+
+class LossPass(NamedTuple):
+    """Results of a pass; what was not asked for is None."""
+
+    product: Tensor
+    value: float
+    low_rank: Tensor | None
+    slopes: Tensor | None
+    sums: Tensor | None
+
+
+@triton.jit
+def _loss_kernel(
+    rows_ptr, ends_ptr, indices_ptr, own_ptr, others_ptr, own_shift_ptr, others_shift_ptr,
+    targets_ptr, weights_ptr, offsets_ptr, width,
+    product_ptr, value_ptr, low_rank_ptr, slopes_ptr, sums_ptr, n_pieces,
+    CODE: tl.constexpr, DOUBLE: tl.constexpr, OWN_SHIFT: tl.constexpr, OTHERS_SHIFT: tl.constexpr,
+    WEIGHTS: tl.constexpr, OFFSETS: tl.constexpr, ENTRIES: tl.constexpr, SUMS: tl.constexpr,
+    BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Losses of the entries of one piece, and the sum of the slopes times the other side's factors."""
+    piece = tl.program_id(0)
+    kind = own_ptr.dtype.element_ty
+    row = tl.load(rows_ptr + piece)
+    start = tl.load(ends_ptr + piece)
+    # A piece ends where the next one begins.
+    stop = tl.load(ends_ptr + piece + 1)
+    column = tl.arange(0, WIDTH)
+    inside = column < width
+    own = tl.load(own_ptr + row * width + column, mask=inside, other=0.0)
+    shift = tl.zeros((), dtype=kind)
+    if OWN_SHIFT:
+        shift = tl.load(own_shift_ptr + row)
+    total = tl.zeros((WIDTH,), dtype=kind)
+    value = tl.zeros((), dtype=tl.float64)
+    up = tl.zeros((), dtype=tl.float64)
+    down = tl.zeros((), dtype=tl.float64)
+    bend = tl.zeros((), dtype=tl.float64)
+    for first in range(start, stop, BLOCK):
+        entry = first + tl.arange(0, BLOCK)
+        known = entry < stop
+        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
+        gathered = tl.load(
+            others_ptr + other[:, None] * width + column[None, :],
+            mask=known[:, None] & inside[None, :],
+            other=0.0,
+        )
+        z = tl.sum(gathered * own[None, :], axis=1)
+        if ENTRIES:
+            tl.store(low_rank_ptr + entry, z, mask=known)
+        if OWN_SHIFT:
+            z = z + shift
+        if OTHERS_SHIFT:
+            z = z + tl.load(others_shift_ptr + other, mask=known, other=0.0)
+        if OFFSETS:
+            z = z + tl.load(offsets_ptr + entry, mask=known, other=0.0)
+        y = tl.load(targets_ptr + entry, mask=known, other=0).to(kind)
+        loss, slope, curvature = derivatives(z, y, CODE, DOUBLE)
+        if WEIGHTS:
+            factor = tl.load(weights_ptr + entry, mask=known, other=0.0).to(kind)
+        else:
+            # From memory: a number among the arguments would come in single precision.
+            factor = tl.where(known, tl.load(weights_ptr), 0.0).to(kind)
+        slope = slope * factor
+        if ENTRIES:
+            tl.store(slopes_ptr + entry, slope, mask=known)
+        # An entry that is only filled up may have any loss; its weight is 0.
+        value += tl.sum(tl.where(known, loss * factor, 0.0).to(tl.float64), axis=0)
+        if SUMS:
+            up += tl.sum(tl.maximum(slope, 0.0).to(tl.float64), axis=0)
+            down += tl.sum(tl.minimum(slope, 0.0).to(tl.float64), axis=0)
+            bend += tl.sum((curvature * factor).to(tl.float64), axis=0)
+        total += tl.sum(gathered * slope[:, None], axis=0)
+    tl.store(product_ptr + piece.to(tl.int64) * width + column, total, mask=inside)
+    tl.store(value_ptr + piece, value)
+    if SUMS:
+        tl.store(sums_ptr + piece, up)
+        tl.store(sums_ptr + n_pieces + piece, down)
+        tl.store(sums_ptr + 2 * n_pieces + piece, bend)
+
+
+@triton.jit
+def _product_kernel(
+    ends_ptr, indices_ptr, data_ptr, others_ptr, width, product_ptr,
+    BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """The sum over one piece of data times the other side's factors, some columns at a time."""
+    piece = tl.program_id(0)
+    kind = others_ptr.dtype.element_ty
+    start = tl.load(ends_ptr + piece)
+    stop = tl.load(ends_ptr + piece + 1)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside = column < width
+    total = tl.zeros((WIDTH,), dtype=kind)
+    for first in range(start, stop, BLOCK):
+        entry = first + tl.arange(0, BLOCK)
+        known = entry < stop
+        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
+        gathered = tl.load(
+            others_ptr + other[:, None] * width + column[None, :],
+            mask=known[:, None] & inside[None, :],
+            other=0.0,
+        )
+        number = tl.load(data_ptr + entry, mask=known, other=0.0)
+        total += tl.sum(gathered * number[:, None], axis=0)
+    tl.store(product_ptr + piece.to(tl.int64) * width + column, total, mask=inside)
+
+
+@triton.jit
+def _dots_kernel(
+    rows_ptr, ends_ptr, indices_ptr, own_ptr, others_ptr, width, out_ptr,
+    BLOCK: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """Products of the own factor with those of the other side, at the entries of one piece."""
+    piece = tl.program_id(0)
+    kind = own_ptr.dtype.element_ty
+    row = tl.load(rows_ptr + piece)
+    start = tl.load(ends_ptr + piece)
+    stop = tl.load(ends_ptr + piece + 1)
+    for first in range(start, stop, BLOCK):
+        entry = first + tl.arange(0, BLOCK)
+        known = entry < stop
+        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
+        z = tl.zeros((BLOCK,), dtype=kind)
+        for part in range(PARTS):
+            column = part * WIDTH + tl.arange(0, WIDTH)
+            inside = column < width
+            own = tl.load(own_ptr + row * width + column, mask=inside, other=0.0)
+            gathered = tl.load(
+                others_ptr + other[:, None] * width + column[None, :],
+                mask=known[:, None] & inside[None, :],
+                other=0.0,
+            )
+            z += tl.sum(gathered * own[None, :], axis=1)
+        tl.store(out_ptr + entry, z, mask=known)
+
+
+@triton.jit
+def _sums_kernel(ends_ptr, data_ptr, out_ptr, BLOCK: tl.constexpr):
+    """The sum over one piece, in double precision."""
+    piece = tl.program_id(0)
+    start = tl.load(ends_ptr + piece)
+    stop = tl.load(ends_ptr + piece + 1)
+    total = tl.zeros((), dtype=tl.float64)
+    for first in range(start, stop, BLOCK):
+        entry = first + tl.arange(0, BLOCK)
+        total += tl.sum(tl.load(data_ptr + entry, mask=entry < stop, other=0.0).to(tl.float64), axis=0)
+    tl.store(out_ptr + piece, total)
+
+
+@triton.jit
+def _gather_kernel(pointers_ptr, partial_ptr, width, out_ptr, WIDTH: tl.constexpr):
+    """The pieces of one row added up, in their order and in double precision."""
+    row = tl.program_id(0).to(tl.int64)
+    first = tl.load(pointers_ptr + row)
+    last = tl.load(pointers_ptr + row + 1)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside = column < width
+    total = tl.zeros((WIDTH,), dtype=tl.float64)
+    for piece in range(first, last):
+        total += tl.load(partial_ptr + piece * width + column, mask=inside, other=0.0).to(tl.float64)
+    tl.store(out_ptr + row * width + column, total.to(out_ptr.dtype.element_ty), mask=inside)
+
+
+def _shape(width: int, widest: int = 256) -> tuple[int, int]:
+    """Columns of a block, a power of 2, and entries of it."""
+    columns = min(triton.next_power_of_2(max(width, 1)), widest)
+    return columns, max(16, min(128, _GATHERED // columns))
+
+
+def gathered(entries: Compressed, partial: Tensor, dtype: torch.dtype) -> Tensor:
+    """Partial sums of pieces (pieces x width) as sums of rows."""
+    _, _, pointers = entries.pieces
+    width = partial.shape[1]
+    out = torch.empty((entries.n_rows, width), dtype=dtype, device=partial.device)
+    if out.numel():
+        columns = min(triton.next_power_of_2(width), 128)
+        grid = (entries.n_rows, triton.cdiv(width, columns))
+        _gather_kernel[grid](pointers, partial, width, out, WIDTH=columns, num_warps=1)
+    return out
+
+
+def loss_pass(
+    entries: Compressed,
+    own: Tensor,
+    others: Tensor,
+    data: EntryData,
+    code: int,
+    *,
+    own_shift: Tensor | None = None,
+    others_shift: Tensor | None = None,
+    entries_wanted: bool = True,
+    sums: bool = False,
+) -> LossPass:
+    """Losses at all entries, and ``Σ_j slope_ij others_j`` for every row i."""
+    rows, ends, _ = entries.pieces
+    width, n_pieces = own.shape[1], len(rows)
+    device, dtype = own.device, own.dtype
+    nothing = torch.empty(0, dtype=dtype, device=device)
+    product = torch.empty((n_pieces, width), dtype=dtype, device=device)
+    value = torch.empty(n_pieces, dtype=torch.float64, device=device)
+    low_rank, slopes = (
+        (torch.empty(len(entries), dtype=dtype, device=device) for _ in range(2))
+        if entries_wanted
+        else (nothing, nothing)
+    )
+    partial_sums = torch.empty((3, n_pieces) if sums else (0,), dtype=torch.float64, device=device)
+    columns, block = _shape(width, widest=1 << 30)
+    weights = data.weights
+    if weights is None:
+        weights = torch.full((1,), data.weight, dtype=torch.float64, device=device)
+    if n_pieces:
+        _loss_kernel[(n_pieces,)](
+            rows, ends, entries.indices, own, others,
+            nothing if own_shift is None else own_shift,
+            nothing if others_shift is None else others_shift,
+            data.targets, weights, nothing if data.offsets is None else data.offsets, width,
+            product, value, low_rank, slopes, partial_sums, n_pieces,
+            CODE=code, DOUBLE=dtype == torch.float64, OWN_SHIFT=own_shift is not None,
+            OTHERS_SHIFT=others_shift is not None, WEIGHTS=data.weights is not None,
+            OFFSETS=data.offsets is not None, ENTRIES=entries_wanted, SUMS=sums,
+            BLOCK=block, WIDTH=columns, num_warps=_WARPS,
+        )  # fmt: skip
+    of_rows = gathered(entries, partial_sums.T.contiguous(), dtype).T.contiguous() if sums else None
+    return LossPass(
+        gathered(entries, product, dtype),
+        float(torch.sum(value)),
+        low_rank if entries_wanted else None,
+        slopes if entries_wanted else None,
+        of_rows,
+    )
+
+
+def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
+    """``Σ_j data_ij others_j`` for every row i."""
+    rows, ends, _ = entries.pieces
+    width, n_pieces = others.shape[1], len(rows)
+    partial = torch.empty((n_pieces, width), dtype=others.dtype, device=others.device)
+    if partial.numel():
+        columns, block = _shape(width)
+        grid = (n_pieces, triton.cdiv(width, columns))
+        _product_kernel[grid](
+            ends,
+            entries.indices,
+            data.contiguous(),
+            others.contiguous(),
+            width,
+            partial,
+            BLOCK=block,
+            WIDTH=columns,
+            num_warps=_WARPS,
+        )
+    return gathered(entries, partial, others.dtype)
+
+
+def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
+    """``own_i · others_j`` at every entry (i, j)."""
+    rows, ends, _ = entries.pieces
+    out = torch.zeros(len(entries), dtype=own.dtype, device=own.device)
+    width = own.shape[1]
+    if len(entries) and width:
+        columns, block = _shape(width)
+        _dots_kernel[(len(rows),)](
+            rows,
+            ends,
+            entries.indices,
+            own.contiguous(),
+            others.contiguous(),
+            width,
+            out,
+            BLOCK=block,
+            WIDTH=columns,
+            PARTS=triton.cdiv(width, columns),
+            num_warps=_WARPS,
+        )
+    return out
+
+
+def sums(entries: Compressed, data: Tensor) -> Tensor:
+    """The sum of each row's entries."""
+    _, ends, _ = entries.pieces
+    partial = torch.empty((len(ends) - 1, 1), dtype=torch.float64, device=data.device)
+    if len(partial):
+        _sums_kernel[(len(partial),)](ends, data.contiguous(), partial, BLOCK=512, num_warps=_WARPS)
+    return gathered(entries, partial, data.dtype)[:, 0]
