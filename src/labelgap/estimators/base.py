@@ -27,6 +27,7 @@ from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import ChosenFit
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
+from labelgap.labels.tensors import like_input, to_host
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.top_items import top_columns
@@ -89,6 +90,10 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
         """Scores at the entries of ``labels`` for validated rows."""
+
+    def _on_device(self, X: Any) -> Any:
+        """The scores of validated rows on a device (``DeviceScores``); None where the CPU makes them."""
+        return None
 
     @abstractmethod
     def _probabilities(self, scores: Floats) -> Floats:
@@ -160,25 +165,30 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return float(self._probabilities(np.array([self.threshold_]))[0])
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> Any:
         """Scores ``Z`` (n x L, dense); the decision is ``Z >= threshold_``.
 
         For an estimator fitted to a 1-d y: one score per row.
         """
         check_is_fitted(self)
-        X = self._read_features(X, reset=False)
-        scores = np.empty((_num_samples(X), self.n_labels_))
-        for start, block in self._blocks(X):
-            scores[start : start + len(block)] = block
-        return scores[:, 0] if self._single else scores
+        given, X = X, self._read_features(X, reset=False)
+        device = self._on_device(X)
+        if device is not None:
+            scores: Floats = device.scores(X)
+        else:
+            scores = np.empty((_num_samples(X), self.n_labels_))
+            for start, block in self._blocks(X):
+                scores[start : start + len(block)] = block
+        return like_input(scores[:, 0] if self._single else scores, given)
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Any:
         """Probability of yes for every label (n x L, dense).
 
         For an estimator fitted to a 1-d y: one column per class, as scikit-learn does.
         """
-        probabilities = self._probabilities(self.decision_function(X))
-        return np.column_stack([1 - probabilities, probabilities]) if self._single else probabilities
+        probabilities = self._probabilities(self.decision_function(to_host(X)))
+        both = np.column_stack([1 - probabilities, probabilities]) if self._single else probabilities
+        return like_input(both, X)
 
     def predict(self, X: Any, output: str = "auto") -> Any:
         """Decisions, 1 for yes, one row of X at a time.
@@ -191,8 +201,11 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         check_choice("output", output, OUTPUTS)
-        came_sparse = sp.issparse(X) or self._sparse_labels
-        X = self._read_features(X, reset=False)
+        came_sparse = sp.issparse(to_host(X)) or self._sparse_labels
+        given, X = X, self._read_features(X, reset=False)
+        return like_input(self._decisions(X, output, came_sparse), given)
+
+    def _decisions(self, X: Any, output: str, came_sparse: bool) -> Any:
         if self._single:
             if output == "sparse":
                 raise InvalidParameterError(
@@ -201,6 +214,9 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
             yes = np.concatenate([block[:, 0] for _, block in self._blocks(X)]) >= self.threshold_
             return self.classes_[yes.astype(np.intp)]
         if output == "dense" or (output == "auto" and not came_sparse):
+            device = self._on_device(X)
+            if device is not None:
+                return device.decisions(X, self.threshold_)
             decisions = np.empty((_num_samples(X), self.n_labels_), dtype=np.int8)
             for start, block in self._blocks(X):
                 decisions[start : start + len(block)] = block >= self.threshold_
@@ -211,15 +227,24 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         # 32 bits hold any column number that occurs; they halve the size of the result.
         width = np.int32 if self.n_labels_ <= np.iinfo(np.int32).max else np.int64
         counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=width)]
-        for _, block in self._blocks(X):
-            yes = block >= self.threshold_
-            counts.append(yes.sum(axis=1))
-            columns.append(np.nonzero(yes)[1].astype(width))
+        for count, chosen in self._yes_columns(X):
+            counts.append(count)
+            columns.append(chosen.astype(width))
         indices = np.concatenate(columns)
         return sp.csr_array(
             (np.ones(len(indices), dtype=np.int8), indices, np.cumsum(np.concatenate(counts))),
             shape=(_num_samples(X), self.n_labels_),
         )
+
+    def _yes_columns(self, X: Any) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The number of yes in each row of a block, and their columns in order."""
+        device = self._on_device(X)
+        if device is not None:
+            yield from device.yes_columns(X, self.threshold_)
+            return
+        for _, block in self._blocks(X):
+            yes = block >= self.threshold_
+            yield yes.sum(axis=1), np.nonzero(yes)[1]
 
     def predict_topk(self, X: Any, k: int = 5, return_scores: bool = False) -> Any:
         """The k labels with the highest scores of each row, best first.
@@ -229,13 +254,17 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         check_between("k", k, 1, self.n_labels_, "the number of labels")
-        X = self._read_features(X, reset=False)
-        top = np.empty((_num_samples(X), k), dtype=np.int64)
-        scores = np.empty((_num_samples(X), k))
-        for start, block in self._blocks(X):
-            here = slice(start, start + len(block))
-            top[here], scores[here] = top_columns(block, k)
-        return (top, scores) if return_scores else top
+        given, X = X, self._read_features(X, reset=False)
+        device = self._on_device(X)
+        if device is not None:
+            top, scores = device.top(X, k)
+        else:
+            top = np.empty((_num_samples(X), k), dtype=np.int64)
+            scores = np.empty((_num_samples(X), k))
+            for start, block in self._blocks(X):
+                here = slice(start, start + len(block))
+                top[here], scores[here] = top_columns(block, k)
+        return like_input((top, scores) if return_scores else top, given)
 
     def score(self, X: Any, y: Any, unobserved: str | None = None) -> float:
         """The metric of the decisions over the observed entries of y.

@@ -19,7 +19,7 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
-from labelgap.fitting.device import backend_for, jobs_for
+from labelgap.fitting.device import backend_for, device_scores, jobs_for
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest
@@ -317,6 +317,9 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
 
     def _score_rows(self, X: Any) -> Floats:
         return np.asarray(X @ self.coef_left_) @ self.coef_right_.T + self.intercept_
+
+    def _on_device(self, X: Any) -> Any:
+        return device_scores(self.device, X, self.coef_left_, self.coef_right_, self.intercept_)
 
     def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
         P = np.ascontiguousarray(X @ self.coef_left_)

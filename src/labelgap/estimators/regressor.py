@@ -31,12 +31,13 @@ from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import ChosenFit, PenaltyChoice, grid_for_observed
 from labelgap.fitting.cross_validation import deviance_judge, mean_loss
-from labelgap.fitting.device import backend_for, jobs_for
+from labelgap.fitting.device import backend_for, device_scores, jobs_for
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
+from labelgap.labels.tensors import like_input, to_host
 from labelgap.losses import Family, Poisson, get_family
 from labelgap.persistence.checks import LOW_RANK_REGRESSOR
 from labelgap.persistence.registry import savable_estimator
@@ -332,15 +333,17 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
 
     # -- predicting ------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any = None, *, offset: Any = None, exposure: Any = None) -> Floats:
+    def decision_function(self, X: Any = None, *, offset: Any = None, exposure: Any = None) -> Any:
         """Scores ``z = x·w + b + offset + log(exposure)`` (n x L, dense; 1-d after a fit to a 1-d y)."""
         P = self._rows(X)
-        scores = P @ self.coef_right_.T + self.intercept_
+        identity = np.eye(P.shape[1])
+        device = device_scores(self.device, P, identity, self.coef_right_, self.intercept_)
+        scores = P @ self.coef_right_.T + self.intercept_ if device is None else device.scores(P)
         known = score_offsets(self.family_, offset, exposure, scores.shape)
         scores = scores if known is None else scores + known
-        return scores[:, 0] if self._single else scores
+        return like_input(scores[:, 0] if self._single else scores, X)
 
-    def predict(self, X: Any = None, *, offset: Any = None, exposure: Any = None) -> Floats:
+    def predict(self, X: Any = None, *, offset: Any = None, exposure: Any = None) -> Any:
         """Means G'(z) of all labels (n x L, dense; 1-d after a fit to a 1-d y).
 
         Parameters
@@ -350,8 +353,8 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         offset, exposure : number, vector of length n, array or sparse matrix of shape (n, L), or None
             As in :meth:`fit`. None is an offset of 0 and an exposure of 1, whatever the fit had.
         """
-        scores = self.decision_function(X, offset=offset, exposure=exposure)
-        return np.asarray(self.family_.inverse_link(scores))
+        scores = self.decision_function(to_host(X), offset=offset, exposure=exposure)
+        return like_input(np.asarray(self.family_.inverse_link(scores)), X)
 
     def predict_entries(self, X: Any, entries: Any, *, offset: Any = None, exposure: Any = None) -> Floats:
         """Means at some entries only, one number for each; nothing of size n x L is made.

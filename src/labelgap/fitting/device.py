@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from labelgap.kernels.gpu.device import has_cuda, torch_device
+from labelgap._types import Floats
+from labelgap.kernels.gpu.device import has_cuda, prediction_device, torch_device
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, Squared
 from labelgap.objective.parts import Backend
@@ -45,6 +46,16 @@ def _runs_there(loss: Loss, labels: ObservedLabels) -> bool:
     if labels.unobserved == "unlabelled" and loss.name == "exponential":
         return False
     return torch_loss(loss) is not None
+
+
+def device_scores(device: str, X: Any, left: Floats, right: Floats, intercept: Floats) -> Any:
+    """The scores ``X left rightᵀ + intercept`` of whole rows on a device; None where the CPU makes them."""
+    place = prediction_device(device, float(X.shape[0]) * len(right))
+    if place is None:
+        return None
+    from labelgap.kernels.gpu.scoring import DeviceScores
+
+    return DeviceScores(left, right, intercept, place)
 
 
 def jobs_for(backend: Any, n_jobs: int | None) -> int | None:

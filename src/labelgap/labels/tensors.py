@@ -42,8 +42,9 @@ def like_input(result: Any, given: Any) -> Any:
     if isinstance(result, tuple):
         return tuple(like_input(part, given) for part in result)
     if sp.issparse(result):
-        parts = (torch.from_numpy(np.asarray(part)) for part in (result.indptr, result.indices, result.data))
-        tensor = torch.sparse_csr_tensor(*parts, size=result.shape)
+        stored = result.tocoo()
+        places = torch.from_numpy(np.stack([stored.row, stored.col]).astype(np.int64))
+        tensor = torch.sparse_coo_tensor(places, torch.from_numpy(stored.data), stored.shape)
     else:
         tensor = torch.from_numpy(np.ascontiguousarray(result))
     return tensor.to(given.device)

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
+from labelgap.kernels.gpu.device import prediction_device
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED, frame_library
 from labelgap.labels.sources import index_type
 from labelgap.metrics import unlabelled_metric
+from labelgap.recommending.device_top import top_items_on
 from labelgap.recommending.extending import extended
 from labelgap.recommending.factor_model import FactorModel
 from labelgap.recommending.ids import IdIndex
@@ -253,7 +255,9 @@ class Recommending(FactorModel):
     def _best(
         self, rows: NDArray[np.int64] | None, n: int, exclude_seen: bool
     ) -> tuple[NDArray[np.int64], Floats]:
-        return top_items(self._factors(rows), n, self._seen(rows) if exclude_seen else None)
+        factors, seen = self._factors(rows), self._seen(rows) if exclude_seen else None
+        place = prediction_device(self._setting("device", "cpu"), factors.users.shape[0] * len(factors.items))
+        return top_items(factors, n, seen) if place is None else top_items_on(place, factors, n, seen)
 
     def _recommendations(
         self, rows: NDArray[np.int64], found: NDArray[np.int64], scores: Floats

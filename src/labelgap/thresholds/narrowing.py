@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,34 +28,51 @@ SweepCoefficients = tuple[NDArray[np.float64], NDArray[np.float64], float]
 """Numerator, denominator and what 0/0 is."""
 
 
+class Entries(Protocol):
+    """Scores, values and groups of many entries, somewhere."""
+
+    size: int
+
+    def highest(self) -> float:
+        """The highest score."""
+        ...
+
+    def counts(self, n_buckets: int) -> NDArray[np.int32]:
+        """Positives and negatives of every bucket and group (buckets x groups x 2).
+
+        Buckets follow the order of the scores and split no ties.
+        """
+        ...
+
+    def near(self, marked: NDArray[np.bool_]) -> tuple[Any, Any, Any, Any]:
+        """Scores, values, groups (empty: one group) and buckets of the entries in marked buckets."""
+        ...
+
+    def highest_below(self, above: float) -> float:
+        """The highest score below another one; NaN where there is none."""
+        ...
+
+
 def narrowed_cut(
-    scores: NDArray[np.floating[Any]],
-    values: NDArray[np.int8],
-    groups: NDArray[np.integer[Any]],
-    n_groups: int,
-    coefficients: SweepCoefficients,
+    entries: Entries, n_groups: int, coefficients: SweepCoefficients
 ) -> tuple[float, float, float] | None:
     """(Lowest score above the best cut, highest below it, the metric), NaN where there is no neighbour.
 
     The same cut as that of a walk through all entries. None where the search is not made shorter: few
     entries, many groups for them, or a metric that is level over most scores.
     """
-    n_buckets = _count_of_buckets(scores.size, n_groups)
-    if scores.size < _MANY_ENTRIES or n_buckets < _FEWEST_BUCKETS:
+    n_buckets = _count_of_buckets(entries.size, n_groups)
+    if entries.size < _MANY_ENTRIES or n_buckets < _FEWEST_BUCKETS:
         return None
-    highest = float(scores.max())
-    buckets, counts = _bucket_counts(scores, values, groups, n_groups, n_buckets)
+    highest = entries.highest()
+    counts = entries.counts(n_buckets)
     totals = np.zeros((n_groups, 4))
     totals[:, 2:] = counts.sum(axis=0, dtype=np.int64)
     marked = np.empty(n_buckets, np.bool_)
     n_kept = kernels.mark_buckets(counts, totals.copy(), *coefficients, marked)
-    if n_kept > _WORTH_SORTING * scores.size:
+    if n_kept > _WORTH_SORTING * entries.size:
         return None
-    parts = _parts(scores.size)
-    kept = np.concatenate(
-        map_in_order(lambda part: kernels.marked_entries(buckets, marked, part.start, part.stop), parts)
-    )
-    near = (scores[kept], values[kept], groups[kept] if groups.size else groups, buckets[kept])
+    near = entries.near(marked)
     none_is_a_cut = highest < np.inf
     above, below = kernels.sweep_marked(
         np.argsort(near[0]), *near, counts, totals, *coefficients, none_is_a_cut
@@ -63,8 +80,44 @@ def narrowed_cut(
     if np.isnan(above):
         below = highest
     elif np.isnan(below):
-        below = kernels.highest_below(scores, above)
+        below = entries.highest_below(above)
     return above, below, kernels.value_of_cut(above, *near, counts, totals, *coefficients)
+
+
+class HostEntries:
+    """Entries in numpy's arrays; empty ``groups`` stand for one group."""
+
+    def __init__(
+        self,
+        scores: NDArray[np.floating[Any]],
+        values: NDArray[np.int8],
+        groups: NDArray[np.integer[Any]],
+        n_groups: int,
+    ) -> None:
+        self._scores, self._values, self._groups, self._n_groups = scores, values, groups, n_groups
+        self.size = scores.size
+
+    def highest(self) -> float:
+        return float(self._scores.max())
+
+    def counts(self, n_buckets: int) -> NDArray[np.int32]:
+        self._buckets, counts = _bucket_counts(
+            self._scores, self._values, self._groups, self._n_groups, n_buckets
+        )
+        return counts
+
+    def near(self, marked: NDArray[np.bool_]) -> tuple[Any, Any, Any, Any]:
+        buckets, groups = self._buckets, self._groups
+
+        def work(part: slice) -> NDArray[np.int64]:
+            return kernels.marked_entries(buckets, marked, part.start, part.stop)
+
+        kept = np.concatenate(map_in_order(work, _parts(self.size)))
+        grouped = groups[kept] if groups.size else groups
+        return self._scores[kept], self._values[kept], grouped, buckets[kept]
+
+    def highest_below(self, above: float) -> float:
+        return kernels.highest_below(self._scores, above)
 
 
 def _count_of_buckets(n_entries: int, n_groups: int) -> int:

@@ -18,9 +18,10 @@ from labelgap._types import Floats
 from labelgap.exceptions import InvalidScoresError
 from labelgap.kernels import sweep as kernels
 from labelgap.labels import ObservedLabels
+from labelgap.labels.tensors import is_tensor, to_host
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.linear_fractional import judged_labels
-from labelgap.thresholds.narrowing import narrowed_cut
+from labelgap.thresholds.narrowing import Entries, HostEntries, narrowed_cut
 
 ScoreArray: TypeAlias = NDArray[np.floating[Any]]
 
@@ -98,7 +99,7 @@ def best_threshold(
     ----------
     scores : n x L array or sparse matrix, or 1-d array with one score per observed entry
         Any real scores, infinite ones too; NaN is refused. Scores of entries that are not observed do not
-        matter.
+        matter. A 1-d torch tensor stays on its device, where the counts are made.
     labels : ObservedLabels or whatever it can be made from
         For example an n x L array with NaN where nothing is observed.
     metric : str or LinearFractional, default "micro-f1"
@@ -123,8 +124,14 @@ def best_threshold(
     """
     observed = judged_labels(labels)
     psi = get_metric(metric)
-    entry_scores = as_float_scores(observed.align(scores, what="scores"))
-    _refuse_nan(entry_scores, observed)
+    if is_tensor(scores) and scores.ndim == 1 and len(scores) == observed.n_observed:
+        # They stay on their device.
+        entry_scores: Any = scores
+        if np.isnan(float(scores.max())):
+            _refuse_nan(as_float_scores(to_host(scores)), observed)
+    else:
+        entry_scores = as_float_scores(observed.align(to_host(scores), what="scores"))
+        _refuse_nan(entry_scores, observed)
     values = observed.values.astype(np.int8, copy=False)
     weights, class_factors = observed.weights, np.ones(4)
     if psi.balanced and psi.average == "micro":
@@ -147,14 +154,14 @@ def best_threshold(
 
 
 def sweep_entries(
-    scores: ScoreArray,
-    values: NDArray[np.int8],
+    scores: Any,
+    values: Any,
     *,
     vertex_numerator: NDArray[np.float64],
     vertex_denominator: NDArray[np.float64],
     zero_division: float = 0.0,
     weights: NDArray[np.float64] | None = None,
-    groups: NDArray[np.integer[Any]] | None = None,
+    groups: Any = None,
     n_groups: int = 1,
     return_curve: bool = False,
 ) -> ThresholdResult:
@@ -162,9 +169,9 @@ def sweep_entries(
 
     Parameters
     ----------
-    scores : float32 or float64 array
-        Without NaN; at least one.
-    values : int8 array
+    scores : float32 or float64 array, or torch tensor
+        Without NaN; at least one. Those of a tensor are counted on its device.
+    values : int8 array, or torch tensor
         0 or 1.
     vertex_numerator, vertex_denominator : float64 arrays of length 4
         The metric of a group is the ratio of their products with its weighted (tp, fp, fn, tn), as in
@@ -173,7 +180,7 @@ def sweep_entries(
         The metric of a group whose denominator is 0.
     weights : float64 array or None
         Positive weights; None means 1 each.
-    groups : integer array or None
+    groups : integer array, torch tensor, or None
         The group of each entry; None means that all belong together.
     n_groups : int, default 1
         Groups are numbered below this; those without an entry do not count.
@@ -195,11 +202,12 @@ def sweep_entries(
         float(zero_division),
     )
     if weights is None and not return_curve:
-        parts, n_parts = (_NO_GROUPS, 1) if groups is None else (groups, n_groups)
-        cut = narrowed_cut(scores, values, parts, n_parts, coefficients)
+        n_parts = 1 if groups is None else n_groups
+        cut = narrowed_cut(_entries(scores, values, groups, n_parts), n_parts, coefficients)
         if cut is not None:
             above, below, value = cut
             return ThresholdResult(float(between(_one(above, scores), _one(below, scores))[0]), value)
+    scores, values, groups = as_float_scores(to_host(scores)), to_host(values), to_host(groups)
     n_curve = scores.size + 1 if return_curve else 0
     curve_scores, curve_values = np.empty(n_curve), np.empty(n_curve)
     if weights is None and groups is None:
@@ -278,8 +286,18 @@ def _class_factors(values: NDArray[np.int8], weights: NDArray[np.float64] | None
     return np.array([up, down, up, down])
 
 
-def _one(score: float, like: ScoreArray) -> ScoreArray:
-    return np.array([score], like.dtype)
+def _entries(scores: Any, values: Any, groups: Any, n_groups: int) -> Entries:
+    """The entries where their scores are."""
+    if not is_tensor(scores):
+        return HostEntries(scores, values, _NO_GROUPS if groups is None else groups, n_groups)
+    from labelgap.kernels.gpu.buckets import entries_on_device
+
+    return entries_on_device(scores, values, groups, n_groups)
+
+
+def _one(score: float, like: Any) -> ScoreArray:
+    # The type of a tensor is no type of numpy's, but has its name.
+    return np.array([score], like.dtype if isinstance(like, np.ndarray) else str(like.dtype).split(".")[-1])
 
 
 def as_float_scores(scores: NDArray[Any]) -> ScoreArray:

@@ -19,6 +19,8 @@ TORCH_ON_CPU = "torch-cpu"
 _USABLE = 0.85
 # What torch's tensors on the CPU may take for blocks of work.
 _CPU_BLOCKS = 1 << 28
+# Scores from which on it is worth to send a model to a GPU for predictions.
+_MANY_SCORES = 1 << 27
 # Bytes of one block of work, at most: larger ones are no faster.
 _LARGEST_BLOCK = 1 << 30
 
@@ -85,6 +87,19 @@ def torch_device(device: str) -> Any:
             f"GPU{'' if count == 1 else 's'}, counted from 0."
         )
     return torch.device("cuda", int(number) if number else torch.cuda.current_device())
+
+
+def prediction_device(device: str, n_scores: float) -> Any:
+    """The torch device that predictions run on; None is the CPU.
+
+    A model that was fitted on a GPU can be used where there is none: its scores are the same to rounding.
+    "auto" is a GPU where there is one and the scores are many.
+    """
+    if device == TORCH_ON_CPU and has_torch():
+        return torch_device(device)
+    if device == "cpu" or not has_cuda() or (device == "auto" and n_scores < _MANY_SCORES):
+        return None
+    return torch_device("cuda" if device == "auto" else device)
 
 
 def free_bytes(device: Any) -> int:
