@@ -131,3 +131,35 @@ def test_fits_end_at_the_same_objective(name: str, device: str) -> None:
         assert found.converged
         assert isinstance(found.factors.left, torch.Tensor)
         assert abs(found.objective - expected.objective) <= max(found.gap, expected.gap) + 1e-12
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+def test_steps_over_all_entries_in_fewer_digits(precision: str, device: str) -> None:
+    setting = SETTINGS["unlabelled logistic"]
+    plain, _, _, objective, _ = both(setting, device)
+    rough = objective.with_precision(precision)
+    first, second = (tensors(plain.from_original(random_model(plain, objective, s)), device) for s in (5, 6))
+    here, there = objective.at(first), rough.at(first)
+    # Values and the certificate keep their digits; steps lose some.
+    assert there.value == here.value
+    assert certify(rough, there, setting.penalties).dual == certify(objective, here, setting.penalties).dual
+    digits = {"float32": 1e-5, "tf32": 5e-3, "bf16": 5e-2}[precision]
+    for mine, theirs in zip(there.gradient(), here.gradient(), strict=True):
+        close(mine, theirs.cpu(), relative=digits)
+    for mine, theirs in zip(there.hessian_product(second), here.hessian_product(second), strict=True):
+        close(mine, theirs.cpu(), relative=digits)
+    for mine, theirs in zip(there.hessian_diagonal(), here.hessian_diagonal(), strict=True):
+        close(mine, theirs.cpu(), relative=digits)
+
+
+def test_stages_of_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    objective = both(SETTINGS["unlabelled logistic"], "cpu")[3]
+    assert objective.stages(1e-3) == [(objective, 1e-3)]
+    object.__setattr__(objective.every.design, "device", SimpleNamespace(type="cuda"))
+    monkeypatch.setattr(type(objective), "with_precision", lambda self, precision: precision)
+    assert objective.stages(0.2) == [("bf16", 0.2)]
+    assert objective.stages(1e-2) == [("bf16", 1e-1), ("tf32", 1e-2)]
+    assert objective.stages(1e-3) == [("bf16", 1e-1), ("tf32", 1e-2), ("float32", 1e-3)]
+    assert objective.stages(1e-6)[-1] == ("float64", 1e-6)

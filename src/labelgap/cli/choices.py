@@ -10,11 +10,12 @@ import typer
 
 from labelgap import LowRankClassifier, LowRankRegressor, Recommender
 from labelgap.cli.options import Average, Setting
+from labelgap.kernels.gpu.device import check_device, torch_device
 from labelgap.metrics import get_metric
 from labelgap.metrics.formula import looks_like_formula
 
 # The options of `fit`, by the parameter of the estimator that they set.
-_COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs")
+_COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs", "device")
 _DECISIONS = ("metric", "loss", "unobserved", "flip_rate", "threshold")
 PARAMETERS = {
     Setting.features: (*_COMMON, *_DECISIONS),
@@ -102,6 +103,17 @@ def option_name(name: str) -> str:
     ('--trace-penalty', '--jobs')
     """
     return _OPTION_NAMES.get(name, "--" + name.replace("_", "-"))
+
+
+def use_device(model: Any, device: str | None) -> None:
+    """Let a loaded model predict on this device, or say why that cannot be."""
+    if device is None:
+        return
+    refuse(not hasattr(model, "device"), "--device", f"a {type(model).__name__} runs on the CPU")
+    check_device(device)
+    if device not in ("auto", "cpu"):
+        torch_device(device)
+    model.set_params(device=device)
 
 
 def make_model(setting: Setting, given: Mapping[str, Any], seed: int) -> Any:

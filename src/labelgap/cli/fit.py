@@ -18,6 +18,7 @@ from labelgap.cli.options import (
     MAX_SEED,
     Average,
     DataFile,
+    Device,
     Drop,
     FamilyName,
     FeatureColumns,
@@ -191,6 +192,7 @@ def fit(
             help="Fits that run side by side.",
         ),
     ] = None,
+    device: Device = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -240,6 +242,7 @@ def fit(
         "tol": tol,
         "threshold": _word(threshold),
         "n_jobs": jobs,
+        "device": device,
     }
     with command(as_json=json, quiet=quiet) as session:
         source = session.source(data, format)

@@ -208,6 +208,18 @@ AverageOf: TypeAlias = Annotated[
     ),
 ]
 
+# -- the machine -------------------------------------------------------------------------------------------
+
+Device: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="auto|cpu|cuda|cuda:N",
+        show_default="auto",
+        help="Where the work is done: the CPU, or a GPU through torch (pip install 'labelgap\\[gpu]').",
+    ),
+]
+
 # -- output ------------------------------------------------------------------------------------------------
 
 Json: TypeAlias = Annotated[

@@ -12,12 +12,13 @@ import typer
 from sklearn.utils import _safe_indexing
 
 from labelgap import LowRankRegressor, Recommender
-from labelgap.cli.choices import refuse, refuse_rating_columns, refuse_table_columns
+from labelgap.cli.choices import refuse, refuse_rating_columns, refuse_table_columns, use_device
 from labelgap.cli.console import PlainTable
 from labelgap.cli.inputs import read_rows
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     DataFile,
+    Device,
     Force,
     Format,
     IdColumn,
@@ -94,6 +95,7 @@ def predict(
     item: ItemColumn = None,
     skip_unknown: SkipUnknown = False,
     format: Format = None,
+    device: Device = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -115,6 +117,7 @@ def predict(
         refuse(long and what is not None, "--what", "--long has its own columns")
         check_table_output(out, force)
         loaded = load_model(model)
+        use_device(loaded.estimator, device)
         source = session.source(data, format)
         if isinstance(loaded.estimator, Recommender):
             refuse(long, "--long", "a recommender writes one line for each pair anyway")

@@ -11,10 +11,10 @@ import typer
 from rich.text import Text
 
 from labelgap import Recommender
-from labelgap.cli.choices import refuse
+from labelgap.cli.choices import refuse, use_device
 from labelgap.cli.console import PlainTable
 from labelgap.cli.models import load_model
-from labelgap.cli.options import Force, Json, ModelFile, Quiet
+from labelgap.cli.options import Device, Force, Json, ModelFile, Quiet
 from labelgap.cli.outputs import Block, check_table_output, write_blocks
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
@@ -61,6 +61,7 @@ def recommend(
             "or CSV into a pipe.",
         ),
     ] = None,
+    device: Device = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -88,6 +89,7 @@ def recommend(
             raise InvalidParameterError(
                 f"{model} is a {type(loaded).__name__}, which has no users; see labelgap predict."
             )
+        use_device(loaded, device)
         asked = user or ([] if users_file is None else _listed(users_file))
         users = list(loaded.user_ids_) if every else find_ids(loaded.user_ids_, asked, "user")
         blocks = _blocks(loaded, users, n, not with_seen)

@@ -42,6 +42,8 @@ from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled
 
+# Steps of a fit whose only use is to start the next one.
+_COARSE_STEPS = 50
 # The name, in a state, of the intercept penalty of a fold's last fit; the fold's number follows.
 _INTERCEPT_PENALTY = "intercept penalty "
 
@@ -63,6 +65,12 @@ class SolverSettings:
         callback: Callback | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Fit:
+        *coarse, (objective, _) = _stages(objective, self.tol)
+        if checkpoint is None or checkpoint.last() is None:
+            for rough, gap in coarse:
+                # Steps far from the optimum need few digits; the last ones start from there.
+                hurried = replace(self, tol=gap, max_iter=min(self.max_iter, _COARSE_STEPS))
+                warm_start = hurried.fit(rough, penalties, warm_start).factors
         bounds = objective.bounds
         options: dict[str, Any] = {
             "rank": self.rank,
@@ -76,6 +84,12 @@ class SolverSettings:
         else:
             solve = partial(solve_bounded, self.solver, objective, penalties, bounds, **options)
         return on_host((checkpoint or Checkpoint()).fit(solve))
+
+
+def _stages(objective: Objective, tol: float) -> Sequence[tuple[Objective, float]]:
+    """The objective, after stand-ins whose steps have fewer digits; and the gaps to fit them to."""
+    stages = getattr(objective, "stages", None)
+    return [(objective, tol)] if stages is None else stages(tol)
 
 
 def largest_trace_penalty(objective: Objective) -> float:

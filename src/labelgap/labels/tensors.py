@@ -44,7 +44,9 @@ def like_input(result: Any, given: Any) -> Any:
     if sp.issparse(result):
         stored = result.tocoo()
         places = torch.from_numpy(np.stack([stored.row, stored.col]).astype(np.int64))
-        tensor = torch.sparse_coo_tensor(places, torch.from_numpy(stored.data), stored.shape)
+        tensor = torch.sparse_coo_tensor(
+            places, torch.from_numpy(stored.data), stored.shape, check_invariants=True
+        )
     else:
         tensor = torch.from_numpy(np.ascontiguousarray(result))
     return tensor.to(given.device)

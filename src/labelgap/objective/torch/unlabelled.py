@@ -34,6 +34,9 @@ from labelgap.objective.torch.score_bound import TensorBounds
 from labelgap.objective.torch.unlabelled_dual import TensorUnlabelledGradient, squared_gradient
 from labelgap.objective.torch.working_factors import TensorSideModel
 
+# Precisions of the steps, and the relative gaps down to which they lead: products of bf16 have an error of
+# about 1e-2, those of TF32 of 1e-3, of which the gap is a fraction.
+_COARSE = (("bf16", 1e-1), ("tf32", 1e-2), ("float32", 1e-4))
 # t in ℓ(z, 0) − ℓ(z, 1) = t z.
 _TILTS: dict[type, float] = {Logistic: 1.0, Squared: 4.0}
 
@@ -156,6 +159,19 @@ class TensorUnlabelled(SumObjective):
         )
         rates = self.rates.cpu().numpy()
         return TensorUnlabelled(other, self.recorded, self.held, rates, self.frame, self.bounds)
+
+    def stages(self, tol: float) -> list[tuple[TensorUnlabelled, float]]:
+        """The objective with steps of few digits, then of more, each with the gap to fit it to.
+
+        Only a GPU is faster with fewer digits. Values and certificates keep all of theirs.
+        """
+        every = self.every
+        is_fixed = not isinstance(every, TensorAllEntries) or every.precision != "float64"
+        if is_fixed or every.design.device.type != "cuda":
+            return [(self, tol)]
+        coarse = [(self.with_precision(p), gap) for p, gap in _COARSE if gap > tol]
+        enough = next((p for p, gap in _COARSE if gap <= tol), "float64")
+        return [*coarse, (self.with_precision(enough), tol)]
 
     def at(self, factors: Factors, product: Tensor | None = None) -> Point:
         return TensorUnlabelledPoint(self, [term.at(factors, product) for term in self.terms], factors)
