@@ -27,7 +27,8 @@ def section(report: dict[str, Any]) -> str:
 
 def filled(page: str, folder: Path = RESULTS) -> str:
     """The page with all figures that have been measured."""
-    for name in BENCHMARKS:
+    # A GPU has a benchmark of its own, on a machine of its own.
+    for name in (*BENCHMARKS, "gpu"):
         path = folder / f"{name}.json"
         if not path.exists():
             continue

@@ -25,6 +25,8 @@ def number(value: float) -> str:
 def bounds_text(report: dict[str, Any]) -> str:
     """The speed limits of the machine in that run."""
     bounds = report["bounds"]
+    if "text" in bounds:
+        return str(bounds["text"])
     return (
         f"copy {bounds['copy_bytes_per_second'] / 1e9:.1f} GB/s, GEMM "
         f"{bounds['gemm_flops_single'] / 1e9:.0f} GFLOP/s single and "

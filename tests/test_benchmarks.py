@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,6 +36,20 @@ def test_a_benchmark_reports_its_figures(name: str) -> None:
     assert answer["title"]
     assert answer["method"]
     assert answer["lines"][0]["what"] in tables.text_table(answer)
+
+
+@pytest.mark.slow
+def test_the_lines_of_a_gpu_run_with_torch_on_the_cpu(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="no torch here, so there is nothing to measure")
+    out = tmp_path / "gpu.json"
+    lines = "all-entries,observed,threshold,top,billion"
+    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--quick", "--lines", lines]
+    folder = Path(__file__).parents[1]
+    subprocess.run([*command, "--out", str(out)], check=True, cwd=folder, capture_output=True)
+    report = json.loads(out.read_text())
+    assert not report["remarks"]
+    assert len(report["lines"]) == 9
+    assert report["lines"][0]["what"] in tables.text_table(report)
 
 
 def test_every_benchmark_can_be_imported_and_run() -> None:

@@ -129,8 +129,10 @@ def segment_sums(data: Tensor, offsets: Tensor) -> Tensor:
 class TensorPattern:
     """Entries of an n x L matrix, row by row, with the same entries label by label beside them."""
 
-    def __init__(self, indptr: NDArray[Any], indices: NDArray[Any], n_labels: int, device: Any) -> None:
-        columns = torch.from_numpy(np.ascontiguousarray(indices, dtype=np.int32)).to(device)
+    def __init__(self, indptr: NDArray[Any], indices: Any, n_labels: int, device: Any) -> None:
+        if not isinstance(indices, torch.Tensor):
+            indices = torch.from_numpy(np.ascontiguousarray(indices, dtype=np.int32))
+        columns = indices.to(device=device, dtype=torch.int32)
         self.by_row = Compressed(indptr, columns, n_labels)
         self.n_rows, self.n_labels, self.device = self.by_row.n_rows, n_labels, torch.device(device)
 

@@ -163,7 +163,8 @@ class _Batches:
     def parts(self, width: int, dtype: Any) -> Iterator[tuple[Tensor, Tensor, Tensor, EntryData]]:
         """Rows, which places hold an entry, its column (0 elsewhere) and what is known of it."""
         entries, data = self._entries, self._data
-        most = block_bytes(entries.device) // (8 * 8)
+        # Factors of a batch are alive several times: gathered, times curvature, and in their product.
+        most = block_bytes(entries.device) // 24
         first, n = len(self.empty), len(self._order)
         while first < n:
             # As many rows as fit, whose entries fill the batch well enough.
