@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from labelgap import (
 )
 from labelgap.exceptions import (
     ConvergenceWarning,
+    DeviceMemoryError,
     InvalidFeaturesError,
     InvalidInputError,
     InvalidLabelsError,
@@ -38,6 +40,7 @@ from labelgap.exceptions import (
     UnknownIdError,
     UnknownNameError,
 )
+from labelgap.kernels.gpu.device import require_memory
 
 TABLE = Path(__file__).parents[1] / "docs" / "bad-input.md"
 
@@ -88,6 +91,19 @@ class Case:
 
 
 ERRORS = [
+    # Devices
+    Case(
+        "device",
+        InvalidParameterError,
+        "device must be 'auto', 'cpu', 'cuda'.* got 'gpu'",
+        lambda: fit(device="gpu"),
+    ),
+    Case(
+        "device-memory",
+        DeviceMemoryError,
+        "The fit needs about .* GB on .*, where .* GB are free",
+        lambda: require_memory(SimpleNamespace(type="cpu"), 1e30, "The fit"),
+    ),
     # Features
     Case(
         "features-huge",
@@ -499,7 +515,7 @@ def test_error(case: Case) -> None:
     assert type(caught.value) is case.expected
     # Whoever catches ValueError, as around scikit-learn, catches these too.
     assert isinstance(caught.value, LabelgapError)
-    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, MemoryError if case.expected is DeviceMemoryError else ValueError)
 
 
 @pytest.mark.parametrize("case", WARNINGS, ids=names(WARNINGS))

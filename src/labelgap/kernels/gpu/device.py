@@ -104,10 +104,10 @@ def prediction_device(device: str, n_scores: float) -> Any:
 
 def free_bytes(device: Any) -> int:
     """The memory that can still be allocated on a device, with what torch holds but does not use."""
-    import torch
-
     if device.type != "cuda":
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    import torch
+
     free, _ = torch.cuda.mem_get_info(device)
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(free + held)

@@ -31,10 +31,11 @@ def _maxima_kernel(
     )
     first = tl.program_id(1) * blocks_each
     for block in range(first, min(first + blocks_each, n_blocks)):
-        item = block.to(tl.int64) * ITEMS + tl.arange(0, ITEMS)
+        item = (tl.zeros((ITEMS,), dtype=tl.int64) + block) * ITEMS + tl.arange(0, ITEMS)
         q = tl.load(items_ptr + item[None, :] * k + column[:, None], mask=inside[:, None], other=0.0)
         z = tl.dot(own, q, input_precision="tf32") + tl.load(intercept_ptr + item)[None, :]
-        tl.store(out_ptr + block.to(tl.int64) * n_users + user, tl.max(z, axis=1), mask=user < n_users)
+        place = (tl.zeros((USERS,), dtype=tl.int64) + block) * n_users + user
+        tl.store(out_ptr + place, tl.max(z, axis=1), mask=user < n_users)
 
 
 @triton.jit
