@@ -33,7 +33,7 @@ def lines_by_name(tune: bool, limit: float) -> dict[str, Callable[..., Iterator[
 
     return {
         "all-entries": partial(kernels.all_entries, tune=tune),
-        "observed": kernels.observed,
+        "observed": partial(kernels.observed, tune=tune),
         "threshold": kernels.threshold,
         "top": kernels.top,
         "billion": fits.billion,

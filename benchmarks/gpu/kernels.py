@@ -73,10 +73,11 @@ def _tuned(device: Any, P: Any, Q: Any, b: Any) -> Iterator[Line]:
     for precision in ("bf16", "tf32", "float32"):
         kind = torch.bfloat16 if precision == "bf16" else torch.float32
         mine, theirs = P.to(kind), Q.to(kind)
-        for own, others, warps, stages, flush in (
-            (64, 64, 4, 2, 16), (64, 64, 4, 3, 16), (64, 128, 4, 3, 16), (128, 64, 4, 3, 16),
-            (128, 64, 8, 2, 16), (128, 64, 8, 3, 16), (128, 64, 8, 4, 16), (128, 128, 8, 2, 16),
-            (128, 128, 8, 3, 16), (128, 32, 4, 3, 32), (256, 64, 8, 3, 16), (64, 32, 4, 3, 32),
+        flush = triton_every.TILES[precision].flush
+        for own, others, warps, stages in (
+            (64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (128, 64, 4, 3), (128, 64, 8, 2),
+            (128, 64, 8, 3), (128, 64, 8, 4), (128, 128, 8, 2), (128, 32, 4, 3), (64, 32, 4, 2),
+            (128, 32, 8, 2),
         ):  # fmt: skip
             tiles = triton_every.Tiles(own, others, warps, stages, flush)
 
@@ -93,7 +94,7 @@ def _tuned(device: Any, P: Any, Q: Any, b: Any) -> Iterator[Line]:
                 yield Line(what, "", took, len(P) * len(Q) / took, "entries/s")
 
 
-def observed(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:
+def observed(device: Any, bounds: GpuBounds, quick: bool, tune: bool = False) -> Iterator[Line]:
     """Value and gradients over observed entries."""
     entries = SkewedEntries.make(device, *((300, 40, 3000) if quick else (1_000_000, 200_000, 10**9)))
     for dtype in (torch.float32, torch.float64):
@@ -122,7 +123,21 @@ def observed(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:
             "memory",
             f"{entries.size / took:.2g} entries/s",
         )
+        if tune and has_triton():
+            yield from _other_blocks(device, passes)
         del loss, P, Q, b
+
+
+def _other_blocks(device: Any, passes: Any) -> Iterator[Line]:
+    """Other sizes of a gathered block, for whoever sets them in ``triton_entries``."""
+    from labelgap.kernels.gpu import triton_entries
+
+    before = triton_entries._GATHERED, triton_entries._WARPS
+    for gathered, warps in ((512, 1), (512, 4), (1024, 1), (1024, 2), (1024, 4), (2048, 4), (4096, 8)):
+        triton_entries._GATHERED, triton_entries._WARPS = gathered, warps
+        took = seconds(passes, device, repeats=1, warm_up=1)
+        yield Line(f"  {gathered} numbers a block, {warps} warps", "", took)
+    triton_entries._GATHERED, triton_entries._WARPS = before
 
 
 def threshold(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, TypeVar, cast
 
 from labelgap.exceptions import DeviceMemoryError, InvalidParameterError, MissingExtraError
+
+Launch = TypeVar("Launch", bound=Callable[..., Any])
 
 TORCH_ON_CPU = "torch-cpu"
 # The fraction of the free memory that the work may plan with; the allocator needs some air.
@@ -52,6 +55,20 @@ def runs_triton(tensor: Any) -> bool:
     ``LABELGAP_TRITON=0`` turns them off, for a comparison with plain torch.
     """
     return bool(tensor.is_cuda) and has_triton() and os.environ.get("LABELGAP_TRITON", "1") != "0"
+
+
+def on_its_device(launch: Launch) -> Launch:
+    """A function that starts kernels, made to start them on the device of its first tensor."""
+
+    @wraps(launch)
+    def run(*args: Any, **options: Any) -> Any:
+        import torch
+
+        first = next(part for part in args if isinstance(part, torch.Tensor | tuple))
+        with torch.cuda.device_of(first[0] if isinstance(first, tuple) else first):
+            return launch(*args, **options)
+
+    return cast(Launch, run)
 
 
 def check_device(device: Any) -> None:

@@ -22,8 +22,6 @@ from labelgap.kernels.gpu.losses import Tensor, TorchLoss
 from labelgap.kernels.losses import LOGISTIC
 
 PRECISIONS = ("float64", "float32", "tf32", "bf16")
-# Entries of one block of scores: its arrays stay in the second cache of a GPU.
-_BLOCK_ENTRIES = 1 << 22
 # Columns of the factors, at most, that the fused kernels hold.
 _WIDEST = 256
 
@@ -63,8 +61,8 @@ class EveryEntry:
     def row_blocks(self) -> list[slice]:
         """Rows at a time, by the memory of the device."""
         n, width = len(self.P), max(len(self.Q), 1)
-        most = min(_BLOCK_ENTRIES, block_bytes(self.P.device) // 64)
-        step = max(1, most // width)
+        # Scores, losses, slopes, curvatures and their workings are alive together.
+        step = max(1, block_bytes(self.P.device) // (8 * 8 * width))
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
     def times(self, rows: Tensor, columns: Tensor) -> Tensor:

@@ -119,6 +119,15 @@ class Compressed:
         return segment_sums(partial, pointers - first)
 
 
+def as_tensor(array: Any, device: Any, dtype: Any = None) -> Tensor:
+    """An array of numpy's, or a tensor, as a tensor on a device; of its own type where none is given."""
+    if isinstance(array, torch.Tensor):
+        return array.to(device=device, dtype=dtype)
+    plain = np.ascontiguousarray(array)
+    # torch warns of arrays that must not be written to, although nobody does.
+    return torch.from_numpy(plain if plain.flags.writeable else plain.copy()).to(device=device, dtype=dtype)
+
+
 def segment_sums(data: Tensor, offsets: Tensor) -> Tensor:
     """Sums between neighbouring offsets, along the first axis."""
     if 0 in data.shape:
@@ -130,9 +139,7 @@ class TensorPattern:
     """Entries of an n x L matrix, row by row, with the same entries label by label beside them."""
 
     def __init__(self, indptr: NDArray[Any], indices: Any, n_labels: int, device: Any) -> None:
-        if not isinstance(indices, torch.Tensor):
-            indices = torch.from_numpy(np.ascontiguousarray(indices, dtype=np.int32))
-        columns = indices.to(device=device, dtype=torch.int32)
+        columns = as_tensor(indices, device, torch.int32)
         self.by_row = Compressed(indptr, columns, n_labels)
         self.n_rows, self.n_labels, self.device = self.by_row.n_rows, n_labels, torch.device(device)
 

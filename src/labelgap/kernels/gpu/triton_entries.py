@@ -14,13 +14,14 @@ import torch
 import triton
 import triton.language as tl
 
+from labelgap.kernels.gpu.device import on_its_device
 from labelgap.kernels.gpu.losses import Tensor
 from labelgap.kernels.gpu.passes import EntryData
 from labelgap.kernels.gpu.pattern import Compressed
 from labelgap.kernels.gpu.triton_losses import derivatives
 
-# Numbers of a gathered block of factors: as many as the registers of a program hold.
-_GATHERED = 4096
+# Numbers of a gathered block of factors: few, so that many programs at work hide the waiting for memory.
+_GATHERED = 1024
 _WARPS = 4
 
 
@@ -65,12 +66,12 @@ def _loss_kernel(
         entry = first + tl.arange(0, BLOCK)
         known = entry < stop
         other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        gathered = tl.load(
+        factors = tl.load(
             others_ptr + other[:, None] * width + column[None, :],
             mask=known[:, None] & inside[None, :],
             other=0.0,
         )
-        z = tl.sum(gathered * own[None, :], axis=1)
+        z = tl.sum(factors * own[None, :], axis=1)
         if ENTRIES:
             tl.store(low_rank_ptr + entry, z, mask=known)
         if OWN_SHIFT:
@@ -95,7 +96,7 @@ def _loss_kernel(
             up += tl.sum(tl.maximum(slope, 0.0).to(tl.float64), axis=0)
             down += tl.sum(tl.minimum(slope, 0.0).to(tl.float64), axis=0)
             bend += tl.sum((curvature * factor).to(tl.float64), axis=0)
-        total += tl.sum(gathered * slope[:, None], axis=0)
+        total += tl.sum(factors * slope[:, None], axis=0)
     tl.store(product_ptr + piece.to(tl.int64) * width + column, total, mask=inside)
     tl.store(value_ptr + piece, value)
     if SUMS:
@@ -121,13 +122,13 @@ def _product_kernel(
         entry = first + tl.arange(0, BLOCK)
         known = entry < stop
         other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        gathered = tl.load(
+        factors = tl.load(
             others_ptr + other[:, None] * width + column[None, :],
             mask=known[:, None] & inside[None, :],
             other=0.0,
         )
         number = tl.load(data_ptr + entry, mask=known, other=0.0)
-        total += tl.sum(gathered * number[:, None], axis=0)
+        total += tl.sum(factors * number[:, None], axis=0)
     tl.store(product_ptr + piece.to(tl.int64) * width + column, total, mask=inside)
 
 
@@ -151,12 +152,12 @@ def _dots_kernel(
             column = part * WIDTH + tl.arange(0, WIDTH)
             inside = column < width
             own = tl.load(own_ptr + row * width + column, mask=inside, other=0.0)
-            gathered = tl.load(
+            factors = tl.load(
                 others_ptr + other[:, None] * width + column[None, :],
                 mask=known[:, None] & inside[None, :],
                 other=0.0,
             )
-            z += tl.sum(gathered * own[None, :], axis=1)
+            z += tl.sum(factors * own[None, :], axis=1)
         tl.store(out_ptr + entry, z, mask=known)
 
 
@@ -190,10 +191,10 @@ def _gather_kernel(pointers_ptr, partial_ptr, width, out_ptr, WIDTH: tl.constexp
 def _shape(width: int, widest: int = 256) -> tuple[int, int]:
     """Columns of a block, a power of 2, and entries of it."""
     columns = min(triton.next_power_of_2(max(width, 1)), widest)
-    return columns, max(16, min(128, _GATHERED // columns))
+    return columns, max(8, min(128, _GATHERED // columns))
 
 
-def gathered(entries: Compressed, partial: Tensor, dtype: torch.dtype) -> Tensor:
+def sums_of_rows(entries: Compressed, partial: Tensor, dtype: torch.dtype) -> Tensor:
     """Partial sums of pieces (pieces x width) as sums of rows."""
     _, _, pointers = entries.pieces
     width = partial.shape[1]
@@ -205,6 +206,7 @@ def gathered(entries: Compressed, partial: Tensor, dtype: torch.dtype) -> Tensor
     return out
 
 
+@on_its_device
 def loss_pass(
     entries: Compressed,
     own: Tensor,
@@ -246,9 +248,9 @@ def loss_pass(
             OFFSETS=data.offsets is not None, ENTRIES=entries_wanted, SUMS=sums,
             BLOCK=block, WIDTH=columns, num_warps=_WARPS,
         )  # fmt: skip
-    of_rows = gathered(entries, partial_sums.T.contiguous(), dtype).T.contiguous() if sums else None
+    of_rows = sums_of_rows(entries, partial_sums.T.contiguous(), dtype).T.contiguous() if sums else None
     return LossPass(
-        gathered(entries, product, dtype),
+        sums_of_rows(entries, product, dtype),
         float(torch.sum(value)),
         low_rank if entries_wanted else None,
         slopes if entries_wanted else None,
@@ -256,6 +258,7 @@ def loss_pass(
     )
 
 
+@on_its_device
 def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
     """``Σ_j data_ij others_j`` for every row i."""
     rows, ends, _ = entries.pieces
@@ -275,9 +278,10 @@ def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
             WIDTH=columns,
             num_warps=_WARPS,
         )
-    return gathered(entries, partial, others.dtype)
+    return sums_of_rows(entries, partial, others.dtype)
 
 
+@on_its_device
 def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
     """``own_i · others_j`` at every entry (i, j)."""
     rows, ends, _ = entries.pieces
@@ -301,10 +305,11 @@ def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
     return out
 
 
+@on_its_device
 def sums(entries: Compressed, data: Tensor) -> Tensor:
     """The sum of each row's entries."""
     _, ends, _ = entries.pieces
     partial = torch.empty((len(ends) - 1, 1), dtype=torch.float64, device=data.device)
     if len(partial):
         _sums_kernel[(len(partial),)](ends, data.contiguous(), partial, BLOCK=512, num_warps=_WARPS)
-    return gathered(entries, partial, data.dtype)[:, 0]
+    return sums_of_rows(entries, partial, data.dtype)[:, 0]

@@ -11,9 +11,10 @@ import torch
 import triton
 import triton.language as tl
 
+from labelgap.kernels.gpu.device import on_its_device
 from labelgap.kernels.gpu.losses import Tensor
 from labelgap.kernels.gpu.pattern import Compressed
-from labelgap.kernels.gpu.triton_entries import gathered
+from labelgap.kernels.gpu.triton_entries import sums_of_rows
 
 # Numbers of each of the two gathered blocks of factors.
 _GATHERED = 2048
@@ -57,6 +58,7 @@ def _pair_kernel(
     tl.store(sums_ptr + piece, curved_sum)
 
 
+@on_its_device
 def pair_pass(
     entries: Compressed,
     factors: tuple[Tensor, Tensor, Tensor, Tensor],
@@ -83,4 +85,4 @@ def pair_pass(
             OWN_SHIFT=own_shift is not None, OTHERS_SHIFT=others_shift is not None,
             BLOCK=max(8, min(64, _GATHERED // columns)), WIDTH=columns, num_warps=4,
         )  # fmt: skip
-    return gathered(entries, product, own.dtype), gathered(entries, sums, own.dtype)[:, 0]
+    return sums_of_rows(entries, product, own.dtype), sums_of_rows(entries, sums, own.dtype)[:, 0]

@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from labelgap.kernels.gpu.device import on_its_device
 from labelgap.kernels.gpu.losses import Tensor
 from labelgap.kernels.gpu.top import BLOCK
 
@@ -56,6 +57,7 @@ def _scores_kernel(
     tl.store(out_ptr + (user * n_chosen + number) * ITEMS + tl.arange(0, ITEMS), z)
 
 
+@on_its_device
 def block_maxima(users: Tensor, items: Tensor, intercept: Tensor) -> Tensor:
     """The largest score of every block, users x blocks; the items fill whole blocks."""
     n_users, k = users.shape
@@ -71,6 +73,7 @@ def block_maxima(users: Tensor, items: Tensor, intercept: Tensor) -> Tensor:
     return out.T
 
 
+@on_its_device
 def scores_of_blocks(users: Tensor, items: Tensor, intercept: Tensor, blocks: Tensor) -> Tensor:
     """The scores of the items of each user's blocks, users x (blocks · BLOCK)."""
     n_users, k = users.shape

@@ -9,6 +9,7 @@ import array_api_compat.torch as array_namespace
 import torch
 
 from labelgap.kernels.gpu.losses import Tensor
+from labelgap.kernels.gpu.pattern import as_tensor
 from labelgap.objective.cpu.design import DesignGradient
 from labelgap.objective.protocol import Factors, Rowwise, ScoreBounds, may_form
 from labelgap.objective.torch.features import TensorFeatures, TensorIdentity
@@ -38,7 +39,7 @@ class TensorDesign:
 
     def tensor(self, array: Any) -> Tensor:
         """An array in the design's precision, on its device."""
-        return torch.as_tensor(array, dtype=self.dtype, device=self.device)
+        return as_tensor(array, self.device, self.dtype)
 
     def zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=self.dtype, device=self.device)

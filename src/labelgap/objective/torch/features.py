@@ -12,7 +12,7 @@ import torch
 from labelgap._types import Floats
 from labelgap.kernels.gpu.device import block_bytes
 from labelgap.kernels.gpu.losses import Tensor
-from labelgap.kernels.gpu.pattern import TensorPattern
+from labelgap.kernels.gpu.pattern import TensorPattern, as_tensor
 
 
 class TensorFeatures:
@@ -81,7 +81,7 @@ class TensorSparse(TensorFeatures):
         self.n_rows, self.n_features = rows.shape
         self.n_stored = 2 * rows.nnz
         self._pattern = TensorPattern(rows.indptr, rows.indices, self.n_features, device)
-        self._data = torch.from_numpy(rows.data).to(device=device, dtype=dtype)
+        self._data = as_tensor(rows.data, device, dtype)
         self._by_column = self._pattern.in_label_order(self._data)
 
     def product(self, M: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ class TensorDense(TensorFeatures):
     """Dense features, in the coordinates of the frame."""
 
     def __init__(self, X: Floats, device: Any, dtype: Any) -> None:
-        self._X = torch.from_numpy(np.ascontiguousarray(X)).to(device=device, dtype=dtype)
+        self._X = as_tensor(X, device, dtype)
         self.n_rows, self.n_features = self._X.shape
         self.n_stored = self._X.numel()
 

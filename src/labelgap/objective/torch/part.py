@@ -17,7 +17,7 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.kernels.gpu.device import require_memory
 from labelgap.kernels.gpu.losses import TORCH_LOSSES, Tensor, TorchLoss, torch_loss
 from labelgap.kernels.gpu.passes import EntryData, WeightedEntries
-from labelgap.kernels.gpu.pattern import TensorPattern
+from labelgap.kernels.gpu.pattern import TensorPattern, as_tensor
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.cpu.part import CpuRows, ObservedPart, UnlabelledPart, moved_rows
@@ -197,10 +197,8 @@ def tensor_loss(loss: Loss) -> TorchLoss:
 
 
 def _entry_data(design: TensorDesign, labels: ObservedLabels, total: float) -> EntryData:
-    values = np.ascontiguousarray(labels.values)
-    targets = torch.from_numpy(values).to(design.device)
-    if values.dtype != np.int8:
-        targets = targets.to(design.dtype)
+    is_label = labels.values.dtype == np.int8
+    targets = as_tensor(labels.values, design.device, None if is_label else design.dtype)
     weights = None if labels.weights is None else design.tensor(labels.weights) / total
     offsets = None if labels.offsets is None else design.tensor(labels.offsets)
     return EntryData(targets, weights, offsets, 1.0 / total)
