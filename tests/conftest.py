@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
 import pytest
 
 from labelgap.kernels.gpu.device import has_cuda
+
+# Some versions of Triton warn where this is not said, and warnings are errors here.
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 # scikit-learn's checks of estimators that choose their penalties; those with given penalties are checked in
 # the fast suite.

@@ -43,8 +43,9 @@ def close(mine: Any, theirs: Any, dtype: str) -> None:
 
 @pytest.fixture(autouse=True)
 def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of more than four entries have several pieces."""
+    """Rows of more than four entries have several pieces, and what is compared with is plain torch."""
     monkeypatch.setattr("labelgap.kernels.gpu.pattern.PIECE", 4)
+    monkeypatch.setenv("LABELGAP_TRITON", "0")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

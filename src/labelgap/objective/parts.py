@@ -142,9 +142,4 @@ class Part(Protocol):
 class Backend(Protocol):
     """A machine that objectives run on."""
 
-    @property
-    def xp(self) -> Any:
-        """The array namespace of its objectives."""
-        ...
-
     def row_data(self, block: RowBlock) -> RowData: ...

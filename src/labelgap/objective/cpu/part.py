@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import array_api_compat.numpy as array_namespace
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -133,8 +132,6 @@ class CpuRows:
 
 class CpuBackend:
     """This machine's processor, and numpy's arrays."""
-
-    xp: Any = array_namespace
 
     def row_data(self, block: RowBlock) -> CpuRows:
         return CpuRows(block)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import array_api_compat.torch as array_namespace
 import numpy as np
 import torch
 
@@ -126,8 +125,6 @@ class TorchRows:
 
 class TorchBackend:
     """A device that torch knows, and tensors there; see :func:`labelgap.kernels.gpu.device.torch_device`."""
-
-    xp: Any = array_namespace
 
     def __init__(self, device: Any, dtype: Any = torch.float64) -> None:
         self.device, self.dtype = torch.device(device), dtype
