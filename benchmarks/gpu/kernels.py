@@ -132,12 +132,12 @@ def _other_blocks(device: Any, passes: Any) -> Iterator[Line]:
     """Other sizes of a gathered block, for whoever sets them in ``triton_entries``."""
     from labelgap.kernels.gpu import triton_entries
 
-    before = triton_entries._GATHERED, triton_entries._WARPS
+    before = dict(triton_entries.GATHERED)
     for gathered, warps in ((512, 1), (512, 4), (1024, 1), (1024, 2), (1024, 4), (2048, 4), (4096, 8)):
-        triton_entries._GATHERED, triton_entries._WARPS = gathered, warps
+        triton_entries.GATHERED = dict.fromkeys(before, triton_entries.Gathered(gathered, warps))
         took = seconds(passes, device, repeats=1, warm_up=1)
         yield Line(f"  {gathered} numbers a block, {warps} warps", "", took)
-    triton_entries._GATHERED, triton_entries._WARPS = before
+    triton_entries.GATHERED = before
 
 
 def threshold(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:

@@ -283,3 +283,10 @@ def test_a_run_resumes_from_arrays_of_the_host(machine, solver):
     assert resumed.n_iter == whole.n_iter
     for one, other in zip(resumed.factors, whole.factors, strict=True):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_a_matrix_without_columns_has_an_empty_basis() -> None:
+    torch = pytest.importorskip("torch")
+    Q, R = thin_qr(torch.zeros((50, 0), dtype=torch.float64))
+    assert tuple(Q.shape) == (50, 0)
+    assert tuple(R.shape) == (0, 0)

@@ -38,7 +38,7 @@ def thin_qr(M: Array) -> tuple[Array, Array]:
     >>> np.allclose(Q.T @ Q, np.eye(2)), np.allclose(Q @ R, np.arange(40.0).reshape(20, 2) ** 2)
     (True, True)
     """
-    if M.shape[0] >= _TALL * M.shape[1]:
+    if M.shape[1] and M.shape[0] >= _TALL * M.shape[1]:
         by_gram = _by_cholesky if is_numpy_array(M) else _by_eigenvectors
         once = by_gram(M)
         twice = None if once is None else by_gram(once[0])

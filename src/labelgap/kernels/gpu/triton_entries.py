@@ -20,8 +20,17 @@ from labelgap.kernels.gpu.passes import EntryData
 from labelgap.kernels.gpu.pattern import Compressed
 from labelgap.kernels.gpu.triton_losses import derivatives
 
-# Numbers of a gathered block of factors: few, so that many programs at work hide the waiting for memory.
-_GATHERED = 1024
+
+class Gathered(NamedTuple):
+    """A block of gathered factors, and the warps that work on it."""
+
+    numbers: int
+    """Few, so that many programs at work hide the waiting for memory."""
+    warps: int
+
+
+GATHERED = {torch.float32: Gathered(512, 1), torch.float64: Gathered(1024, 4)}
+"""The blocks of each precision, those that were fastest on an H200."""
 _WARPS = 4
 
 
@@ -188,10 +197,11 @@ def _gather_kernel(pointers_ptr, partial_ptr, width, out_ptr, WIDTH: tl.constexp
     tl.store(out_ptr + row * width + column, total.to(out_ptr.dtype.element_ty), mask=inside)
 
 
-def _shape(width: int, widest: int = 256) -> tuple[int, int]:
-    """Columns of a block, a power of 2, and entries of it."""
+def _shape(dtype: torch.dtype, width: int, widest: int = 256) -> tuple[int, int, int]:
+    """Columns of a block, a power of 2, entries of it, and warps."""
+    gathered = GATHERED[dtype]
     columns = min(triton.next_power_of_2(max(width, 1)), widest)
-    return columns, max(8, min(128, _GATHERED // columns))
+    return columns, max(8, min(128, gathered.numbers // columns)), gathered.warps
 
 
 def sums_of_rows(entries: Compressed, partial: Tensor, dtype: torch.dtype) -> Tensor:
@@ -232,7 +242,7 @@ def loss_pass(
         else (nothing, nothing)
     )
     partial_sums = torch.empty((3, n_pieces) if sums else (0,), dtype=torch.float64, device=device)
-    columns, block = _shape(width, widest=1 << 30)
+    columns, block, warps = _shape(dtype, width, widest=1 << 30)
     weights = data.weights
     if weights is None:
         weights = torch.full((1,), data.weight, dtype=torch.float64, device=device)
@@ -246,7 +256,7 @@ def loss_pass(
             CODE=code, DOUBLE=dtype == torch.float64, OWN_SHIFT=own_shift is not None,
             OTHERS_SHIFT=others_shift is not None, WEIGHTS=data.weights is not None,
             OFFSETS=data.offsets is not None, ENTRIES=entries_wanted, SUMS=sums,
-            BLOCK=block, WIDTH=columns, num_warps=_WARPS,
+            BLOCK=block, WIDTH=columns, num_warps=warps,
         )  # fmt: skip
     of_rows = sums_of_rows(entries, partial_sums.T.contiguous(), dtype).T.contiguous() if sums else None
     return LossPass(
@@ -265,7 +275,7 @@ def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
     width, n_pieces = others.shape[1], len(rows)
     partial = torch.empty((n_pieces, width), dtype=others.dtype, device=others.device)
     if partial.numel():
-        columns, block = _shape(width)
+        columns, block, warps = _shape(others.dtype, width)
         grid = (n_pieces, triton.cdiv(width, columns))
         _product_kernel[grid](
             ends,
@@ -276,7 +286,7 @@ def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
             partial,
             BLOCK=block,
             WIDTH=columns,
-            num_warps=_WARPS,
+            num_warps=warps,
         )
     return sums_of_rows(entries, partial, others.dtype)
 
@@ -288,7 +298,7 @@ def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
     out = torch.zeros(len(entries), dtype=own.dtype, device=own.device)
     width = own.shape[1]
     if len(entries) and width:
-        columns, block = _shape(width)
+        columns, block, warps = _shape(own.dtype, width)
         _dots_kernel[(len(rows),)](
             rows,
             ends,
@@ -300,7 +310,7 @@ def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
             BLOCK=block,
             WIDTH=columns,
             PARTS=triton.cdiv(width, columns),
-            num_warps=_WARPS,
+            num_warps=warps,
         )
     return out
 
