@@ -44,6 +44,7 @@ class Setting:
     unlabelled: bool = False
     held_out: bool = False
     thinned: bool = False
+    silence: float | None = None
 
     def rows(self) -> Any:
         """The features of all rows."""
@@ -99,6 +100,7 @@ class Setting:
             fit_intercept=self.fit_intercept,
             score_bound=self.bound,
             flip_rate=flip_rate,
+            silence_weight=self.silence,
             block_entries=11,
         )
         edges = [0, *sorted(cuts), N_ROWS]
@@ -145,6 +147,17 @@ SETTINGS = {
     "no intercept": Setting(fit_intercept=False),
     "score bound": Setting(bound=0.6),
     "score bound, X = I": Setting(OWN, kind="none", bound=0.6),
+    "silence as a no": Setting(loss=get_loss("squared"), silence=0.2),
+    "silence as a no, X = I, weights": Setting(
+        FeatureSettings(own_rows=True, label_features=F, count_weighting=0.75),
+        kind="csr",
+        loss=get_loss("squared"),
+        weighted=True,
+        silence=0.1,
+    ),
+    "silence as a no, intercept penalty": Setting(
+        OWN, kind="none", loss=get_loss("squared"), free_intercept=False, silence=1.0
+    ),
     **{f"loss {name}": Setting(loss=loss()) for name, loss in LOSSES.items()},
     **{f"family {name}": Setting(loss=family(), offsets=True) for name, family in FAMILIES.items()},
     **{
@@ -173,6 +186,7 @@ FITTED = (
     "intercept penalty",
     "score bound",
     "family poisson",
+    "silence as a no, X = I, weights",
     "unlabelled squared",
     "unlabelled logistic",
 )

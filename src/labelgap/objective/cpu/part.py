@@ -29,6 +29,7 @@ from labelgap.objective.cpu.features import (
 )
 from labelgap.objective.cpu.gram import GramTerm
 from labelgap.objective.cpu.score_bound import EntryBounds
+from labelgap.objective.cpu.silence import SilencePart
 from labelgap.objective.cpu.unlabelled import HeldCorrection, RecordedCorrection, UnlabelledObjective
 from labelgap.objective.frame import Coordinates, FeatureFrame, Frame, scales_by_count
 from labelgap.objective.moments import (
@@ -125,6 +126,8 @@ class CpuRows:
     def part(
         self, settings: ProblemSettings, block: RowBlock, labels: ObservedLabels, *, thinned: bool
     ) -> Part:
+        if settings.silence_weight is not None:
+            return SilencePart(self, settings, labels)
         if settings.flip_rate is None:
             return ObservedPart(self, settings, labels)
         judged = block.labels if block.judged is None else block.judged
