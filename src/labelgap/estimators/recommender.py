@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -15,18 +16,22 @@ from labelgap.estimators.base import CertifiedFit
 from labelgap.estimators.inputs import (
     check_decision_parameters,
     check_fraction,
+    check_penalty,
     refuse_flip_rate,
     solver_settings,
     weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import WEIGHTINGS, choice_for_decisions, grid_for_observed
-from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.fitting.choice import ChosenFit, choice_for_decisions, grid_for_observed
+from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.fitting.problem import observed_problem, recommender_features, shared_column_length
-from labelgap.fitting.run import fit_run
+from labelgap.fitting.run import FitRun, fit_run
 from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.silence import SilenceChoice
+from labelgap.fitting.silence_weights import mean_like, silence_variants, weighted_by_value
 from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
+from labelgap.fitting.variants import COUNT_WEIGHTINGS, FIRST_COUNT_WEIGHTING, Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.losses.unlabelled import Unlabelled
@@ -36,6 +41,7 @@ from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import RECOMMENDER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
+from labelgap.recommending.factor_model import complete
 from labelgap.recommending.ids import propensities_of, rates_of
 from labelgap.recommending.ratings import Rule
 from labelgap.recommending.serving import Recommending
@@ -43,9 +49,20 @@ from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Callback
 
 
+# κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on an item's log-odds.
+_INTERCEPT_STRENGTHS = (1.0, 4.0, 16.0)
+
+
 @savable_estimator(RECOMMENDER)
 class Recommender(CertifiedFit, Saved, Recommending):
-    """Decides which items a user likes, from ratings of many users about few items each.
+    """Decides which items a user likes, or ranks items to show, from ratings of many users.
+
+    There are two questions, and each has a setting of its own:
+
+    - *Decide*: would this user like this item? ``unobserved="missing"``, the default, learns from likes and
+      dislikes, and says nothing about who rates what.
+    - *Recommend*: which items should be shown to this user? ``unobserved="negative"`` takes a pair without a
+      rating as a weak no. So it also learns which items people choose, and its lists are good ones.
 
     Fits, over the ratings Ω,
 
@@ -66,19 +83,32 @@ class Recommender(CertifiedFit, Saved, Recommending):
     user, item, value : str, default "user", "item", "value"
         Names of the columns of frames.
     loss : {"auto", "logistic", "squared", "squared_hinge", "exponential"} or Loss, default "auto"
-        "auto" is the logistic loss, and the squared loss under ``unobserved="unlabelled"``, where it is many
-        times faster and needs no bound on the scores.
+        "auto" is the logistic loss, and the squared loss under ``unobserved="negative"`` and
+        ``"unlabelled"``, where every pair counts: it sums over all pairs in closed form.
     trace_penalty : float or "auto", default "auto"
         λ. "auto" chooses it on held-out ratings by the metric.
     ridge_penalty : float or "auto", default 0
         λ₂.
+    intercept_penalty : float or "auto", default "auto"
+        κ in ``κ/2 Σ_j (b_j − c)²``, where c is the score of the overall rate of likes: it keeps the intercept
+        of an item with few ratings from being extreme. "auto" chooses it with λ. It is 0 where λ is given as
+        a number, and where every pair counts, since then no item has few entries.
     rank : int or None, default None
         A cap on the number of factors. None lets the certificate decide.
     score_bound : float, None or "auto", default "auto"
         γ, a bound on every score without its item's intercept; as in :class:`labelgap.LowRankClassifier`.
     unobserved : {"missing", "negative", "unlabelled"}, default "missing"
-        What a pair without a rating means. "negative" makes every pair a rating, and takes that much
-        memory; "unlabelled" takes likes only.
+        What a pair without a rating means: nothing ("missing"), a no of weight ``silence_weight``
+        ("negative"), or a like that may not have been recorded ("unlabelled", which takes likes only). Under
+        "negative" a loss other than the squared one makes every pair a rating, and takes that much memory.
+    silence_weight : float from 0 to 1, or "auto", default "auto"
+        The weight of a pair without a rating under ``unobserved="negative"``, where a rating has the weight
+        1. "auto" chooses it with λ by the NDCG of held-out likes; it is 1 for losses other than the squared
+        one.
+    confidence : float or "auto", default "auto"
+        α, how much more a like counts the larger its value is (a play count, say): its weight is ``(1 + α
+        v)/(1 + α v̄)``, where v̄ is the mean value of the likes; under ``unobserved="negative"`` with the
+        squared loss only. "auto" chooses it with λ where the values differ much; otherwise it is 0.
     flip_rate : float, mapping from item to float, array, or "estimate", default "estimate"
         ρ, the fraction of likes that were not recorded, under ``unobserved="unlabelled"`` only. The places of
         an array are the items' ids, which then must be whole numbers from 0. It cannot be chosen by the
@@ -120,6 +150,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
         As in :class:`labelgap.LowRankClassifier`.
     count_weighting_ : float
         The count weighting that was used.
+    silence_weight_, confidence_ : floats
+        Those that were used, under ``unobserved="negative"`` only.
     answers_ : ObservedLabels
         The ratings, users x items.
 
@@ -148,9 +180,12 @@ class Recommender(CertifiedFit, Saved, Recommending):
         loss: str | Loss = "auto",
         trace_penalty: float | str = "auto",
         ridge_penalty: float | str = 0.0,
+        intercept_penalty: float | str = "auto",
         rank: int | None = None,
         score_bound: float | str | None = "auto",
         unobserved: str = "missing",
+        silence_weight: float | str = "auto",
+        confidence: float | str = "auto",
         flip_rate: Any = "estimate",
         threshold: str = "cross-fit",
         user_intercept: bool = True,
@@ -172,9 +207,12 @@ class Recommender(CertifiedFit, Saved, Recommending):
         self.loss = loss
         self.trace_penalty = trace_penalty
         self.ridge_penalty = ridge_penalty
+        self.intercept_penalty = intercept_penalty
         self.rank = rank
         self.score_bound = score_bound
         self.unobserved = unobserved
+        self.silence_weight = silence_weight
+        self.confidence = confidence
         self.flip_rate = flip_rate
         self.threshold = threshold
         self.user_intercept = user_intercept
@@ -224,18 +262,16 @@ class Recommender(CertifiedFit, Saved, Recommending):
             resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
         check_decision_parameters(self)
-        if self.count_weighting != "auto":
-            check_fraction("count_weighting", self.count_weighting)
+        self._check_own_parameters()
         labels = self._read_ratings(answers, self.unobserved)
-        unlabelled = labels.unobserved == "unlabelled"
-        automatic = "squared" if unlabelled else "logistic"
+        meant = self._meaning_of_silence(labels)
+        automatic = "logistic" if meant == "missing" else "squared"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
         self.metric_ = get_metric(self.metric)
         self._users = SideFeatures.read(user_features, self.user, "user", labels.row_names)
         self._items = SideFeatures.read(item_features, self.item, "item", labels.label_names)
         labels = _for_ids(labels, self._users.ids, self._items.ids)
-        labels.require_both_classes()
-        labels = weighted_labels(labels, self.weights, propensities_of(labels, propensities))
+        labels = self._checked(labels, meant, propensities)
         _warn_of_items_without_ratings(labels)
 
         def data() -> dict[str, str]:
@@ -243,72 +279,196 @@ class Recommender(CertifiedFit, Saved, Recommending):
             return {"the ratings": digest(labels), "the features": features}
 
         with fit_run(self, callback, checkpoint, data) as run:
-            X = self._users.matrix
-            weightings = self._weightings(unlabelled)
-            weighting = weightings[0]
-            features = self._feature_settings(weighting)
-            request = PenaltyRequest(self.trace_penalty, self.ridge_penalty, 0.0)
-            settings = solver_settings(self)
-            if unlabelled:
-                check_unlabelled(labels, self.loss_, self.metric_)
-                by_id = self.flip_rate
-                choice = UnlabelledChoice(
-                    X,
-                    labels,
-                    features,
-                    self.loss_,
-                    request,
-                    settings,
-                    run,
-                    score_bound=self.score_bound,
-                    memory_limit_mb=self.memory_limit_mb,
-                    largest=self._largest_penalty,
-                )
-                problem = choice.problem
-                chosen = choice.fit(
-                    self.metric_,
-                    by_id if isinstance(by_id, str) else rates_of(labels.label_names or (), by_id),
-                    how=self.threshold,
-                    for_fitted_entries=True,
-                )
-            else:
-                refuse_flip_rate(self.flip_rate, labels.unobserved)
-                problem = observed_problem(
-                    X, labels, features, self.loss_, fit_intercept=True, score_bound=self.score_bound
-                )
-                grid = grid_for_observed(problem, labels, request, self._largest_penalty)
-
-                def weighted(power: float) -> Problem:
-                    return problem.with_settings(features=replace(features, count_weighting=power))
-
-                chosen = choice_for_decisions(
-                    problem,
-                    labels,
-                    grid,
-                    self.metric_,
-                    settings,
-                    run,
-                    how=self.threshold,
-                    weighted=weighted if len(weightings) > 1 else None,
-                ).fit()
-                if chosen.count_weighting is not None and chosen.problem is not None:
-                    weighting, problem = chosen.count_weighting, chosen.problem
+            choose = {
+                "missing": self._choose_observed,
+                "negative": self._choose_with_silence,
+                "unlabelled": self._choose_unlabelled,
+            }[meant]
+            chosen = choose(labels, solver_settings(self), run)
             self._keep_decisions(chosen)
-            self._keep_factors(problem, chosen.fit.factors.left, chosen.fit.factors.right)
+            assert chosen.problem is not None
+            self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
         self.item_intercept_ = chosen.fit.factors.intercept
         self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
-        self.answers_ = labels
-        self.answer_weight_ = 1.0 / _total_weight(labels)
-        means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
-        self.count_units_ = np.array([weighting, *means])
+        self._keep_ratings(labels, chosen, meant)
         return self
 
-    def _weightings(self, unlabelled: bool) -> tuple[float, ...]:
-        """The count weightings to choose from, the first one to begin with."""
+    def _choose_observed(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
+        """Likes and dislikes alone."""
+        weightings = self._weightings()
+        features = self._feature_settings(weightings[0])
+        problem = observed_problem(
+            self._users.matrix,
+            labels,
+            features,
+            self.loss_,
+            fit_intercept=True,
+            score_bound=self.score_bound,
+        )
+
+        def variant(chosen: Variant) -> tuple[Problem, ObservedLabels]:
+            changed = replace(features, count_weighting=chosen.count_weighting)
+            return problem.with_settings(features=changed), labels
+
+        variants = Variants(Variant(weightings[0]), {"count_weighting": weightings[1:]}, variant)
+        request = self._request("negative" if self._rates_every_pair else "missing")
+        grid = grid_for_observed(problem, labels, request, self._largest_penalty, _INTERCEPT_STRENGTHS)
+        return choice_for_decisions(
+            problem,
+            labels,
+            grid,
+            self.metric_,
+            settings,
+            run,
+            how=self.threshold,
+            variants=variants if len(weightings) > 1 else None,
+        ).fit()
+
+    def _choose_with_silence(
+        self, labels: ObservedLabels, settings: SolverSettings, run: FitRun
+    ) -> ChosenFit:
+        """Every pair counts, those without a rating as a no of less weight."""
+        if self._rates_every_pair:
+            return self._choose_observed(complete(labels, self._given_silence_weight), settings, run)
+        variants = silence_variants(
+            labels,
+            self._users.matrix,
+            self._feature_settings(0.0),
+            self.loss_,
+            count_weightings=self._weightings(),
+            silence_weight=self.silence_weight,
+            confidence=self.confidence,
+            fixed=self.trace_penalty != "auto",
+        )
+        return SilenceChoice(variants, self._request("negative"), settings, run, self._largest_penalty).fit(
+            self.metric_, how=self.threshold
+        )
+
+    def _choose_unlabelled(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
+        """Likes that were recorded, and nothing known of the other pairs."""
+        check_unlabelled(labels, self.loss_, self.metric_)
+        choice = UnlabelledChoice(
+            self._users.matrix,
+            labels,
+            self._feature_settings(self._weightings()[0]),
+            self.loss_,
+            self._request("unlabelled"),
+            settings,
+            run,
+            score_bound=self.score_bound,
+            memory_limit_mb=self.memory_limit_mb,
+            largest=self._largest_penalty,
+        )
+        rates = self.flip_rate
+        if not isinstance(rates, str):
+            rates = rates_of(labels.label_names or (), rates)
+        return choice.fit(self.metric_, rates, how=self.threshold, for_fitted_entries=True)
+
+    # -- parameters --------------------------------------------------------------------------------------
+
+    def _check_own_parameters(self) -> None:
+        for name in ("count_weighting", "silence_weight"):
+            if getattr(self, name) != "auto":
+                check_fraction(name, getattr(self, name))
+        if self.silence_weight != "auto" and float(self.silence_weight) == 0:
+            raise InvalidParameterError(
+                "silence_weight must be above 0; use unobserved='missing' where a pair without a rating is to "
+                "count for nothing."
+            )
+        if self.confidence != "auto" and not (isinstance(self.confidence, Real) and self.confidence >= 0):
+            raise InvalidParameterError(
+                f"confidence must be a number of at least 0, or 'auto'; got {self.confidence!r}."
+            )
+        if self.intercept_penalty != "auto":
+            check_penalty("intercept_penalty", self.intercept_penalty)
+
+    def _meaning_of_silence(self, labels: ObservedLabels) -> str:
+        """What a pair without a rating means, as the parameter or the labels themselves say."""
+        meant = self.unobserved if labels.unobserved == "missing" else labels.unobserved
+        if meant != "negative":
+            for name in ("silence_weight", "confidence"):
+                if getattr(self, name) != "auto":
+                    raise InvalidParameterError(
+                        f"{name} has a meaning only under unobserved='negative'; here it is {meant!r}. Leave "
+                        "it out, or set unobserved='negative' to count pairs without a rating as a no."
+                    )
+        if meant != "unlabelled":
+            refuse_flip_rate(self.flip_rate, meant)
+        return meant
+
+    def _checked(self, labels: ObservedLabels, meant: str, propensities: Any) -> ObservedLabels:
+        """The labels that the fit is over, weighted where that is asked for."""
+        if meant != "negative":
+            labels.require_both_classes()
+            return weighted_labels(labels, self.weights, propensities_of(labels, propensities))
+        if labels.unobserved == "negative":
+            # Every pair has an entry there, and only the likes were given by the users.
+            labels = replace(labels.select(labels.values == 1), unobserved="missing")
+        labels.require_observed()
+        if not np.any(labels.values == 1):
+            raise InvalidLabelsError(
+                "None of the ratings is a like, so there is nothing to recommend by. Say with positive=... "
+                "which ratings are likes."
+            )
+        if self.weights is not None or propensities is not None:
+            raise InvalidParameterError(
+                "Weights by propensities correct for ratings that are missing; under unobserved='negative' "
+                "none are. Leave weights and propensities out, or use unobserved='missing'."
+            )
+        if self.loss_.name != "squared" and self.confidence not in ("auto", 0):
+            raise InvalidParameterError(
+                f"confidence needs the squared loss; here it is {self.loss_.name!r}. Leave one of them out."
+            )
+        return labels
+
+    def _request(self, meant: str) -> PenaltyRequest:
+        """The penalties as given; an intercept that all pairs determine needs none."""
+        intercept = self.intercept_penalty
+        if intercept == "auto" and (self.trace_penalty != "auto" or meant != "missing"):
+            intercept = 0.0
+        return PenaltyRequest(self.trace_penalty, self.ridge_penalty, intercept)
+
+    def _weightings(self) -> tuple[float, ...]:
+        """The count weighting to begin with, and those to choose from, if any."""
         if self.count_weighting != "auto":
             return (float(self.count_weighting),)
         # A penalty that is given refers to the trace norm as it is.
-        return (0.0,) if unlabelled or self.trace_penalty != "auto" else WEIGHTINGS
+        every_pair = self.unobserved == "unlabelled" or self._rates_every_pair
+        if every_pair or self.trace_penalty != "auto":
+            return (0.0,)
+        return (FIRST_COUNT_WEIGHTING, *COUNT_WEIGHTINGS)
+
+    @property
+    def _rates_every_pair(self) -> bool:
+        """Whether every pair becomes a rating, because the loss has no closed form for those without one."""
+        return self.unobserved == "negative" and self.loss_.name != "squared"
+
+    @property
+    def _given_silence_weight(self) -> float:
+        return 1.0 if self.silence_weight == "auto" else float(self.silence_weight)
+
+    def _keep_ratings(self, labels: ObservedLabels, chosen: ChosenFit, meant: str) -> None:
+        """The ratings, and what each of them weighs."""
+        variant = chosen.variant
+        weighting = self._weightings()[0] if variant is None else variant.count_weighting
+        for name in ("silence_weight_", "confidence_", "mean_like_"):
+            self.__dict__.pop(name, None)
+        self.answers_ = labels
+        total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
+        if meant == "unlabelled":
+            total = float(labels.shape[0] * labels.shape[1])
+        elif self._rates_every_pair:
+            self.silence_weight_, self.confidence_ = self._given_silence_weight, 0.0
+            total += self.silence_weight_ * (labels.shape[0] * labels.shape[1] - labels.n_observed)
+        elif meant == "negative":
+            assert variant is not None
+            self.silence_weight_, self.confidence_ = variant.silence_weight, variant.confidence
+            self.mean_like_ = mean_like(labels)
+            self.answers_ = weighted_by_value(labels, self.confidence_)
+            total = float(labels.n_observed if self.answers_.weights is None else self.answers_.weights.sum())
+        self.answer_weight_ = 1.0 / total
+        means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
+        self.count_units_ = np.array([weighting, *means])
 
     @property
     def count_weighting_(self) -> float:
@@ -353,6 +513,9 @@ class Recommender(CertifiedFit, Saved, Recommending):
     # -- hooks of the serving half -----------------------------------------------------------------------
 
     def _read_ratings(self, answers: Any, unobserved: str) -> ObservedLabels:
+        if unobserved == "negative":
+            # Silence is not written out, and the values of the likes are kept as their weights.
+            return super()._read_ratings(answers, "missing", keep_values=self.loss in ("auto", "squared"))
         if unobserved != "unlabelled":
             return super()._read_ratings(answers, unobserved)
         labels = super()._read_ratings(answers, "missing")
@@ -363,6 +526,11 @@ class Recommender(CertifiedFit, Saved, Recommending):
                 "likes alone. Leave the dislikes out, or use them with unobserved='missing'."
             )
         return ObservedLabels.from_any(labels, unobserved=unobserved)
+
+    def _read_more(self, answers: Any) -> ObservedLabels:
+        if getattr(self, "mean_like_", None) is None:
+            return super()._read_more(answers)
+        return weighted_by_value(self._read_ratings(answers, "negative"), self.confidence_, self.mean_like_)
 
     def _entry_loss(self, *, of_new_items: bool = False) -> Loss:
         if self.answers_.unobserved != "unlabelled":
@@ -388,13 +556,6 @@ class Recommender(CertifiedFit, Saved, Recommending):
 
     def _item_prior_of_features(self, features: Any) -> Floats:
         return self._items.scaled(features) @ self.item_feature_factors_
-
-
-def _total_weight(labels: ObservedLabels) -> float:
-    """The number, or total weight, of the entries that the loss is the mean of."""
-    if labels.unobserved == "unlabelled":
-        return float(labels.shape[0] * labels.shape[1])
-    return float(labels.n_observed if labels.weights is None else labels.weights.sum())
 
 
 def _for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:

@@ -85,6 +85,15 @@ def largest_trace_penalty(objective: Objective) -> float:
     return leading_triplets(shift, objective.shape, 1, objective.may_form).top
 
 
+Scorer: TypeAlias = Callable[[Problem, Factors, ObservedLabels, ObservedLabels], Floats]
+"""From a problem, a fit of it, and its training and held-out entries, to one number per held-out entry."""
+
+
+def plain_scores(problem: Problem, factors: Factors, train: ObservedLabels, held: ObservedLabels) -> Floats:
+    """The scores of the held-out entries."""
+    return problem.scores(factors, held)
+
+
 FoldFit: TypeAlias = tuple[Factors, float]
 """The fit of a fold, and the intercept penalty that it was fitted with."""
 
@@ -171,7 +180,9 @@ class CrossValidation:
         settings: SolverSettings,
         n_jobs: int | None = None,
         checkpoint: Checkpoint | None = None,
+        scorer: Scorer | None = None,
     ) -> None:
+        self._scorer = plain_scores if scorer is None else scorer
         self._problem, self._labels, self._plan = problem, labels, fold_of_entry
         self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
         self._held = labels.select(fold_of_entry >= 0)
@@ -269,7 +280,7 @@ class CrossValidation:
                 start = start._replace(intercept=objective.starting_intercept())
             part = checkpoint.part(f"choice {number} fold {fold}")
             fit = settings.fit(objective, penalties, warm_start=start, checkpoint=part)
-            return self._problem.scores(fit.factors, held), fit
+            return self._scorer(self._problem, fit.factors, train, held), fit
 
         by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, list(enumerate(choices)))
         found = []

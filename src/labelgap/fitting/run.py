@@ -52,11 +52,16 @@ class FitRun:
         """Report a choice of penalties that was judged on held-out entries."""
         if isinstance(self.callback, FitListener):
             self.callback.candidate(candidate)
-        penalties, weighting = candidate.penalties, candidate.count_weighting
-        weighted = "" if weighting is None else f", count weighting {weighting:g}"
+        penalties = candidate.penalties
+        chosen_with = {
+            "count weighting": candidate.count_weighting,
+            "silence weight": candidate.silence_weight,
+            "confidence": candidate.confidence,
+        }
+        others = "".join(f", {name} {value:g}" for name, value in chosen_with.items() if value is not None)
         self.say(
             f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept {penalties.intercept:.3g}"
-            f"{weighted}: "
+            f"{others}: "
             f"held-out metric {candidate.metric_value:.4f}, loss {candidate.loss:.5g}, rank "
             f"{candidate.rank:.1f}, folds {candidate.n_folds}"
         )

@@ -238,6 +238,10 @@ class Candidate:
     """The metric with one part of the rows left out at a time; None where that is not known."""
     count_weighting: float | None = None
     """The count weighting that it was judged with; None where there is none to choose."""
+    silence_weight: float | None = None
+    """The weight of silence that it was judged with; None where silence does not count."""
+    confidence: float | None = None
+    """How much more a like counted for each unit of its value; None where silence does not count."""
 
 
 class FitListener:

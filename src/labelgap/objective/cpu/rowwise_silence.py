@@ -1,4 +1,4 @@
-"""Steps row by row for the squared loss over all entries, where those without a label have a weight of their own.
+"""Steps row by row for the squared loss over all entries, where silence has a weight of its own.
 
 A row's problem is quadratic. Its Hessian ``m_i M + 2w QᵀQ + 2 Σ_Ω (ω_e − w) q_e q_eᵀ`` differs from row to
 row in the size m_i of its penalty and in its observed entries, so the systems are not factorised but solved
