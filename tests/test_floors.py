@@ -27,6 +27,9 @@ FLOORS = [
         "metrics",
         "persistence.atomic",
         "persistence.container",
+        # The choice of penalties counts ranks, too.
+        "recommending.ranks",
+        "recommending.top_items",
     },
     {"objective", "thresholds"},
     {"solvers"},

@@ -145,11 +145,22 @@ def _sparse_sampled_product(  # type: ignore[no-untyped-def]
             out[e] = total
 
 
-def sampled_product(indptr: Ints, indices: Ints, P: Floats, B: Floats, out: Floats | None = None) -> Floats:
-    """``(P Bᵀ)`` at the entries of the pattern, in its order; into ``out`` where that is given."""
+def sampled_product(
+    indptr: Ints,
+    indices: Ints,
+    P: Floats,
+    B: Floats,
+    out: Floats | None = None,
+    *,
+    by_entry: bool = False,
+) -> Floats:
+    """``(P Bᵀ)`` at the entries of the pattern, in its order; into ``out`` where that is given.
+
+    With ``by_entry`` the last digit of an entry does not depend on which other entries there are.
+    """
     result = np.empty(len(indices), dtype=P.dtype) if out is None else out
     left, right = np.ascontiguousarray(P), np.ascontiguousarray(B, dtype=P.dtype)
-    if P.shape[1] >= SAMPLED_COLUMNS and is_dense(len(indices), len(P), len(B)):
+    if not by_entry and P.shape[1] >= SAMPLED_COLUMNS and is_dense(len(indices), len(P), len(B)):
         sampled_by_blocks(indptr, indices, left, right, result)
         return result
     run_over_rows(_sampled_product, indptr, P.shape[1], indptr, indices, left, right, result)
