@@ -226,7 +226,9 @@ class Recommender(CertifiedFit, Saved, Recommending):
         check_decision_parameters(self)
         if self.count_weighting != "auto":
             check_fraction("count_weighting", self.count_weighting)
-        labels = self._read_ratings(answers, self.unobserved)
+        # Absent ratings become entries; which ones were given is kept beside them.
+        given = self._read_ratings(answers, "missing") if self.unobserved == "negative" else None
+        labels = self._read_ratings(answers if given is None else given, self.unobserved)
         unlabelled = labels.unobserved == "unlabelled"
         automatic = "squared" if unlabelled else "logistic"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
@@ -298,6 +300,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         self.item_intercept_ = chosen.fit.factors.intercept
         self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
         self.answers_ = labels
+        self.given_ = None if given is None else _for_ids(given, self.user_ids_, self.item_ids_)
         self.answer_weight_ = 1.0 / _total_weight(labels)
         means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
         self.count_units_ = np.array([weighting, *means])

@@ -133,6 +133,13 @@ def _check_recommender(model: Any) -> None:
     n, n_items = len(model.user_ids_), len(model.item_ids_)
     if model.answers_.shape != (n, n_items):
         raise ValueError("its ratings are not those of its users and items")
+    given, titles = getattr(model, "given_", None), getattr(model, "item_titles_", None)
+    if given is not None and (not isinstance(given, ObservedLabels) or given.shape != (n, n_items)):
+        raise ValueError("the ratings that were given are not those of its users and items")
+    if titles is not None and not (
+        type(titles) is dict and all(isinstance(text, str) for text in titles.values())
+    ):
+        raise ValueError("the titles of its items are not texts")
     for ids, side in ((model.user_ids_, model._users), (model.item_ids_, model._items)):
         # Ids that were folded in come last and have no features there.
         if ids[: len(side.ids)] != side.ids:
