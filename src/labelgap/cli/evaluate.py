@@ -156,7 +156,7 @@ def _tell_recommender(
     per_label: bool,
     asked: bool,
 ) -> None:
-    how = str(unobserved or model.answers_.unobserved)
+    how = str(unobserved or model._silence)
     if how != "missing":
         why = f"with unrated pairs taken as {how} there is the model's own metric only"
         refuse(per_label, "--per-label", why)

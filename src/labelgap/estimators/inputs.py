@@ -249,6 +249,12 @@ def check_fraction(name: str, value: Any) -> None:
         raise InvalidParameterError(f"{name} must be a number from 0 to 1; got {value!r}.")
 
 
+def check_at_least_zero(name: str, value: Any) -> None:
+    """Raise unless ``value`` is a number of at least 0, which may be infinite."""
+    if not (_is_a(Real, value) and float(value) >= 0):
+        raise InvalidParameterError(f"{name} must be a number of at least 0; got {value!r}.")
+
+
 def check_whole(name: str, value: Any, *, or_none: str) -> None:
     """Raise unless ``value`` is a whole number of at least 1, or None."""
     if value is None:

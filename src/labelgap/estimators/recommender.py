@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +13,9 @@ from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.base import CertifiedFit
 from labelgap.estimators.inputs import (
+    check_at_least_zero,
     check_decision_parameters,
     check_fraction,
-    check_penalty,
     refuse_flip_rate,
     solver_settings,
     weighted_labels,
@@ -31,9 +30,9 @@ from labelgap.fitting.search import PenaltyRequest
 from labelgap.fitting.silence import SilenceChoice
 from labelgap.fitting.silence_weights import mean_like, silence_variants, weighted_by_value
 from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
-from labelgap.fitting.variants import COUNT_WEIGHTINGS, FIRST_COUNT_WEIGHTING, Variant, Variants
+from labelgap.fitting.variants import COUNT_WEIGHTINGS, Variant, Variants
 from labelgap.labels import ObservedLabels
-from labelgap.losses import Loss, get_loss
+from labelgap.losses import Loss, Squared, get_loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.objective.parts import FeatureSettings
@@ -48,9 +47,10 @@ from labelgap.recommending.serving import Recommending
 from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Callback
 
-
 # κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on an item's log-odds.
 _INTERCEPT_STRENGTHS = (1.0, 4.0, 16.0)
+# The count weighting that a search begins with.
+_FIRST_COUNT_WEIGHTING = {"missing": 0.75, "negative": 0.0}
 
 
 @savable_estimator(RECOMMENDER)
@@ -92,7 +92,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
     intercept_penalty : float or "auto", default "auto"
         κ in ``κ/2 Σ_j (b_j − c)²``, where c is the score of the overall rate of likes: it keeps the intercept
         of an item with few ratings from being extreme. "auto" chooses it with λ. It is 0 where λ is given as
-        a number, and where every pair counts, since then no item has few entries.
+        a number, and where nothing is known of the other pairs. Under ``unobserved="negative"`` c stands for
+        silence, and "auto" chooses between free intercepts and next to none.
     rank : int or None, default None
         A cap on the number of factors. None lets the certificate decide.
     score_bound : float, None or "auto", default "auto"
@@ -105,6 +106,9 @@ class Recommender(CertifiedFit, Saved, Recommending):
         The weight of a pair without a rating under ``unobserved="negative"``, where a rating has the weight
         1. "auto" chooses it with λ by the NDCG of held-out likes; it is 1 for losses other than the squared
         one.
+    dislike_weight : float from 0 to 1, or "auto", default "auto"
+        The weight of a dislike under ``unobserved="negative"`` with the squared loss. "auto" is 1, 3 or 10
+        times that of silence, chosen with λ: an item that was rated low was at least worth a look.
     confidence : float or "auto", default "auto"
         α, how much more a like counts the larger its value is (a play count, say): its weight is ``(1 + α
         v)/(1 + α v̄)``, where v̄ is the mean value of the likes; under ``unobserved="negative"`` with the
@@ -115,8 +119,9 @@ class Recommender(CertifiedFit, Saved, Recommending):
         metric: each rate judges itself.
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Where θ comes from; as in :class:`labelgap.LowRankClassifier`.
-    user_intercept : bool, default True
-        Whether users differ in how readily they like anything. Items always do.
+    user_intercept : bool or "auto", default "auto"
+        Whether users differ in how readily they like anything. "auto" is no under ``unobserved="negative"``,
+        since a list is the same with it or without, and yes otherwise.
     count_weighting : float from 0 to 1, or "auto", default "auto"
         How the penalty of a user's, or an item's, factors grows with the number m of its ratings: by m to
         this power, relative to the mean. 0 is the trace norm, which treats all alike; 1 the weighted trace
@@ -150,7 +155,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         As in :class:`labelgap.LowRankClassifier`.
     count_weighting_ : float
         The count weighting that was used.
-    silence_weight_, confidence_ : floats
+    silence_weight_, dislike_weight_, confidence_ : floats
         Those that were used, under ``unobserved="negative"`` only.
     answers_ : ObservedLabels
         The ratings, users x items.
@@ -185,10 +190,11 @@ class Recommender(CertifiedFit, Saved, Recommending):
         score_bound: float | str | None = "auto",
         unobserved: str = "missing",
         silence_weight: float | str = "auto",
+        dislike_weight: float | str = "auto",
         confidence: float | str = "auto",
         flip_rate: Any = "estimate",
         threshold: str = "cross-fit",
-        user_intercept: bool = True,
+        user_intercept: bool | str = "auto",
         count_weighting: float | str = "auto",
         weights: str | None = None,
         solver: str = "auto",
@@ -212,6 +218,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         self.score_bound = score_bound
         self.unobserved = unobserved
         self.silence_weight = silence_weight
+        self.dislike_weight = dislike_weight
         self.confidence = confidence
         self.flip_rate = flip_rate
         self.threshold = threshold
@@ -337,6 +344,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
             self.loss_,
             count_weightings=self._weightings(),
             silence_weight=self.silence_weight,
+            dislike_weight=self.dislike_weight,
             confidence=self.confidence,
             fixed=self.trace_penalty != "auto",
         )
@@ -367,26 +375,27 @@ class Recommender(CertifiedFit, Saved, Recommending):
     # -- parameters --------------------------------------------------------------------------------------
 
     def _check_own_parameters(self) -> None:
-        for name in ("count_weighting", "silence_weight"):
+        for name in ("count_weighting", "silence_weight", "dislike_weight"):
             if getattr(self, name) != "auto":
                 check_fraction(name, getattr(self, name))
-        if self.silence_weight != "auto" and float(self.silence_weight) == 0:
+        for name in ("silence_weight", "dislike_weight"):
+            if getattr(self, name) == 0:
+                raise InvalidParameterError(
+                    f"{name} must be above 0. Use unobserved='missing' where pairs without a rating are to "
+                    "count for nothing, and leave dislikes out of the ratings where they are."
+                )
+        if self.confidence != "auto":
+            check_at_least_zero("confidence", self.confidence)
+        if self.user_intercept not in (True, False, "auto"):
             raise InvalidParameterError(
-                "silence_weight must be above 0; use unobserved='missing' where a pair without a rating is to "
-                "count for nothing."
+                f"user_intercept must be True, False or 'auto'; got {self.user_intercept!r}."
             )
-        if self.confidence != "auto" and not (isinstance(self.confidence, Real) and self.confidence >= 0):
-            raise InvalidParameterError(
-                f"confidence must be a number of at least 0, or 'auto'; got {self.confidence!r}."
-            )
-        if self.intercept_penalty != "auto":
-            check_penalty("intercept_penalty", self.intercept_penalty)
 
     def _meaning_of_silence(self, labels: ObservedLabels) -> str:
         """What a pair without a rating means, as the parameter or the labels themselves say."""
         meant = self.unobserved if labels.unobserved == "missing" else labels.unobserved
         if meant != "negative":
-            for name in ("silence_weight", "confidence"):
+            for name in ("silence_weight", "dislike_weight", "confidence"):
                 if getattr(self, name) != "auto":
                     raise InvalidParameterError(
                         f"{name} has a meaning only under unobserved='negative'; here it is {meant!r}. Leave "
@@ -415,16 +424,23 @@ class Recommender(CertifiedFit, Saved, Recommending):
                 "Weights by propensities correct for ratings that are missing; under unobserved='negative' "
                 "none are. Leave weights and propensities out, or use unobserved='missing'."
             )
-        if self.loss_.name != "squared" and self.confidence not in ("auto", 0):
+        for name in ("confidence", "dislike_weight"):
+            if self.loss_.name != "squared" and getattr(self, name) != "auto":
+                raise InvalidParameterError(
+                    f"{name} needs the squared loss; here it is {self.loss_.name!r}. Leave one of them out."
+                )
+        if self.loss_.name == "squared" and self.score_bound not in ("auto", None):
             raise InvalidParameterError(
-                f"confidence needs the squared loss; here it is {self.loss_.name!r}. Leave one of them out."
+                "score_bound cannot be combined with unobserved='negative' and the squared loss, whose "
+                "scores need no bound. Leave it out."
             )
         return labels
 
     def _request(self, meant: str) -> PenaltyRequest:
         """The penalties as given; an intercept that all pairs determine needs none."""
         intercept = self.intercept_penalty
-        if intercept == "auto" and (self.trace_penalty != "auto" or meant != "missing"):
+        chosen = meant == "missing" or (meant == "negative" and not self._rates_every_pair)
+        if intercept == "auto" and (self.trace_penalty != "auto" or not chosen):
             intercept = 0.0
         return PenaltyRequest(self.trace_penalty, self.ridge_penalty, intercept)
 
@@ -436,7 +452,11 @@ class Recommender(CertifiedFit, Saved, Recommending):
         every_pair = self.unobserved == "unlabelled" or self._rates_every_pair
         if every_pair or self.trace_penalty != "auto":
             return (0.0,)
-        return (FIRST_COUNT_WEIGHTING, *COUNT_WEIGHTINGS)
+        return (_FIRST_COUNT_WEIGHTING[self.unobserved], *COUNT_WEIGHTINGS)
+
+    @property
+    def _has_user_intercept(self) -> bool:
+        return self.unobserved != "negative" if self.user_intercept == "auto" else bool(self.user_intercept)
 
     @property
     def _rates_every_pair(self) -> bool:
@@ -451,7 +471,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         """The ratings, and what each of them weighs."""
         variant = chosen.variant
         weighting = self._weightings()[0] if variant is None else variant.count_weighting
-        for name in ("silence_weight_", "confidence_", "mean_like_"):
+        for name in ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_"):
             self.__dict__.pop(name, None)
         self.answers_ = labels
         total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
@@ -462,11 +482,15 @@ class Recommender(CertifiedFit, Saved, Recommending):
             total += self.silence_weight_ * (labels.shape[0] * labels.shape[1] - labels.n_observed)
         elif meant == "negative":
             assert variant is not None
+            assert variant.confidence is not None
+            assert variant.dislike_weight is not None
             self.silence_weight_, self.confidence_ = variant.silence_weight, variant.confidence
-            self.mean_like_ = mean_like(labels)
-            self.answers_ = weighted_by_value(labels, self.confidence_)
-            total = float(labels.n_observed if self.answers_.weights is None else self.answers_.weights.sum())
+            self.dislike_weight_, self.mean_like_ = variant.dislike_weight, mean_like(labels)
+            self.answers_ = weighted_by_value(labels, self.confidence_, self.dislike_weight_)
+            assert self.answers_.weights is not None
+            total = float(self.answers_.weights.sum())
         self.answer_weight_ = 1.0 / total
+        self.intercept_centre_ = chosen.penalties.centre
         means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
         self.count_units_ = np.array([weighting, *means])
 
@@ -483,7 +507,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         return recommender_features(
             len(self._items.ids),
             self._items.matrix,
-            user_intercept=self.user_intercept if user_intercept is None else user_intercept,
+            user_intercept=self._has_user_intercept if user_intercept is None else user_intercept,
             count_weighting=count_weighting,
         )
 
@@ -503,8 +527,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
             self.user_prior_ = np.asarray(self._users.matrix @ left[n:])
         beyond = right[n_items:]
         shared = shared_column_length(n_items)
-        self.shared_item_factor_ = shared * beyond[0] if self.user_intercept else np.zeros(rank)
-        self.item_feature_factors_ = beyond[1:] if self.user_intercept else beyond
+        self.shared_item_factor_ = shared * beyond[0] if self._has_user_intercept else np.zeros(rank)
+        self.item_feature_factors_ = beyond[1:] if self._has_user_intercept else beyond
         self.user_intercept_ = self.user_factors_ @ self.shared_item_factor_
         trace = self.trace_penalty_ * np.eye(rank)
         self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
@@ -512,13 +536,14 @@ class Recommender(CertifiedFit, Saved, Recommending):
 
     # -- hooks of the serving half -----------------------------------------------------------------------
 
-    def _read_ratings(self, answers: Any, unobserved: str) -> ObservedLabels:
+    def _read_ratings(self, ratings: Any, unobserved: str, *, keep_values: bool = False) -> ObservedLabels:
         if unobserved == "negative":
             # Silence is not written out, and the values of the likes are kept as their weights.
-            return super()._read_ratings(answers, "missing", keep_values=self.loss in ("auto", "squared"))
+            keep_values = self.loss in ("auto", "squared") or isinstance(self.loss, Squared)
+            return super()._read_ratings(ratings, "missing", keep_values=keep_values)
         if unobserved != "unlabelled":
-            return super()._read_ratings(answers, unobserved)
-        labels = super()._read_ratings(answers, "missing")
+            return super()._read_ratings(ratings, unobserved)
+        labels = super()._read_ratings(ratings, "missing")
         dislikes = int(np.sum(labels.values == 0))
         if dislikes:
             raise InvalidLabelsError(
@@ -527,10 +552,15 @@ class Recommender(CertifiedFit, Saved, Recommending):
             )
         return ObservedLabels.from_any(labels, unobserved=unobserved)
 
-    def _read_more(self, answers: Any) -> ObservedLabels:
+    def _read_more(self, ratings: Any) -> ObservedLabels:
         if getattr(self, "mean_like_", None) is None:
-            return super()._read_more(answers)
-        return weighted_by_value(self._read_ratings(answers, "negative"), self.confidence_, self.mean_like_)
+            return super()._read_more(ratings)
+        more = self._read_ratings(ratings, "negative")
+        return weighted_by_value(more, self.confidence_, self.dislike_weight_, self.mean_like_)
+
+    def _intercept_penalty(self) -> tuple[float, float] | None:
+        strength = getattr(self, "intercept_penalty_", 0.0)
+        return (strength, self.intercept_centre_) if strength > 0 else None
 
     def _entry_loss(self, *, of_new_items: bool = False) -> Loss:
         if self.answers_.unobserved != "unlabelled":

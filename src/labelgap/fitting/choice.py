@@ -25,7 +25,14 @@ from labelgap.fitting.cross_validation import (
     steady_judge,
 )
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, leading, penalty_grid, select_penalties
+from labelgap.fitting.search import (
+    INTERCEPT_STRENGTHS,
+    PenaltyGrid,
+    PenaltyRequest,
+    leading,
+    penalty_grid,
+    select_penalties,
+)
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
@@ -99,6 +106,7 @@ def grid_for(
     n_terms: int,
     mean: float,
     largest: LargestPenalty,
+    intercept_strengths: Sequence[float] = INTERCEPT_STRENGTHS,
 ) -> PenaltyGrid:
     """The penalties to compare for a problem.
 
@@ -111,6 +119,7 @@ def grid_for(
         n_terms=n_terms,
         square_length=problem.mean_square_length,
         centre=float(problem.loss.link(mean)),
+        intercept_strengths=intercept_strengths,
     )
 
 
@@ -119,10 +128,19 @@ def grid_for_observed(
     labels: ObservedLabels,
     request: PenaltyRequest,
     largest: LargestPenalty = largest_penalty_of,
+    intercept_strengths: Sequence[float] = INTERCEPT_STRENGTHS,
 ) -> PenaltyGrid:
     """The penalties to compare for a problem over observed entries."""
     mean = float(np.average(labels.values, weights=labels.weights))
-    return grid_for(problem, labels, request, n_terms=labels.n_observed, mean=mean, largest=largest)
+    return grid_for(
+        problem,
+        labels,
+        request,
+        n_terms=labels.n_observed,
+        mean=mean,
+        largest=largest,
+        intercept_strengths=intercept_strengths,
+    )
 
 
 @dataclass(frozen=True)
@@ -295,7 +313,7 @@ class PenaltyChoice:
         self.problem, self.labels = self.variants.problem(variant)
         self._variant = variant
         named = ", ".join(
-            f"{name} {value:g}" for name, value in variant._asdict().items() if value is not None
+            f"{name} {value:g}" for name, value in variant.settings().items() if value is not None
         )
         self._folds = self._cross_validation(f"search with {named}", plan)
 
@@ -319,7 +337,7 @@ class PenaltyChoice:
 
     def _report(self, candidate: Candidate) -> Candidate:
         if self._variant is not None:
-            candidate = replace(candidate, **self._variant._asdict())
+            candidate = replace(candidate, **self._variant.settings())
         self._candidates.append(candidate)
         self.run.candidate(candidate)
         return candidate

@@ -56,6 +56,7 @@ class FitRun:
         chosen_with = {
             "count weighting": candidate.count_weighting,
             "silence weight": candidate.silence_weight,
+            "dislike weight": candidate.dislike_weight,
             "confidence": candidate.confidence,
         }
         others = "".join(f", {name} {value:g}" for name, value in chosen_with.items() if value is not None)

@@ -43,6 +43,8 @@ _ENOUGH_LIKES = 4_000
 # Pairs of users and items that are ranked for one candidate, about: users beyond that are not looked at.
 _MOST_RANKED = 1 << 27
 _FEWEST_USERS = 500
+# The strength with which intercepts are held to that of silence, for each user.
+_HELD = 100.0
 # Pairs without a rating that the threshold is chosen on, at most.
 _MOST_SILENT = 500_000
 
@@ -65,10 +67,15 @@ class SilenceChoice:
         problem, labels = self.variants.problem(self.variants.first)
         rng = check_random_state(self.run.random_state)
         plan = ranking_plan(labels, how, rng)
-        weights = np.ones(labels.n_observed) if labels.weights is None else labels.weights
-        mean = float(np.average(labels.values, weights=weights))
+        # The intercepts of all items are held to that of silence, or free: which of the two ranks better.
         grid = grid_for(
-            problem, labels, self.request, n_terms=labels.n_observed, mean=mean, largest=self.largest
+            problem,
+            labels,
+            self.request,
+            n_terms=labels.n_observed,
+            mean=0.0,
+            largest=self.largest,
+            intercept_strengths=(_HELD * labels.shape[0], 0.0),
         )
         choice = PenaltyChoice(
             problem,
@@ -103,8 +110,8 @@ def ranks(problem: Problem, factors: Factors, train: ObservedLabels, held: Obser
 def ranking_judge(n: int, folds: NDArray[np.int64]) -> Judge:
     """NDCG of lists of n items, the mean over users with a held-out like, in each fold.
 
-    ``folds`` has the fold of each held-out entry. The loss is what the mean reciprocal of ``log₂(1 + rank)`` over all held-out likes lacks of 1, to which
-    every like contributes, however far down it is.
+    ``folds`` has the fold of each held-out entry. The loss is what the mean of ``1/log₂(1 + rank)`` over all
+    held-out likes lacks of 1, to which every like contributes, however far down it is.
     """
 
     def judge(places: Floats, held: ObservedLabels) -> Verdict:

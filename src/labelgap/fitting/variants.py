@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
@@ -15,7 +15,25 @@ class Variant(NamedTuple):
 
     count_weighting: float
     silence_weight: float | None = None
+    dislikes: float | None = None
+    """The weight of a dislike, as a multiple of that of silence."""
     confidence: float | None = None
+
+    @property
+    def dislike_weight(self) -> float | None:
+        """The weight of a dislike, where that of a like is 1."""
+        if self.silence_weight is None or self.dislikes is None:
+            return None
+        return min(1.0, self.dislikes * self.silence_weight)
+
+    def settings(self) -> dict[str, Any]:
+        """What a candidate says of it."""
+        return {
+            "count_weighting": self.count_weighting,
+            "silence_weight": self.silence_weight,
+            "dislike_weight": self.dislike_weight,
+            "confidence": self.confidence,
+        }
 
 
 @dataclass(frozen=True)
@@ -42,4 +60,3 @@ class Variants:
 
 COUNT_WEIGHTINGS = (0.0, 0.5, 0.75, 1.0)
 """How the penalty may grow with the number of ratings."""
-FIRST_COUNT_WEIGHTING = 0.75

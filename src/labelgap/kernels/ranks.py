@@ -82,3 +82,19 @@ def places_before(places, seen_indptr, seen, held_indptr, held, before):  # type
         for e in range(held_indptr[i], held_indptr[i + 1]):
             place = places[held[e]]
             before[e] = place - np.searchsorted(row, place)
+
+
+@njit(cache=True, nogil=True)
+def mark_first(order, n, seen_indptr, seen, shown):  # type: ignore[no-untyped-def]
+    """Set ``shown`` for the first n items in one order, for each row without its seen ones."""
+    for i in range(seen_indptr.size - 1):
+        row = seen[seen_indptr[i] : seen_indptr[i + 1]]
+        left = n
+        for item in order:
+            if left == 0:
+                break
+            at = np.searchsorted(row, item)
+            if at < row.size and row[at] == item:
+                continue
+            shown[item] = True
+            left -= 1

@@ -133,6 +133,15 @@ def _check_recommender(model: Any) -> None:
     n, n_items = len(model.user_ids_), len(model.item_ids_)
     if model.answers_.shape != (n, n_items):
         raise ValueError("its ratings are not those of its users and items")
+    titles = getattr(model, "item_titles_", None)
+    for name in ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_"):
+        value = getattr(model, name, None)
+        if value is not None and not (_is_number(value) and value >= 0):
+            raise ValueError(f"{name} is not a number of at least 0")
+    if titles is not None and not (
+        type(titles) is dict and all(isinstance(text, str) for text in titles.values())
+    ):
+        raise ValueError("the titles of its items are not texts")
     for ids, side in ((model.user_ids_, model._users), (model.item_ids_, model._items)):
         # Ids that were folded in come last and have no features there.
         if ids[: len(side.ids)] != side.ids:

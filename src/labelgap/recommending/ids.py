@@ -154,16 +154,17 @@ class IdIndex:
         """From id to number."""
         return {name: place for place, name in enumerate(self.ids)}
 
-    def find(self, given: Any) -> tuple[NDArray[np.int64], bool]:
+    def find(self, given: Any, unknown: str = "raise") -> tuple[NDArray[np.int64], bool]:
         """The numbers of one id or of a sequence of them, and whether it was one.
 
-        A tuple that is an id is one id; any other tuple is a sequence.
+        A tuple that is an id is one id; any other tuple is a sequence. An id that is not known is an error,
+        or gets the number -1 where ``unknown`` is "average".
         """
         if self._is_one(given):
-            return np.array([self.find_one(given)], dtype=np.int64), True
+            return np.array([self.find_one(given, unknown)], dtype=np.int64), True
         numbers, found = number_ids(given, self.what)
         where = self.find_or(found)
-        if (where < 0).any():
+        if unknown == "raise" and (where < 0).any():
             line = int(np.argmax(where[numbers] < 0))
             raise self.unknown(found[numbers[line]], f" (position {line})")
         return where[numbers], False
@@ -179,12 +180,14 @@ class IdIndex:
             raise self.unknown(ids[int(np.argmax(where < 0))], "")
         return where
 
-    def find_one(self, given: Any) -> int:
-        """The number of one id."""
+    def find_one(self, given: Any, unknown: str = "raise") -> int:
+        """The number of one id; -1 for one that is not known, where ``unknown`` is "average"."""
         name = python_scalar(given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given)
         try:
             return self.places[name]
         except KeyError:
+            if unknown == "average":
+                return -1
             raise self.unknown(name, "") from None
         except TypeError as error:
             raise InvalidInputError(f"One {self.what} id is expected, not {given!r} ({error}).") from error

@@ -54,7 +54,7 @@ class Judged:
     @property
     def fitted_to(self) -> str:
         """What an absent entry meant in the fit."""
-        unobserved: str = self.model.answers_.unobserved if self.is_recommender else self.model._unobserved
+        unobserved: str = self.model._silence if self.is_recommender else self.model._unobserved
         return unobserved
 
     def probabilities_at(self, thresholds: Floats) -> Floats | None:
@@ -110,7 +110,7 @@ def _judge_ratings(model: Recommending, X: Any, ratings: Any) -> Judged:
     model._require_fit()
     if X is not None:
         raise InvalidParameterError("A recommender needs no X to be judged; pass None, and the ratings as y.")
-    fitted_to = model.answers_.unobserved
+    fitted_to = model._silence
     labels = model._read_ratings(ratings, "missing")
     _require_negatives(labels, fitted_to)
     users = model._index("user").find_all(labels.row_names or ())
@@ -157,5 +157,5 @@ def _require_negatives(labels: ObservedLabels, fitted_to: str) -> None:
 
 
 def _probabilities(model: Any, scores: Floats) -> Floats:
-    inverse = model.loss_.inverse_link if isinstance(model, Recommending) else model._probabilities
+    inverse = model._probability if isinstance(model, Recommending) else model._probabilities
     return np.asarray(inverse(scores), dtype=np.float64)

@@ -240,6 +240,8 @@ class Candidate:
     """The count weighting that it was judged with; None where there is none to choose."""
     silence_weight: float | None = None
     """The weight of silence that it was judged with; None where silence does not count."""
+    dislike_weight: float | None = None
+    """The weight of a dislike that it was judged with; None where silence does not count."""
     confidence: float | None = None
     """How much more a like counted for each unit of its value; None where silence does not count."""
 

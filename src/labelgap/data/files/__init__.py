@@ -4,7 +4,7 @@ from labelgap.data.files.formats import FORMATS, detect_format
 from labelgap.data.files.rating_files import read_answer_file
 from labelgap.data.files.reading import read_label_table, read_numbers
 from labelgap.data.files.tables import AnswerTable, LabelTable, NumberTable
-from labelgap.data.files.writing import check_writable, write_columns
+from labelgap.data.files.writing import check_writable, write_column_blocks, write_columns
 
 __all__ = [
     "FORMATS",
@@ -16,5 +16,6 @@ __all__ = [
     "read_answer_file",
     "read_label_table",
     "read_numbers",
+    "write_column_blocks",
     "write_columns",
 ]

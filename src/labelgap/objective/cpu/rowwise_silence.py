@@ -162,18 +162,18 @@ class _RowSystems:
         """Minus the slopes of ``½ m (a − prior)ᵀ M (a − prior) + Σ losses`` at the rows."""
         held = self._held(rows - prior)
         entries = 2 * (self._wanted - self._curved * self._along(rows))
-        return self._gathered(entries) - (rows @ self._gram + self._slope + held)
+        return np.asarray(self._gathered(entries) - (rows @ self._gram + self._slope + held))
 
     def times(self, rows: WorkingArray) -> WorkingArray:
         """``H_i a_i`` for each row."""
         curved = self._gathered(2 * self._curved * self._along(rows))
-        return curved + rows @ self._gram + self._held(rows)
+        return np.asarray(curved + rows @ self._gram + self._held(rows))
 
     def preconditioned(self, rows: WorkingArray) -> WorkingArray:
-        return ((rows @ self._basis) * self._inverse) @ self._basis.T
+        return np.asarray(((rows @ self._basis) * self._inverse) @ self._basis.T)
 
     def _held(self, rows: WorkingArray) -> WorkingArray:
-        return self._sizes * (rows @ self._penalty)
+        return np.asarray(self._sizes * (rows @ self._penalty))
 
     def _along(self, rows: WorkingArray) -> WorkingArray:
         return sampled_product(self._indptr, self._indices, np.ascontiguousarray(rows), self._features)

@@ -28,6 +28,13 @@ from labelgap.objective.parts import ProblemSettings
 from labelgap.objective.protocol import Factors, Point, Rowwise, ScoreGradient
 from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 
+# The matrix of a small problem may be formed though few of its entries are observed: all of them count.
+_SMALL, _SHORT_SIDE = 1 << 20, 512
+
+
+def _is_small(shape: tuple[int, int]) -> bool:
+    return shape[0] * shape[1] <= _SMALL and min(shape) <= _SHORT_SIDE
+
 
 class ObservedCorrection:
     """``Σ (ω (z − t)² − w (z + 1)²) / N`` over the observed entries, an entry function."""
@@ -55,6 +62,7 @@ class SilenceObjective(SumObjective):
         self, every: GramTerm, observed: EntryTerm, correction: ObservedCorrection, frame: Frame
     ) -> None:
         super().__init__([every, observed])
+        self.may_form = self.may_form or _is_small(self.shape)
         self.every, self.observed, self.correction, self.frame = every, observed, correction, frame
 
     def starting_intercept(self) -> Floats:

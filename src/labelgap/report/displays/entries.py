@@ -86,9 +86,7 @@ def scored_entries(
         return found
     if response == "auto" and _is_clipped(model):
         return found
-    to_probability = (
-        model._probabilities if isinstance(model, DecisionEstimator) else model.loss_.inverse_link
-    )
+    to_probability = model._probabilities if isinstance(model, DecisionEstimator) else model._probability
     return ScoredEntries(
         found.labels,
         to_probability(found.scores),
@@ -156,7 +154,7 @@ def _of_ratings(model: Recommending, ratings: Any, y: Any, unobserved: str | Non
     model._require_fit()
     if y is not None:
         raise InvalidInputError("A Recommender is judged on ratings alone; leave y out.")
-    how = unobserved or model.answers_.unobserved
+    how = unobserved or model._silence
     if how != "missing":
         raise InvalidParameterError(
             f"With unobserved={how!r} a Recommender is judged on every pair of a user and an item, which is "
