@@ -47,14 +47,19 @@ def complete(labels: ObservedLabels, silence: float) -> ObservedLabels:
 
 def objectives(
     kind: str, silence: float, *, weighted: bool = True, intercept: bool = True
-) -> tuple[Any, Any]:
-    """The closed form, and the same over all entries."""
+) -> tuple[Any, Any, float]:
+    """The closed form, the mean over all entries, and how many times as large the first one is."""
     loss, features, labels = get_loss("squared"), KINDS[kind], ratings(weighted=weighted)
     settings = ProblemSettings(loss, features, fit_intercept=intercept, silence_weight=silence)
     short = Problem([RowBlock(None, labels)], settings)
     # The counts that scale the factors are those of the ratings.
     long = Problem([RowBlock(None, labels)], ProblemSettings(loss, features, fit_intercept=intercept))
-    return short.objective(labels), long.objective(complete(labels, silence), free_intercept=False)
+    written = complete(labels, silence)
+    # The mean is over the weights of the ratings alone.
+    observed = labels.n_observed if labels.weights is None else labels.weights.sum()
+    assert written.weights is not None
+    factor = written.weights.sum() / observed
+    return short.objective(labels), long.objective(written, free_intercept=False), float(factor)
 
 
 def random_factors(objective: Any, rank: int = 3) -> Factors:
@@ -71,11 +76,11 @@ def random_factors(objective: Any, rank: int = 3) -> Factors:
 @pytest.mark.parametrize("silence", [0.03, 0.5, 1.0])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_closed_form_is_the_sum_over_all_entries(kind: str, silence: float, intercept: bool) -> None:
-    short, long = objectives(kind, silence, intercept=intercept)
+    short, long, factor = objectives(kind, silence, intercept=intercept)
     at, direction = random_factors(short), random_factors(short)
     mine, theirs = short.at(at), long.at(at)
-    assert_allclose(mine.value, theirs.value, rtol=1e-12)
-    assert_allclose(mine.size, theirs.value, rtol=1e-12)
+    assert_allclose(mine.value, factor * theirs.value, rtol=1e-12)
+    assert_allclose(mine.size, factor * theirs.value, rtol=1e-12)
     pairs = [
         (mine.gradient(), theirs.gradient()),
         (mine.hessian_product(direction), theirs.hessian_product(direction)),
@@ -83,19 +88,19 @@ def test_the_closed_form_is_the_sum_over_all_entries(kind: str, silence: float, 
     ]
     for one, other in pairs:
         for a, b in zip(one, other, strict=True):
-            assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+            assert_allclose(a, factor * b, rtol=1e-9, atol=1e-12)
     V, U = direction.right, direction.left
-    assert_allclose(mine.curvature_along(U, V), theirs.curvature_along(U, V), rtol=1e-10)
-    assert_allclose(mine.label_curvature(), theirs.label_curvature(), rtol=1e-10, atol=1e-15)
+    assert_allclose(mine.curvature_along(U, V), factor * theirs.curvature_along(U, V), rtol=1e-10)
+    assert_allclose(mine.label_curvature(), factor * theirs.label_curvature(), rtol=1e-10, atol=1e-15)
     G, H = mine.score_gradient(), theirs.score_gradient()
-    assert_allclose(G.left_product(V), H.left_product(V), rtol=1e-9, atol=1e-12)
-    assert_allclose(G.matrix(), H.matrix(), rtol=1e-9, atol=1e-12)
+    assert_allclose(G.left_product(V), factor * H.left_product(V), rtol=1e-9, atol=1e-12)
+    assert_allclose(G.matrix(), factor * H.matrix(), rtol=1e-9, atol=1e-12)
     for scale in (0.0, 0.3, 1.0):
-        assert_allclose(G.conjugate(scale), H.conjugate(scale), rtol=1e-9, atol=1e-12)
+        assert_allclose(G.conjugate(scale), factor * H.conjugate(scale), rtol=1e-9, atol=1e-12)
 
 
 def test_a_balanced_gradient_sums_to_zero_in_every_label() -> None:
-    short, _ = objectives("plain", 0.1)
+    short, _, _ = objectives("plain", 0.1)
     G = short.at(random_factors(short)).score_gradient(balanced=True)
     # X = I: the rows of the matrix are the rows of G.
     assert_allclose(G.matrix().sum(axis=0), 0.0, atol=1e-12)
@@ -117,7 +122,7 @@ def penalised(objective: Any, factors: Factors, penalties: Penalties) -> float:
 def test_row_steps_lower_the_objective_by_what_they_say(
     kind: str, penalties: Penalties, intercept: bool
 ) -> None:
-    short, _ = objectives(kind, 0.1, intercept=intercept)
+    short, _, _ = objectives(kind, 0.1, intercept=intercept)
     steps = short.rowwise(np.float64)
     assert steps is not None
     at = steps.start(random_factors(short))
@@ -135,12 +140,13 @@ def test_row_steps_lower_the_objective_by_what_they_say(
 
 def test_sweeps_end_where_newton_does_with_a_certificate() -> None:
     for kind in KINDS:
-        short, long = objectives(kind, 0.05)
+        short, long, factor = objectives(kind, 0.05)
         penalties = Penalties(0.01)
         swept = solve_auto(short, penalties, tol=1e-3)
-        exact = solve_factored(long, penalties, tol=1e-9)
+        exact = solve_factored(long, Penalties(0.01 / factor), tol=1e-9)
+        optimum = factor * exact.objective
         assert swept.converged
-        assert exact.objective <= swept.objective * (1 + 1e-9)
-        assert swept.objective <= exact.objective * (1 + 1.1e-3)
+        assert optimum <= swept.objective * (1 + 1e-9)
+        assert swept.objective <= optimum * (1 + 1.1e-3)
         gap = certify(short, short.at(exact.factors), penalties)
         assert gap.relative_gap < 1e-6

@@ -299,7 +299,7 @@ def check_fit_parameters(model: Any) -> None:
         check_choice("score_bound", model.score_bound, ("auto",))
     else:
         check_number("score_bound", model.score_bound, above=0.0, or_none="no bound on the scores")
-    check_number("tol", model.tol, above=0.0, below=1.0)
+    check_number("tol", model.tol, above=0.0, below=1.0, or_none=getattr(model, "_tol_of_none", None))
     check_whole("rank", model.rank, or_none="no cap")
     jobs: Any = model.n_jobs
     if jobs is not None and (not isinstance(jobs, (int, np.integer)) or jobs == 0):
@@ -351,12 +351,12 @@ def refuse_flip_rate(flip_rate: Any, unobserved: str) -> None:
         )
 
 
-def solver_settings(model: Any) -> SolverSettings:
-    """The solver of a low-rank estimator with its limits."""
+def solver_settings(model: Any, default_tol: float = 1e-3) -> SolverSettings:
+    """The solver of a low-rank estimator with its limits; ``default_tol`` where it says None."""
     solver = look_up("solver", model.solver, SOLVERS | RIVALS)
     return SolverSettings(
         solver=solver,
         rank=model.rank,
-        tol=model.tol,
+        tol=default_tol if model.tol is None else model.tol,
         max_iter=model.max_iter or inspect.signature(solver).parameters["max_iter"].default,
     )

@@ -13,48 +13,32 @@ from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.base import CertifiedFit
 from labelgap.estimators.inputs import (
-    check_at_least_zero,
     check_decision_parameters,
-    check_fraction,
-    refuse_flip_rate,
     solver_settings,
-    weighted_labels,
 )
+from labelgap.estimators.recommender_choice import RecommenderChoice
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import ChosenFit, choice_for_decisions, grid_for_observed
-from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
-from labelgap.fitting.problem import observed_problem, recommender_features, shared_column_length
-from labelgap.fitting.run import FitRun, fit_run
-from labelgap.fitting.search import PenaltyRequest
-from labelgap.fitting.silence import SilenceChoice
-from labelgap.fitting.silence_weights import mean_like, silence_variants, weighted_by_value
-from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
-from labelgap.fitting.variants import COUNT_WEIGHTINGS, Variant, Variants
+from labelgap.fitting.choice import ChosenFit
+from labelgap.fitting.problem import shared_column_length
+from labelgap.fitting.run import fit_run
+from labelgap.fitting.silence_weights import mean_like, weighted_by_value
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, Squared, get_loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import RECOMMENDER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
-from labelgap.recommending.factor_model import complete
-from labelgap.recommending.ids import propensities_of, rates_of
 from labelgap.recommending.ratings import Rule
 from labelgap.recommending.serving import Recommending
 from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Callback
 
-# κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on an item's log-odds.
-_INTERCEPT_STRENGTHS = (1.0, 4.0, 16.0)
-# The count weighting that a search begins with.
-_FIRST_COUNT_WEIGHTING = {"missing": 0.75, "negative": 0.0}
-
 
 @savable_estimator(RECOMMENDER)
-class Recommender(CertifiedFit, Saved, Recommending):
+class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
     """Decides which items a user likes, or ranks items to show, from ratings of many users.
 
     There are two questions, and each has a setting of its own:
@@ -95,7 +79,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
         a number, and where nothing is known of the other pairs. Under ``unobserved="negative"`` c stands for
         silence, and "auto" chooses between free intercepts and next to none.
     rank : int or None, default None
-        A cap on the number of factors. None lets the certificate decide.
+        A cap on the number of factors. None lets the certificate decide, and under ``unobserved="negative"``
+        with the squared loss among at most 64: there more factors rank no better.
     score_bound : float, None or "auto", default "auto"
         γ, a bound on every score without its item's intercept; as in :class:`labelgap.LowRankClassifier`.
     unobserved : {"missing", "negative", "unlabelled"}, default "missing"
@@ -131,8 +116,9 @@ class Recommender(CertifiedFit, Saved, Recommending):
     weights : {None, "inverse-propensity"}, default None
         Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
-    tol : float, default 1e-3
+    tol : float or None, default None
         Relative duality gap at which the fit stops. The last digits of a large fit take most of its time.
+        None is 1e-3, and 1e-2 under ``unobserved="negative"``, where the order of the items is what counts.
     max_iter : int or None, default None
     memory_limit_mb : float, default 256
         About what the work over all pairs may take under ``unobserved="unlabelled"``, in megabytes.
@@ -175,6 +161,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
     ['Ikiru']
     """
 
+    _tol_of_none = "the tolerance that fits the setting"
+
     def __init__(
         self,
         metric: str | LinearFractional = "micro-f1",
@@ -198,7 +186,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
         count_weighting: float | str = "auto",
         weights: str | None = None,
         solver: str = "auto",
-        tol: float = 1e-3,
+        tol: float | None = None,
         max_iter: int | None = None,
         memory_limit_mb: float = 256.0,
         random_state: Any = None,
@@ -291,7 +279,7 @@ class Recommender(CertifiedFit, Saved, Recommending):
                 "negative": self._choose_with_silence,
                 "unlabelled": self._choose_unlabelled,
             }[meant]
-            chosen = choose(labels, solver_settings(self), run)
+            chosen = choose(labels, solver_settings(self, 1e-2 if meant == "negative" else 1e-3), run)
             self._keep_decisions(chosen)
             assert chosen.problem is not None
             self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
@@ -299,173 +287,6 @@ class Recommender(CertifiedFit, Saved, Recommending):
         self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
         self._keep_ratings(labels, chosen, meant)
         return self
-
-    def _choose_observed(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
-        """Likes and dislikes alone."""
-        weightings = self._weightings()
-        features = self._feature_settings(weightings[0])
-        problem = observed_problem(
-            self._users.matrix,
-            labels,
-            features,
-            self.loss_,
-            fit_intercept=True,
-            score_bound=self.score_bound,
-        )
-
-        def variant(chosen: Variant) -> tuple[Problem, ObservedLabels]:
-            changed = replace(features, count_weighting=chosen.count_weighting)
-            return problem.with_settings(features=changed), labels
-
-        variants = Variants(Variant(weightings[0]), {"count_weighting": weightings[1:]}, variant)
-        request = self._request("negative" if self._rates_every_pair else "missing")
-        grid = grid_for_observed(problem, labels, request, self._largest_penalty, _INTERCEPT_STRENGTHS)
-        return choice_for_decisions(
-            problem,
-            labels,
-            grid,
-            self.metric_,
-            settings,
-            run,
-            how=self.threshold,
-            variants=variants if len(weightings) > 1 else None,
-        ).fit()
-
-    def _choose_with_silence(
-        self, labels: ObservedLabels, settings: SolverSettings, run: FitRun
-    ) -> ChosenFit:
-        """Every pair counts, those without a rating as a no of less weight."""
-        if self._rates_every_pair:
-            return self._choose_observed(complete(labels, self._given_silence_weight), settings, run)
-        variants = silence_variants(
-            labels,
-            self._users.matrix,
-            self._feature_settings(0.0),
-            self.loss_,
-            count_weightings=self._weightings(),
-            silence_weight=self.silence_weight,
-            dislike_weight=self.dislike_weight,
-            confidence=self.confidence,
-            fixed=self.trace_penalty != "auto",
-        )
-        return SilenceChoice(variants, self._request("negative"), settings, run, self._largest_penalty).fit(
-            self.metric_, how=self.threshold
-        )
-
-    def _choose_unlabelled(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
-        """Likes that were recorded, and nothing known of the other pairs."""
-        check_unlabelled(labels, self.loss_, self.metric_)
-        choice = UnlabelledChoice(
-            self._users.matrix,
-            labels,
-            self._feature_settings(self._weightings()[0]),
-            self.loss_,
-            self._request("unlabelled"),
-            settings,
-            run,
-            score_bound=self.score_bound,
-            memory_limit_mb=self.memory_limit_mb,
-            largest=self._largest_penalty,
-        )
-        rates = self.flip_rate
-        if not isinstance(rates, str):
-            rates = rates_of(labels.label_names or (), rates)
-        return choice.fit(self.metric_, rates, how=self.threshold, for_fitted_entries=True)
-
-    # -- parameters --------------------------------------------------------------------------------------
-
-    def _check_own_parameters(self) -> None:
-        for name in ("count_weighting", "silence_weight", "dislike_weight"):
-            if getattr(self, name) != "auto":
-                check_fraction(name, getattr(self, name))
-        for name in ("silence_weight", "dislike_weight"):
-            if getattr(self, name) == 0:
-                raise InvalidParameterError(
-                    f"{name} must be above 0. Use unobserved='missing' where pairs without a rating are to "
-                    "count for nothing, and leave dislikes out of the ratings where they are."
-                )
-        if self.confidence != "auto":
-            check_at_least_zero("confidence", self.confidence)
-        if self.user_intercept not in (True, False, "auto"):
-            raise InvalidParameterError(
-                f"user_intercept must be True, False or 'auto'; got {self.user_intercept!r}."
-            )
-
-    def _meaning_of_silence(self, labels: ObservedLabels) -> str:
-        """What a pair without a rating means, as the parameter or the labels themselves say."""
-        meant = self.unobserved if labels.unobserved == "missing" else labels.unobserved
-        if meant != "negative":
-            for name in ("silence_weight", "dislike_weight", "confidence"):
-                if getattr(self, name) != "auto":
-                    raise InvalidParameterError(
-                        f"{name} has a meaning only under unobserved='negative'; here it is {meant!r}. Leave "
-                        "it out, or set unobserved='negative' to count pairs without a rating as a no."
-                    )
-        if meant != "unlabelled":
-            refuse_flip_rate(self.flip_rate, meant)
-        return meant
-
-    def _checked(self, labels: ObservedLabels, meant: str, propensities: Any) -> ObservedLabels:
-        """The labels that the fit is over, weighted where that is asked for."""
-        if meant != "negative":
-            labels.require_both_classes()
-            return weighted_labels(labels, self.weights, propensities_of(labels, propensities))
-        if labels.unobserved == "negative":
-            # Every pair has an entry there, and only the likes were given by the users.
-            labels = replace(labels.select(labels.values == 1), unobserved="missing")
-        labels.require_observed()
-        if not np.any(labels.values == 1):
-            raise InvalidLabelsError(
-                "None of the ratings is a like, so there is nothing to recommend by. Say with positive=... "
-                "which ratings are likes."
-            )
-        if self.weights is not None or propensities is not None:
-            raise InvalidParameterError(
-                "Weights by propensities correct for ratings that are missing; under unobserved='negative' "
-                "none are. Leave weights and propensities out, or use unobserved='missing'."
-            )
-        for name in ("confidence", "dislike_weight"):
-            if self.loss_.name != "squared" and getattr(self, name) != "auto":
-                raise InvalidParameterError(
-                    f"{name} needs the squared loss; here it is {self.loss_.name!r}. Leave one of them out."
-                )
-        if self.loss_.name == "squared" and self.score_bound not in ("auto", None):
-            raise InvalidParameterError(
-                "score_bound cannot be combined with unobserved='negative' and the squared loss, whose "
-                "scores need no bound. Leave it out."
-            )
-        return labels
-
-    def _request(self, meant: str) -> PenaltyRequest:
-        """The penalties as given; an intercept that all pairs determine needs none."""
-        intercept = self.intercept_penalty
-        chosen = meant == "missing" or (meant == "negative" and not self._rates_every_pair)
-        if intercept == "auto" and (self.trace_penalty != "auto" or not chosen):
-            intercept = 0.0
-        return PenaltyRequest(self.trace_penalty, self.ridge_penalty, intercept)
-
-    def _weightings(self) -> tuple[float, ...]:
-        """The count weighting to begin with, and those to choose from, if any."""
-        if self.count_weighting != "auto":
-            return (float(self.count_weighting),)
-        # A penalty that is given refers to the trace norm as it is.
-        every_pair = self.unobserved == "unlabelled" or self._rates_every_pair
-        if every_pair or self.trace_penalty != "auto":
-            return (0.0,)
-        return (_FIRST_COUNT_WEIGHTING[self.unobserved], *COUNT_WEIGHTINGS)
-
-    @property
-    def _has_user_intercept(self) -> bool:
-        return self.unobserved != "negative" if self.user_intercept == "auto" else bool(self.user_intercept)
-
-    @property
-    def _rates_every_pair(self) -> bool:
-        """Whether every pair becomes a rating, because the loss has no closed form for those without one."""
-        return self.unobserved == "negative" and self.loss_.name != "squared"
-
-    @property
-    def _given_silence_weight(self) -> float:
-        return 1.0 if self.silence_weight == "auto" else float(self.silence_weight)
 
     def _keep_ratings(self, labels: ObservedLabels, chosen: ChosenFit, meant: str) -> None:
         """The ratings, and what each of them weighs."""
@@ -499,23 +320,6 @@ class Recommender(CertifiedFit, Saved, Recommending):
         """The count weighting that was used."""
         check_is_fitted(self)
         return float(self.count_units_[0])
-
-    def _feature_settings(
-        self, count_weighting: float, *, user_intercept: bool | None = None
-    ) -> FeatureSettings:
-        """How the features are used; ``user_intercept`` takes the place of the parameter."""
-        return recommender_features(
-            len(self._items.ids),
-            self._items.matrix,
-            user_intercept=self._has_user_intercept if user_intercept is None else user_intercept,
-            count_weighting=count_weighting,
-        )
-
-    def _largest_penalty(self, problem: Problem, labels: ObservedLabels) -> float:
-        """The smallest λ at which W = 0 but for the users' intercepts, which cost next to nothing."""
-        weighting = problem.settings.features.count_weighting
-        plain = problem.with_settings(features=self._feature_settings(weighting, user_intercept=False))
-        return largest_trace_penalty(plain.objective(labels))
 
     def _keep_factors(self, problem: Problem, left: Floats, right: Floats) -> None:
         n, n_items = len(self._users.ids), len(self._items.ids)

@@ -39,6 +39,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
+from labelgap.solvers.bounded import Solver
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.sweep import best_threshold
@@ -150,6 +151,8 @@ class HeldOut:
     plan: NDArray[np.int64]
     """For each entry the fold in which it is held out, or −1."""
     scorer: Scorer
+    solver: Solver | None = None
+    """The solver of the fits that are compared; None for that of the last fit."""
 
 
 @dataclass
@@ -236,14 +239,16 @@ class PenaltyChoice:
         return self._folds.fit_of_fold(fold)
 
     def _cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
-        run, held_out = self.run, self.held_out
+        run, held_out, settings = self.run, self.held_out, self.settings
+        if held_out is not None and held_out.solver is not None:
+            settings = replace(settings, solver=held_out.solver)
         checkpoint = run.checkpoint.part(part)
         return CrossValidation(
             self.problem,
             self.labels,
             plan,
             self.judge,
-            self.settings,
+            settings,
             run.n_jobs,
             checkpoint,
             scorer=None if held_out is None else held_out.scorer,
@@ -358,8 +363,8 @@ class PenaltyChoice:
         run.say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
         objective = self.problem.objective(self.labels, free_intercept=penalties.intercept == 0)
         # A fit that is to stop at once keeps the intercepts that belong to the threshold.
-        if start is not None and not run.checkpoint.stopping():
-            # The intercept of a one-class label follows from all of its entries, not from those of a fold.
+        if start is not None and penalties.intercept == 0 and not run.checkpoint.stopping():
+            # The free intercept of a one-class label follows from all of its entries.
             start = start._replace(intercept=objective.starting_intercept())
         return settings.fit(
             objective,

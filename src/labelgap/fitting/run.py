@@ -175,10 +175,11 @@ def _report(model: Any, run: FitRun, checkpoint: str | os.PathLike[str] | None) 
         if checkpoint is None
         else f"Fit again with checkpoint={os.fspath(checkpoint)!r} to resume it."
     )
+    wanted = "" if model.tol is None else f" (asked for: {model.tol:.1e})"
     return (
         f"The fit was stopped on request while {run.at}. The model reached by then can be used: rank "
         f"{model.rank_}, trace_penalty {model.trace_penalty_:.3g}, relative duality gap "
-        f"{model.relative_gap_:.1e} (asked for: {model.tol:.1e}). {later}"
+        f"{model.relative_gap_:.1e}{wanted}. {later}"
     )
 
 

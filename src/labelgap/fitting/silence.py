@@ -8,6 +8,7 @@ other pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,16 @@ from labelgap.metrics.jackknife import N_PARTS
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.recommending.ranks import ranks_of_held_out
+from labelgap.solvers.alternating import solve_alternating
+from labelgap.solvers.bounded import Solver
+from labelgap.solvers.sweeping import solve_auto
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER
 from labelgap.thresholds.sweep import best_threshold
 
 SHOWN = 10
 """The length of the lists that penalties are compared by."""
+MOST_FACTORS = 64
+"""The number of factors, at most, where none is given."""
 # Held-out likes that tell good penalties from bad ones; further folds are not fitted.
 _ENOUGH_LIKES = 4_000
 # Pairs of users and items that are ranked for one candidate, about: users beyond that are not looked at.
@@ -85,8 +91,8 @@ class SilenceChoice:
             self.settings,
             self.run,
             how=how,
-            variants=self.variants if len(self.variants.values) else None,
-            held_out=HeldOut(plan, ranks),
+            variants=self.variants,
+            held_out=HeldOut(plan, ranks, self._solver()),
         )
         chosen = choice.fit()
         assert chosen.problem is not None
@@ -99,6 +105,10 @@ class SilenceChoice:
         scores, judged = _scored(chosen.problem, chosen.labels, fits, plan, silent)
         best = best_threshold(scores, judged, metric)
         return replace(chosen, threshold=best.threshold, held_out_metric=best.value)
+
+    def _solver(self) -> Solver | None:
+        """Sweeps at a fixed rank, where that is for us to choose: rankings need no certificate."""
+        return partial(solve_alternating, random_state=0) if self.settings.solver is solve_auto else None
 
 
 def ranks(problem: Problem, factors: Factors, train: ObservedLabels, held: ObservedLabels) -> Floats:

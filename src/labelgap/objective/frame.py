@@ -335,7 +335,8 @@ def silence_frame(
     start = (moments.targets - silent) / np.where(weights > 0, weights, 1.0)
     return Frame(
         features,
-        float(weights.sum()),
+        # Of the ratings alone, so that a penalty means the same whatever silence weighs.
+        float(moments.weights.sum()) or 1.0,
         np.ones(n_labels, dtype=np.bool_),
         start if fit_intercept else np.zeros(n_labels),
         n_counted=np.full(n_labels, n, dtype=np.int64),
