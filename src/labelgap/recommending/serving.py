@@ -11,7 +11,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.recommending.best_items import ItemsChosen
 from labelgap.recommending.evaluation import RankingJudged
 from labelgap.recommending.extending import extended
-from labelgap.recommending.factor_model import whole_number
+from labelgap.recommending.factor_model import contains, whole_number
 from labelgap.recommending.ids import IdIndex
 from labelgap.recommending.pairs import PairsJudged
 from labelgap.recommending.results import (
@@ -118,18 +118,23 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
             user_intercept=general,
             from_features=prior,
             contributions=tuple(
-                Contribution(self.item_ids_[ratings.indices[at]], self._given(ratings, at), float(parts[at]))
+                Contribution(
+                    self.item_ids_[ratings.indices[at]], self._given(row, ratings, at), float(parts[at])
+                )
                 for at in largest_parts
             ),
             other_answers=float(parts[others].sum()),
             n_other_answers=int(others.sum()),
             unexplained=score - intercept - general - prior - float(parts.sum()),
+            titles=self.item_titles_,
         )
 
-    def _given(self, ratings: ObservedLabels, entry: int) -> int | None:
-        value = int(ratings.values[entry])
-        # Where absent ratings are entries, a 0 was not given by the user.
-        return None if value == 0 and self.answers_.unobserved != "missing" else value
+    def _given(self, row: int, ratings: ObservedLabels, entry: int) -> int | None:
+        """The rating of an entry; None where it stands for an absent one."""
+        given = self._rated()
+        if not contains(given, np.array([row]), ratings.indices[entry : entry + 1])[0]:
+            return None
+        return int(ratings.values[entry])
 
     # -- new users and items ---------------------------------------------------------------------------
 
