@@ -67,11 +67,16 @@ def main(folder: Path) -> None:
     liking = taste[:, kind] + quality
     seen_by = rng.gumbel(size=liking.shape) + 0.8 * liking + fame
     stars = np.clip(np.round(3.3 + 0.8 * liking + 0.6 * rng.standard_normal(liking.shape)), 1, 5).astype(int)
-    lines = []
+    seen = np.zeros(liking.shape, dtype=bool)
     for user in range(N_USERS):
-        count = min(N_FILMS, 10 + int(rng.gamma(1.5, 8)))
-        for film in np.argsort(-seen_by[user])[:count]:
-            lines.append((user + 1, film + 1, stars[user, film], 874724710 + rng.randint(18_000_000)))
+        seen[user, np.argsort(-seen_by[user])[: 10 + int(rng.gamma(1.5, 8))]] = True
+    for film in range(N_FILMS):
+        # Somebody has seen even the least known film.
+        seen[np.argsort(-seen_by[:, film])[:8], film] = True
+    pairs = np.argwhere(seen)
+    lines = [
+        (user + 1, film + 1, stars[user, film], 874724710 + rng.randint(18_000_000)) for user, film in pairs
+    ]
     with (folder / "u.data").open("w", encoding="latin-1", newline="\n") as file:
         for line in rng.permutation(len(lines)):
             file.write("\t".join(map(str, lines[line])) + "\n")
