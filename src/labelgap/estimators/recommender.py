@@ -300,7 +300,10 @@ class Recommender(CertifiedFit, Saved, Recommending):
         self.item_intercept_ = chosen.fit.factors.intercept
         self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
         self.answers_ = labels
-        self.given_ = None if given is None else _for_ids(given, self.user_ids_, self.item_ids_)
+        # What an earlier fit left.
+        self.__dict__.pop("given_", None)
+        if given is not None:
+            self.given_ = _for_ids(given, self.user_ids_, self.item_ids_)
         self.answer_weight_ = 1.0 / _total_weight(labels)
         means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
         self.count_units_ = np.array([weighting, *means])

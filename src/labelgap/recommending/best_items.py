@@ -118,12 +118,13 @@ class ItemsChosen(FactorModel):
 
         Examples
         --------
+        >>> from pathlib import Path
         >>> from labelgap import Recommender
         >>> ratings = (["a", "a", "b", "b"], ["x", "y", "x", "z"], [1, 0, 1, 0])
         >>> model = Recommender(trace_penalty=0.1, threshold="train").fit(ratings)
         >>> model.recommend_to_file("best.csv", n=1)
-        >>> print(open("best.csv").readline(), end="")
-        user,rank,item,score,probability,decision
+        >>> Path("best.csv").read_text().split("\\n")[0]
+        'user,rank,item,score,probability,decision'
         """
         blocks = self.recommendation_blocks(
             users, n, exclude_seen, only=only, exclude=exclude, diversity=diversity, unknown=unknown
