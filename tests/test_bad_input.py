@@ -23,6 +23,7 @@ from labelgap import (
     Recommender,
     best_threshold,
     get_metric,
+    split_ratings,
 )
 from labelgap.exceptions import (
     ConvergenceWarning,
@@ -74,6 +75,14 @@ ANSWERS = (["a", "b", "c", "a"], ["x", "x", "y", "y"], [1, 0, 1, 0])
 
 def recommender() -> Recommender:
     return Recommender(trace_penalty=0.1, threshold="train").fit(ANSWERS)
+
+
+def contrary_recommender() -> Recommender:
+    """One that ranks the item x, which is liked by most, last."""
+    likes = (["a", "b", "a", "c"], ["x", "x", "z", "y"], [1, 1, 0, 1])
+    model = Recommender(trace_penalty=0.1, threshold="train").fit(likes)
+    model.item_intercept_ = np.where([item == "x" for item in model.item_ids_], -9.0, 9.0)
+    return model
 
 
 @dataclass(frozen=True)
@@ -270,6 +279,24 @@ ERRORS = [
         lambda: recommender().predict("eve", "x"),
     ),
     Case(
+        "nothing-to-rank",
+        InvalidLabelsError,
+        "No held-out like can be ranked",
+        lambda: recommender().evaluate_ranking(ANSWERS),
+    ),
+    Case(
+        "split-without-times",
+        InvalidParameterError,
+        "needs the times",
+        lambda: split_ratings(ANSWERS, "time"),
+    ),
+    Case(
+        "new-pair",
+        InvalidInputError,
+        "Neither the user 'eve' nor the item 'new' is known",
+        lambda: recommender().fold_in((["eve"], ["new"], [1])),
+    ),
+    Case(
         "side-features",
         InvalidFeaturesError,
         r"2 of 3 users with ratings have no features \(the first: 'b'\)",
@@ -439,6 +466,12 @@ EXTREME = np.where(np.arange(Y.size).reshape(Y.shape) == int(np.flatnonzero(~np.
 FEW = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, 0.0]])
 
 WARNINGS = [
+    Case(
+        "popularity-wins",
+        LabelgapWarning,
+        "Popularity ranks better.*unobserved='negative'",
+        lambda: contrary_recommender().evaluate_ranking((["c"], ["x"], [1])),
+    ),
     Case(
         "flip-rate-too-high",
         LabelgapWarning,

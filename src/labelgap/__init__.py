@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from labelgap.labels import ObservedLabels
     from labelgap.metrics import LinearFractional, get_metric
     from labelgap.persistence import load
+    from labelgap.recommending.splitting import split_ratings
     from labelgap.thresholds import best_threshold
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "get_metric",
     "load",
     "sensitivity",
+    "split_ratings",
 ]
 
 

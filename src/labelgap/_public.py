@@ -20,5 +20,6 @@ HOMES = {
     "get_metric": "labelgap.metrics",
     "load": "labelgap.persistence",
     "sensitivity": "labelgap.flip_rates.sensitivity",
+    "split_ratings": "labelgap.recommending.splitting",
 }
 """Every public name of the package."""

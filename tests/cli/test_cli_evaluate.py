@@ -105,7 +105,7 @@ def test_a_recommender(fitted: dict[str, Path], ratings: Path) -> None:
     assert said["metrics"]["micro-f1"] == model.score((users, items, [float(s) for s in stars]))
     assert sum(said["counts"].values()) == len(lines)
     ratings.write_text(ratings.read_text() + "zoe,film 1,5\n")
-    assert "zoe" in error_of("evaluate", fitted["films"], ratings)
+    assert "zoe" in error_of("evaluate", fitted["films"], ratings, "--unknown", "raise")
     again = run_json("evaluate", fitted["films"], ratings, "--skip-unknown")
     assert again["metrics"] == said["metrics"]
     assert len(again["warnings"]) == 1

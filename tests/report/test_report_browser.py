@@ -391,11 +391,31 @@ def test_recommenders_and_regressors_have_pages(opened: Any, folder: Path) -> No
     assert close(page.number("#out-metric"), model.score(answers))
     page.page.locator("button.pick").first.click()
     assert page.page.locator("#detail .figure").count() == 9
+    assert page.page.locator("#ranking").is_hidden()
     other = opened("regressor.html")
     assert close(other.number(".tile .big >> nth=0"), regressor.score(X, Y))
     assert other.page.locator("#threshold").is_hidden()
     assert other.page.locator("#labels-table tbody tr").count() == 4
     assert page.complaints == other.complaints == []
+
+
+def test_lists_of_a_recommender_stand_beside_popularity(opened: Any, folder: Path) -> None:
+    # Two tastes: popularity cannot tell them apart.
+    likes = [(user, item) for user in range(8) for item in range(8) if (user + item) % 2 == 0]
+    users, items = zip(*likes, strict=True)
+    model = Recommender(unobserved="negative", trace_penalty=0.005, random_state=0)
+    model.fit(([*users[:14], *users[16:]], [*items[:14], *items[16:]]))
+    held = (users[14:16], items[14:16])
+    write_report(folder / "lists.html", model, None, held)
+    judged = model.evaluate_ranking(held)
+    page = opened("lists.html")
+    assert page.texts("#ranking-table tbody th") == [name for name, _, _ in judged.rows()]
+    shown = page.numbers("#ranking-table [data-key=model]")
+    assert all(close(one, own) for one, (_, own, _) in zip(shown, judged.rows(), strict=True))
+    assert close(page.number("#ranking-table tr:nth-child(3) [data-key=popularity]"), judged.popularity.ndcg)
+    assert not judged.popularity_wins
+    assert page.page.locator("#ranking-warning").is_hidden()
+    assert page.complaints == []
 
 
 def test_the_table_of_the_curve_has_its_ends_the_models_threshold_and_the_best(opened: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from labelgap import (
     best_threshold,
     get_metric,
 )
-from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.report import collect as collect_module
 from labelgap.report import write_report
 from labelgap.report.calibration import reliability
@@ -320,6 +321,33 @@ def test_a_recommender_is_judged_by_its_answers() -> None:
     alike = model.similar_items(first, n=per)
     assert [details["names"][place] for place in decoded(details["places"])[:per]] == alike.ids
     np.testing.assert_array_equal(decoded(details["values"])[:per], alike.similarities)
+
+
+def test_lists_of_items_are_judged_beside_popularity() -> None:
+    users, items, likes = answers(0)
+    model = Recommender(unobserved="negative", trace_penalty=0.005, random_state=0)
+    model.fit((users[20:], items[20:], likes[20:]))
+    held = (users[:20], items[:20], likes[:20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelgapWarning)
+        found, expected = collect(model, None, held)["ranking"], model.evaluate_ranking(held)
+    assert [(row["name"], row["model"], row["popularity"]) for row in found["rows"]] == expected.rows()
+    assert found["notes"] == expected.notes()
+    assert found["popularity_wins"] == expected.popularity_wins
+    # Ratings of the fit say nothing about lists.
+    assert collect(model, None, (users[20:], items[20:], likes[20:]))["ranking"] is None
+
+
+def test_ratings_of_unknown_users_and_items_are_judged_as_average() -> None:
+    users, items, likes = answers(0)
+    model = Recommender(trace_penalty=0.01, random_state=0).fit((users, items, likes))
+    model.set_item_titles({"item 0": "The first"})
+    more = ([*users, "nobody", "user 1"], [*items, "item 0", "new"], [*likes, 1, 0])
+    with pytest.warns(LabelgapWarning, match="does not know 1 users and 1 items"):
+        figures = collect(model, None, more)
+    assert figures["models"][0]["value"] == model.score(more, unknown="average")
+    assert "The first" in figures["labels"]["names"]
+    assert "item 0" not in figures["details"]["names"]
 
 
 def test_silence_that_means_no_is_judged_as_the_recommender_does() -> None:

@@ -25,7 +25,7 @@ PARAMETERS = {
 _COLUMNS = ("labels", "features", "id", "drop", "label_file")
 FILE_OPTIONS = {
     Setting.features: _COLUMNS,
-    Setting.recommender: ("user", "item", "value"),
+    Setting.recommender: ("user", "item", "value", "items", "users"),
     Setting.regression: _COLUMNS,
 }
 _ESTIMATORS: dict[Setting, Any] = {
@@ -53,7 +53,8 @@ def choose_setting(asked: Setting, given: Mapping[str, Any], *, ratings_file: bo
     """
     if asked is not Setting.auto:
         return asked
-    if ratings_file or any(given.get(name) is not None for name in ("user", "item", "value", "positive")):
+    of_ratings = ("user", "item", "value", "positive", "items", "users")
+    if ratings_file or any(given.get(name) is not None for name in of_ratings):
         return Setting.recommender
     return Setting.regression if given.get("family") is not None else Setting.features
 
@@ -80,13 +81,18 @@ def refuse(given: bool, option: str, why: str) -> None:
 
 
 def refuse_rating_columns(
-    user: str | None, item: str | None, value: str | None = None, skip_unknown: bool = False
+    user: str | None,
+    item: str | None,
+    value: str | None = None,
+    skip_unknown: bool = False,
+    unknown: object = None,
 ) -> None:
     """Wrong usage if an option of recommenders was given for another model."""
     columns = {"--user": user, "--item": item, "--value": value}
     for option, given in columns.items():
         refuse(given is not None, option, "it is for a recommender")
     refuse(skip_unknown, "--skip-unknown", "it is for a recommender")
+    refuse(unknown is not None, "--unknown", "it is for a recommender")
 
 
 def refuse_table_columns(labels: object = None, label_file: object = None, id_column: object = None) -> None:

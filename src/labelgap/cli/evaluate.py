@@ -23,11 +23,14 @@ from labelgap.cli.options import (
     Labels,
     ModelFile,
     SkipUnknown,
+    Unknown,
+    UnknownIds,
     Unobserved,
     UserColumn,
     ValueColumn,
 )
-from labelgap.cli.ratings import known_ratings, read_judged_ratings
+from labelgap.cli.ranking import tell_ranking
+from labelgap.cli.ratings import known_ratings, read_judged_ratings, warn_of_unknown
 from labelgap.cli.session import Session, command
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
@@ -48,6 +51,7 @@ def evaluate(
     item: ItemColumn = None,
     value: ValueColumn = None,
     skip_unknown: SkipUnknown = False,
+    unknown: UnknownIds = None,
     format: Format = None,
     metric: Annotated[
         list[str] | None,
@@ -64,12 +68,23 @@ def evaluate(
         typer.Option(show_default="as in the fit", help="What a blank means in this file."),
     ] = None,
     per_label: Annotated[bool, typer.Option("--per-label", help="Add a table of the labels.")] = False,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--number",
+            min=1,
+            show_default="10",
+            help="For a recommender: the length of the lists that are judged.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Judge a model by the labels that are known in a file, and by no others.
 
     The columns are those of the fit, by name. Give rows that the model was not fitted to: on its own rows it
-    looks better than it is.
+    looks better than it is. A recommender is judged by its decisions, and by where the likes of the file
+    stand among all items that a user had not rated, beside a list of the most popular ones.
 
     [bold]Examples[/bold]
 
@@ -84,14 +99,20 @@ def evaluate(
         source = session.source(data, format)
         if isinstance(loaded.estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
+            refuse(skip_unknown and unknown is not None, "--unknown", "--skip-unknown leaves them out")
             ratings = read_judged_ratings(loaded.estimator, source, user, item, value)
             if skip_unknown:
                 ratings = known_ratings(session, loaded.estimator, ratings)
+            how = (unknown or Unknown.average).value
+            if how == "average":
+                warn_of_unknown(session, loaded.estimator, ratings.users, ratings.items)
             _tell_recommender(
-                session, loaded.estimator, ratings.answers, metrics, unobserved, per_label, bool(metric)
+                session, loaded.estimator, ratings.answers, metrics, unobserved, per_label, bool(metric), how
             )
+            tell_ranking(session, loaded.estimator, ratings.answers, n or 10, how)
             return
-        refuse_rating_columns(user, item, value, skip_unknown)
+        refuse(n is not None, "-n", "it is for a recommender")
+        refuse_rating_columns(user, item, value, skip_unknown, unknown)
         second, xml = session.label_file(label_file)
         columns = Columns(patterns(labels), ids=id_column, label_source=second, label_xml=xml)
         if isinstance(loaded.estimator, LowRankRegressor):
@@ -155,13 +176,14 @@ def _tell_recommender(
     unobserved: Unobserved | None,
     per_label: bool,
     asked: bool,
+    unknown: str,
 ) -> None:
     how = str(unobserved or model._silence)
     if how != "missing":
         why = f"with unrated pairs taken as {how} there is the model's own metric only"
         refuse(per_label, "--per-label", why)
         refuse(asked, "--metric", why)
-        value = model.score(ratings, unobserved=how)
+        value = model.score(ratings, unobserved=how, unknown=unknown)
         own = metric_name(model.metric_)
         session.result = {"unobserved": how, "metrics": {own: value}}
         session.say(KeyValues([(own, f"{value:.4f}, with unrated pairs taken as {how}")]))
@@ -169,7 +191,7 @@ def _tell_recommender(
     labels = read_ratings(ratings, positive=model.positive)
     users = [labels.row_names[row] for row in labels.rows.tolist()]  # type: ignore[index]
     items = [labels.label_names[column] for column in labels.cols.tolist()]  # type: ignore[index]
-    _tell(session, metrics, model.predict(users, items), labels, 0.0, per_label)
+    _tell(session, metrics, model.predict(users, items, unknown=unknown), labels, 0.0, per_label)
 
 
 def _tell(

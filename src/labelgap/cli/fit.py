@@ -25,6 +25,7 @@ from labelgap.cli.options import (
     Format,
     IdColumn,
     ItemColumn,
+    ItemTable,
     Json,
     LabelFile,
     Labels,
@@ -34,12 +35,14 @@ from labelgap.cli.options import (
     ThresholdFrom,
     Unobserved,
     UserColumn,
+    UserTable,
     ValueColumn,
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.progress import FitDisplay, duration, shown
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import INTERRUPTED, Session, command
+from labelgap.cli.side_tables import Sides, read_sides
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
@@ -59,6 +62,13 @@ class _Training:
     feature_names: tuple[str, ...] | None = None
     taken_ids: str | None = None
     """The column of ids, where no option named it."""
+    sides: Sides | None = None
+    """What tables of users and items say."""
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """The features of users and items, as ``Recommender.fit`` takes them."""
+        return {} if self.sides is None else self.sides.features
 
 
 def fit(
@@ -71,6 +81,8 @@ def fit(
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
+    items: ItemTable = None,
+    users: UserTable = None,
     format: Format = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", rich_help_panel="Output", help="Where to save the model.")
@@ -217,6 +229,7 @@ def fit(
       labelgap fit articles.csv --labels 'tag_*' --id id --out articles.labelgap
       labelgap fit articles.csv --labels 'tag_*' --drop id --metric 'tp/(tp+fp)'
       labelgap fit ratings.csv --user who --item film --value stars --positive 4
+      labelgap fit u.data --positive 4 --items u.item --users u.user
       labelgap fit counts.csv --labels 'n_*' --family poisson
     """
     given: dict[str, Any] = {
@@ -228,6 +241,8 @@ def fit(
         "user": user,
         "item": item,
         "value": value,
+        "items": items,
+        "users": users,
         "metric": metric,
         "loss": _word(loss),
         "unobserved": _word(unobserved),
@@ -278,7 +293,8 @@ def _word(choice: Any) -> str | None:
 def _read(session: Session, source: Source, setting: Setting, given: dict[str, Any]) -> _Training:
     if setting is Setting.recommender:
         ratings = read_ratings_file(source, given["user"], given["item"], given["value"])
-        return _Training((ratings.answers,), {"answers": len(ratings)})
+        sides = read_sides(session, ratings, given)
+        return _Training((ratings.answers,), {"answers": len(ratings)} | sides.facts, sides=sides)
     second, xml = session.label_file(given["label_file"])
     columns = Columns(given["labels"], given["features"], given["id"], given["drop"] or (), second, xml)
     table = read_training_table(
@@ -306,7 +322,9 @@ def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | N
     more: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     began = time.perf_counter()
     with shown(display, session.err, session.shows_progress):
-        model.fit(*training.arguments, callback=display, **more)
+        model.fit(*training.arguments, callback=display, **more, **training.features)
+    if training.sides is not None and training.sides.titles is not None:
+        model.set_item_titles(training.sides.titles)
     if training.feature_names is not None:
         model.feature_names_in_ = np.array(training.feature_names, dtype=object)
     return time.perf_counter() - began
@@ -331,7 +349,8 @@ def _tell(session: Session, data: Path, model: Any, training: _Training, seconds
 def _data_lines(training: _Training) -> list[tuple[str, str]]:
     facts = training.facts
     if "answers" in facts:
-        return [("ratings", str(facts["answers"]))]
+        tables = [(name, facts[name]) for name in ("item features", "user features") if name in facts]
+        return [("ratings", str(facts["answers"])), *tables]
     fraction = facts["observed"] / max(facts["cells"], 1)
     yes = None if facts["positive"] is None else facts["positive"] / max(facts["observed"], 1)
     observed = f"{100 * fraction:.1f} % of {facts['cells']} entries"

@@ -64,6 +64,13 @@ class ThresholdFrom(StrEnum):
     train = "train"
 
 
+class Unknown(StrEnum):
+    """What happens to users and items that a recommender does not know."""
+
+    raise_ = "raise"
+    average = "average"
+
+
 # -- files -------------------------------------------------------------------------------------------------
 
 _DATA_PANEL, _OUTPUT_PANEL = "Data", "Output"
@@ -194,6 +201,43 @@ SkipUnknown: TypeAlias = Annotated[
         "--skip-unknown",
         rich_help_panel=_DATA_PANEL,
         help="For a recommender: leave out users and items that the model does not know.",
+    ),
+]
+
+UnknownIds: TypeAlias = Annotated[
+    Unknown | None,
+    typer.Option(
+        "--unknown",
+        rich_help_panel=_DATA_PANEL,
+        show_default="raise; average in evaluate",
+        help="For a recommender: users and items that the model does not know are an error, or are judged as "
+        "the average user or item.",
+    ),
+]
+ItemTable: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--items",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="For a recommender: a table of items, such as MovieLens' u.item or movies.csv.",
+    ),
+]
+UserTable: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--users",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="For a recommender: a table of users, such as MovieLens' u.user.",
     ),
 ]
 

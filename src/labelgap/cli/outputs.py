@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from labelgap.data.files import check_writable, detect_format, write_columns
+from labelgap.data.files import check_writable, detect_format, write_column_blocks
 from labelgap.exceptions import DataFileError
 from labelgap.persistence.container import atomic_write
 
@@ -70,11 +70,11 @@ def refuse_twice(names: Sequence[str], advice: str) -> None:
 def write_blocks(path: Path | None, names: Sequence[str], blocks: Iterable[Block]) -> None:
     """Write a table under these names; None is CSV to standard output.
 
-    Text goes out block by block. Other formats are written from all of it at once.
+    It goes out block by block, except that an npz file is written from all of it at once.
     """
     separator = "," if path is None else _SEPARATORS.get(detect_format(path))
     if path is not None and (separator is None or path.suffix.lower() == ".gz"):
-        write_columns(path, _joined(names, blocks))
+        write_column_blocks(path, ({name: block[name] for name in names} for block in _some(names, blocks)))
         return
     # The first block is made before anything is written: an error at the start then leaves no partial table.
     blocks = iter(blocks)
@@ -109,9 +109,11 @@ def _values(column: Any) -> list[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 
-def _joined(names: Sequence[str], blocks: Iterable[Block]) -> dict[str, Any]:
-    parts: dict[str, list[Any]] = {name: [] for name in names}
+def _some(names: Sequence[str], blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks, or one without rows where there is none."""
+    there = False
     for block in blocks:
-        for name in names:
-            parts[name].append(np.asarray(block[name]))
-    return {name: np.concatenate(part) if part else np.zeros(0) for name, part in parts.items()}
+        there = True
+        yield block
+    if not there:
+        yield {name: np.zeros(0) for name in names}

@@ -26,10 +26,12 @@ from labelgap.cli.options import (
     ModelFile,
     Quiet,
     SkipUnknown,
+    Unknown,
+    UnknownIds,
     UserColumn,
 )
 from labelgap.cli.outputs import Block, check_table_output, free_name, refuse_twice, write_blocks
-from labelgap.cli.ratings import known_pairs, read_pairs
+from labelgap.cli.ratings import known_pairs, read_pairs, warn_of_unknown
 from labelgap.cli.session import Session, command
 
 # Entries that are predicted at one time.
@@ -93,6 +95,7 @@ def predict(
     user: UserColumn = None,
     item: ItemColumn = None,
     skip_unknown: SkipUnknown = False,
+    unknown: UnknownIds = None,
     format: Format = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -120,11 +123,15 @@ def predict(
             refuse(long, "--long", "a recommender writes one line for each pair anyway")
             refuse_table_columns(id_column=id_column)
             users, items = read_pairs(loaded.estimator, source, user, item)
+            refuse(skip_unknown and unknown is not None, "--unknown", "--skip-unknown leaves them out")
             if skip_unknown:
                 users, items = known_pairs(session, loaded.estimator, users, items)
-            table, n_rows = _pair_table(loaded.estimator, users, items, what), len(users)
+            if unknown is Unknown.average:
+                warn_of_unknown(session, loaded.estimator, users, items)
+            how = (unknown or Unknown.raise_).value
+            table, n_rows = _pair_table(loaded.estimator, users, items, what, how), len(users)
         else:
-            refuse_rating_columns(user, item, skip_unknown=skip_unknown)
+            refuse_rating_columns(user, item, skip_unknown=skip_unknown, unknown=unknown)
             X, ids, id_name = read_rows(loaded, source, id_column)
             table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
             n_rows = len(ids)
@@ -214,7 +221,9 @@ def label_names(model: Any) -> list[str]:
 # -- pairs -------------------------------------------------------------------------------------------------
 
 
-def _pair_table(model: Recommender, users: Sequence[Any], items: Sequence[Any], what: What | None) -> _Table:
+def _pair_table(
+    model: Recommender, users: Sequence[Any], items: Sequence[Any], what: What | None, unknown: str
+) -> _Table:
     wanted = {
         None: ["decision", "probability"],
         What.decisions: ["decision"],
@@ -231,7 +240,7 @@ def _pair_table(model: Recommender, users: Sequence[Any], items: Sequence[Any], 
     def blocks() -> Iterator[Block]:
         for rows in _slices(len(users), 1):
             pair = (users[rows], items[rows])
-            columns = {name: methods[name](*pair) for name in wanted}
+            columns = {name: methods[name](*pair, unknown=unknown) for name in wanted}
             yield {"user": pair[0], "item": pair[1]} | columns
 
     return _Table(["user", "item", *wanted], blocks(), ["decision"] if "decision" in wanted else [])

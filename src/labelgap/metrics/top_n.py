@@ -90,7 +90,7 @@ def ranking_figures(ranks: Any, indptr: Any, candidates: Any, n: int) -> Ranking
     judged = liked > 0
 
     def per_user(values: NDArray[Any]) -> Floats:
-        return np.bincount(users, weights=values, minlength=len(liked)).astype(np.float64)[judged]
+        return np.bincount(users, weights=values, minlength=len(judged)).astype(np.float64)[judged]
 
     liked, sizes = liked[judged], sizes[judged]
     if len(liked) == 0:

@@ -18,6 +18,7 @@ from labelgap.kernels.diversity import rerank
 from labelgap.labels.sources import index_type
 from labelgap.recommending.factor_model import UNKNOWN, FactorModel, whole_number
 from labelgap.recommending.results import Recommendations
+from labelgap.recommending.tables import as_texts
 from labelgap.recommending.top_items import Seen, items_above, score_rows, top_items
 
 # The candidates of a diverse list are so many times as many as its items, and not fewer than the second.
@@ -107,6 +108,7 @@ class ItemsChosen(FactorModel):
 
         There is one line for each user and item, with the columns user, rank, item, title (where the items
         have titles), score, probability and decision. No more than the lines of 10 000 users are in memory.
+        Ids of several types are written as texts.
 
         Parameters
         ----------
@@ -116,31 +118,49 @@ class ItemsChosen(FactorModel):
 
         Examples
         --------
+        >>> from pathlib import Path
         >>> from labelgap import Recommender
         >>> ratings = (["a", "a", "b", "b"], ["x", "y", "x", "z"], [1, 0, 1, 0])
         >>> model = Recommender(trace_penalty=0.1, threshold="train").fit(ratings)
         >>> model.recommend_to_file("best.csv", n=1)
-        >>> print(open("best.csv").readline(), end="")
-        user,rank,item,score,probability,decision
+        >>> Path("best.csv").read_text().split("\\n")[0]
+        'user,rank,item,score,probability,decision'
+        """
+        blocks = self.recommendation_blocks(
+            users, n, exclude_seen, only=only, exclude=exclude, diversity=diversity, unknown=unknown
+        )
+        write_column_blocks(path, map(as_texts, blocks))
+
+    def recommendation_blocks(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        *,
+        only: Any = None,
+        exclude: Any = None,
+        diversity: float = 0.0,
+        unknown: str = "raise",
+    ) -> Iterator[dict[str, Any]]:
+        """The columns of :meth:`recommend_to_file`, for 10 000 users after the other.
+
+        Parameters are as in :meth:`recommend_batch`.
+
+        Yields
+        ------
+        columns : dict from name to vector
+            One line for each user and item.
         """
         self._require_fit()
         rows, names = self._asked(users, unknown)
-        settings: dict[str, Any] = {"only": only, "exclude": exclude, "diversity": diversity}
-        write_column_blocks(path, self.recommendation_blocks(rows, names, n, exclude_seen, **settings))
-
-    def recommendation_blocks(
-        self, rows: Ints | None, names: Sequence[Any], n: int, exclude_seen: bool, **settings: Any
-    ) -> Iterator[dict[str, Any]]:
-        """Columns of the recommendations of some users after the other, for :meth:`recommend_to_file`."""
-        # A column of a file has one type; ids of several types are written as texts.
+        # A column has one type in all blocks.
         mixed = [name for name, ids in (("user", names), ("item", self.item_ids_)) if not _one_type(ids)]
         for start in range(0, max(len(names), 1), _BLOCK_USERS):
             stop = min(start + _BLOCK_USERS, len(names))
             here = np.arange(start, stop) if rows is None else rows[start:stop]
-            found, scores = self._best(here, n, exclude_seen, **settings)
+            found, scores = self._best(here, n, exclude_seen, only, exclude, diversity)
             columns = self._recommendations(here[:, None], found, scores, tuple(names[start:stop])).columns()
-            texts = {name: np.array(list(map(str, columns[name])), dtype=object) for name in mixed}
-            yield columns | texts
+            yield columns | {name: columns[name].astype(object) for name in mixed}
 
     def set_item_titles(self, titles: Any) -> Any:
         """Give items titles, which results then show beside the ids; returns the recommender.

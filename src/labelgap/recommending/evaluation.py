@@ -193,10 +193,15 @@ class RankingJudged(FactorModel):
             n_rated=int(np.sum(~ranked)),
         )
         if result.popularity_wins:
+            advice = ""
+            if self.answers_.unobserved == "missing":
+                advice = (
+                    " This fit says how an item would be rated by a user who rates it, not which items to "
+                    "show: for that, fit with unobserved='negative'."
+                )
             warn(
                 f"Popularity ranks better than the recommender: NDCG@{n} {common.ndcg:.4f} against "
-                f"{figures.ndcg:.4f}. To rank items for users, fit to likes with silence as a weak no "
-                "(unobserved='negative').",
+                f"{figures.ndcg:.4f}.{advice}",
                 LabelgapWarning,
             )
         return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -191,6 +191,8 @@ class Explanation:
         The number of these other ratings.
     unexplained : float
         The rest of the score: 0 when the fit, or the fold-in, has converged for this user.
+    titles : mapping from item to title, or None, default None
+        What is printed in place of the ids.
 
     Examples
     --------
@@ -217,6 +219,10 @@ class Explanation:
     other_answers: float
     n_other_answers: int
     unexplained: float
+    titles: Mapping[Hashable, str] | None = None
+
+    def _name(self, item: Hashable) -> str:
+        return repr(item if self.titles is None else self.titles.get(item, item))
 
     def __str__(self) -> str:
         relation = "at least" if self.score >= self.threshold else "below"
@@ -224,7 +230,7 @@ class Explanation:
         if self.decision and relation == "below":
             reason = f"the like is recorded, though {reason}"
         title = (
-            f"{self.user!r} and {self.item!r}: {'yes' if self.decision else 'no'}, for {reason} "
+            f"{self.user!r} and {self._name(self.item)}: {'yes' if self.decision else 'no'}, for {reason} "
             f"(probability {self.probability:.2f})"
         )
         lines = [
@@ -235,7 +241,9 @@ class Explanation:
         if self.from_features:
             lines.append(f"  {self.from_features:+.4f}  the user's features")
         says = {1: "likes", 0: "does not like", None: "has not rated"}
-        lines += [f"  {part:+.4f}  {says[answer]} {item!r}" for item, answer, part in self.contributions]
+        lines += [
+            f"  {part:+.4f}  {says[answer]} {self._name(item)}" for item, answer, part in self.contributions
+        ]
         if self.n_other_answers:
             lines.append(f"  {self.other_answers:+.4f}  {self.n_other_answers} other items")
         # A smaller one would be printed as 0.

@@ -11,7 +11,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.recommending.best_items import ItemsChosen
 from labelgap.recommending.evaluation import RankingJudged
 from labelgap.recommending.extending import extended
-from labelgap.recommending.factor_model import whole_number
+from labelgap.recommending.factor_model import contains, whole_number
 from labelgap.recommending.ids import IdIndex
 from labelgap.recommending.pairs import PairsJudged
 from labelgap.recommending.results import (
@@ -119,23 +119,22 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
             from_features=prior,
             contributions=tuple(
                 Contribution(
-                    self.item_ids_[ratings.indices[at]], self._given(ratings, at, theirs), float(parts[at])
+                    self.item_ids_[ratings.indices[at]], self._given(row, ratings, at), float(parts[at])
                 )
                 for at in largest_parts
             ),
             other_answers=float(parts[others].sum()),
             n_other_answers=int(others.sum()),
             unexplained=score - intercept - general - prior - float(parts.sum()),
+            titles=self.item_titles_,
         )
 
-    def _given(self, ratings: ObservedLabels, entry: int, rated: ObservedLabels) -> int | None:
-        """The rating that this entry was; None where there was none."""
-        value = int(ratings.values[entry])
-        if value == 1 or self._silence == "missing":
-            return value
-        if self.silence_weight_ is None:
+    def _given(self, row: int, ratings: ObservedLabels, entry: int) -> int | None:
+        """The rating of an entry; None where it stands for an absent one."""
+        given = self._rated()
+        if not contains(given, np.array([row]), ratings.indices[entry : entry + 1])[0]:
             return None
-        return value if ratings.indices[entry] in rated.indices else None
+        return int(ratings.values[entry])
 
     # -- new users and items ---------------------------------------------------------------------------
 

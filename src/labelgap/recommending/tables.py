@@ -32,6 +32,20 @@ def as_column(values: Sequence[Any]) -> Any:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
+def as_texts(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns with every vector of objects as one of texts, for a file.
+
+    Examples
+    --------
+    >>> as_texts({"item": as_column(["a", ("b", 1)]), "rank": as_column([1, 2])})["item"].tolist()
+    ['a', "('b', 1)"]
+    """
+    return {
+        name: as_column(list(map(str, column))) if column.dtype == np.dtype(object) else column
+        for name, column in columns.items()
+    }
+
+
 def frame_of(columns: Mapping[str, Any], library: str) -> Any:
     """The columns as a frame of "pandas" or "polars"."""
     try:

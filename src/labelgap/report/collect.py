@@ -29,6 +29,7 @@ from labelgap.report.judged import Judged, judge, judge_innermost
 from labelgap.report.label_details import similar_items, strongest_features
 from labelgap.report.metric_choices import describe_metric, metric_choices
 from labelgap.report.observed_pattern import describe_pattern
+from labelgap.report.ranking import describe_ranking
 from labelgap.report.regression_figures import describe_regression
 from labelgap.thresholds import best_threshold
 
@@ -89,6 +90,7 @@ def collect(
         "entries": encode_entries(judged.labels) if by_entry else None,
         "models": models,
         "metrics": [describe_metric(metric) for metric in choices],
+        "ranking": describe_ranking(judged.model, y) if judged.is_recommender else None,
         "calibration": None
         if probabilities is None
         else reliability(probabilities, judged.labels.values, judged.labels.weights),
@@ -152,7 +154,8 @@ def _label_names(model: Any, labels: ObservedLabels) -> list[str]:
         names = getattr(model, "label_names_", None)
     if names is None:
         return [f"label {label}" for label in range(labels.shape[1])]
-    return [str(name) for name in names]
+    titles = getattr(model, "item_titles_", None) or {}
+    return [str(titles.get(name, name)) for name in names]
 
 
 def _kind(judged: Judged) -> str:

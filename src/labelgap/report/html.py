@@ -36,6 +36,7 @@ _SCRIPTS = (
     "labels.js",
     "details.js",
     "compare.js",
+    "ranking.js",
     "regression.js",
     "theme.js",
     "main.js",
@@ -60,8 +61,9 @@ def write_report(
 
     The page shows what is observed, the metric at every threshold with a slider and any metric of the
     linear-fractional family (computed in the page, exactly as here), the fit and its certificate, whether the
-    probabilities are right, every label, and other models beside this one. It judges the observed entries of
-    ``y`` and nothing else; on the rows that the model was fitted to its figures are too good.
+    probabilities are right, every label, and other models beside this one; of a recommender also how good
+    its lists of 10 items are, beside popularity. It judges the observed entries of ``y`` and nothing else; on
+    the rows that the model was fitted to its figures are too good.
 
     Parameters
     ----------

@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._types import Floats
+from labelgap._warn import warn
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.inputs import read_labels_like
-from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.linear_fractional import judged_labels
 from labelgap.recommending.factor_model import contains
 from labelgap.recommending.serving import Recommending
-from labelgap.recommending.top_items import score_rows
 from labelgap.report.innermost import Innermost, innermost
 
 
@@ -113,23 +113,25 @@ def _judge_ratings(model: Recommending, X: Any, ratings: Any) -> Judged:
     fitted_to = model._silence
     labels = model._read_ratings(ratings, "missing")
     _require_negatives(labels, fitted_to)
-    users = model._index("user").find_all(labels.row_names or ())
-    items = model._index("item").find_all(labels.label_names or ())
+    users = model._index("user").find_or(labels.row_names or ())
+    items = model._index("item").find_or(labels.label_names or ())
+    _warn_of_unknown(users, items)
     if fitted_to == "negative":
         labels, items = _all_items(model, labels, items), np.arange(len(model.item_ids_))
     n_left_out = 0
     if fitted_to == "unlabelled":
-        known = contains(model.answers_, users[labels.rows], items[labels.indices])
+        rows = users[labels.rows]
+        known = contains(model.answers_, np.maximum(rows, 0), items[labels.indices]) & (rows >= 0)
         labels, n_left_out = labels.select(~known), int(known.sum())
     labels = judged_labels(labels)
-    scores = score_rows(model._factors(users), labels.indptr, items[labels.indices])
+    scores = model._pair_scores(users[labels.rows], items[labels.indices])
     return Judged(model, None, labels, scores, _probabilities(model, scores), n_left_out)
 
 
 def _all_items(model: Recommending, labels: ObservedLabels, items: Any) -> ObservedLabels:
     """The ratings of all items of the model by these users, a no where there is none."""
     shape = (labels.shape[0], len(model.item_ids_))
-    liked = labels.select(labels.values == 1)
+    liked = labels.select((labels.values == 1) & (items[labels.indices] >= 0))
     recorded = ObservedLabels.from_triplets(
         liked.rows,
         items[liked.indices],
@@ -139,6 +141,20 @@ def _all_items(model: Recommending, labels: ObservedLabels, items: Any) -> Obser
         label_names=model.item_ids_,
     )
     return ObservedLabels.from_any(recorded, unobserved="negative")
+
+
+def _warn_of_unknown(users: Any, items: Any) -> None:
+    strange = [
+        f"{int(np.sum(ids < 0))} {what}s"
+        for ids, what in ((users, "user"), (items, "item"))
+        if (ids < 0).any()
+    ]
+    if strange:
+        warn(
+            f"The recommender does not know {' and '.join(strange)} of these ratings; they are judged as the "
+            "average user or item.",
+            LabelgapWarning,
+        )
 
 
 def _reading(fitted_to: str) -> str:

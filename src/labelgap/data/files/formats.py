@@ -100,8 +100,8 @@ def open_errors(path: PathLike) -> Iterator[None]:
         raise DataFileError(f"{path} may not be read by this user.") from error
 
 
-def read_text_bytes(path: PathLike) -> bytes:
-    """The UTF-8 text of a file, unpacked if it is gzip, no byte-order mark, lines ending in newlines."""
+def read_packed(path: PathLike) -> bytes:
+    """The bytes of a file, unpacked if it is gzip."""
     with open_errors(path):
         data = Path(path).read_bytes()
     if data.startswith(b"\x1f\x8b"):
@@ -109,6 +109,12 @@ def read_text_bytes(path: PathLike) -> bytes:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
             raise DataFileError(f"{path}: the gzip file is damaged ({error}); fetch it again.") from error
+    return data
+
+
+def read_text_bytes(path: PathLike) -> bytes:
+    """The UTF-8 text of a file, unpacked if it is gzip, no byte-order mark, lines ending in newlines."""
+    data = read_packed(path)
     data = data.removeprefix(b"\xef\xbb\xbf")
     if not data.strip():
         raise DataFileError(f"{path} is empty.")

@@ -181,15 +181,18 @@ def _shape(archive: Archive) -> tuple[int, int] | None:
     return None
 
 
-def read_npz_ratings(archive: Archive, user: str, item: str, value: str | None) -> AnswerTable:
-    """The ratings of an npz file: vectors of users, items and values."""
+def read_npz_ratings(
+    archive: Archive, user: str, item: str, value: str | None, time: str | None = None
+) -> AnswerTable:
+    """The ratings of an npz file: vectors of users, items and values, and of times if these are named."""
     path = archive.path
     with _archive_errors(path):
         if value == "value" and value not in archive:
             value = "rating" if "rating" in archive else None
         users, items = archive.array(user), archive.array(item)
         values = None if value is None else archive.numbers(value)
-        for name, vector in ((user, users), (item, items), (value, values)):
+        times = None if time is None else archive.array(time)
+        for name, vector in ((user, users), (item, items), (value, values), (time, times)):
             if vector is not None and (vector.ndim != 1 or len(vector) != len(users)):
                 raise DataFileError(
                     f"{path}: the array {name!r} has shape {vector.shape}, but {user!r} has {users.shape}; "
@@ -200,7 +203,11 @@ def read_npz_ratings(archive: Archive, user: str, item: str, value: str | None) 
                 raise DataFileError(
                     f"{path}: the array {name!r} is of type {ids.dtype}; ids are integers or text."
                 )
-        return AnswerTable(_plain(users), _plain(items), values)
+        if times is not None and times.dtype.kind not in "iufM":
+            raise DataFileError(
+                f"{path}: the array {time!r} is of type {times.dtype}; times are numbers or datetime64."
+            )
+        return AnswerTable(_plain(users), _plain(items), values, times)
 
 
 def _plain(ids: NDArray[Any]) -> NDArray[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelgap.data.files.choosing import require_column
 from labelgap.data.files.columns import id_values, to_numbers
@@ -16,6 +17,13 @@ from labelgap.data.files.tables import AnswerTable
 from labelgap.exceptions import DataFileError
 
 _MOVIELENS_HEADER = {"user": "userId", "item": "movieId", "value": "rating"}
+# Headers that say that a file holds ratings; a column "timestamp" may stand beside.
+_RATINGS_HEADERS = (
+    {"userId", "movieId", "rating"},
+    {"user", "item"},
+    {"user", "item", "value"},
+    {"user", "item", "rating"},
+)
 _MOVIELENS_COLUMNS = ("user", "item", "rating", "timestamp")
 _MOVIELENS_ADVICE = (
     "A line has user, item, rating and time, all numbers; for a file with a header use csv or tsv (--format)."
@@ -54,36 +62,43 @@ def read_answer_file(
         return read_ratings_from(source, user, item, value)
 
 
-def read_ratings_from(source: Source, user: str, item: str, value: str | None) -> AnswerTable:
-    """As :func:`read_answer_file`, from a file that may be open already."""
+def read_ratings_from(
+    source: Source, user: str, item: str, value: str | None, time: str | None = None
+) -> AnswerTable:
+    """As :func:`read_answer_file`, from a file that may be open already; with times if ``time`` is given.
+
+    ``time`` is the name of a column; in MovieLens files without a header it must be "timestamp".
+    """
     if source.kind == "npz":
-        return read_npz_ratings(source.archive, user, item, value)
+        return read_npz_ratings(source.archive, user, item, value, time)
     if source.kind == "movielens":
         data = source.text
         head = data[: data.find(b"\n")] if b"\n" in data else data
         if b"::" in head or b"\t" in head:
-            return _read_movielens(source.path, data, head)
+            return _read_movielens(source.path, data, head, time)
     elif not source.is_sheet:
         raise DataFileError(
             f"{source.path}: the format {source.kind} holds rows with labels, not ratings of users; read it "
             "by read_label_table, or name another format (--format)."
         )
-    return _read_long(source.sheet, user, item, value)
+    return _read_long(source.sheet, user, item, value, time)
 
 
 def is_ratings_file(source: Source) -> bool:
-    """Whether the file says that it holds ratings: by its format, or by the header of MovieLens."""
+    """Whether the file says that it holds ratings: by its format, or by its header."""
     if source.kind == "movielens":
         return True
-    return source.is_sheet and set(source.sheet.names) - {"timestamp"} == set(_MOVIELENS_HEADER.values())
+    return source.is_sheet and set(source.sheet.names) - {"timestamp"} in _RATINGS_HEADERS
 
 
-def _read_long(sheet: Sheet, user: str, item: str, value: str | None) -> AnswerTable:
-    user, item, value = _column_names(sheet, user, item, value)
-    columns = sheet.read([] if value is None else [value], [user, item])
+def _read_long(sheet: Sheet, user: str, item: str, value: str | None, time: str | None = None) -> AnswerTable:
+    user, item, value = _column_names(sheet, user, item, value, time)
+    texts = [user, item] if time is None else [user, item, time]
+    columns = sheet.read([] if value is None else [value], texts)
     users, items = (id_values(sheet, name, columns[name]) for name in (user, item))
+    times = None if time is None else _times(sheet, time, columns[time])
     if value is None:
-        return AnswerTable(users, items)
+        return AnswerTable(users, items, None, times)
     advice = "A value is a number; leave the line out where there is no rating."
     values = to_numbers(sheet, value, columns[value], advice)
     unusable = ~np.isfinite(values)
@@ -93,18 +108,45 @@ def _read_long(sheet: Sheet, user: str, item: str, value: str | None) -> AnswerT
             f"{sheet.path}, {sheet.place(row)}, column {value!r}: {sheet.value(value, row)!r} is no rating. "
             f"{advice}"
         )
-    return AnswerTable(users, items, values)
+    return AnswerTable(users, items, values, times)
 
 
-def _column_names(sheet: Sheet, user: str, item: str, value: str | None) -> tuple[str, str, str | None]:
+def _times(sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
+    """A column of times: numbers, or dates and times as in 2024-05-31 or 2024-05-31T12:00:00."""
+    types = sheet.arrow.types
+    if types.is_temporal(column.type):
+        return np.asarray(column.to_numpy(), dtype="datetime64[ns]")
+    advice = "A time is a number, or a date as 2024-05-31 or 2024-05-31T12:00:00."
+    texts = column.to_pylist()
+    try:
+        return np.array([float(text) for text in texts])
+    except (TypeError, ValueError):
+        pass
+    for row, text in enumerate(texts):
+        try:
+            good = text is not None and not np.isnat(np.datetime64(text))
+        except ValueError:
+            good = False
+        if not good:
+            raise DataFileError(
+                f"{sheet.path}, {sheet.place(row)}, column {name!r}: {text!r} is no time. {advice}"
+            )
+    return np.array(texts, dtype="datetime64[ns]")
+
+
+def _column_names(
+    sheet: Sheet, user: str, item: str, value: str | None, time: str | None = None
+) -> tuple[str, str, str | None]:
     names = (*sheet.names, *sheet.index_names)
     if (user, item) == ("user", "item") and not {"user", "item"} & set(names):
         known = {_MOVIELENS_HEADER["user"], _MOVIELENS_HEADER["item"]} <= set(names)
         user, item = (_MOVIELENS_HEADER["user"], _MOVIELENS_HEADER["item"]) if known else (user, item)
     require_column(sheet.path, names, user, "users (--user)")
     require_column(sheet.path, names, item, "items (--item)")
+    if time is not None:
+        require_column(sheet.path, names, time, "times (--time)")
     if value == "value" and value not in names:
-        others = [name for name in sheet.names if name not in (user, item, "timestamp")]
+        others = [name for name in sheet.names if name not in (user, item, "timestamp", time)]
         if not others:
             return user, item, None
         if "rating" not in others:
@@ -118,7 +160,7 @@ def _column_names(sheet: Sheet, user: str, item: str, value: str | None) -> tupl
     return user, item, value
 
 
-def _read_movielens(path: PathLike, data: bytes, head: bytes) -> AnswerTable:
+def _read_movielens(path: PathLike, data: bytes, head: bytes, time: str | None) -> AnswerTable:
     arrow = import_pyarrow("Reading MovieLens files")
     from pyarrow import csv as arrow_csv
 
@@ -128,6 +170,8 @@ def _read_movielens(path: PathLike, data: bytes, head: bytes) -> AnswerTable:
     if not 2 <= width <= len(_MOVIELENS_COLUMNS):
         raise DataFileError(f"{path}, line 1: {width} values. {_MOVIELENS_ADVICE}")
     names = _MOVIELENS_COLUMNS[:width]
+    if time is not None and time not in names[2:]:
+        raise DataFileError(f"{path} has no column {time!r}; it has {', '.join(map(repr, names))}.")
     types = dict.fromkeys(names, arrow.int64())
     if "rating" in names:
         types["rating"] = arrow.float64()
@@ -152,7 +196,8 @@ def _read_movielens(path: PathLike, data: bytes, head: bytes) -> AnswerTable:
         fault = _movielens_fault(path, data, separator, names)
         if fault:
             raise fault
-    return AnswerTable(np.array(columns["user"]), np.array(columns["item"]), values)
+    times = None if time is None else np.array(columns[time])
+    return AnswerTable(np.array(columns["user"]), np.array(columns["item"]), values, times)
 
 
 def _movielens_fault(
