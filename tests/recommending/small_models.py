@@ -38,9 +38,11 @@ def with_factors(
     labels = ObservedLabels.from_triplets(
         *np.nonzero(~np.isnan(Y)), Y[~np.isnan(Y)], shape=(n, n_items), **names
     )
+    model.answers_ = labels
     if unobserved == "negative":
-        model.given_ = labels
-    model.answers_ = ObservedLabels.from_any(labels, unobserved)
+        model.silence_weight_ = 1.0
+    else:
+        model.answers_ = ObservedLabels.from_any(labels, unobserved)
     return model
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from labelgap import LowRankClassifier, LowRankRegressor, Recommender
-from labelgap.cli.options import Average, Setting
+from labelgap.cli.options import Average, Purpose, Setting
 from labelgap.metrics import get_metric
 from labelgap.metrics.formula import looks_like_formula
 
@@ -18,14 +18,14 @@ _COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs")
 _DECISIONS = ("metric", "loss", "unobserved", "flip_rate", "threshold")
 PARAMETERS = {
     Setting.features: (*_COMMON, *_DECISIONS),
-    Setting.recommender: (*_COMMON, *_DECISIONS, "positive"),
+    Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
     Setting.regression: (*_COMMON, "family"),
 }
 # Options about the file that have a meaning in some settings only.
 _COLUMNS = ("labels", "features", "id", "drop", "label_file")
 FILE_OPTIONS = {
     Setting.features: _COLUMNS,
-    Setting.recommender: ("user", "item", "value", "items", "users"),
+    Setting.recommender: ("user", "item", "value", "items", "users", "for"),
     Setting.regression: _COLUMNS,
 }
 _ESTIMATORS: dict[Setting, Any] = {
@@ -53,7 +53,7 @@ def choose_setting(asked: Setting, given: Mapping[str, Any], *, ratings_file: bo
     """
     if asked is not Setting.auto:
         return asked
-    of_ratings = ("user", "item", "value", "positive", "items", "users")
+    of_ratings = ("user", "item", "value", "positive", "items", "users", "for", "silence_weight")
     if ratings_file or any(given.get(name) is not None for name in of_ratings):
         return Setting.recommender
     return Setting.regression if given.get("family") is not None else Setting.features
@@ -99,6 +99,24 @@ def refuse_table_columns(labels: object = None, label_file: object = None, id_co
     """Wrong usage if an option about label columns was given for a recommender."""
     for option, given in {"--labels": labels, "--label-file": label_file, "--id": id_column}.items():
         refuse(bool(given), option, "a recommender has users and items")
+
+
+def meaning_of_silence(purpose: Purpose | None, unobserved: str | None) -> str | None:
+    """What a pair without a rating means, by what the recommender is for.
+
+    Examples
+    --------
+    >>> meaning_of_silence(Purpose.recommend, None), meaning_of_silence(Purpose.decide, None)
+    ('negative', None)
+    """
+    if purpose is None:
+        return unobserved
+    if unobserved is not None:
+        raise typer.BadParameter(
+            "--for says what a pair without a rating means. Leave --unobserved out, or --for.",
+            param_hint="'--for'",
+        )
+    return "negative" if purpose is Purpose.recommend else None
 
 
 def option_name(name: str) -> str:

@@ -10,7 +10,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from labelgap.cli.choices import choose_setting, make_model, number_or, patterns, read_metric, refuse_unused
+from labelgap.cli.choices import (
+    choose_setting,
+    make_model,
+    meaning_of_silence,
+    number_or,
+    patterns,
+    read_metric,
+    refuse_unused,
+)
 from labelgap.cli.console import KeyValues
 from labelgap.cli.inputs import read_training_table
 from labelgap.cli.models import describe, in_lines, load_model
@@ -30,6 +38,7 @@ from labelgap.cli.options import (
     LabelFile,
     Labels,
     LossName,
+    Purpose,
     Quiet,
     Setting,
     ThresholdFrom,
@@ -142,6 +151,25 @@ def fit(
             help="For a recommender: a rating of that much or more is a like.",
         ),
     ] = None,
+    purpose: Annotated[
+        Purpose | None,
+        typer.Option(
+            "--for",
+            rich_help_panel=_FIT,
+            show_default="decide",
+            help="For a recommender: whether a user will like an item (decide), or which items to show "
+            "(recommend, the same as --unobserved negative).",
+        ),
+    ] = None,
+    silence_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|auto",
+            rich_help_panel=_FIT,
+            show_default="auto",
+            help="With --for recommend: the weight of a pair without a rating, where that of a like is 1.",
+        ),
+    ] = None,
     loss: Annotated[
         LossName | None,
         typer.Option(rich_help_panel=_FIT, show_default="logistic", help="The loss of yes/no labels."),
@@ -179,7 +207,7 @@ def fit(
         typer.Option(
             metavar="NUMBER",
             rich_help_panel=_FIT,
-            show_default="0.001",
+            show_default="0.001; 0.01 with --for recommend",
             help="The relative duality gap at which the fit stops.",
         ),
     ] = None,
@@ -229,7 +257,7 @@ def fit(
       labelgap fit articles.csv --labels 'tag_*' --id id --out articles.labelgap
       labelgap fit articles.csv --labels 'tag_*' --drop id --metric 'tp/(tp+fp)'
       labelgap fit ratings.csv --user who --item film --value stars --positive 4
-      labelgap fit u.data --positive 4 --items u.item --users u.user
+      labelgap fit u.data --positive 4 --for recommend --items u.item --users u.user
       labelgap fit counts.csv --labels 'n_*' --family poisson
     """
     given: dict[str, Any] = {
@@ -245,7 +273,9 @@ def fit(
         "users": users,
         "metric": metric,
         "loss": _word(loss),
-        "unobserved": _word(unobserved),
+        "for": purpose,
+        "unobserved": meaning_of_silence(purpose, _word(unobserved)),
+        "silence_weight": number_or("auto", silence_weight, "--silence-weight"),
         "flip_rate": number_or("estimate", flip_rate, "--flip-rate", below=1.0),
         "positive": positive,
         "family": _word(family),
@@ -318,7 +348,8 @@ def _observed(labels: ObservedLabels) -> dict[str, Any]:
 
 
 def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | None) -> float:
-    display = FitDisplay(str(getattr(model, "metric", "D²")), model.tol)
+    tol = model.default_tol if model.tol is None else model.tol
+    display = FitDisplay(str(getattr(model, "metric", "D²")), tol)
     more: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     began = time.perf_counter()
     with shown(display, session.err, session.shows_progress):

@@ -31,6 +31,13 @@ class Unobserved(StrEnum):
     unlabelled = "unlabelled"
 
 
+class Purpose(StrEnum):
+    """What a recommender is for."""
+
+    decide = "decide"
+    recommend = "recommend"
+
+
 class Average(StrEnum):
     """What a metric is a mean over."""
 

@@ -158,6 +158,11 @@ def recommend(
             raise InvalidParameterError(
                 f"{model} is a {type(loaded).__name__}, which has no users; see labelgap predict."
             )
+        if loaded._silence == "missing":
+            session.warn(
+                f"{model} was fitted to decide whether users will like given items, not to choose items to "
+                "show; its lists can be worse than popularity. For lists fit it with --for recommend."
+            )
         if items is not None:
             loaded.set_item_titles(read_titles(items, loaded.item_ids_))
         users = _users(loaded, user or ([] if users_file is None else _listed(users_file, "user")), unknown)

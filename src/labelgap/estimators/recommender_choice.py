@@ -217,6 +217,11 @@ class RecommenderChoice:
         return (_FIRST_COUNT_WEIGHTING[self.unobserved], *COUNT_WEIGHTINGS)
 
     @property
+    def default_tol(self) -> float:
+        """The relative duality gap that a ``tol`` of None stands for."""
+        return 1e-2 if self.unobserved == "negative" else 1e-3
+
+    @property
     def _has_user_intercept(self) -> bool:
         return self.unobserved != "negative" if self.user_intercept == "auto" else bool(self.user_intercept)
 
