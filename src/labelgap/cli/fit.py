@@ -55,6 +55,7 @@ from labelgap.cli.side_tables import Sides, read_sides
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
+from labelgap.estimators.inputs import tolerance_of
 from labelgap.exceptions import ModelFileError
 from labelgap.fitting.checkpoint import remove_checkpoint
 from labelgap.labels import ObservedLabels
@@ -348,8 +349,7 @@ def _observed(labels: ObservedLabels) -> dict[str, Any]:
 
 
 def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | None) -> float:
-    tol = model.default_tol if model.tol is None else model.tol
-    display = FitDisplay(str(getattr(model, "metric", "D²")), tol)
+    display = FitDisplay(str(getattr(model, "metric", "D²")), tolerance_of(model))
     more: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     began = time.perf_counter()
     with shown(display, session.err, session.shows_progress):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import labelgap
 from labelgap import LowRankRegressor, Recommender
 from labelgap.data.files import detect_format
+from labelgap.estimators.inputs import tolerance_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
 from labelgap.metrics import LinearFractional
 
@@ -96,7 +97,7 @@ def describe(model: Any) -> dict[str, Any]:
             "objective": float(model.objective_),
             "duality_gap": float(model.duality_gap_),
             "relative_gap": float(model.relative_gap_),
-            "tol": float(model.tol),
+            "tol": tolerance_of(model),
             "interrupted": bool(getattr(model, "interrupted_", False)),
         }
     return facts

@@ -351,12 +351,17 @@ def refuse_flip_rate(flip_rate: Any, unobserved: str) -> None:
         )
 
 
-def solver_settings(model: Any, default_tol: float = 1e-3) -> SolverSettings:
-    """The solver of a low-rank estimator with its limits; ``default_tol`` where it says None."""
+def tolerance_of(model: Any) -> float:
+    """The relative duality gap at which the fit of a low-rank estimator stops."""
+    return float(model.default_tol if model.tol is None else model.tol)
+
+
+def solver_settings(model: Any) -> SolverSettings:
+    """The solver of a low-rank estimator with its limits."""
     solver = look_up("solver", model.solver, SOLVERS | RIVALS)
     return SolverSettings(
         solver=solver,
         rank=model.rank,
-        tol=default_tol if model.tol is None else model.tol,
+        tol=tolerance_of(model),
         max_iter=model.max_iter or inspect.signature(solver).parameters["max_iter"].default,
     )

@@ -279,7 +279,7 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
                 "negative": self._choose_with_silence,
                 "unlabelled": self._choose_unlabelled,
             }[meant]
-            chosen = choose(labels, solver_settings(self, self.default_tol), run)
+            chosen = choose(labels, solver_settings(self), run)
             self._keep_decisions(chosen)
             assert chosen.problem is not None
             self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
