@@ -159,7 +159,7 @@ def test_unknown_users_get_the_average_users_items(films: Path) -> None:
 
 
 def test_all_users_stream_into_parquet(films: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(best_items, "_BLOCK_USERS", 7)
+    monkeypatch.setattr(best_items, "BLOCK_USERS", 7)
     run("recommend", films, "--all", "-n", "3", "--out", "best.parquet")
     found = pandas.read_parquet("best.parquet")
     expected = labelgap.load(films).recommend_batch(n=3).to_pandas()

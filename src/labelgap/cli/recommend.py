@@ -15,11 +15,13 @@ from labelgap.cli.console import PlainTable
 from labelgap.cli.models import load_model
 from labelgap.cli.options import Force, Json, ModelFile, Quiet, Unknown
 from labelgap.cli.outputs import Block, check_table_output, write_blocks
+from labelgap.cli.progress import counted
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
 from labelgap.cli.side_tables import read_titles
 from labelgap.data.files.formats import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
+from labelgap.recommending.best_items import BLOCK_USERS
 from labelgap.recommending.tables import as_texts
 
 _CHOICE = "Which items"
@@ -173,7 +175,8 @@ def recommend(
         names = [name for name in _NAMES if name != "title" or loaded.item_titles_ is not None]
         if out is not None:
             n_users = len(loaded.user_ids_) if every else len(users)
-            write_blocks(out, names, map(as_texts, blocks))
+            shown = counted(blocks, session.err, session.shows_progress, total=n_users, each=BLOCK_USERS)
+            write_blocks(out, names, map(as_texts, shown))
             session.result = {"out": str(out), "users": n_users}
             session.say_line(f"Wrote the items of {n_users} users to {out}.")
         elif session.as_json or why or session.is_read_by_people:
