@@ -195,7 +195,7 @@ def recommend(
             shown = counted(blocks, session.err, session.shows_progress, total=n_users, each=BLOCK_USERS)
             write_blocks(out, names, map(as_texts, shown))
             session.result = {"out": str(out), "users": n_users}
-            session.say_line(f"Wrote the items of {n_users} users to {out}.")
+            session.say_line(f"Wrote the items of {n_users} user{'s' if n_users != 1 else ''} to {out}.")
         elif session.as_json or why or session.is_read_by_people:
             _tell(session, loaded, names, blocks, why)
         else:
