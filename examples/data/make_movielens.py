@@ -1,6 +1,6 @@
 """Makes the folder movielens, in the form of MovieLens 100k: ``python make_movielens.py``.
 
-120 made-up people rated some of 90 made-up films. Some films are far better known than others, people like
+80 made-up people rated some of 60 made-up films. Some films are far better known than others, people like
 some kinds of films better than others, and they choose what they expect to like. The files are as those of
 MovieLens: u.data (user, film, stars, time), u.item (Latin-1, ``|`` between the columns) and u.user.
 """
@@ -31,7 +31,7 @@ SECOND = (
 )
 JOBS = ("artist", "doctor", "educator", "engineer", "lawyer", "programmer", "retired", "student", "writer")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-N_USERS, N_FILMS, N_TASTES = 120, 90, 4
+N_USERS, N_FILMS, N_TASTES = 80, 60, 3
 
 
 def main(folder: Path) -> None:

@@ -16,7 +16,7 @@ from labelgap.data import read_answer_file, read_side_table
 from labelgap.recommending import best_items
 
 FOLDER = EXAMPLES / "movielens"
-QUICK_FIT = ("--positive", "4", "--trace-penalty", "0.002", "--threshold", "train", "--quiet")
+QUICK_FIT = ("--positive", "4", "--trace-penalty", "0.0013", "--threshold", "train", "--quiet")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_split_by_time() -> None:
 def test_a_split_of_the_last_ratings_and_at_random() -> None:
     said = run_json("split", FOLDER / "u.data", "--how", "leave-last-out", "--last", "2")
     held = pandas.read_csv("held_out.csv")
-    assert said["held_out"] == {"out": "held_out.csv", "ratings": 2 * 120}
+    assert said["held_out"] == {"out": "held_out.csv", "ratings": 2 * 80}
     assert set(held["user"].value_counts()) == {2}
     run("split", FOLDER / "u.data", "--train", "a.parquet", "--held-out", "b.tsv", "--seed", "5")
     assert pandas.read_parquet("a.parquet").columns.tolist() == ["user", "item", "value"]
@@ -158,8 +158,34 @@ def test_unknown_users_get_the_average_users_items(films: Path) -> None:
     assert found[3][0] in (7, "7")
 
 
+def test_new_users_get_items_by_their_features(films: Path) -> None:
+    model: Any = labelgap.load(films)
+    Path("new.user").write_text("901|23|F|student|12345\n7|40|M|writer|99999\n902|61|M|pilot|54321\n")
+    said = run_json("recommend", films, "--users", "new.user", "-n", "2")["recommendations"]
+    names = read_side_table(FOLDER / "u.user", "user").names
+    assert model._users.names == names
+    table = read_side_table("new.user", "user", names=names)
+    student = table.rows[0]
+    assert {name for name, value in zip(names, student, strict=True) if value} == {
+        "age",
+        "gender=F",
+        "occupation=student",
+    }
+    grown = model.fold_in(user_features={901: student, 902: table.rows[2]})
+    expected = [item for user in (901, 7, 902) for item in grown.recommend(user, n=2).items]
+    assert [one["item"] for one in said] == expected
+    Path("other.csv").write_text("user,age\n901,23\n")
+    told = error_of("recommend", films, "--users", "other.csv")
+    assert "other.csv has no column for the feature 'gender=F'" in told
+
+
+def test_users_by_features_need_a_fit_with_features(fitted: dict[str, Path]) -> None:
+    told = error_of("recommend", fitted["films"], "--users", FOLDER / "u.user")
+    assert "fitted without a table of users" in told
+
+
 def test_all_users_stream_into_parquet(films: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(best_items, "_BLOCK_USERS", 7)
+    monkeypatch.setattr(best_items, "BLOCK_USERS", 7)
     run("recommend", films, "--all", "-n", "3", "--out", "best.parquet")
     found = pandas.read_parquet("best.parquet")
     expected = labelgap.load(films).recommend_batch(n=3).to_pandas()

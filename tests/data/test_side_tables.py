@@ -34,13 +34,18 @@ def test_the_items_of_movielens_in_latin_1(tmp_path: Path) -> None:
 
 def test_the_users_of_movielens(tmp_path: Path) -> None:
     jobs = ["writer", "artist", "writer", "artist", "writer", "artist"]
-    lines = [f"{i + 1}|{20 + i}|{'MF'[i % 2]}|{job}|{55105 + i}x" for i, job in enumerate(jobs)]
+    lines = [f"{i + 1}|{20 + i}|{'MF'[i % 2]}|{job}|{55105 + i}" for i, job in enumerate(jobs)]
     (tmp_path / "u.user").write_text("\n".join(lines))
     table = read_side_table(tmp_path / "u.user", "user")
     assert table.names == ("age", "gender=F", "gender=M", "occupation=artist", "occupation=writer")
     assert table.rows[1].tolist() == [21.0, 1.0, 0.0, 1.0, 0.0]
     assert table.ignored == ("zip code",)
     assert table.titles is None
+    # In the later form an occupation is a number that stands for a kind.
+    lines = [f"{i + 1}::{'MF'[i % 2]}::{20 + i}::{i % 3}::{55105 + i}" for i in range(6)]
+    (tmp_path / "users.dat").write_text("\n".join(lines))
+    table = read_side_table(tmp_path / "users.dat", "user")
+    assert table.names == ("gender=F", "gender=M", "age", "occupation=0", "occupation=1", "occupation=2")
 
 
 def test_the_later_files_of_movielens(tmp_path: Path) -> None:
@@ -111,3 +116,15 @@ def test_problems(tmp_path: Path, text: str, words: str) -> None:
         read_side_table(tmp_path / "x.csv")
     with pytest.raises(DataFileError, match="no such file"):
         read_side_table(tmp_path / "absent.csv")
+
+
+def test_features_that_are_asked_for_by_name(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("item,year,of,k=v\n1,1985,war|fish,a\n2,1975,love,b\n")
+    names = ("of=fish", "year", "of=love", "of=none", "k=v=b")
+    table = read_side_table(tmp_path / "x.csv", names=names)
+    assert table.names == names
+    assert table.rows.tolist() == [[1, 1985, 0, 0, 0], [0, 1975, 1, 0, 1]]
+    with pytest.raises(DataFileError, match="no column for the feature 'size'"):
+        read_side_table(tmp_path / "x.csv", names=["size"])
+    with pytest.raises(DataFileError, match="'of' must hold a number in every row"):
+        read_side_table(tmp_path / "x.csv", names=["of"])

@@ -185,7 +185,7 @@ def test_ids_of_several_types_in_a_polars_frame() -> None:
 def test_a_file_is_written_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     model = with_factors(n=11, rated=0.5).set_item_titles({item: f'T "{item}", x' for item in range(14)})
     model.recommend_to_file(tmp_path / name, n=4, diversity=0.2)
-    monkeypatch.setattr(best_items, "_BLOCK_USERS", 3)
+    monkeypatch.setattr(best_items, "BLOCK_USERS", 3)
     model.recommend_to_file(tmp_path / f"blocks {name}", n=4, diversity=0.2)
     expected = model.recommend_batch(n=4, diversity=0.2).to_pandas()
     for path in (tmp_path / name, tmp_path / f"blocks {name}"):
@@ -208,7 +208,7 @@ def test_users_without_items_and_ids_of_several_types_in_a_file(
     path = tmp_path / "best.parquet"
     model.recommend_to_file(path)
     assert len(pandas.read_parquet(path)) == 0
-    monkeypatch.setattr(best_items, "_BLOCK_USERS", 1)
+    monkeypatch.setattr(best_items, "BLOCK_USERS", 1)
     model.item_ids_, model.answers_ = ("a", 1, ("b", 2)), model.answers_.select(model.answers_.rows > 1)
     model.recommend_to_file(path, ["u3", "u0", "zoe"], unknown="average")
     found = pandas.read_parquet(path)

@@ -1,16 +1,18 @@
-"""What a fit shows while it runs on a terminal: stage, candidates, gap, rank, time left."""
+"""What is shown on a terminal during a fit (stage, candidates, gap, rank, time left) and other long work."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
@@ -23,6 +25,8 @@ from labelgap.solvers.loop import Candidate, FitListener
 _LAST_ROUNDS = 6
 _UPDATES_PER_SECOND = 8
 _UNKNOWN = "—"
+
+T = TypeVar("T")
 
 
 def seconds_left(rounds: Sequence[Progress], tol: float) -> float | None:
@@ -179,3 +183,16 @@ def shown(display: FitDisplay, console: Console, wanted: bool) -> Iterator[None]
         return
     with Live(display, console=console, refresh_per_second=_UPDATES_PER_SECOND, transient=True):
         yield
+
+
+def counted(blocks: Iterable[T], console: Console, wanted: bool, *, total: int, each: int) -> Iterator[T]:
+    """The blocks, with a bar that grows by ``each`` of ``total`` users for every one, if that is wanted."""
+    if not wanted:
+        yield from blocks
+        return
+    columns = (TextColumn("users"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=console, transient=True) as bars:
+        task = bars.add_task("", total=total)
+        for number, block in enumerate(blocks):
+            bars.update(task, completed=min(total, (number + 1) * each))
+            yield block

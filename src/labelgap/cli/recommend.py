@@ -15,11 +15,13 @@ from labelgap.cli.console import PlainTable
 from labelgap.cli.models import load_model
 from labelgap.cli.options import Force, Json, ModelFile, Quiet, Unknown
 from labelgap.cli.outputs import Block, check_table_output, write_blocks
+from labelgap.cli.progress import counted
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
-from labelgap.cli.side_tables import read_titles
+from labelgap.cli.side_tables import read_titles, with_new_users
 from labelgap.data.files.formats import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
+from labelgap.recommending.best_items import BLOCK_USERS
 from labelgap.recommending.tables import as_texts
 
 _CHOICE = "Which items"
@@ -40,6 +42,19 @@ def recommend(
             readable=True,
             show_default=False,
             help="A file with a user on each line.",
+        ),
+    ] = None,
+    users_table: Annotated[
+        Path | None,
+        typer.Option(
+            "--users",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            show_default=False,
+            help="A table of users like that of the fit; those that the model does not know get items by "
+            "their features.",
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All users of the model.")] = False,
@@ -146,9 +161,9 @@ def recommend(
       labelgap recommend films.labelgap --user 7 --items u.item --diversity 0.3 --not-file sold_out.txt
     """
     with command(as_json=json, quiet=quiet) as session:
-        if sum([bool(user), users_file is not None, every]) != 1:
+        if sum([bool(user), users_file is not None, users_table is not None, every]) != 1:
             raise typer.BadParameter(
-                "say for whom: with one of --user (which may be repeated), --users-file and --all.",
+                "say for whom: with one of --user (which may be repeated), --users-file, --users and --all.",
                 param_hint="'--user'",
             )
         refuse(why and out is not None, "--why", "a file has no column for reasons")
@@ -165,7 +180,11 @@ def recommend(
             )
         if items is not None:
             loaded.set_item_titles(read_titles(items, loaded.item_ids_))
-        users = _users(loaded, user or ([] if users_file is None else _listed(users_file, "user")), unknown)
+        if users_table is not None:
+            loaded, users = with_new_users(loaded, users_table)
+        else:
+            listed = [] if users_file is None else _listed(users_file, "user")
+            users = _users(loaded, user or listed, unknown)
         blocks = loaded.recommendation_blocks(
             None if every else users,
             min(n, len(loaded.item_ids_)),
@@ -178,9 +197,10 @@ def recommend(
         names = [name for name in _NAMES if name != "title" or loaded.item_titles_ is not None]
         if out is not None:
             n_users = len(loaded.user_ids_) if every else len(users)
-            write_blocks(out, names, map(as_texts, blocks))
+            shown = counted(blocks, session.err, session.shows_progress, total=n_users, each=BLOCK_USERS)
+            write_blocks(out, names, map(as_texts, shown))
             session.result = {"out": str(out), "users": n_users}
-            session.say_line(f"Wrote the items of {n_users} users to {out}.")
+            session.say_line(f"Wrote the items of {n_users} user{'s' if n_users != 1 else ''} to {out}.")
         elif session.as_json or why or session.is_read_by_people:
             _tell(session, loaded, names, blocks, why)
         else:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from labelgap import Recommender
 from labelgap.cli.session import Session
 from labelgap.data.files import AnswerTable, SideTable, read_side_table
-from labelgap.exceptions import UnknownIdError
+from labelgap.exceptions import InvalidParameterError, UnknownIdError
 
 
 @dataclass(frozen=True)
@@ -70,17 +71,32 @@ def _as_rated(ids: Iterable[Any], rated: Iterable[Any]) -> list[Any]:
 
 def _complete(
     session: Session, path: Path, table: SideTable, ids: list[Any], rated: Iterable[Any], what: str
-) -> dict[Any, Any]:
-    """The features of all that are rated; those without a row get the mean of each column."""
-    features = dict(zip(ids, table.rows, strict=True))
-    absent = [one for one in dict.fromkeys(rated) if one not in features]
+) -> SideTable:
+    """The table under the ids of the ratings; those that are rated and have no row get the means."""
+    there = set(ids)
+    absent = [one for one in dict.fromkeys(rated) if one not in there]
     if absent:
         session.warn(
             f"{path} has no row for {len(absent)} of the {what}s with ratings (the first: {absent[0]!r}); "
             "they get the mean of each feature."
         )
-        features |= dict.fromkeys(absent, np.asarray(table.rows.mean(axis=0)))
-    return features
+    means = np.tile(table.rows.mean(axis=0), (len(absent), 1))
+    return replace(table, ids=(*ids, *absent), rows=np.vstack([table.rows, means]))
+
+
+def with_new_users(model: Recommender, path: Path) -> tuple[Recommender, list[Any]]:
+    """A recommender that knows the users of a table, by their features, and these users."""
+    names = model._users.names
+    if names is None:
+        raise InvalidParameterError(
+            "The model was fitted without a table of users (labelgap fit --users), so features of new users "
+            "say nothing to it."
+        )
+    table = read_side_table(path, "user", names=names)
+    ids = _as_rated(table.ids, model.user_ids_)
+    known = set(model.user_ids_)
+    new = {name: row for name, row in zip(ids, table.rows, strict=True) if name not in known}
+    return (model.fold_in(user_features=new) if new else model), ids
 
 
 def _counted(table: SideTable) -> str:

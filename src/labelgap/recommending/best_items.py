@@ -24,7 +24,7 @@ from labelgap.recommending.top_items import Seen, items_above, score_rows, top_i
 # The candidates of a diverse list are so many times as many as its items, and not fewer than the second.
 _CANDIDATES, _LEAST_CANDIDATES = 5, 50
 # Users whose items are looked for at one time, where they are written to a file.
-_BLOCK_USERS = 10_000
+BLOCK_USERS = 10_000
 
 
 class ItemsChosen(FactorModel):
@@ -155,8 +155,8 @@ class ItemsChosen(FactorModel):
         rows, names = self._asked(users, unknown)
         # A column has one type in all blocks.
         mixed = [name for name, ids in (("user", names), ("item", self.item_ids_)) if not _one_type(ids)]
-        for start in range(0, max(len(names), 1), _BLOCK_USERS):
-            stop = min(start + _BLOCK_USERS, len(names))
+        for start in range(0, max(len(names), 1), BLOCK_USERS):
+            stop = min(start + BLOCK_USERS, len(names))
             here = np.arange(start, stop) if rows is None else rows[start:stop]
             found, scores = self._best(here, n, exclude_seen, only, exclude, diversity)
             columns = self._recommendations(here[:, None], found, scores, tuple(names[start:stop])).columns()

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelgap._types import Floats
+from labelgap.data.files.side_tables import SideTable
 from labelgap.exceptions import InvalidFeaturesError
 from labelgap.labels.constructors import frame_library
 from labelgap.persistence.registry import savable_record
@@ -45,7 +46,7 @@ class SideFeatures(NamedTuple):
 
         Parameters
         ----------
-        features : mapping from id to row, frame, or None
+        features : mapping from id to row, frame, SideTable, or None
         id_column : str
             The column of a frame that holds the ids.
         what : str
@@ -57,6 +58,9 @@ class SideFeatures(NamedTuple):
         none = np.zeros(0)
         if features is None:
             return cls(what, ids, None, none, none, None)
+        names = None
+        if isinstance(features, SideTable):
+            names, features = features.names, features.features or {}
         given = read_side_features(features, id_column, what)
         place = {name: number for number, name in enumerate(given.ids)}
         missing = [name for name in ids if name not in place]
@@ -74,7 +78,7 @@ class SideFeatures(NamedTuple):
         scale = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1.0), spread, np.inf)
         scale = scale * np.sqrt(len(rows))
         matrix = sp.csr_array((rows - mean) / scale)
-        return cls(what, ids, matrix, mean, scale, _column_names(given.rows))
+        return cls(what, ids, matrix, mean, scale, names or _column_names(given.rows))
 
     def scaled(self, features: Any) -> Floats:
         """The features of other users, or items, on the same scale."""

@@ -33,6 +33,9 @@ _KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "users.dat": ("::", ("user", "gender", "age", "occupation", "zip code")),
 }
 _KNOWN |= {".item": _KNOWN["u.item"], ".user": _KNOWN["u.user"]}
+# In those files: what is no feature whatever it holds, and numbers that stand for kinds.
+_NO_FEATURES = ("release date", "video release date", "URL", "zip code")
+_KINDS = ("occupation",)
 _ID_COLUMNS = {
     "item": ("item", "item_id", "itemid", "movieid", "movie_id", "id"),
     "user": ("user", "user_id", "userid", "id"),
@@ -72,7 +75,9 @@ class SideTable:
         return dict(zip(self.ids, self.rows, strict=True)) if self.names else None
 
 
-def read_side_table(path: PathLike, what: str = "item", *, id: str | None = None) -> SideTable:
+def read_side_table(
+    path: PathLike, what: str = "item", *, id: str | None = None, names: Sequence[str] | None = None
+) -> SideTable:
     """Read a table of items or users: ids, titles and features.
 
     Columns of numbers are features. A text is one feature for each of its values, if it has at most 60 and
@@ -88,6 +93,9 @@ def read_side_table(path: PathLike, what: str = "item", *, id: str | None = None
     what : "item" or "user", default "item"
     id : name of a column, default None
         None goes by the usual names: item, item_id, movieId, id and the like.
+    names : names of features, default None
+        Exactly these, as an earlier table had them: a value that is not among them is no feature, and what is
+        missing is 0. None finds out from the columns what the features are.
 
     Examples
     --------
@@ -97,24 +105,31 @@ def read_side_table(path: PathLike, what: str = "item", *, id: str | None = None
     ({1: 'Ran', 2: 'Paths'}, ('year', 'of=war'))
     """
     columns, inner = _parquet(path) if _is_parquet(path) else _text(path)
+    is_movielens = not _is_parquet(path) and _known(path) is not None
     key = _id_column(path, columns, what, id)
     ids = _ids(path, columns.pop(key), key, what)
     title = next((name for name in columns if name.lower() in _TITLES), None)
     titles = None
     if title is not None:
         titles = {name: text for name, text in zip(ids, columns.pop(title), strict=True) if text}
-    names: list[str] = []
+    if names is not None:
+        wanted = [_wanted(path, name, columns, inner) for name in names]
+        rows = np.column_stack(wanted) if wanted else np.zeros((len(ids), 0))
+        return SideTable(ids, titles, tuple(names), rows)
+    found_names: list[str] = []
     parts: list[Floats] = []
     ignored: list[str] = []
     for column, texts in columns.items():
-        found = _features(column, texts, inner)
+        found = None
+        if not (is_movielens and column in _NO_FEATURES):
+            found = _features(column, texts, inner, as_texts=is_movielens and column in _KINDS)
         if found is None:
             ignored.append(column)
         else:
-            names += found
+            found_names += found
             parts += found.values()
     rows = np.column_stack(parts) if parts else np.zeros((len(ids), 0))
-    return SideTable(ids, titles, tuple(names), rows, tuple(ignored))
+    return SideTable(ids, titles, tuple(found_names), rows, tuple(ignored))
 
 
 # -- columns -------------------------------------------------------------------------------------------
@@ -122,6 +137,16 @@ def read_side_table(path: PathLike, what: str = "item", *, id: str | None = None
 
 def _is_parquet(path: PathLike) -> bool:
     return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
+def _plain_name(path: PathLike) -> Path:
+    return Path(str(path).lower().removesuffix(".gz"))
+
+
+def _known(path: PathLike) -> tuple[str, tuple[str, ...]] | None:
+    """The separator and the columns of a file of MovieLens without a header."""
+    name = _plain_name(path)
+    return _KNOWN.get(name.name) or _KNOWN.get(name.suffix)
 
 
 def _parquet(path: PathLike) -> tuple[dict[str, list[str]], str]:
@@ -149,14 +174,13 @@ def _text(path: PathLike) -> tuple[dict[str, list[str]], str]:
         text = data.decode("latin-1")
     if not text.strip():
         raise DataFileError(f"{path} is empty.")
-    name = Path(str(path).lower().removesuffix(".gz"))
-    known = _KNOWN.get(name.name) or _KNOWN.get(name.suffix)
+    known = _known(path)
     if known is not None:
         separator, header = known
         lines = _split(text, separator)
         return _by_column(path, list(header), lines, first_line=1), "\0" if separator == "|" else "|"
     first = text.split("\n", 1)[0]
-    separator = "\t" if name.suffix == ".tsv" else max(_SEPARATORS, key=first.count)
+    separator = "\t" if _plain_name(path).suffix == ".tsv" else max(_SEPARATORS, key=first.count)
     header_line, *lines = _split(text, separator)
     names = [one.strip() for one in header_line]
     twice = next((one for one in names if names.count(one) > 1), None)
@@ -217,16 +241,40 @@ def _ids(path: PathLike, texts: list[str], column: str, what: str) -> tuple[Any,
     return ids
 
 
-def _features(column: str, texts: list[str], inner: str) -> dict[str, Floats] | None:
+def _wanted(path: PathLike, name: str, columns: Mapping[str, list[str]], inner: str) -> Floats:
+    """One feature by its name."""
+    if name in columns:
+        found = _numbers(columns[name])
+        if found is None or np.isnan(found).any():
+            raise DataFileError(f"{path}: the column {name!r} must hold a number in every row.")
+        return found
+    for at, letter in enumerate(name):
+        if letter == "=" and name[:at] in columns:
+            value = name[at + 1 :]
+            return np.array([float(value in text.split(inner)) for text in columns[name[:at]]])
+    raise DataFileError(
+        f"{path} has no column for the feature {name!r}; it has {', '.join(map(repr, columns))}."
+    )
+
+
+def _numbers(texts: list[str]) -> Floats | None:
+    """The texts as numbers, NaN where one is missing; None where one is no number."""
+    try:
+        found = np.array([np.nan if text in _MISSING else float(text) for text in texts])
+    except ValueError:
+        return None
+    return None if np.isinf(found).any() else found
+
+
+def _features(
+    column: str, texts: list[str], inner: str, *, as_texts: bool = False
+) -> dict[str, Floats] | None:
     """The features of a column by name; None where it says nothing that others could share."""
     missing = np.array([text in _MISSING for text in texts])
     if missing.all():
         return None
-    try:
-        numbers = np.array([np.nan if text in _MISSING else float(text) for text in texts])
-    except ValueError:
-        numbers = np.full(len(texts), np.inf)
-    if not np.isinf(numbers).any():
+    numbers = None if as_texts else _numbers(texts)
+    if numbers is not None:
         return {column: np.where(np.isnan(numbers), np.nanmean(numbers), numbers)}
     several = [set() if gone else set(text.split(inner)) for text, gone in zip(texts, missing, strict=True)]
     counts = Counter(value for some in several for value in some)
