@@ -310,10 +310,10 @@ def test_the_term_of_a_bound_adds_up(name: str, cuts: list[int]) -> None:
         assert bounds is not None
         entries = bounds.start()
         largest, beyond = bounds.scan(model)
-        entries = bounds.next(entries, bounds.term(entries, 0.1).at(model), beyond)
+        entries = bounds.next(entries, bounds.with_term(objective, entries, 0.1).at(model), beyond)
         for _ in range(2):
             # The second time with multipliers.
-            point = bounds.term(entries, 0.1).at(model)
+            point = bounds.with_term(objective, entries, 0.1).at(model)
             entries = bounds.next(entries, point, beyond)
         gradient = point.score_gradient()
         values.append((largest, point.value, point.size, bounds.conjugate(gradient, 0.7), *point.gradient()))

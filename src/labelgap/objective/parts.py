@@ -78,6 +78,9 @@ class ProblemSettings:
         For recorded positives alone: the fraction of the positives that are not recorded.
     block_entries : int
         How many of all n·L entries are worked on at a time.
+    kept_entries : int, default 0
+        Of how many entries all scores may be kept, which makes steps faster; beyond, they are worked on in
+        blocks.
     """
 
     loss: Loss
@@ -86,6 +89,7 @@ class ProblemSettings:
     score_bound: float | None = None
     flip_rate: Floats | None = None
     block_entries: int = 1 << 14
+    kept_entries: int = 0
 
 
 class RowData(Protocol):
