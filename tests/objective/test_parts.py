@@ -44,6 +44,7 @@ class Setting:
     unlabelled: bool = False
     held_out: bool = False
     thinned: bool = False
+    kept: bool = False
 
     def rows(self) -> Any:
         """The features of all rows."""
@@ -100,6 +101,7 @@ class Setting:
             score_bound=self.bound,
             flip_rate=flip_rate,
             block_entries=11,
+            kept_entries=N_ROWS * N_LABELS if self.kept else 0,
         )
         edges = [0, *sorted(cuts), N_ROWS]
         blocks = [
@@ -161,8 +163,18 @@ SETTINGS = {
         )
         for bound in [None if name == "squared" else 2.0]
     },
+    **{
+        f"unlabelled logistic, scores kept{what}": Setting(
+            kind=kind, features=features, unlabelled=True, bound=2.0, kept=True, **more
+        )
+        for what, kind, features, more in (
+            (", held out", "dense", FeatureSettings(), {"held_out": True}),
+            (", X = I, intercept penalty", "none", OWN, {"free_intercept": False}),
+        )
+    },
 }
 
+KEPT = "unlabelled logistic, scores kept, held out"
 # Fits of one kind each; those of the other settings run the same code and are marked slow.
 FITTED = (
     "dense, centred and scaled",
@@ -175,6 +187,7 @@ FITTED = (
     "family poisson",
     "unlabelled squared",
     "unlabelled logistic",
+    KEPT,
 )
 
 splits = st.lists(st.integers(0, N_ROWS), min_size=0, max_size=7)
@@ -295,7 +308,7 @@ def test_proximal_steps_over_parts_end_at_the_same_objective() -> None:
 
 @given(cuts=splits)
 @settings(max_examples=4, deadline=None, derandomize=True)
-@pytest.mark.parametrize("name", ["score bound", "score bound, X = I", "unlabelled logistic"])
+@pytest.mark.parametrize("name", ["score bound", "score bound, X = I", "unlabelled logistic", KEPT])
 def test_the_term_of_a_bound_adds_up(name: str, cuts: list[int]) -> None:
     setting = SETTINGS[name]
     whole, labels = setting.problem([])

@@ -23,6 +23,7 @@ from labelgap.losses import Logistic, Loss
 from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
 from labelgap.objective.cpu.features import IdentityFeatures
 from labelgap.objective.cpu.score_bound import stiffness_for
+from labelgap.objective.frame import Frame
 from labelgap.objective.protocol import (
     Factors,
     Objective,
@@ -47,23 +48,21 @@ class KeptScoresObjective(NumpyTerm):
         self,
         design: Design,
         kinds: NDArray[np.int8],
-        flip_rates: Floats,
-        total: float,
-        starting_intercept: Floats,
+        frame: Frame,
         bound: float | None,
         *,
         has_intercept: bool,
     ) -> None:
-        self.design, self.kinds, self.flip_rates, self.total = design, kinds, flip_rates, total
+        assert frame.flip_rates is not None
+        self.design, self.kinds, self.frame, self.total = design, kinds, frame, frame.total
         self.has_intercept = has_intercept
         self.hold: Hold | None = None
         self.shape, self.n_labels = design.shape, design.n_labels
         # Every entry is data here, recorded or not.
         self.n_stored = design.n_stored + kinds.size
         self.score_bound = bound
-        self._start = starting_intercept
         self._no_intercept = np.zeros(self.n_labels)
-        self.passes = UnlabelledPasses(kinds, flip_rates / (1.0 - flip_rates), total, bound)
+        self.passes = UnlabelledPasses(kinds, frame.flip_rates / (1.0 - frame.flip_rates), frame.total, bound)
         self.bounds = None if bound is None else KeptScoresBounds(self, bound)
 
     def holding(self, hold: Hold) -> KeptScoresObjective:
@@ -74,7 +73,7 @@ class KeptScoresObjective(NumpyTerm):
         return other
 
     def starting_intercept(self) -> Floats:
-        return self._start.copy()
+        return self.frame.starting_intercept.copy()
 
     def low_rank_scores(self, factors: Factors, product: Floats | None = None) -> Floats:
         """``XABᵀFᵀ``, through the product ABᵀ where that is known and the shorter way."""

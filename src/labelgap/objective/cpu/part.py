@@ -249,13 +249,7 @@ class UnlabelledPart:
             kinds[positives.rows, positives.indices] = RECORDED
             kinds[held.rows, held.indices] = LEFT_OUT
             return KeptScoresObjective(
-                design,
-                kinds,
-                frame.flip_rates,
-                total,
-                frame.starting_intercept,
-                settings.score_bound,
-                has_intercept=has_intercept,
+                design, kinds, frame, settings.score_bound, has_intercept=has_intercept
             )
         unbiased = Unlabelled(loss, frame.flip_rates[positives.indices])
 
