@@ -23,7 +23,7 @@ from labelgap.solvers.penalties import Penalties, best_intercept_within
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
 _STIFFEST = 1e4
 # Relative gaps of the inner fits: of the first one, of later ones as a fraction of the gap so far, and of the
-# closest one as a fraction of the gap that is asked for. Where that one is loose, the first fit may be enough.
+# closest one as a fraction of the gap that is asked for. Where that is loose, the first fit may be enough.
 _FIRST_TOL, _FRACTION, _CLOSEST, _LOOSE = 0.1, 0.1, 0.3, 1e-2
 # By how much less than the bound the largest score is made, as a fraction and in units of rounding.
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
