@@ -130,9 +130,10 @@ def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, A
 
 def small_svd(M: Array) -> tuple[Array, Array, Array]:
     """The thin singular value decomposition of a matrix so small that a search for the routine counts."""
-    if isinstance(M, np.ndarray):
-        U, values, Vt = np.linalg.svd(M, full_matrices=False)
-        return U, values, Vt
+    if isinstance(M, np.ndarray) and M.dtype == np.float64 and M.size:
+        U, values, Vt, failed = scipy.linalg.lapack.dgesdd(M, full_matrices=0)
+        if not failed:
+            return U, values, Vt
     U, values, Vt = namespace(M).linalg.svd(M, full_matrices=False)
     return U, values, Vt
 

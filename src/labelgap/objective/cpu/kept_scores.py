@@ -166,11 +166,10 @@ class KeptScoresPoint(DesignPoint):
     def score_gradient(
         self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
     ) -> ScoreGradient:
-        demanded = None
+        signed = None
         if self._objective.has_intercept:
-            up, down = self.signed_label_sums() if sums is None else sums
-            demanded = np.array([np.zeros_like(up) if balanced else up + down, up - down])
-        return KeptScoresGradient(self._objective, self.scores, self.slopes, demanded)
+            signed = self.signed_label_sums() if sums is None else sums
+        return KeptScoresGradient(self._objective, self.scores, self.slopes, signed, balanced=balanced)
 
     def with_intercept(self, intercept: Floats) -> Point:
         return KeptScoresPoint(self._objective, self.factors._replace(intercept=intercept), self.scores)
@@ -192,12 +191,25 @@ class KeptScoresGradient(DesignGradient):
     """T, with the conjugate of the losses and of the bound, or of the smooth term that stands for it."""
 
     def __init__(
-        self, objective: KeptScoresObjective, scores: Floats, slopes: Floats, sums: Floats | None
+        self,
+        objective: KeptScoresObjective,
+        scores: Floats,
+        slopes: Floats,
+        signed: tuple[Floats, Floats] | None,
+        *,
+        balanced: bool,
     ) -> None:
         super().__init__(objective.design)
         self._objective, self._scores, self._slopes = objective, scores, slopes
-        # Per label, the sum that an intercept demands and what there was to cancel.
-        self._sums = sums
+        self._signed, self._balanced = signed, balanced
+
+    @cached_property
+    def _sums(self) -> Floats | None:
+        """Per label, the sum that an intercept demands and what there was to cancel."""
+        if self._signed is None:
+            return None
+        up, down = self._signed
+        return np.array([np.zeros_like(up) if self._balanced else up + down, up - down])
 
     def _times(self, M: Floats) -> Floats:
         return self._slopes @ M
@@ -209,7 +221,7 @@ class KeptScoresGradient(DesignGradient):
         return self._design.rows.transposed_product(self._slopes)
 
     def label_capacity(self, scale: float) -> Floats | None:
-        if self._sums is None:
+        if self._signed is None:
             return None
         objective = self._objective
         return objective.passes.capacity(scale, self._scores, self._slopes, objective.hold)
