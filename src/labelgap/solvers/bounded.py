@@ -25,6 +25,8 @@ _STIFFEST = 1e4
 # Relative gaps of the inner fits: of the first one, of later ones as a fraction of the gap so far, and of the
 # closest one as a fraction of the gap that is asked for. Where that is loose, the first fit may be enough.
 _FIRST_TOL, _FRACTION, _CLOSEST, _LOOSE = 0.1, 0.1, 0.3, 1e-2
+# By how much closer at least every inner fit is than the one before.
+_CLOSER = 0.3
 # By how much less than the bound the largest score is made, as a fraction and in units of rounding.
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
 
@@ -86,13 +88,15 @@ class BoundedMethod(Method):
     def _fit_once(self) -> None:
         """Fit with the entries that are held now, and see which scores are beyond the bound."""
         first = _FIRST_TOL if self._tol < _LOOSE else self._tol
+        # Under a rank cap the gap stays open, and fits must become closer all the same.
+        most = first * _CLOSER**self._rounds
         self._total = self._bounds.with_term(self._objective, self._entries, self._stiffness)
         solve = partial(
             self._solver,
             self._total,
             self._penalties,
             rank=self._rank,
-            tol=max(_CLOSEST * self._tol, min(first, _FRACTION * self._gap)),
+            tol=max(_CLOSEST * self._tol, min(most, _FRACTION * self._gap)),
             max_iter=max(self._max_iter - self.iteration, 1),
             warm_start=self._start,
         )
