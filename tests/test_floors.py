@@ -20,6 +20,7 @@ FLOORS = [
         "_version",
         "_warn",
         "exceptions",
+        "flip_rates.curves",
         "flip_rates.estimate",
         "kernels",
         "labels",

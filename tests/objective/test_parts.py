@@ -45,6 +45,7 @@ class Setting:
     held_out: bool = False
     thinned: bool = False
     silence: float | None = None
+    kept: bool = False
 
     def rows(self) -> Any:
         """The features of all rows."""
@@ -102,6 +103,7 @@ class Setting:
             flip_rate=flip_rate,
             silence_weight=self.silence,
             block_entries=11,
+            kept_entries=N_ROWS * N_LABELS if self.kept else 0,
         )
         edges = [0, *sorted(cuts), N_ROWS]
         blocks = [
@@ -174,8 +176,18 @@ SETTINGS = {
         )
         for bound in [None if name == "squared" else 2.0]
     },
+    **{
+        f"unlabelled logistic, scores kept{what}": Setting(
+            kind=kind, features=features, unlabelled=True, bound=2.0, kept=True, **more
+        )
+        for what, kind, features, more in (
+            (", held out", "dense", FeatureSettings(), {"held_out": True}),
+            (", X = I, intercept penalty", "none", OWN, {"free_intercept": False}),
+        )
+    },
 }
 
+KEPT = "unlabelled logistic, scores kept, held out"
 # Fits of one kind each; those of the other settings run the same code and are marked slow.
 FITTED = (
     "dense, centred and scaled",
@@ -189,6 +201,7 @@ FITTED = (
     "silence as a no, X = I, weights",
     "unlabelled squared",
     "unlabelled logistic",
+    KEPT,
 )
 
 splits = st.lists(st.integers(0, N_ROWS), min_size=0, max_size=7)
@@ -309,7 +322,7 @@ def test_proximal_steps_over_parts_end_at_the_same_objective() -> None:
 
 @given(cuts=splits)
 @settings(max_examples=4, deadline=None, derandomize=True)
-@pytest.mark.parametrize("name", ["score bound", "score bound, X = I", "unlabelled logistic"])
+@pytest.mark.parametrize("name", ["score bound", "score bound, X = I", "unlabelled logistic", KEPT])
 def test_the_term_of_a_bound_adds_up(name: str, cuts: list[int]) -> None:
     setting = SETTINGS[name]
     whole, labels = setting.problem([])
@@ -324,10 +337,10 @@ def test_the_term_of_a_bound_adds_up(name: str, cuts: list[int]) -> None:
         assert bounds is not None
         entries = bounds.start()
         largest, beyond = bounds.scan(model)
-        entries = bounds.next(entries, bounds.term(entries, 0.1).at(model), beyond)
+        entries = bounds.next(entries, bounds.with_term(objective, entries, 0.1).at(model), beyond)
         for _ in range(2):
             # The second time with multipliers.
-            point = bounds.term(entries, 0.1).at(model)
+            point = bounds.with_term(objective, entries, 0.1).at(model)
             entries = bounds.next(entries, point, beyond)
         gradient = point.score_gradient()
         values.append((largest, point.value, point.size, bounds.conjugate(gradient, 0.7), *point.gradient()))

@@ -86,6 +86,9 @@ class ProblemSettings:
         such entries do not count.
     block_entries : int
         How many of all n·L entries are worked on at a time.
+    kept_entries : int, default 0
+        Of how many entries all scores may be kept, which makes steps faster; beyond, they are worked on in
+        blocks.
     """
 
     loss: Loss
@@ -95,6 +98,7 @@ class ProblemSettings:
     flip_rate: Floats | None = None
     silence_weight: float | None = None
     block_entries: int = 1 << 14
+    kept_entries: int = 0
 
 
 class RowData(Protocol):

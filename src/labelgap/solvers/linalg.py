@@ -21,6 +21,8 @@ _SAFE, _SAFE_ROUNDING = 1e-6, 1e3
 _TALL = 8
 # Rows of a symmetric matrix from which on some of its eigenvectors cost less than all, and which fraction.
 _LARGE, _FEW = 256, 8
+# Rows and columns of a product whose singular values are found sooner than those of its factors.
+_SMALL = 16
 # Singular values below so many units of rounding of the largest are rounding themselves.
 _NOISE = 8
 
@@ -109,15 +111,31 @@ def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, A
     xp = namespace(left)
     if left.shape[1] == 0:
         return xp.sum(left, axis=0), left, right
-    Ql, Rl = thin_qr(left)
-    Qr, Rr = thin_qr(right)
-    U, values, Vt = xp.linalg.svd(Rl @ Rr.T, full_matrices=False)
+    if max(left.shape[0], right.shape[0]) <= _SMALL:
+        U, values, Vt = small_svd(left @ right.T)
+        V, rank = Vt.T, left.shape[1]
+        U, values, V = U[:, :rank], values[:rank], V[:, :rank]
+    else:
+        Ql, Rl = thin_qr(left)
+        Qr, Rr = thin_qr(right)
+        inside, values, rotation = xp.linalg.svd(Rl @ Rr.T, full_matrices=False)
+        U, V = Ql @ inside, Qr @ rotation.T
     if cutoff > 0:
         cutoff = max(cutoff, _NOISE * rounding(left))
     keep = int(xp.count_nonzero(values > max(cutoff * float(values[0]), smallest(left))))
     values = values[:keep]
     roots = xp.sqrt(values)
-    return values, (Ql @ U[:, :keep]) * roots, (Qr @ Vt[:keep, :].T) * roots
+    return values, U[:, :keep] * roots, V[:, :keep] * roots
+
+
+def small_svd(M: Array) -> tuple[Array, Array, Array]:
+    """The thin singular value decomposition of a matrix so small that a search for the routine counts."""
+    if isinstance(M, np.ndarray) and M.dtype == np.float64 and M.size:
+        U, values, Vt, failed = scipy.linalg.lapack.dgesdd(M, full_matrices=0)
+        if not failed:
+            return U, values, Vt
+    U, values, Vt = namespace(M).linalg.svd(M, full_matrices=False)
+    return U, values, Vt
 
 
 Array: TypeAlias = Any

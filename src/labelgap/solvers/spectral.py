@@ -22,6 +22,7 @@ from labelgap.solvers.linalg import (
     namespace,
     norm,
     rounding,
+    small_svd,
     smallest,
     standard_normal,
     thin_qr,
@@ -138,7 +139,7 @@ def _dense(
     H = operator.matrix()
     xp = namespace(H)
     if min(shape) <= _SHORT:
-        left, values, right = xp.linalg.svd(H, full_matrices=False)
+        left, values, right = small_svd(H)
         count = _wanted(values, count, above)
         return SingularTriplets(left[:, :count], values[:count], right[:count, :].T, _rounded_up(values))
     # The Gram matrix of the smaller side: one GEMM instead of a bidiagonalisation. Squares of numbers in
