@@ -87,29 +87,60 @@ def _csr_product(indptr, indices, data, M, out, start, stop):  # type: ignore[no
 
 
 @njit(**OPTIONS)
-def _csr_product_pair(indptr, indices, data, M, data2, M2, out, start, stop):  # type: ignore[no-untyped-def]
+def _longest(indptr, start, stop):  # type: ignore[no-untyped-def]
+    longest = 0
+    for i in range(start, stop):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    return longest
+
+
+@njit(**OPTIONS)
+def _csr_product_ordered(indptr, indices, order, data, M, out, start, stop):  # type: ignore[no-untyped-def]
+    # One row's numbers at a time are put in order: all of them would take as much memory again.
+    ordered = np.empty(_longest(indptr, start, stop), M.dtype)
+    for i in range(start, stop):
+        begin, end = indptr[i], indptr[i + 1]
+        for e in range(begin, end):
+            ordered[e - begin] = data[order[e]]
+        _sum_of_entries(ordered, indices[begin:end], 0, end - begin, M, out[i])
+
+
+@njit(**OPTIONS)
+def _csr_product_pair(  # type: ignore[no-untyped-def]
+    indptr, indices, order, data, M, data2, M2, out, start, stop
+):
     k = M.shape[1]
     second = np.empty(k, M.dtype)
+    ordered = np.empty(_longest(indptr, start, stop), M.dtype)
     for i in range(start, stop):
         row = out[i]
-        _sum_of_entries(data, indices, indptr[i], indptr[i + 1], M, row)
-        _sum_of_entries(data2, indices, indptr[i], indptr[i + 1], M2, second)
+        begin, end = indptr[i], indptr[i + 1]
+        here = indices[begin:end]
+        for e in range(begin, end):
+            ordered[e - begin] = data[order[e]]
+        _sum_of_entries(ordered, here, 0, end - begin, M, row)
+        for e in range(begin, end):
+            ordered[e - begin] = data2[order[e]]
+        _sum_of_entries(ordered, here, 0, end - begin, M2, second)
         for c in range(k):
             row[c] += second[c]
 
 
 @njit(**OPTIONS)
 def _curvature_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, P, dP, B, dB, db, curvature, gradient, curved, other, out, start, stop
+    indptr, indices, P, dP, B, dB, db, curvature, gradient, curved, out, start, stop
 ):
     k = P.shape[1]
     second = np.empty(k, P.dtype)
+    other = np.empty(_longest(indptr, start, stop), P.dtype)
+    one_row = np.zeros(2, indptr.dtype)
     _sampled_product(indptr, indices, dP, B, curved, start, stop)
-    _sampled_product(indptr, indices, P, dB, other, start, stop)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
+        one_row[1] = end - begin
+        _sampled_product(one_row, indices[begin:end], P[i : i + 1], dB, other, 0, 1)
         for e in range(begin, end):
-            curved[e] = curvature[e] * (curved[e] + other[e] + db[indices[e]])
+            curved[e] = curvature[e] * (curved[e] + other[e - begin] + db[indices[e]])
         row = out[i]
         _sum_of_entries(curved, indices, begin, end, B, row)
         _sum_of_entries(gradient, indices, begin, end, dB, second)
@@ -178,12 +209,12 @@ def csr_product(indptr: Ints, indices: Ints, data: Floats, M: Floats, out: Float
 
 
 def csr_product_pair(
-    indptr: Ints, indices: Ints, data: Floats, M: Floats, data2: Floats, M2: Floats
+    indptr: Ints, indices: Ints, order: Ints, data: Floats, M: Floats, data2: Floats, M2: Floats
 ) -> Floats:
-    """``S M + S₂ M₂`` for two sparse matrices of one pattern."""
+    """``S M + S₂ M₂`` for two sparse matrices of one pattern, with entry e at ``data[order[e]]``."""
     out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
-    left, right = np.ascontiguousarray(M), np.ascontiguousarray(M2)
-    run_over_rows(_csr_product_pair, indptr, 2 * M.shape[1], indptr, indices, data, left, data2, right, out)
+    args = (indptr, indices, order, data, np.ascontiguousarray(M), data2, np.ascontiguousarray(M2), out)
+    run_over_rows(_csr_product_pair, indptr, 2 * M.shape[1], *args)
     return out
 
 
@@ -212,6 +243,12 @@ def label_order(indptr: Ints, indices: Ints, n_labels: int) -> tuple[Ints, Ints,
     return pointers[:-1], order, rows
 
 
+@njit(**OPTIONS)
+def _label_sums(indices, data, sums):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        sums[indices[e]] += data[e]
+
+
 def sparse_sparse_product(
     left: tuple[Ints, Ints, Floats], right: tuple[Ints, Ints, Floats], n_columns: int
 ) -> Floats:
@@ -238,12 +275,11 @@ def curvature_rows(
     With ``dZ = dP Bᵀ + P dBᵀ + 1 dbᵀ`` on the pattern, D the curvature and G the gradient of the loss,
     returns the entries ``D∘dZ`` and the matrix ``(D∘dZ) B + G dB``.
     """
-    curved, other = (np.empty(len(indices), dtype=P.dtype) for _ in range(2))
-    out = np.empty(P.shape, dtype=P.dtype)
+    curved, out = np.empty(len(indices), dtype=P.dtype), np.empty(P.shape, dtype=P.dtype)
     factors = (np.ascontiguousarray(M) for M in (P, dP, B, dB))
     run_over_rows(
         _curvature_rows, indptr, 4 * P.shape[1],
-        indptr, indices, *factors, db, curvature, gradient, curved, other, out,
+        indptr, indices, *factors, db, curvature, gradient, curved, out,
     )  # fmt: skip
     return curved, out
 
@@ -275,7 +311,12 @@ class EntryPattern:
 
     def transposed_times(self, data: Floats, M: Floats) -> Floats:
         """``Sᵀ M``."""
-        return self.transposed_times_ordered(self.in_label_order(data), M)
+        if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(self), self.n_labels, len(M)):
+            return self.transposed_times_ordered(self.in_label_order(data), M)
+        out = np.empty((self.n_labels, M.shape[1]), dtype=M.dtype)
+        args = (self.label_indptr, self.label_rows, self.by_label, data, np.ascontiguousarray(M), out)
+        run_over_rows(_csr_product_ordered, self.label_indptr, M.shape[1], *args)
+        return out
 
     def in_label_order(self, data: Floats) -> Floats:
         """The data as the labels meet them."""
@@ -293,11 +334,10 @@ class EntryPattern:
 
     def transposed_times_pair(self, data: Floats, M: Floats, data2: Floats, M2: Floats) -> Floats:
         """``Sᵀ M + S₂ᵀ M₂``."""
-        return csr_product_pair(
-            self.label_indptr, self.label_rows, data[self.by_label], M, data2[self.by_label], M2
-        )
+        return csr_product_pair(self.label_indptr, self.label_rows, self.by_label, data, M, data2, M2)
 
     def label_sums(self, data: Floats) -> Floats:
         """Sum of ``data`` per label."""
-        sums = np.bincount(self.indices, weights=data, minlength=self.n_labels)
-        return sums.astype(np.float64, copy=False)
+        sums = np.zeros(self.n_labels)
+        _label_sums(self.indices, data, sums)
+        return sums

@@ -259,7 +259,7 @@ def _check_indices(
             f"The {what} numbers must be a vector of integers, not {array.ndim}-d of type {array.dtype}; "
             "for names use from_long_frame."
         )
-    numbers = array.astype(np.int64)
+    numbers = array.astype(np.int64, copy=False)
     if bound is None:
         bound = len(names) if names is not None else int(numbers.max(initial=-1)) + 1
     bad = (numbers < 0) | (numbers >= bound)

@@ -41,7 +41,8 @@ def thin_qr(M: Array) -> tuple[Array, Array]:
     if M.shape[0] >= _TALL * M.shape[1]:
         by_gram = _by_cholesky if is_numpy_array(M) else _by_eigenvectors
         once = by_gram(M)
-        twice = None if once is None else by_gram(once[0])
+        # The first Q is of no further use.
+        twice = None if once is None else by_gram(once[0], overwrite=True)
         if once is not None and twice is not None:
             return twice[0], twice[1] @ once[1]
     if is_numpy_array(M):
@@ -55,7 +56,7 @@ def _safe(M: Array) -> float:
     return max(_SAFE, _SAFE_ROUNDING * rounding(M))
 
 
-def _by_cholesky(M: Array) -> tuple[Array, Array] | None:
+def _by_cholesky(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | None:
     gram = M.T @ M
     largest = gram.diagonal().max(initial=0.0)
     if not smallest(M) < largest < np.inf:
@@ -66,10 +67,10 @@ def _by_cholesky(M: Array) -> tuple[Array, Array] | None:
     if failed or R.diagonal().min() ** 2 <= _safe(M) * largest:
         return None
     (solve,) = scipy.linalg.get_blas_funcs(("trsm",), (R, M))
-    return solve(1.0, R, M, side=1), R
+    return solve(1.0, R, M, side=1, overwrite_b=overwrite), R
 
 
-def _by_eigenvectors(M: Array) -> tuple[Array, Array] | None:
+def _by_eigenvectors(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | None:
     """As with Cholesky factors; no namespace has one that says that it failed instead of raising."""
     xp = namespace(M)
     gram = M.T @ M
@@ -112,12 +113,28 @@ def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, A
     Ql, Rl = thin_qr(left)
     Qr, Rr = thin_qr(right)
     U, values, Vt = xp.linalg.svd(Rl @ Rr.T, full_matrices=False)
+    values = values[: _alive(values, cutoff)]
+    roots, keep = xp.sqrt(values), values.shape[0]
+    # One side after the other: each of these arrays is as large as a factor.
+    new_left = Ql @ (U[:, :keep] * roots)
+    del Ql
+    return values, new_left, Qr @ (Vt[:keep, :].T * roots)
+
+
+def product_values(left: Array, right: Array, cutoff: float = 1e-10) -> Array:
+    """The singular values of ``left @ right.T`` alone, as :func:`balanced` has them."""
+    if left.shape[1] == 0:
+        return namespace(left).sum(left, axis=0)
+    small = thin_qr(left)[1] @ thin_qr(right)[1].T
+    values = namespace(left).linalg.svd(small, full_matrices=False)[1]
+    return values[: _alive(values, cutoff)]
+
+
+def _alive(values: Array, cutoff: float) -> int:
+    """How many of the descending values lie above the cutoff, a fraction of the first."""
     if cutoff > 0:
-        cutoff = max(cutoff, _NOISE * rounding(left))
-    keep = int(xp.count_nonzero(values > max(cutoff * float(values[0]), smallest(left))))
-    values = values[:keep]
-    roots = xp.sqrt(values)
-    return values, (Ql @ U[:, :keep]) * roots, (Qr @ Vt[:keep, :].T) * roots
+        cutoff = max(cutoff, _NOISE * rounding(values))
+    return int(namespace(values).count_nonzero(values > max(cutoff * float(values[0]), smallest(values))))
 
 
 Array: TypeAlias = Any

@@ -119,6 +119,7 @@ def run(
         # A step that was cut short ends at a place where an uninterrupted run never is.
         if not checkpoint.stopping() and (state := method.snapshot()) is not None:
             checkpoint.snapshot(Snapshot({**state, "history": history_state(recorder.history)}))
+    capped = not reached and method.capped
     factors = method.factors
     values, left, right = balanced(factors.left, factors.right)
     return Fit(
@@ -129,7 +130,7 @@ def run(
         relative_gap=certificate.relative_gap,
         n_iter=method.iteration,
         converged=reached or method.settled,
-        capped=not reached and method.capped,
+        capped=capped,
         history=tuple(recorder.history),
     )
 

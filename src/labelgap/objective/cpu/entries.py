@@ -125,6 +125,7 @@ class EntryPoint(DesignPoint):
         super().__init__(term.design, factors, P, Q)
         self._term = term
         self._pattern = term.pattern
+        # This sets the property below.
         self._low_rank = low_rank
         self._sums: Floats | None = None
         if term.passes is None:
@@ -138,6 +139,11 @@ class EntryPoint(DesignPoint):
         size = getattr(term.function, "size", None)
         self.size = abs(self.value) if size is None else float(size(self.scores))
 
+    @cached_property
+    def _low_rank(self) -> Floats:
+        """The scores without intercepts."""
+        return self._design.rows.scores_at(self._pattern, self.factors.left, self._Q)[0]
+
     @property
     def _intercept(self) -> Floats | None:
         return self.factors.intercept if self._term.has_intercept else None
@@ -150,6 +156,13 @@ class EntryPoint(DesignPoint):
 
     @cached_property
     def _curvature(self) -> Floats:
+        curvature = self._entry_curvature()
+        # Steps that go by the curvature have no use for the scores: one array less of the size of the data.
+        del self._low_rank
+        self.__dict__.pop("scores", None)
+        return curvature
+
+    def _entry_curvature(self) -> Floats:
         passes = self._term.passes
         if passes is None:
             return self._term.function.curvature(self.scores)
@@ -186,7 +199,10 @@ class EntryPoint(DesignPoint):
         )
 
     def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
-        return np.asarray(np.einsum("ic,ic->c", XU * XU, self._pattern.times(self._curvature, FV * FV)))
+        # Asked for once at a point: another array of the size of the data is not kept for it.
+        known = self.__dict__.get("_curvature")
+        curvature = self._entry_curvature() if known is None else known
+        return np.asarray(np.einsum("ic,ic->c", XU * XU, self._pattern.times(curvature, FV * FV)))
 
     def label_curvature(self) -> Floats:
         return self._intercept_part(self._curvature) if self._sums is None else self._sums[2]
