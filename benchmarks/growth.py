@@ -88,11 +88,11 @@ def child(arguments: list[str]) -> int:
     shape = (int(n), int(n_labels))
     warnings.simplefilter("ignore")
     fit = fit_completion if setting == "completion" else fit_features
-    # Compiled before anything is measured.
+    # Compiled before anything is measured: a small problem with as many columns, which decide on the kernels.
     rng = np.random.default_rng(0)
-    pairs = rng.choice(60 * 20, 600, replace=False)
-    tiny = (pairs // 20, pairs % 20, (rng.random(600) < 0.5).astype(float))
-    fit(tiny, sp.csr_array(np.eye(60, 30)), (60, 20), min(int(k), 8))
+    pairs = rng.choice(400 * 300, 6000, replace=False)
+    tiny = (pairs // 300, pairs % 300, (rng.random(6000) < 0.5).astype(float))
+    fit(tiny, sp.random_array((400, 150), density=0.1, rng=0, format="csr"), (400, 300), int(k))
     before = forget_peak()
     with np.load(path) as held:
         arrays = {name: held[name] for name in held.files}

@@ -196,6 +196,7 @@ class PenaltyChoice:
         best = None
         with contextlib.suppress(Stopped):
             best = self._select(plan)
+        self._folds.close()
         if run.checkpoint.stopping() and self._folds.best_so_far is not None:
             return self._folds.best_so_far
         return best, self._folds.fit_of_fold(0)
@@ -244,6 +245,7 @@ class PenaltyChoice:
         while waiting:
             weighting = waiting.pop(0)
             before = self.problem, self._folds, self._weighting
+            self._folds.close()
             try:
                 found = self._better_with(weighting, best, plan, tol, n_folds)
             except Stopped:

@@ -6,6 +6,7 @@ size n x L appears: each kernel touches the entries of Ω and the factors.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,11 @@ from labelgap.kernels.blocks import (
     sampled_by_blocks,
 )
 from labelgap.kernels.options import OPTIONS
-from labelgap.kernels.threads import map_in_order, run_over_rows
+from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import gathered_dots, gathered_sum, lanes_of
 
 # Below this many columns a product is bound by finding the rows, and there is nothing to vectorise.
 _FEW_COLUMNS = 4
-# Entries that are put in order at a time.
-_BLOCK = 1 << 18
 
 
 @njit(**OPTIONS)
@@ -219,28 +218,29 @@ def csr_product_pair(
 
 
 @njit(**OPTIONS)
-def _label_order(indptr, indices, label_indptr, order, rows):  # type: ignore[no-untyped-def]
-    """A counting sort; ``label_indptr`` holds where each label's entries begin, one place further on."""
+def _rows_by_label(indptr, indices, ends, rows):  # type: ignore[no-untyped-def]
+    """A counting sort; ``ends`` holds where each label's entries begin, and then where they end."""
     for i in range(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e] + 1
-            at = label_indptr[j]
-            order[at] = e
-            rows[at] = i
-            label_indptr[j] = at + 1
+            j = indices[e]
+            rows[ends[j]] = i
+            ends[j] += 1
 
 
-def label_order(indptr: Ints, indices: Ints, n_labels: int) -> tuple[Ints, Ints, Ints]:
-    """The entries by label, rows in their order: pointers, entry numbers and rows.
+@njit(**OPTIONS)
+def _data_by_label(indices, ends, data, ordered):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        j = indices[e]
+        ordered[ends[j]] = data[e]
+        ends[j] += 1
 
-    Entry numbers take four bytes where that is enough.
-    """
-    pointers = np.zeros(n_labels + 2, dtype=np.int64)
-    np.cumsum(np.bincount(indices, minlength=n_labels), out=pointers[2:])
-    order = np.empty(len(indices), dtype=np.int32 if len(indices) < 1 << 31 else np.int64)
-    rows = np.empty(len(indices), dtype=np.int32)
-    _label_order(indptr, indices, pointers, order, rows)
-    return pointers[:-1], order, rows
+
+@njit(**OPTIONS)
+def _numbers_by_label(indices, ends, order):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        j = indices[e]
+        order[ends[j]] = e
+        ends[j] += 1
 
 
 @njit(**OPTIONS)
@@ -285,14 +285,27 @@ def curvature_rows(
 
 
 class EntryPattern:
-    """Positions ``(i, j)`` in row order, with the permutation that puts them in label order."""
+    """Positions ``(i, j)`` in row order, and the rows of each label."""
 
     def __init__(self, indptr: NDArray[Any], indices: NDArray[Any], n_labels: int) -> None:
         self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
         self.indices = np.ascontiguousarray(indices, dtype=np.int32)
         self.n_rows, self.n_labels = len(self.indptr) - 1, n_labels
+        self.label_indptr = np.zeros(n_labels + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.indices, minlength=n_labels), out=self.label_indptr[1:])
         # Within a label the rows stay in order, so that sums are repeatable.
-        self.label_indptr, self.by_label, self.label_rows = label_order(self.indptr, self.indices, n_labels)
+        self.label_rows = np.empty(len(self.indices), dtype=np.int32)
+        _rows_by_label(self.indptr, self.indices, self.label_indptr[:-1].copy(), self.label_rows)
+
+    @cached_property
+    def by_label(self) -> Ints:
+        """The entries' numbers in label order, in four bytes each where that is enough.
+
+        Not every solver needs them.
+        """
+        order = np.empty(len(self), dtype=np.int32 if len(self) < 1 << 31 else np.int64)
+        _numbers_by_label(self.indices, self.label_indptr[:-1].copy(), order)
+        return order
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -318,14 +331,10 @@ class EntryPattern:
         run_over_rows(_csr_product_ordered, self.label_indptr, M.shape[1], *args)
         return out
 
-    def in_label_order(self, data: Floats) -> Floats:
+    def in_label_order(self, data: NDArray[Any]) -> NDArray[Any]:
         """The data as the labels meet them."""
         ordered = np.empty_like(data)
-
-        def work(block: slice) -> None:
-            np.take(data, self.by_label[block], out=ordered[block], mode="clip")
-
-        map_in_order(work, [slice(s, s + _BLOCK) for s in range(0, len(data), _BLOCK)])
+        _data_by_label(self.indices, self.label_indptr[:-1].copy(), data, ordered)
         return ordered
 
     def transposed_times_ordered(self, by_label: Floats, M: Floats) -> Floats:

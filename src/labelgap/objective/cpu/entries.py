@@ -216,11 +216,10 @@ class EntryPoint(DesignPoint):
     def score_gradient(
         self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
     ) -> ScoreGradient:
-        G = self.entry_gradient
-        if balanced and self._term.has_intercept:
-            factors = zero_sum_factors(self._term.xp, *(self.signed_label_sums() if sums is None else sums))
-            G = _balanced(G, self._pattern.indices, *factors)
-        return EntryGradient(self._term, G)
+        if not (balanced and self._term.has_intercept):
+            return EntryGradient(self._term, self.entry_gradient)
+        factors = zero_sum_factors(self._term.xp, *(self.signed_label_sums() if sums is None else sums))
+        return EntryGradient(self._term, self.entry_gradient, factors)
 
     def with_intercept(self, intercept: Floats) -> Point:
         factors = self.factors._replace(intercept=intercept)
@@ -242,11 +241,23 @@ class EntryPoint(DesignPoint):
 
 
 class EntryGradient(DesignGradient):
-    """``G`` on the pattern, as the linear map ``Xᵀ G F``."""
+    """``G`` on the pattern, as the linear map ``Xᵀ G F``.
 
-    def __init__(self, term: EntryTerm, G: Floats) -> None:
+    With ``factors`` up and down for each label, the entries of G above 0 are multiplied with the one and the
+    others with the other, when they are first asked for. By then the point that G came from may be gone.
+    """
+
+    def __init__(self, term: EntryTerm, G: Floats, factors: tuple[Floats, Floats] | None = None) -> None:
         super().__init__(term.design)
-        self._term, self.entries = term, G
+        self._term, self._given, self._factors = term, G, factors
+
+    @cached_property
+    def entries(self) -> Floats:
+        entries = self._given
+        if self._factors is not None:
+            entries = _balanced(entries, self._term.pattern.indices, *self._factors)
+        del self._given
+        return entries
 
     def _times(self, M: Floats) -> Floats:
         return self._term.pattern.times(self.entries, M)

@@ -186,7 +186,7 @@ class SparseFeatures:
                 self._columns, pattern.indptr, pattern.indices, data, pattern.n_labels
             )
         # By label: a label's row of SᵀX stays in the cache while the rows of X stream by.
-        rows = (pattern.label_indptr, pattern.label_rows, data[pattern.by_label])
+        rows = (pattern.label_indptr, pattern.label_rows, pattern.in_label_order(data))
         return sparse_sparse_product(rows, self._rows, self.n_features).T
 
     def square_length(self) -> float:
