@@ -351,8 +351,11 @@ def with_leading_columns(
     curvature = float(point.curvature_along(*along)[0]) + penalties.ridge
     surplus = max(steepest - penalties.trace, (1 - _HOPELESS) * steepest)
     length = math.sqrt(surplus / max(curvature, smallest(factors.left)))
-    new = like(leading.vectors, factors.left)
-    left = xp.concat([factors.left, new * length], axis=1)
+    left = length * like(leading.vectors, factors.left)
+    # Each of these is as large as a factor.
+    del leading, point
+    if factors.rank:
+        left = xp.concat([factors.left, left], axis=1)
     right = xp.concat([factors.right, zeros_like(like(V, factors.right))], axis=1)
     return Start(Factors(left, right, factors.intercept), steepest)
 
