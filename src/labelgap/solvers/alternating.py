@@ -152,6 +152,9 @@ class AlternatingMethod(Method):
         self._due = near or self._died_out
         self._factors = None
 
+    def close(self) -> None:
+        self._sweeps = None
+
     @property
     def stalled(self) -> bool:
         return self._died_out

@@ -21,6 +21,8 @@ _SAFE, _SAFE_ROUNDING = 1e-6, 1e3
 _TALL = 8
 # Rows of a symmetric matrix from which on some of its eigenvectors cost less than all, and which fraction.
 _LARGE, _FEW = 256, 8
+# Rows that are multiplied at a time.
+_BLOCK = 1 << 13
 # Singular values below so many units of rounding of the largest are rounding themselves.
 _NOISE = 8
 
@@ -67,7 +69,8 @@ def _by_cholesky(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | 
     if failed or R.diagonal().min() ** 2 <= _safe(M) * largest:
         return None
     (solve,) = scipy.linalg.get_blas_funcs(("trsm",), (R, M))
-    return solve(1.0, R, M, side=1, overwrite_b=overwrite), R
+    # In the transposes, whose columns lie as LAPACK wants them: nothing is copied for it.
+    return solve(1.0, R, M.T, side=0, trans_a=1, overwrite_b=overwrite).T, R
 
 
 def _by_eigenvectors(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | None:
@@ -115,10 +118,17 @@ def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, A
     U, values, Vt = xp.linalg.svd(Rl @ Rr.T, full_matrices=False)
     values = values[: _alive(values, cutoff)]
     roots, keep = xp.sqrt(values), values.shape[0]
-    # One side after the other: each of these arrays is as large as a factor.
-    new_left = Ql @ (U[:, :keep] * roots)
-    del Ql
-    return values, new_left, Qr @ (Vt[:keep, :].T * roots)
+    return values, _rotated(Ql, U[:, :keep] * roots), _rotated(Qr, Vt[:keep, :].T * roots)
+
+
+def _rotated(Q: Array, rotation: Array) -> Array:
+    """``Q @ rotation``; in place where that is possible, since Q may be as large as the data."""
+    if not is_numpy_array(Q) or rotation.shape[0] != rotation.shape[1] or len(Q) <= _BLOCK:
+        return Q @ rotation
+    for start in range(0, len(Q), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        Q[rows] = Q[rows] @ rotation
+    return Q
 
 
 def product_values(left: Array, right: Array, cutoff: float = 1e-10) -> Array:
