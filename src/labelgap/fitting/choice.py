@@ -230,6 +230,7 @@ class PenaltyChoice:
         best = None
         with contextlib.suppress(Stopped):
             best = self._select(plan)
+        self._folds.close()
         if run.checkpoint.stopping() and self._folds.best_so_far is not None:
             return self._folds.best_so_far
         return best, self._folds.fit_of_fold(0)
@@ -299,6 +300,7 @@ class PenaltyChoice:
                 continue
             tried.add(variant)
             before = self.problem, self.labels, self._folds, self._variant
+            self._folds.close()
             try:
                 found = self._better_with(variant, best, plan, tol, n_folds)
             except Stopped:

@@ -41,6 +41,8 @@ from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled
 
+# Entries from which on the objectives of several folds are not kept side by side.
+_MANY_ENTRIES = 1 << 20
 # The name, in a state, of the intercept penalty of a fold's last fit; the fold's number follows.
 _INTERCEPT_PENALTY = "intercept penalty "
 
@@ -274,6 +276,8 @@ class CrossValidation:
         ) -> tuple[Floats, Fit]:
             number, penalties = choice
             objective = self._objective(fold, train, free_intercept=penalties.intercept == 0)
+            # The objective holds what it needs of them.
+            del train
             start, intercept_penalty = starts.get(fold, (None, 0.0))
             if start is not None and intercept_penalty != penalties.intercept:
                 # The free intercept of a label without entries must not keep what a penalty made of it.
@@ -297,10 +301,18 @@ class CrossValidation:
 
     def _objective(self, fold: int, train: ObservedLabels, *, free_intercept: bool) -> Objective:
         key = (fold, free_intercept)
-        if key not in self._objectives:
+        found = self._objectives.get(key)
+        if found is None:
+            if self._labels.n_observed > _MANY_ENTRIES:
+                # To make an objective again takes less time than a fit, and each is as large as the data.
+                self._objectives.clear()
             # Two threads may make the same one at a time; either will do.
-            self._objectives[key] = self._problem.objective(train, free_intercept=free_intercept)
-        return self._objectives[key]
+            found = self._objectives[key] = self._problem.objective(train, free_intercept=free_intercept)
+        return found
+
+    def close(self) -> None:
+        """Give up the objectives of the folds, which take as much memory as the data; fits are kept."""
+        self._objectives.clear()
 
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold, from which a fit to all entries can start."""

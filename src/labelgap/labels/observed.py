@@ -194,7 +194,7 @@ class ObservedLabels(LabelConstructors):
                 raise InvalidInputError(
                     f"The mask over entries has shape {chosen.shape}; there are {self.n_observed} entries."
                 )
-            kept = np.concatenate(([0], np.cumsum(chosen)))[self.indptr]
+            kept = sources.chosen_before(chosen, self.indptr)
         else:
             chosen = chosen.astype(np.int64) if chosen.size == 0 else chosen
             ascending = chosen.dtype.kind in "iu" and bool(np.all(chosen[1:] > chosen[:-1]))
@@ -331,7 +331,8 @@ class ObservedLabels(LabelConstructors):
     def _stratified_order(self, rng: np.random.RandomState) -> NDArray[np.int64]:
         # Value comes first: with the label first and k a divisor of every label's count, the only positives
         # of all rare labels would fall into one fold.
-        shuffled = rng.permutation(self.n_observed)
+        shuffled = np.arange(self.n_observed, dtype=sources.index_type(self.n_observed))
+        rng.shuffle(shuffled)
         return np.asarray(shuffled[np.lexsort((self.indices[shuffled], self.values[shuffled]))])
 
     def align(self, matrix: Any, what: str = "scores") -> NDArray[Any]:

@@ -19,6 +19,9 @@ from labelgap.exceptions import InvalidLabelsError
 
 Names = tuple[Hashable, ...]
 
+# Entries whose chosen ones are counted at a time.
+_BLOCK = 1 << 18
+
 
 @dataclass
 class Entries:
@@ -259,7 +262,7 @@ def _check_indices(
             f"The {what} numbers must be a vector of integers, not {array.ndim}-d of type {array.dtype}; "
             "for names use from_long_frame."
         )
-    numbers = array.astype(np.int64)
+    numbers = array.astype(np.int64, copy=False)
     if bound is None:
         bound = len(names) if names is not None else int(numbers.max(initial=-1)) + 1
     bad = (numbers < 0) | (numbers >= bound)
@@ -354,3 +357,15 @@ def row_pointers(counts: NDArray[Any]) -> NDArray[np.int64]:
     indptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=indptr[1:])
     return indptr
+
+
+def chosen_before(chosen: NDArray[np.bool_], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many are chosen before each of some ascending places; counted in blocks, which take no memory."""
+    before = np.empty(len(places), dtype=np.int64)
+    total = done = 0
+    for start in range(0, len(chosen) + 1, _BLOCK):
+        counts = np.concatenate(([0], np.cumsum(chosen[start : start + _BLOCK])))
+        upto = int(np.searchsorted(places, start + _BLOCK))
+        before[done:upto] = total + counts[places[done:upto] - start]
+        total, done = total + int(counts[-1]), upto
+    return before

@@ -28,6 +28,8 @@ Ids = tuple[Hashable, ...]
 
 # Whole numbers are looked up in a table over their range, if that is at most this many times as long.
 _TABLE_FACTOR = 4
+# Ids that are numbered at a time.
+_BLOCK = 1 << 18
 
 
 def number_ids(ids: Any, what: str) -> tuple[NDArray[np.int64], Ids]:
@@ -76,12 +78,18 @@ def _number_whole(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ids]:
     places = values - low
     first = np.full(span, count, dtype=np.int64)
     # Where several values are written to one place, the last one stays. Written backwards, that is the first.
-    first[places[::-1]] = np.arange(count - 1, -1, -1)
+    for stop in range(count, 0, -_BLOCK):
+        block = slice(max(stop - _BLOCK, 0), stop)
+        first[places[block][::-1]] = np.arange(block.stop - 1, block.start - 1, -1)
     present = np.flatnonzero(first < count)
     order = present[np.argsort(first[present])]
     number = np.empty(span, dtype=np.int64)
     number[order] = np.arange(len(order))
-    return number[places], tuple((order + low).tolist())
+    # Into the array of the places, which is as long as the data.
+    for start in range(0, count, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        places[block] = number[places[block]]
+    return places, tuple((order + low).tolist())
 
 
 def _number_sorted(values: NDArray[Any]) -> tuple[NDArray[np.int64], Ids]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from array_api_compat import device
 
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
-from labelgap.solvers.linalg import Array, balanced, dot
+from labelgap.solvers.linalg import Array, dot, product_values
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
 
@@ -88,7 +88,7 @@ def certify(
     factors = point.factors
     values = singular_values
     if values is None:
-        values, _, _ = balanced(factors.left, factors.right, cutoff=0.0)
+        values = product_values(factors.left, factors.right, cutoff=0.0)
     if primal is None:
         primal = point.value + penalties.of(values, factors.intercept)
     sums: Array | None = None

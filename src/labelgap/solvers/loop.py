@@ -88,6 +88,9 @@ class Method(ABC):
     def capped(self) -> bool:
         """Whether the rank cap binds."""
 
+    def close(self) -> None:  # noqa: B027 - most methods hold nothing of the kind
+        """Give up what is large and only further steps would need."""
+
     @property
     def settled(self) -> bool:
         """Whether the method has done all it can although the gap is open."""
@@ -119,7 +122,9 @@ def run(
         # A step that was cut short ends at a place where an uninterrupted run never is.
         if not checkpoint.stopping() and (state := method.snapshot()) is not None:
             checkpoint.snapshot(Snapshot({**state, "history": history_state(recorder.history)}))
+    capped, converged = not reached and method.capped, reached or method.settled
     factors = method.factors
+    method.close()
     values, left, right = balanced(factors.left, factors.right)
     return Fit(
         factors=contiguous_factors(Factors(left, right, factors.intercept)),
@@ -128,8 +133,8 @@ def run(
         gap=certificate.gap,
         relative_gap=certificate.relative_gap,
         n_iter=method.iteration,
-        converged=reached or method.settled,
-        capped=not reached and method.capped,
+        converged=converged,
+        capped=capped,
         history=tuple(recorder.history),
     )
 

@@ -19,7 +19,7 @@ from labelgap.labels.rates import LabelSums
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.objective.cpu.all_entries import AllEntriesTerm
 from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.entries import EntryTerm, WeightedLoss
+from labelgap.objective.cpu.entries import EntryTerm, WeightedLoss, entry_blocks
 from labelgap.objective.cpu.features import (
     DenseFeatures,
     Features,
@@ -122,8 +122,12 @@ class CpuRows:
         labels: ObservedLabels,
     ) -> Floats:
         P, Q = self.left(settings, frame, A), self.right(settings, frame, B)
-        scores = sampled_product(labels.indptr, labels.indices, P, Q) + b[labels.indices]
-        return np.asarray(scores if labels.offsets is None else scores + labels.offsets)
+        scores = sampled_product(labels.indptr, labels.indices, P, Q)
+        for block in entry_blocks(len(scores)):
+            scores[block] += b[labels.indices[block]]
+        if labels.offsets is not None:
+            scores += labels.offsets
+        return scores
 
     def part(
         self, settings: ProblemSettings, block: RowBlock, labels: ObservedLabels, *, thinned: bool

@@ -48,7 +48,7 @@ class GramRowwise:
         self._pattern, self._labels, self._total = pattern, labels, total
         self._linear, self._has_intercept = linear, has_intercept
         self._row_data = linear[pattern.indices].astype(self.dtype)
-        self._label_data = self._row_data[pattern.by_label]
+        self._label_data = pattern.in_label_order(self._row_data)
         self._counts = np.diff(pattern.label_indptr)
 
     def start(self, factors: Factors) -> WorkingFactors:
