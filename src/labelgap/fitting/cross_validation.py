@@ -87,11 +87,11 @@ def largest_trace_penalty(objective: Objective) -> float:
     return leading_triplets(shift, objective.shape, 1, objective.may_form).top
 
 
-Scorer: TypeAlias = Callable[[Problem, Factors, ObservedLabels, ObservedLabels], Floats]
-"""From a problem, a fit of it, and its training and held-out entries, to one number per held-out entry."""
+Scorer: TypeAlias = Callable[[Problem, Factors, ObservedLabels, int], Floats]
+"""From a problem, a fit of it, the entries held out from it and their fold, to one number per entry."""
 
 
-def plain_scores(problem: Problem, factors: Factors, train: ObservedLabels, held: ObservedLabels) -> Floats:
+def plain_scores(problem: Problem, factors: Factors, held: ObservedLabels, fold: int) -> Floats:
     """The scores of the held-out entries."""
     return problem.scores(factors, held)
 
@@ -284,7 +284,7 @@ class CrossValidation:
                 start = start._replace(intercept=objective.starting_intercept())
             part = checkpoint.part(f"choice {number} fold {fold}")
             fit = settings.fit(objective, penalties, warm_start=start, checkpoint=part)
-            return self._scorer(self._problem, fit.factors, train, held), fit
+            return self._scorer(self._problem, fit.factors, held, fold), fit
 
         by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, list(enumerate(choices)))
         found = []

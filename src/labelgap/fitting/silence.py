@@ -24,7 +24,7 @@ from labelgap.fitting.choice import (
     grid_for,
     largest_penalty_of,
 )
-from labelgap.fitting.cross_validation import Judge, SolverSettings, Verdict
+from labelgap.fitting.cross_validation import Judge, Scorer, SolverSettings, Verdict
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyRequest
 from labelgap.fitting.variants import Variants
@@ -92,7 +92,7 @@ class SilenceChoice:
             self.run,
             how=how,
             variants=self.variants,
-            held_out=HeldOut(plan, ranks, self._solver()),
+            held_out=HeldOut(plan, ranks_scorer(labels, plan), self._solver()),
         )
         chosen = choice.fit()
         assert chosen.problem is not None
@@ -111,10 +111,15 @@ class SilenceChoice:
         return partial(solve_alternating, random_state=0) if self.settings.solver is solve_auto else None
 
 
-def ranks(problem: Problem, factors: Factors, train: ObservedLabels, held: ObservedLabels) -> Floats:
+def ranks_scorer(labels: ObservedLabels, plan: NDArray[np.int64]) -> Scorer:
     """The rank of each held-out entry among the items that its user has not rated in training."""
-    P, Q = problem.left(factors.left), problem.right(factors.right)
-    return ranks_of_held_out(P, Q, factors.intercept, train, held).astype(np.float64)
+
+    def ranks(problem: Problem, factors: Factors, held: ObservedLabels, fold: int) -> Floats:
+        P, Q = problem.left(factors.left), problem.right(factors.right)
+        train = labels.select(plan != fold)
+        return ranks_of_held_out(P, Q, factors.intercept, train, held).astype(np.float64)
+
+    return ranks
 
 
 def ranking_judge(n: int, folds: NDArray[np.int64]) -> Judge:
