@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.data.files.formats import shortened
 from labelgap.data.files.source import Sheet
 from labelgap.data.files.tables import number_of
 from labelgap.exceptions import DataFileError
@@ -20,9 +21,7 @@ def feature_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str]) 
         return None
     X = np.empty((len(columns[names[0]]), len(names)))
     for place, name in enumerate(names):
-        advice = (
-            f"Features are numbers: encode the column as numbers, or leave it out with drop (--drop {name})."
-        )
+        advice = f"Features are numbers: encode the column as numbers, or leave it out with drop (--drop {shortened(name, quotes=False)})."
         values = to_numbers(sheet, name, columns[name], advice)
         _refuse_infinite(sheet, name, values, advice)
         missing = np.isnan(values)
@@ -32,7 +31,8 @@ def feature_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str]) 
                 name,
                 int(np.argmax(missing)),
                 "is a missing value",
-                f"Fill it in (impute), or leave the column out with drop (--drop {name}).",
+                "Fill it in (impute), or leave the column out with drop (--drop "
+                f"{shortened(name, quotes=False)}).",
             )
         X[:, place] = values
     return X
@@ -73,7 +73,7 @@ def to_numbers(sheet: Sheet, name: str, column: Any, advice: str) -> Floats:
         types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
     ):
         raise DataFileError(
-            f"{sheet.path}, column {name!r}: its type is {kind}, which is no number. {advice}"
+            f"{sheet.path}, column {shortened(name)}: its type is {kind}, which is no number. {advice}"
         )
     numbers = column.cast(sheet.arrow.float64(), safe=False)
     return np.array(numbers.to_numpy(), dtype=np.float64)
@@ -110,7 +110,7 @@ def id_values(sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
     gaps = missing.to_numpy()
     if gaps.any():
         row = int(np.argmax(gaps))
-        raise DataFileError(f"{sheet.path}, {sheet.place(row)}, column {name!r}: the id is missing.")
+        raise DataFileError(f"{sheet.path}, {sheet.place(row)}, column {shortened(name)}: the id is missing.")
     if text:
         return _text_ids(arrow, column)
     if arrow.types.is_integer(column.type):
@@ -120,7 +120,7 @@ def id_values(sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
         if (values == np.round(values)).all():
             return np.asarray(values.astype(np.int64))
     raise DataFileError(
-        f"{sheet.path}, column {name!r}: its type is {column.type}; ids are whole numbers or text."
+        f"{sheet.path}, column {shortened(name)}: its type is {column.type}; ids are whole numbers or text."
     )
 
 
@@ -143,5 +143,7 @@ def _refuse_infinite(sheet: Sheet, name: str, values: Floats, advice: str) -> No
 
 def _refuse(sheet: Sheet, name: str, row: int, why: str, advice: str) -> NoReturn:
     raise DataFileError(
-        f"{sheet.path}, {sheet.place(row)}, column {name!r}: {sheet.value(name, row)!r} {why}. {advice}"
+        f"{sheet.path}, {sheet.place(row)}, column {shortened(name)}: {shortened(sheet.value(name, row))} "
+        f"{why}. "
+        f"{advice}"
     )

@@ -30,6 +30,7 @@ SHEETS = ("csv", "tsv", "parquet")
 TEXT = ("csv", "tsv", "arff", "xmc", "movielens")
 """Formats that may be compressed by gzip."""
 _THREADS_FROM = 1 << 23
+_SHOWN = 60
 
 
 def detect_format(path: PathLike, format: str | None = None) -> str:
@@ -136,6 +137,21 @@ def _check_encoding(path: PathLike, data: bytes) -> None:
             f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not UTF-8; "
             "save the file as UTF-8."
         ) from error
+
+
+def shortened(value: object, quotes: bool = True) -> str:
+    """What a file holds, for an error message: its beginning alone if it is long.
+
+    Examples
+    --------
+    >>> shortened("tall"), shortened(b"9" * 5000)
+    ("'tall'", "'99999999999999999999999999999999999999999999999999999999999…' (5000 characters)")
+    """
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if len(text) <= _SHOWN:
+        return repr(text) if quotes else text
+    begins = text[: _SHOWN - 1] + "…"
+    return f"{begins!r} ({len(text)} characters)" if quotes else begins
 
 
 def line_of(data: bytes, position: int) -> int:
