@@ -27,6 +27,7 @@ FLOORS = [
         "metrics",
         "persistence.atomic",
         "persistence.container",
+        "persistence.zip_arrays",
     },
     {"objective", "thresholds"},
     {"solvers"},

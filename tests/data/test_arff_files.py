@@ -245,6 +245,6 @@ def test_faults_in_the_xml(tmp_path: Path, xml: str, message: str) -> None:
 def test_encodings_of_the_xml_file(tmp_path: Path, encoding: str) -> None:
     path = put(tmp_path, "a.arff", HEADER + DENSE)
     xml = put(tmp_path, "other.xml", XML.replace("utf-8", encoding))
-    with pytest.raises(DataFileError, match="other.xml, line 1: .*(encoding|XML)") as caught:
+    with pytest.raises(DataFileError, match=r"other\.xml, line 1: .*(encoding|XML)") as caught:
         read_label_table(path, label_file=xml)
     assert "\n" not in str(caught.value)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.exceptions import InvalidInputError
+from labelgap.persistence.zip_arrays import check_members, read_array
 
 __all__ = ["FORMAT", "Contents", "atomic_write", "read_file", "write_file"]
 
@@ -136,7 +137,9 @@ def _why_not(file: IO[bytes]) -> str:
 
 
 def _read(path: Path, file: IO[bytes], kind: str, error: type[InvalidInputError]) -> Contents:
+    size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
+        check_members(archive, size)
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise ValueError("something in it is compressed")
         header = json.loads(archive.read(_HEADER))
@@ -155,17 +158,12 @@ def _read(path: Path, file: IO[bytes], kind: str, error: type[InvalidInputError]
         arrays = {}
         for name in archive.namelist():
             if name.startswith(_ARRAYS):
-                with archive.open(name) as member:
-                    array = np.lib.format.read_array(member, allow_pickle=False)
-                _require_bytes(name, array)
+                try:
+                    array = read_array(archive, name)
+                except ValueError as problem:
+                    raise ValueError(f"the array {name[:60]!r}: {problem}") from problem
                 arrays[name.removeprefix(_ARRAYS).removesuffix(".npy")] = array
     return Contents(document, arrays)
-
-
-def _require_bytes(name: str, array: NDArray[Any]) -> None:
-    # A few bytes in a file could stand for any number of texts of length 0.
-    if array.dtype.itemsize == 0 and array.size > 0:
-        raise ValueError(f"the array {name!r} holds {array.size} values of no bytes")
 
 
 def _packed(name: str, array: Any) -> NDArray[Any]:
@@ -173,7 +171,9 @@ def _packed(name: str, array: Any) -> NDArray[Any]:
     given: NDArray[Any] = np.asarray(array)
     if given.dtype.hasobject:
         raise TypeError(f"the array {name!r} holds Python objects, which are not written")
-    _require_bytes(name, given)
+    # Reading refuses them, because a few bytes in a file could stand for any number of texts of length 0.
+    if given.dtype.itemsize == 0 and given.size > 0:
+        raise ValueError(f"the array {name!r} holds {given.size} values of no bytes")
     return given if given.flags.c_contiguous or given.flags.f_contiguous else given.copy(order="K")
 
 

@@ -21,7 +21,10 @@ def feature_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str]) 
         return None
     X = np.empty((len(columns[names[0]]), len(names)))
     for place, name in enumerate(names):
-        advice = f"Features are numbers: encode the column as numbers, or leave it out with drop (--drop {shortened(name, quotes=False)})."
+        shown = shortened(name, quotes=False)
+        advice = (
+            f"Features are numbers: encode the column as numbers, or leave it out with drop (--drop {shown})."
+        )
         values = to_numbers(sheet, name, columns[name], advice)
         _refuse_infinite(sheet, name, values, advice)
         missing = np.isnan(values)
