@@ -16,6 +16,7 @@ from labelgap.estimators.inputs import (
     check_fit_parameters,
     read_features,
     refuse_huge,
+    refuse_misaligned,
     solver_settings,
     warn_of_unseen_labels,
 )
@@ -226,6 +227,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         """
         check_fit_parameters(self)
         self.family_ = get_family(self.family)
+        refuse_misaligned(X, y)
         X = None if X is None else read_features(self, X, reset=True)
         labels, self._single = read_values(y, self.family_)
         n = labels.shape[0] if X is None else _num_samples(X)
@@ -391,6 +393,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         self, X: Any, y: Any, offset: Any, exposure: Any, sample_weight: Any
     ) -> tuple[ObservedLabels, Floats]:
         P = self._rows(X)
+        refuse_misaligned(X, y)
         values, _ = read_values(y, self.family_)
         labels = self._with_known_parts(values, len(P), offset, exposure, sample_weight)
         return labels, self._score_entries(P, labels)

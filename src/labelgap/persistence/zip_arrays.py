@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 MOST_MEMBERS = 1 << 20
 # The shortest header before a member's name and bytes.
 _LOCAL_HEADER = 30
+# More than so many times its size, and a few bytes, a deflated member cannot become.
+_MOST_TIMES, _HEADER = 1040, 1000
 
 
 def check_members(archive: zipfile.ZipFile, size: int) -> None:
@@ -31,6 +33,10 @@ def check_members(archive: zipfile.ZipFile, size: int) -> None:
         if member.header_offset < end:
             raise ValueError(f"its member {member.filename[:60]!r} overlaps another one")
         if member.compress_type == zipfile.ZIP_STORED and member.file_size != member.compress_size:
+            raise ValueError(f"its member {member.filename[:60]!r} claims a wrong size")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"its member {member.filename[:60]!r} is packed in a way that is not read")
+        if member.file_size > _MOST_TIMES * member.compress_size + _HEADER:
             raise ValueError(f"its member {member.filename[:60]!r} claims a wrong size")
         end = member.header_offset + _LOCAL_HEADER + member.compress_size
     if end > size:

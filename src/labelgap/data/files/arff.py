@@ -48,6 +48,14 @@ def read_arff(
         _check_type(path, header.attributes[at[name]])
     chosen = [at[name] for name in feature_names], [at[name] for name in label_names]
     rows = read_rows(file, [*chosen[0], *chosen[1]])
+    # A sparse row of no characters has a value of every label, and one of an attribute has a column for each
+    # value that the attribute can have.
+    columns = len(label_names) + sum(
+        len(header.attributes[place].feature_names)
+        for place in chosen[0]
+        if not (rows.is_sparse and header.attributes[place].is_number)
+    )
+    file.limits.check(path, 8 * len(rows.lines) * columns, None, 2.0)
     X, expanded = _features(path, header, rows, chosen[0])
     known = _labels(path, header, rows, chosen[1], binary) if label_names else None
     if known is not None:

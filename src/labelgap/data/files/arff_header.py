@@ -10,6 +10,7 @@ from functools import cached_property
 
 from labelgap.data.files.arff_text import split_attribute, split_values, strip_comment
 from labelgap.data.files.formats import PathLike, shortened
+from labelgap.data.files.limits import Limits
 from labelgap.data.files.tables import number_of
 from labelgap.exceptions import DataFileError
 
@@ -103,10 +104,10 @@ class Header:
 
 
 class ArffFile:
-    """An ARFF file: its header and its lines."""
+    """An ARFF file: its header, its lines, and what it may become."""
 
-    def __init__(self, path: PathLike, text: bytes) -> None:
-        self.path = path
+    def __init__(self, path: PathLike, text: bytes, limits: Limits) -> None:
+        self.path, self.size, self.limits = path, len(text), limits
         self.lines = text.decode("utf-8").split("\n")
         self.header = read_header(path, self.lines)
 

@@ -14,6 +14,9 @@ from labelgap.data.files.source import Sheet
 from labelgap.data.files.tables import number_of
 from labelgap.exceptions import DataFileError
 
+# Up to here every whole number is a float64 of its own.
+_LARGEST_EXACT = 2.0**53
+
 
 def feature_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str]) -> Floats | None:
     """The columns as features, all numbers and none missing; None where there are none."""
@@ -116,10 +119,17 @@ def id_values(sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
         raise DataFileError(f"{sheet.path}, {sheet.place(row)}, column {shortened(name)}: the id is missing.")
     if text:
         return _text_ids(arrow, column)
-    if arrow.types.is_integer(column.type):
+    if arrow.types.is_signed_integer(column.type):
         return np.array(column.cast(arrow.int64()).to_numpy(), dtype=np.int64)
+    if arrow.types.is_integer(column.type):
+        # Numbers from 2^63 on become texts, as they do from a csv file.
+        return _text_ids(arrow, column.cast(arrow.string()))
     if arrow.types.is_floating(column.type):
-        values = column.to_numpy()
+        values = np.asarray(column.to_numpy(), dtype=np.float64)
+        inexact = ~(np.abs(values) <= _LARGEST_EXACT)
+        if inexact.any():
+            advice = "Write ids as integers or text: a real number does not hold all digits of such an id."
+            _refuse(sheet, name, int(np.argmax(inexact)), "is no exact id", advice)
         if (values == np.round(values)).all():
             return np.asarray(values.astype(np.int64))
     raise DataFileError(

@@ -11,6 +11,7 @@ import numpy as np
 from labelgap.data.files.choosing import require_column
 from labelgap.data.files.columns import id_values, to_numbers
 from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads, shortened
+from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.npz_file import read_npz_ratings
 from labelgap.data.files.source import Sheet, Source
 from labelgap.data.files.tables import AnswerTable, number_of
@@ -32,6 +33,7 @@ def read_answer_file(
     item: str = "item",
     value: str | None = "value",
     format: str | None = None,
+    max_unpacked_mb: MaxUnpacked = "auto",
 ) -> AnswerTable:
     """Ratings of items by users, from a long table with one line per rating.
 
@@ -44,6 +46,8 @@ def read_answer_file(
         ``value=None``, each line is a like. The header of MovieLens (userId, movieId, rating) is known.
     format : str, default None
         One of ``FORMATS``; None goes by the suffix.
+    max_unpacked_mb : float, "auto" or None, default "auto"
+        What a packed file may become, as in ``read_label_table``.
 
     Examples
     --------
@@ -53,7 +57,7 @@ def read_answer_file(
     >>> table.users, table.values
     (array(['ann', 'bob'], dtype=object), array([5., 2.]))
     """
-    with Source(path, format) as source:
+    with Source(path, format, max_unpacked_mb) as source:
         return read_ratings_from(source, user, item, value)
 
 

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
 from labelgap.data.files.formats import PathLike, shortened
+from labelgap.data.files.limits import Limits
 from labelgap.data.files.tables import LabelTable
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
@@ -21,6 +22,8 @@ MAX_ENTRIES = 2**28
 """Unless asked to, no more entries than this are made known negatives."""
 MAX_NUMBER = 2**31 - 1
 """The largest number of a row, a label or a feature, and the largest size that a header may claim."""
+# What is computed of each feature and label takes about so many times one number.
+_TIMES = 4.0
 _HEADER = re.compile(rb"[ \t]*+([0-9]++)[ \t]++([0-9]++)[ \t]++([0-9]++)[ \t\r]*+")
 _LABELS = re.compile(rb"[0-9]++(?:,[0-9]++)*+")
 _FEATURE = re.compile(rb"([0-9]++):[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
@@ -34,7 +37,7 @@ class _Sizes(NamedTuple):
     labels: int
 
 
-def read_xmc(path: PathLike, text: bytes, unobserved: str | None) -> LabelTable:
+def read_xmc(path: PathLike, text: bytes, unobserved: str | None, limits: Limits) -> LabelTable:
     """Features as CSR, labels as ones; absent labels are known negatives unless ``unobserved`` says else."""
     lines = text.removesuffix(b"\n").split(b"\n")
     header = _HEADER.fullmatch(lines[0])
@@ -52,7 +55,10 @@ def read_xmc(path: PathLike, text: bytes, unobserved: str | None) -> LabelTable:
     if not rows:
         raise DataFileError(f"{path} has a header and no rows.")
     X, tags = _load(path, rows, sizes, first_line)
-    return LabelTable(X, _labels(path, tags, len(rows), sizes, unobserved, rows, first_line))
+    labels = _labels(path, tags, len(rows), sizes, unobserved, rows, first_line)
+    # Means and counts are as long as the sides, whatever the matrices hold.
+    limits.check(path, 8.0 * (X.shape[1] + labels.shape[1]), None, _TIMES)
+    return LabelTable(X, labels)
 
 
 def _size(path: PathLike, digits: bytes) -> int:
