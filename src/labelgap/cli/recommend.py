@@ -14,8 +14,8 @@ from labelgap import Recommender
 from labelgap.cli.choices import refuse
 from labelgap.cli.console import PlainTable
 from labelgap.cli.models import load_model
-from labelgap.cli.options import Force, Json, ModelFile, Quiet
-from labelgap.cli.outputs import Block, check_table_output, write_blocks
+from labelgap.cli.options import Force, Json, ModelFile, Quiet, SpreadsheetSafe
+from labelgap.cli.outputs import Block, check_table_output, refuse_unguarded, write_blocks
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
 from labelgap.data.files.formats import line_of
@@ -61,6 +61,7 @@ def recommend(
             "or CSV into a pipe.",
         ),
     ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -83,6 +84,7 @@ def recommend(
             )
         refuse(why and out is not None, "--why", "a file has no column for reasons")
         check_table_output(out, force)
+        refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model).estimator
         if not isinstance(loaded, Recommender):
             raise InvalidParameterError(
@@ -92,13 +94,13 @@ def recommend(
         users = list(loaded.user_ids_) if every else find_ids(loaded.user_ids_, asked, "user")
         blocks = _blocks(loaded, users, n, not with_seen)
         if out is not None:
-            write_blocks(out, _NAMES, blocks)
+            write_blocks(out, _NAMES, blocks, spreadsheet_safe)
             session.result = {"out": str(out), "users": len(users)}
             session.say_line(f"Wrote the items of {len(users)} users to {out}.")
         elif session.as_json or why or session.is_read_by_people:
             _tell(session, loaded, blocks, why)
         else:
-            write_blocks(None, _NAMES, blocks)
+            write_blocks(None, _NAMES, blocks, spreadsheet_safe)
 
 
 def _listed(path: Path) -> list[str]:

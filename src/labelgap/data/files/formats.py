@@ -97,6 +97,8 @@ def open_errors(path: PathLike) -> Iterator[None]:
         raise DataFileError(f"{path} is a folder, not a file.") from error
     except PermissionError as error:
         raise DataFileError(f"{path} may not be read by this user.") from error
+    except OSError as error:
+        raise DataFileError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def shortened(value: object, quotes: bool = True) -> str:
