@@ -59,14 +59,27 @@ def check_sparse(matrix: Any, what: str, error: type[InvalidInputError] = Invali
     _refuse_complex(matrix.dtype, what, error)
     try:
         if matrix.format in _POINTERS:
-            matrix.check_format(full_check=True)
+            check_pointers(matrix)
         elif matrix.format == "coo":
             _check_coordinates(matrix)
         else:
             # The other formats are converted by Python, which checks what it reads.
-            matrix.tocsr().check_format(full_check=True)
+            check_pointers(matrix.tocsr())
     except (ValueError, IndexError, TypeError) as problem:
         raise error(f"{what}: a damaged sparse matrix ({problem}).") from problem
+
+
+def check_pointers(matrix: Any) -> None:
+    """Raise ValueError unless a CSR, CSC or BSR matrix has sound pointers and no entry outside its shape.
+
+    scipy's full check alone is not enough: it looks at no entry if the last pointer is 0 or less.
+    """
+    pointers, places = matrix.indptr, matrix.indices
+    if len(pointers) == 0 or pointers[0] != 0 or (np.diff(pointers) < 0).any():
+        raise ValueError("the pointers must begin with 0 and not fall")
+    if pointers[-1] > min(len(places), len(matrix.data)):
+        raise ValueError(f"the last pointer is {pointers[-1]}, and there are {len(places)} entries")
+    matrix.check_format(full_check=True)
 
 
 def _check_coordinates(matrix: Any) -> None:

@@ -174,10 +174,17 @@ class UnlabelledChoice:
         problem = self.problem
         grid = self._grid(problem, self.positives.n_observed / self._n_all)
         grid = replace(grid, ridges=[grid.ridges[grid.first_ridge]], first_ridge=0, intercepts=[0.0])
+        plan = hold_out_plan(entries, "cross-fit", self._rng)
+        if plan.max(initial=-1) < 0:
+            raise InvalidParameterError(
+                f"The flip rate cannot be estimated from {entries.n_observed} entries, of which none can be "
+                "held "
+                "out; give flip_rate a number."
+            )
         folds = CrossValidation(
             problem,
             entries,
-            hold_out_plan(entries, "cross-fit", self._rng),
+            plan,
             unlabelled_judge(_ACCURACY, self.loss, none),
             replace(self.settings, tol=max(self.settings.tol, SELECTION_TOL)),
             self.run.n_jobs,

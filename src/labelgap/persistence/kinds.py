@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap._arrays import check_pointers
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.losses import FAMILIES, LOSSES, Loss, Unlabelled
@@ -55,7 +56,7 @@ def _sparse_parts(value: Any) -> Mapping[str, Any]:
 
 def _sparse(parts: dict[str, Any]) -> Any:
     matrix = _SPARSE[parts["type"]]((parts["data"], parts["indices"], parts["indptr"]), shape=parts["shape"])
-    matrix.check_format(full_check=True)
+    check_pointers(matrix)
     return matrix
 
 

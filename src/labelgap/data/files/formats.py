@@ -98,7 +98,9 @@ def open_errors(path: PathLike) -> Iterator[None]:
     except PermissionError as error:
         raise DataFileError(f"{path} may not be read by this user.") from error
     except OSError as error:
-        raise DataFileError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise DataFileError(
+            f"{path} cannot be read: {shortened(error.strerror or error, quotes=False)}."
+        ) from error
 
 
 def shortened(value: object, quotes: bool = True) -> str:
@@ -110,6 +112,8 @@ def shortened(value: object, quotes: bool = True) -> str:
     ("'tall'", "'99999999999999999999999999999999999999999999999999999999999…' (5000 characters)")
     """
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if not quotes:
+        text = " ".join(text.split())
     if len(text) <= _SHOWN:
         return repr(text) if quotes else text
     begins = text[: _SHOWN - 1] + "…"

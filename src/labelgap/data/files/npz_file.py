@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap._arrays import check_pointers
 from labelgap.data.files.formats import PathLike, open_errors, shortened
 from labelgap.data.files.limits import Limits, read_limits
 from labelgap.data.files.tables import AnswerTable, LabelTable, NumberTable
@@ -133,7 +134,7 @@ class Archive:
             raise DataFileError(f"{self.path}: {key}_data is of type {data.dtype}, not of numbers.")
         try:
             matrix = sp.csr_array((data, indices, indptr), shape=shape)
-            matrix.check_format(full_check=True)
+            check_pointers(matrix)
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise DataFileError(
                 f"{self.path}: {key}_data, {key}_indices, {key}_indptr and {key}_shape are no CSR matrix: "

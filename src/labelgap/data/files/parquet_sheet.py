@@ -43,7 +43,9 @@ class ParquetSheet:
                 source = path if whole.is_file() else arrow_reader(self.arrow, whole.read_bytes())
                 self._file = parquet.ParquetFile(source)
         except (self.arrow.ArrowException, OSError) as error:
-            raise DataFileError(f"{path} is no Parquet file, or a damaged one: {error}") from error
+            raise DataFileError(
+                f"{path} is no Parquet file, or a damaged one: {shortened(error, quotes=False)}."
+            ) from error
         schema, metadata = self._file.schema_arrow, self._file.metadata
         twice = [name for name, count in Counter(schema.names).items() if count > 1]
         if twice:
@@ -68,7 +70,7 @@ class ParquetSheet:
         try:
             table = self._file.read(columns=names, use_threads=self._use_threads)
         except (self.arrow.ArrowException, OSError) as error:
-            raise DataFileError(f"{self.path} is damaged: {error}") from error
+            raise DataFileError(f"{self.path} is damaged: {shortened(error, quotes=False)}.") from error
         self._table = table
         return {name: table.column(name) for name in names}
 
