@@ -119,7 +119,10 @@ class Archive:
     def whole(self, name: str) -> NDArray[Any]:
         """The array of that name, which must be of integers: others would be rounded."""
         array = self.array(name)
-        if array.dtype.kind not in "iu" and array.size:
+        if array.size == 0:
+            # numpy makes an empty list an array of real numbers.
+            return np.zeros(array.shape, dtype=np.int64)
+        if array.dtype.kind not in "iu":
             raise DataFileError(
                 f"{self.path}: the array {name!r} is of type {array.dtype}; places and shapes are integers."
             )
