@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
@@ -46,6 +47,13 @@ rng = np.random.RandomState(0)
 X = rng.standard_normal((40, 3))
 COMPLETE = (X @ rng.standard_normal((3, 4)) > 0.3).astype(float)
 Y = np.where(rng.uniform(size=COMPLETE.shape) < 0.7, COMPLETE, np.nan)
+
+
+def damaged() -> sp.csr_array:
+    """A sparse matrix with an entry outside its shape, which scipy makes without a check."""
+    matrix = sp.csr_array(X)
+    matrix.indices[5] = 1000
+    return matrix
 
 
 def low_rank(**changes: Any) -> LowRankClassifier:
@@ -358,6 +366,60 @@ ERRORS = [
             str(weight),
         )
         for weight in (-2.0, 0.0, np.nan)
+    ),
+    # What numpy or scipy would change without a word
+    Case(
+        "features-masked",
+        InvalidFeaturesError,
+        "Input X contains NaN at row 2, column 1",
+        lambda: low_rank().fit(np.ma.masked_array(X, mask=np.arange(120).reshape(40, 3) == 7), Y),
+    ),
+    *(
+        Case("sparse-damaged", error, "a damaged sparse matrix", run, error.__name__)
+        for error, run in (
+            (InvalidFeaturesError, lambda: low_rank().fit(damaged(), Y)),
+            (InvalidLabelsError, lambda: low_rank().fit(X, damaged())),
+            (InvalidInputError, lambda: best_threshold(damaged(), np.eye(40, 3))),
+        )
+    ),
+    *(
+        Case("complex", error, "must be real numbers, not complex ones", run, error.__name__)
+        for error, run in (
+            (InvalidInputError, lambda: best_threshold(np.eye(2) * 1j, np.eye(2))),
+            (InvalidLabelsError, lambda: ObservedLabels.from_dense(np.eye(2), weights=np.eye(2) * 1j)),
+        )
+    ),
+    Case(
+        "other-order",
+        InvalidLabelsError,
+        "X and y have the same rows in another order: row 0 is 0 in X and 39 in y",
+        lambda: low_rank().fit(pandas.DataFrame(X, columns=list("abc")), pandas.DataFrame(Y)[::-1]),
+        "estimator",
+    ),
+    Case(
+        "other-order",
+        InvalidInputError,
+        "the scores and the labels have the same columns in another order",
+        lambda: best_threshold(
+            pandas.DataFrame({"b": [1.0], "a": [2.0]}), pandas.DataFrame({"a": [1], "b": [0]})
+        ),
+        "scores",
+    ),
+    Case(
+        "exponential-bound",
+        InvalidParameterError,
+        "score_bound=1e[+]06 is too large for the exponential loss",
+        lambda: low_rank(loss="exponential", score_bound=1e6, unobserved="unlabelled", flip_rate=0.1).fit(
+            X, Y
+        ),
+    ),
+    Case(
+        "flip-rate-few",
+        InvalidParameterError,
+        "The flip rate cannot be estimated from 2 entries",
+        lambda: Recommender(
+            trace_penalty=0.1, ridge_penalty=0.1, threshold="train", unobserved="unlabelled", loss="squared"
+        ).fit(([1, 1], ["x", "y"])),
     ),
     # Scores and decisions
     Case(

@@ -14,6 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "labelgap"
 # its folder is on another floor.
 FLOORS = [
     {
+        "_arrays",
         "_names",
         "_public",
         "_types",
@@ -28,6 +29,7 @@ FLOORS = [
         "metrics",
         "persistence.atomic",
         "persistence.container",
+        "persistence.zip_arrays",
         # The choice of penalties counts ranks, too.
         "recommending.ranks",
         "recommending.top_items",

@@ -153,6 +153,7 @@ def test_the_commands() -> None:
         "report",
         "threshold",
         "recommend",
+        "split",
         "export",
         "info",
         "demo",

@@ -239,3 +239,12 @@ def test_faults_in_the_xml(tmp_path: Path, xml: str, message: str) -> None:
     hidden = put(tmp_path, "b.xml", xml.encode("utf-16"))
     with pytest.raises(DataFileError, match=r"b\.xml"):
         read_label_table(path, label_file=hidden)
+
+
+@pytest.mark.parametrize("encoding", ["no-such", "utf-7", "utf-32", "big5", "base64", "idna", "x" * 300])
+def test_encodings_of_the_xml_file(tmp_path: Path, encoding: str) -> None:
+    path = put(tmp_path, "a.arff", HEADER + DENSE)
+    xml = put(tmp_path, "other.xml", XML.replace("utf-8", encoding))
+    with pytest.raises(DataFileError, match=r"other\.xml, line 1: .*(encoding|XML)") as caught:
+        read_label_table(path, label_file=xml)
+    assert "\n" not in str(caught.value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -151,14 +150,3 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     return str(value)
-
-
-def forget_stdout() -> None:
-    """Discard what is left to write, since nobody reads it, without an error message at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):  # a stream without a file raises no error at exit
-        pass
-    finally:
-        os.close(nowhere)

@@ -21,6 +21,7 @@ from labelgap.cli.options import (
     Json,
     LabelFile,
     Labels,
+    MaxUnpackedMb,
     ModelFile,
     SkipUnknown,
     Unknown,
@@ -78,6 +79,7 @@ def evaluate(
             help="For a recommender: the length of the lists that are judged.",
         ),
     ] = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
 ) -> None:
     """Judge a model by the labels that are known in a file, and by no others.
@@ -92,7 +94,7 @@ def evaluate(
       labelgap evaluate articles.labelgap new_articles.csv --metric macro-jaccard --per-label
       labelgap evaluate films.labelgap later_ratings.csv --json
     """
-    with command(as_json=json) as session:
+    with command(as_json=json, max_unpacked_mb=max_unpacked_mb) as session:
         loaded = load_model(model)
         metrics = _metrics(loaded.estimator, metric, average)
         refuse(average is not None and not metric, "--average", "it goes with a formula as --metric")

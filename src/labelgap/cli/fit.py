@@ -38,6 +38,7 @@ from labelgap.cli.options import (
     LabelFile,
     Labels,
     LossName,
+    MaxUnpackedMb,
     Purpose,
     Quiet,
     Setting,
@@ -50,8 +51,9 @@ from labelgap.cli.options import (
 from labelgap.cli.outputs import check_output
 from labelgap.cli.progress import FitDisplay, duration, shown
 from labelgap.cli.ratings import read_ratings_file
-from labelgap.cli.session import INTERRUPTED, Session, command
+from labelgap.cli.session import Session, command
 from labelgap.cli.side_tables import Sides, read_sides
+from labelgap.cli.streams import INTERRUPTED
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
@@ -242,6 +244,7 @@ def fit(
             help="Save the progress here; after a stop, the same command continues from it.",
         ),
     ] = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -287,7 +290,7 @@ def fit(
         "threshold": _word(threshold),
         "n_jobs": jobs,
     }
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
         source = session.source(data, format)
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
         refuse_unused(chosen, given)

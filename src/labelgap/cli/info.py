@@ -16,7 +16,7 @@ from labelgap.cli.choices import patterns, refuse
 from labelgap.cli.console import KeyValues, PlainTable
 from labelgap.cli.inputs import with_ids
 from labelgap.cli.models import describe, in_lines, is_model_file, load_model
-from labelgap.cli.options import MAX_SEED, Format, IdColumn, Json, Labels
+from labelgap.cli.options import MAX_SEED, Format, IdColumn, Json, Labels, MaxUnpackedMb
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
 from labelgap.data.files.rating_files import is_ratings_file
@@ -47,6 +47,7 @@ def info(
     labels: Labels = None,
     id_column: IdColumn = None,
     format: Format = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
 ) -> None:
     """Say what is installed; or, of a file, what model it is or what its table holds.
@@ -59,7 +60,7 @@ def info(
       labelgap info articles.labelgap
       labelgap info articles.csv --labels 'tag_*' --id id
     """
-    with command(as_json=json) as session:
+    with command(as_json=json, max_unpacked_mb=max_unpacked_mb) as session:
         is_model = file is not None and is_model_file(file)
         if file is None or is_model:
             for option, given in {"--labels": labels, "--id": id_column, "--format": format}.items():

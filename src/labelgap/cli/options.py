@@ -114,6 +114,26 @@ Format: TypeAlias = Annotated[
         "movielens.",
     ),
 ]
+MaxUnpackedMb: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--max-unpacked-mb",
+        metavar="MB",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="What a packed file may become, in megabytes, or none. Without it: what fits into the memory, "
+        "and from 250 MB on at most 100 times the size of the file.",
+    ),
+]
+SpreadsheetSafe: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        rich_help_panel="Output",
+        help="In CSV and TSV, put an apostrophe before texts that begin with =, +, - or @, which a "
+        "spreadsheet would take for formulas and run.",
+    ),
+]
 LabelFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(

@@ -23,14 +23,23 @@ from labelgap.cli.options import (
     IdColumn,
     ItemColumn,
     Json,
+    MaxUnpackedMb,
     ModelFile,
     Quiet,
     SkipUnknown,
+    SpreadsheetSafe,
     Unknown,
     UnknownIds,
     UserColumn,
 )
-from labelgap.cli.outputs import Block, check_table_output, free_name, refuse_twice, write_blocks
+from labelgap.cli.outputs import (
+    Block,
+    check_table_output,
+    free_name,
+    refuse_twice,
+    refuse_unguarded,
+    write_blocks,
+)
 from labelgap.cli.ratings import known_pairs, read_pairs, warn_of_unknown
 from labelgap.cli.session import Session, command
 
@@ -96,7 +105,9 @@ def predict(
     item: ItemColumn = None,
     skip_unknown: SkipUnknown = False,
     unknown: UnknownIds = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     format: Format = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -113,10 +124,11 @@ def predict(
       labelgap predict articles.labelgap new_articles.csv --long --out tags.csv
       labelgap predict films.labelgap pairs.csv --user user --item film
     """
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
         refuse(every and not long, "--all", "it goes with --long")
         refuse(long and what is not None, "--what", "--long has its own columns")
         check_table_output(out, force)
+        refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model)
         source = session.source(data, format)
         if isinstance(loaded.estimator, Recommender):
@@ -135,7 +147,7 @@ def predict(
             X, ids, id_name = read_rows(loaded, source, id_column)
             table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
             n_rows = len(ids)
-        _write(session, out, table, n_rows)
+        _write(session, out, table, n_rows, spreadsheet_safe)
 
 
 # -- rows and labels ---------------------------------------------------------------------------------------
@@ -249,7 +261,7 @@ def _pair_table(
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-def _write(session: Session, out: Path | None, table: _Table, n_rows: int) -> None:
+def _write(session: Session, out: Path | None, table: _Table, n_rows: int, guarded: bool) -> None:
     if out is not None:
         yes = decided = 0
 
@@ -260,7 +272,7 @@ def _write(session: Session, out: Path | None, table: _Table, n_rows: int) -> No
                 decided += sum(len(block[name]) for name in table.decisions)
                 yield block
 
-        write_blocks(out, table.names, counted())
+        write_blocks(out, table.names, counted(), guarded)
         said = f": {yes} yes among {decided} decisions" if table.decisions else ""
         session.result = {"out": str(out), "rows": n_rows}
         session.result |= {"decisions": decided, "yes": yes} if table.decisions else {}
@@ -271,7 +283,7 @@ def _write(session: Session, out: Path | None, table: _Table, n_rows: int) -> No
         if session.talks:
             _preview(session, table, n_rows)
     else:
-        write_blocks(None, table.names, table.blocks)
+        write_blocks(None, table.names, table.blocks, guarded)
 
 
 def _records(table: _Table) -> Iterator[dict[str, Any]]:

@@ -13,8 +13,8 @@ from labelgap import Recommender
 from labelgap.cli.choices import refuse
 from labelgap.cli.console import PlainTable
 from labelgap.cli.models import load_model
-from labelgap.cli.options import Force, Json, ModelFile, Quiet, Unknown
-from labelgap.cli.outputs import Block, check_table_output, write_blocks
+from labelgap.cli.options import Force, Json, MaxUnpackedMb, ModelFile, Quiet, SpreadsheetSafe, Unknown
+from labelgap.cli.outputs import Block, check_table_output, refuse_unguarded, write_blocks
 from labelgap.cli.progress import counted
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
@@ -144,6 +144,8 @@ def recommend(
             "or CSV into a pipe.",
         ),
     ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -160,7 +162,7 @@ def recommend(
       labelgap recommend films.labelgap --all --out best.parquet
       labelgap recommend films.labelgap --user 7 --items u.item --diversity 0.3 --not-file sold_out.txt
     """
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
         if sum([bool(user), users_file is not None, users_table is not None, every]) != 1:
             raise typer.BadParameter(
                 "say for whom: with one of --user (which may be repeated), --users-file, --users and --all.",
@@ -168,20 +170,16 @@ def recommend(
             )
         refuse(why and out is not None, "--why", "a file has no column for reasons")
         check_table_output(out, force)
+        refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model).estimator
         if not isinstance(loaded, Recommender):
             raise InvalidParameterError(
                 f"{model} is a {type(loaded).__name__}, which has no users; see labelgap predict."
             )
-        if loaded._silence == "missing":
-            session.warn(
-                f"{model} was fitted to decide whether users will like given items, not to choose items to "
-                "show; its lists can be worse than popularity. For lists fit it with --for recommend."
-            )
         if items is not None:
-            loaded.set_item_titles(read_titles(items, loaded.item_ids_))
+            loaded.set_item_titles(read_titles(session, items, loaded.item_ids_))
         if users_table is not None:
-            loaded, users = with_new_users(loaded, users_table)
+            loaded, users = with_new_users(session, loaded, users_table)
         else:
             listed = [] if users_file is None else _listed(users_file, "user")
             users = _users(loaded, user or listed, unknown)
@@ -194,17 +192,22 @@ def recommend(
             diversity=diversity,
             unknown=unknown.value,
         )
+        if loaded._silence == "missing":
+            session.warn(
+                f"{model} was fitted to decide whether users will like given items, not to choose items to "
+                "show; its lists can be worse than popularity. For lists fit it with --for recommend."
+            )
         names = [name for name in _NAMES if name != "title" or loaded.item_titles_ is not None]
         if out is not None:
             n_users = len(loaded.user_ids_) if every else len(users)
             shown = counted(blocks, session.err, session.shows_progress, total=n_users, each=BLOCK_USERS)
-            write_blocks(out, names, map(as_texts, shown))
+            write_blocks(out, names, map(as_texts, shown), spreadsheet_safe)
             session.result = {"out": str(out), "users": n_users}
             session.say_line(f"Wrote the items of {n_users} user{'s' if n_users != 1 else ''} to {out}.")
         elif session.as_json or why or session.is_read_by_people:
             _tell(session, loaded, names, blocks, why)
         else:
-            write_blocks(None, names, blocks)
+            write_blocks(None, names, blocks, spreadsheet_safe)
 
 
 def _users(model: Recommender, asked: Sequence[str], unknown: Unknown) -> list[Any]:

@@ -21,6 +21,7 @@ from labelgap.cli.options import (
     Json,
     LabelFile,
     Labels,
+    MaxUnpackedMb,
     ModelFile,
     Quiet,
     UserColumn,
@@ -64,6 +65,7 @@ def report(
     open_page: Annotated[
         bool, typer.Option("--open", rich_help_panel="Output", help="Open the page in the browser.")
     ] = False,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -79,7 +81,7 @@ def report(
     """
     from labelgap.report import write_report
 
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
         check_output(out, force)
         loaded = load_model(model)
         source = session.source(data, format)

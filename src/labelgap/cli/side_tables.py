@@ -35,7 +35,7 @@ def read_sides(session: Session, ratings: AnswerTable, given: Mapping[str, Any])
         path = given[f"{what}s"]
         if path is None:
             continue
-        table = read_side_table(path, what, id=given[what])
+        table = read_side_table(path, what, id=given[what], max_unpacked_mb=session.max_unpacked)
         ids = _as_rated(table.ids, rated.tolist())
         if not set(ids) & set(rated.tolist()):
             raise UnknownIdError(
@@ -52,9 +52,9 @@ def read_sides(session: Session, ratings: AnswerTable, given: Mapping[str, Any])
     return Sides(features, titles, facts)
 
 
-def read_titles(path: Path, known: Iterable[Any]) -> dict[Any, str]:
+def read_titles(session: Session, path: Path, known: Iterable[Any]) -> dict[Any, str]:
     """The titles of a table of items, under the ids of a model."""
-    table = read_side_table(path, "item")
+    table = read_side_table(path, "item", max_unpacked_mb=session.max_unpacked)
     return _titles(table, _as_rated(table.ids, known))
 
 
@@ -84,7 +84,7 @@ def _complete(
     return replace(table, ids=(*ids, *absent), rows=np.vstack([table.rows, means]))
 
 
-def with_new_users(model: Recommender, path: Path) -> tuple[Recommender, list[Any]]:
+def with_new_users(session: Session, model: Recommender, path: Path) -> tuple[Recommender, list[Any]]:
     """A recommender that knows the users of a table, by their features, and these users."""
     names = model._users.names
     if names is None:
@@ -92,7 +92,7 @@ def with_new_users(model: Recommender, path: Path) -> tuple[Recommender, list[An
             "The model was fitted without a table of users (labelgap fit --users), so features of new users "
             "say nothing to it."
         )
-    table = read_side_table(path, "user", names=names)
+    table = read_side_table(path, "user", names=names, max_unpacked_mb=session.max_unpacked)
     ids = _as_rated(table.ids, model.user_ids_)
     known = set(model.user_ids_)
     new = {name: row for name, row in zip(ids, table.rows, strict=True) if name not in known}

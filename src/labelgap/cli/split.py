@@ -17,6 +17,7 @@ from labelgap.cli.options import (
     Format,
     ItemColumn,
     Json,
+    MaxUnpackedMb,
     Quiet,
     UserColumn,
     ValueColumn,
@@ -78,6 +79,7 @@ def split(
     seed: Annotated[
         int | None, typer.Option(min=0, max=MAX_SEED, show_default="0", help="For a random split.")
     ] = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -92,7 +94,7 @@ def split(
       labelgap split u.data --how time
       labelgap split ratings.csv --how leave-last-out --last 2 --train fit.csv --held-out judge.csv
     """
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
         by_time = how is not How.random
         refuse(fraction is not None and how is How.leave_last_out, "--fraction", "it has no use here")
         refuse(last is not None and how is not How.leave_last_out, "--last", "it has no use here")

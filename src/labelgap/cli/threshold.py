@@ -14,7 +14,7 @@ from labelgap._types import Floats
 from labelgap.cli.choices import read_metric, refuse
 from labelgap.cli.console import KeyValues
 from labelgap.cli.models import metric_name
-from labelgap.cli.options import AverageOf, Force, Format, IdColumn, Json, Quiet
+from labelgap.cli.options import AverageOf, Force, Format, IdColumn, Json, MaxUnpackedMb, Quiet
 from labelgap.cli.outputs import check_table_output, free_name, write_blocks
 from labelgap.cli.session import command
 from labelgap.data.files.formats import PathLike
@@ -82,6 +82,7 @@ def threshold(
             help="Write the metric at every threshold that makes a difference.",
         ),
     ] = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -98,7 +99,7 @@ def threshold(
       labelgap threshold scores.csv labels.csv --out yes.csv --curve curve.csv
       labelgap threshold all.csv --score-column p --label-column y
     """
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
         chosen = get_metric(str(read_metric(metric, average)))
         check_table_output(out, force)
         check_table_output(curve, force, "--curve")

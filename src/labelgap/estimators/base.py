@@ -22,6 +22,7 @@ from labelgap.estimators.inputs import (
     read_features,
     read_labels_like,
     read_targets,
+    refuse_misaligned,
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import ChosenFit
@@ -107,6 +108,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
     def _read_fit_input(self, X: Any, y: Any, unobserved: str) -> tuple[Any, Targets]:
         """Validate X and y together and remember their form."""
         check_choice("unobserved", unobserved, UNOBSERVED)
+        refuse_misaligned(X, y)
         X = self._read_features(X, reset=True)
         targets = read_targets(y, unobserved)
         labels = targets.labels
@@ -252,6 +254,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if unobserved is not None:
             check_choice("unobserved", unobserved, UNOBSERVED)
+        refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
         labels = read_labels_like(y, self._single, self.classes_, unobserved or self._unobserved)
         n = _num_samples(X)

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from labelgap._arrays import plain_array, refuse_other_order, row_names_of
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
@@ -37,6 +38,7 @@ _LARGEST_FEATURE = 1e100
 
 def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = False) -> Any:
     """X as float64, dense or CSR; ``reset`` at fit, else it must have the features of the fit."""
+    X = safe_features(X)
     X = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
     )
@@ -50,6 +52,27 @@ def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = Fa
             names = getattr(estimator, "feature_names_in_", None)
             raise InvalidFeaturesError(_where_bad(X, is_bad, names))
     return X
+
+
+def safe_features(X: Any) -> Any:
+    """X itself, if it may be handed on: with NaN for what is masked, and no sparse entry outside its "
+    "shape."""
+    if sp.issparse(X) or np.ma.isMaskedArray(X):
+        return plain_array(X, "X", InvalidFeaturesError)
+    return X
+
+
+def refuse_misaligned(X: Any, y: Any) -> None:
+    """Raise if X and y name the same rows in another order, because rows are matched by their order."""
+    refuse_other_order(
+        row_names_of(X),
+        row_names_of(y),
+        ("X", "y"),
+        "row",
+        "Rows are matched by their order: pass y.loc[X.index], or reset both indices with "
+        "reset_index(drop=True) if the rows are in the same order already.",
+        InvalidLabelsError,
+    )
 
 
 def _not_finite(values: Floats) -> NDArray[np.bool_]:
@@ -173,6 +196,7 @@ def vector_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     masked = np.ma.getmaskarray(y) if np.ma.isMaskedArray(y) else None
     values = column_or_1d(np.ma.getdata(y) if masked is not None else y, warn=False)
     missing = np.zeros(len(values), dtype=bool) if masked is None else masked
+    plain_array(values, "y", InvalidLabelsError)
     if values.dtype.kind == "f":
         infinite = np.isinf(values) & ~missing
         if infinite.any():

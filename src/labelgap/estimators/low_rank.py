@@ -121,7 +121,9 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         What the columns of X were multiplied with; None where they were left alone. The penalties,
         ``singular_values_`` and ``objective_`` are about ``diag(1 / feature_scales_) W``.
     objective_ : float
-        The penalised objective reached.
+        The penalised objective reached. With a free intercept (``intercept_penalty_`` is 0), labels of which
+        one class alone is observed are left out of the sum over entries, though not out of their number: the
+        loss of such a label has no minimum, it only tends to 0. ``duality_gap_`` is about the same sum.
     duality_gap_ : float
         Absolute; the objective is at most this far above its minimum over all W and b.
     relative_gap_ : float

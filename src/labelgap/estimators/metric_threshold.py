@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, validate_data
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
+from labelgap.estimators.inputs import THRESHOLDS, safe_features, warn_of_unseen_labels
 from labelgap.estimators.score_models import (
     DirectModel,
     GivenScores,
@@ -233,6 +233,7 @@ class MetricThreshold(DecisionEstimator):
             self.estimator_ = self.estimators_[0]
 
     def _read_features(self, X: Any, *, reset: bool) -> Any:
+        X = safe_features(X)
         if self.estimator is not None:
             if not reset and hasattr(self, "n_features_in_") and not sp.issparse(X) and np.ndim(X) == 1:
                 raise InvalidFeaturesError(

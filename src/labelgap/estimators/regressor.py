@@ -16,6 +16,7 @@ from labelgap.estimators.inputs import (
     check_fit_parameters,
     read_features,
     refuse_huge,
+    refuse_misaligned,
     solver_settings,
     warn_of_unseen_labels,
 )
@@ -110,7 +111,9 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         What the columns of X were multiplied with; None where they were left alone. The penalties,
         ``singular_values_`` and ``objective_`` are about ``diag(1 / feature_scales_) W``.
     objective_ : float
-        The penalised objective reached.
+        The penalised objective reached. With a free intercept (``intercept_penalty_`` is 0), labels of which
+        one class alone is observed are left out of the sum over entries, though not out of their number: the
+        loss of such a label has no minimum, it only tends to 0. ``duality_gap_`` is about the same sum.
     duality_gap_ : float
         Absolute; the objective is at most this far above its minimum over all W and b.
     n_iter_ : int
@@ -226,6 +229,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         """
         check_fit_parameters(self)
         self.family_ = get_family(self.family)
+        refuse_misaligned(X, y)
         X = None if X is None else read_features(self, X, reset=True)
         labels, self._single = read_values(y, self.family_)
         n = labels.shape[0] if X is None else _num_samples(X)
@@ -391,6 +395,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         self, X: Any, y: Any, offset: Any, exposure: Any, sample_weight: Any
     ) -> tuple[ObservedLabels, Floats]:
         P = self._rows(X)
+        refuse_misaligned(X, y)
         values, _ = read_values(y, self.family_)
         labels = self._with_known_parts(values, len(P), offset, exposure, sample_weight)
         return labels, self._score_entries(P, labels)

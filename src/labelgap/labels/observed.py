@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from labelgap._arrays import plain_array, refuse_misnamed
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels import sources
 from labelgap.labels.constructors import LabelConstructors
@@ -350,9 +351,10 @@ class ObservedLabels(LabelConstructors):
         >>> ObservedLabels.from_dense([[1, None], [0, 1]]).align([[0.1, 0.2], [0.3, 0.4]])
         array([0.1, 0.3, 0.4])
         """
-        given = matrix if sparse.issparse(matrix) else np.asarray(matrix)
+        given = plain_array(matrix, f"The {what}")
+        refuse_misnamed(matrix, self, what)
         if given.ndim == 1 and len(given) == self.n_observed and not sparse.issparse(given):
-            return given
+            return np.asarray(given)
         if given.shape != self.shape:
             raise InvalidInputError(
                 f"The {what} have shape {given.shape}; expected {self.shape} like the labels, "

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from labelgap._arrays import check_sparse, plain_array
 from labelgap.exceptions import InvalidLabelsError
 
 Names = tuple[Hashable, ...]
@@ -156,6 +157,7 @@ def _gather_weights(
     if sparse.issparse(weights):
         if weights.shape != shape:
             raise InvalidLabelsError(f"weights has shape {weights.shape} but Y has shape {shape}.")
+        check_sparse(weights, "weights", InvalidLabelsError)
         return gather_sparse(weights, rows, cols)[0]
     matrix = as_matrix(weights, "weights")
     if matrix.shape != shape:
@@ -174,6 +176,7 @@ def read_sparse(
         raise InvalidLabelsError(
             f"Y must be 2-d (instances x labels), but it has {len(Y.shape)} dimension(s)."
         )
+    check_sparse(Y, "Y", InvalidLabelsError)
     # COO keeps duplicates apart, so that they are reported and not summed into a wrong value.
     stored = Y.tocoo()
     rows, cols = stored.row, stored.col
@@ -212,6 +215,7 @@ def gather_sparse(
 
 def fill_weights(weights: Any) -> NDArray[np.float64]:
     """A sparse weight matrix as a dense one that weighs 1 where nothing is stored."""
+    check_sparse(weights, "weights", InvalidLabelsError)
     filled = np.ones(weights.shape)
     stored = weights.tocoo()
     filled[stored.row, stored.col] = stored.data
@@ -333,6 +337,7 @@ def check_weights(entries: Entries) -> NDArray[np.float64] | None:
     """The weights as float64, or an error that names the first that is not positive and finite."""
     if entries.weights is None:
         return None
+    plain_array(entries.weights, "The weights", InvalidLabelsError)
     try:
         weights = entries.weights.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from labelgap._arrays import plain_array
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
@@ -235,7 +236,7 @@ def punishes_false_positives(metric: LinearFractional) -> bool:
 
 def _read_decisions(decisions: Any, labels: ObservedLabels, average: str) -> tuple[Floats, NDArray[np.bool_]]:
     """The number of yes of each group, and the decision at each recorded yes."""
-    given = decisions if sparse.issparse(decisions) else np.asarray(decisions)
+    given = plain_array(decisions, "The decisions")
     if given.shape != labels.shape:
         raise InvalidInputError(
             f"The decisions have shape {given.shape}; expected {labels.shape} like the labels, because every "

@@ -16,6 +16,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.losses import Family, Loss
 from labelgap.metrics import LinearFractional
+from labelgap.persistence.kinds import is_float
 from labelgap.persistence.registry import Requirements, kind_of, requirements_of
 
 # The names in files of the models of scores inside a PlugInClassifier or a MetricThreshold.
@@ -89,7 +90,22 @@ def check_shapes(model: Any) -> None:
     required = requirements_of(model)
     if required is not None:
         _check_types(model)
+        _check_arrays(model)
         required.check(model)
+
+
+def _check_arrays(model: Any) -> None:
+    """Check that arrays are of types in which a fit computes. Classes and parameters are as users gave "
+    "them."""
+    given = {"classes_", "feature_names_in_", *model.get_params(deep=False)}
+    for name, value in vars(model).items():
+        if (
+            isinstance(value, np.ndarray)
+            and name not in given
+            and value.dtype.kind in "fc"
+            and not is_float(value)
+        ):
+            raise ValueError(f"{name} holds {value.dtype}; float64 was expected")
 
 
 def _check_types(model: Any) -> None:
@@ -200,12 +216,14 @@ def _check_classifier(model: Any, estimator: Any) -> None:
 
 
 def _is_vector(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 1
+    return is_float(value) and value.ndim == 1
 
 
 def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     n, n_items, rank = len(model.user_ids_), len(model.item_ids_), _columns(model, "user_factors_")
     for side in (model._users, model._items):
+        if side.matrix is not None and not is_float(side.matrix.data):
+            raise ValueError(f"its {side.what} features hold {side.matrix.dtype}; float64 was expected")
         if not _is_vector(side.mean) or not _is_vector(side.scale) or len(side.mean) != len(side.scale):
             raise ValueError(f"the units of its {side.what} features do not fit together")
     return {
@@ -233,7 +251,9 @@ def _columns(model: Any, name: str) -> int:
 def _expect(model: Any, shapes: dict[str, tuple[int, ...]]) -> None:
     for name, shape in shapes.items():
         array = getattr(model, name)
-        if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.shape != shape:
+        if isinstance(array, np.ndarray) and not is_float(array):
+            raise ValueError(f"{name} holds {array.dtype}; float64 was expected")
+        if not isinstance(array, np.ndarray) or array.shape != shape:
             found = getattr(array, "shape", type(array).__name__)
             raise ValueError(f"{name} has the shape {found}; numbers of shape {shape} were expected")
 

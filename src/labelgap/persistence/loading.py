@@ -10,6 +10,7 @@ from labelgap.exceptions import ModelFileError
 from labelgap.persistence.checks import check_shapes, require_fitted
 from labelgap.persistence.codec import Decoder, check_extent
 from labelgap.persistence.container import Contents, read_file
+from labelgap.persistence.parameters import check_parameters
 from labelgap.persistence.registry import estimator_names, kinds
 from labelgap.persistence.saving import FILE_KIND, VERSION
 
@@ -83,5 +84,6 @@ def _model(contents: Contents) -> Any:
     check_extent(node, document["shared"])
     model = Decoder(kinds(), arrays, document["shared"]).decode(node)
     require_fitted(model)
+    check_parameters(model)
     check_shapes(model)
     return model

@@ -17,6 +17,7 @@ from labelgap.losses import Family, Loss, family_names, loss_names
 from labelgap.persistence.checks import check_shapes, require_fitted
 from labelgap.persistence.codec import CannotSaveError, Encoder, check_extent
 from labelgap.persistence.container import write_file
+from labelgap.persistence.parameters import check_parameters
 from labelgap.persistence.registry import estimator_names, has_place, kind_of
 
 VERSION = 1
@@ -72,6 +73,7 @@ class Saved:
             raise InvalidInputError(_refusal(self, problem)) from None
         _require_one_piece(self)
         try:
+            check_parameters(self)
             check_extent(model, encoder.shared)
         except ValueError as problem:
             raise InvalidInputError(f"This {type(self).__name__} cannot be saved: {problem}.") from None

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap._arrays import plain_array
 from labelgap._types import Floats
 from labelgap.exceptions import (
     InvalidInputError,
@@ -251,7 +252,8 @@ def propensities_of(labels: ObservedLabels, propensities: Any) -> Any:
                 f"There is no propensity of the pair {missing!r}, which has a rating; give one for each."
             )
         return np.array([float(propensities[pair]) for pair in pairs])
-    table = sp.csr_array(propensities) if sp.issparse(propensities) else np.asarray(propensities)
+    table = plain_array(propensities, "The propensities")
+    table = sp.csr_array(table) if sp.issparse(table) else table
     if table.ndim != 2:
         raise InvalidInputError(
             "Propensities are a mapping from (user, item) to a number, or an array of users x items whose "

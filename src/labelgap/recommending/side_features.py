@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap._arrays import plain_array
 from labelgap._types import Floats
 from labelgap.data.files.side_tables import SideTable
 from labelgap.exceptions import InvalidFeaturesError
@@ -117,7 +118,12 @@ def read_side_features(features: Any, id_column: str, what: str) -> FeatureRows:
     if isinstance(features, Mapping):
         ids: Ids = tuple(features)
         try:
-            rows: Any = np.array([np.asarray(row, dtype=np.float64) for row in features.values()])
+            rows: Any = np.array(
+                [
+                    np.asarray(plain_array(row, f"The {what} features"), np.float64)
+                    for row in features.values()
+                ]
+            )
         except (TypeError, ValueError) as error:
             raise InvalidFeaturesError(
                 f"The {what} features must be one row of numbers for each {what}, of one length ({error})."
@@ -151,7 +157,9 @@ def _column_names(features: Any) -> tuple[str, ...] | None:
 
 def _numbers(features: Any, what: str) -> Floats:
     try:
-        rows = np.asarray(features, dtype=np.float64)
+        rows = np.asarray(
+            plain_array(features, f"The {what} features", InvalidFeaturesError), dtype=np.float64
+        )
     except (TypeError, ValueError) as error:
         raise InvalidFeaturesError(
             f"The {what} features must be numbers ({error}). Encode categories first, for instance with "

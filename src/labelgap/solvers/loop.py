@@ -9,6 +9,7 @@ A method takes a snapshot at places where it restarts from that snapshot itself,
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.certificate import Certificate
 from labelgap.solvers.linalg import Array, balanced, contiguous, host, like
@@ -105,8 +107,36 @@ def run(
     callback: Callback | None,
     checkpoint: Checkpoint | None,
 ) -> Fit:
-    """Iterate until the relative duality gap is ``tol`` or no progress is made."""
-    checkpoint = checkpoint or Checkpoint()
+    """Iterate until the relative duality gap is ``tol`` or no progress is made.
+
+    Raises InvalidParameterError if nothing but infinity is reached.
+    """
+    # A trial step may overflow. It is not taken then, so there is nothing to warn of.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        try:
+            fit = _iterate(method, tol, warm_start, callback, checkpoint or Checkpoint())
+        except np.linalg.LinAlgError as error:
+            raise InvalidParameterError(_overflow(str(error))) from error
+    if not math.isfinite(fit.objective):
+        raise InvalidParameterError(_overflow(f"the objective is {fit.objective}"))
+    return fit
+
+
+def _overflow(problem: str) -> str:
+    return (
+        f"The fit left the range of floating point ({problem}). Scale the features to sizes near 1, raise "
+        "the "
+        "penalties, or lower score_bound."
+    )
+
+
+def _iterate(
+    method: Method,
+    tol: float,
+    warm_start: Factors | None,
+    callback: Callback | None,
+    checkpoint: Checkpoint,
+) -> Fit:
     kept = checkpoint.last()
     recorder = _Recorder(callback, kept)
     method.begin(warm_start, kept)

@@ -125,7 +125,8 @@ def minimise(
                 gained = 0.0
                 break
         ratio = decrease / predicted if predicted > 0 else 0.0
-        if ratio < 0.25:
+        # A step to where nothing can be computed gains NaN, and is too long like one that gains little.
+        if not ratio >= 0.25:
             radius = 0.25 * min(radius, _norm(step, diagonal))
         elif ratio > 0.75 and at_border:
             radius = 3.0 * radius

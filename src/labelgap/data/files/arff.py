@@ -18,7 +18,7 @@ from labelgap._types import Floats
 from labelgap.data.files.arff_header import ArffFile, Attribute, Header
 from labelgap.data.files.arff_rows import Rows, read_rows
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column
-from labelgap.data.files.formats import PathLike, open_errors
+from labelgap.data.files.formats import PathLike, open_errors, shortened
 from labelgap.data.files.tables import LabelTable, number_of
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
@@ -48,6 +48,14 @@ def read_arff(
         _check_type(path, header.attributes[at[name]])
     chosen = [at[name] for name in feature_names], [at[name] for name in label_names]
     rows = read_rows(file, [*chosen[0], *chosen[1]])
+    # A sparse row of no characters has a value of every label, and one of an attribute has a column for each
+    # value that the attribute can have.
+    columns = len(label_names) + sum(
+        len(header.attributes[place].feature_names)
+        for place in chosen[0]
+        if not (rows.is_sparse and header.attributes[place].is_number)
+    )
+    file.limits.check(path, 8 * len(rows.lines) * columns, None, 2.0)
     X, expanded = _features(path, header, rows, chosen[0])
     known = _labels(path, header, rows, chosen[1], binary) if label_names else None
     if known is not None:
@@ -69,7 +77,7 @@ def _label_names(
             if name not in known:
                 require_column(path, names, name, f"the label in {beside}")
         return tuple(name for name in names if name in listed and name not in taken)
-    return tuple(name for name in header.meka_labels() or () if name not in taken)
+    return tuple(name for name in header.meka_labels(path) or () if name not in taken)
 
 
 def _beside(path: PathLike) -> Path | None:
@@ -85,8 +93,9 @@ def _beside(path: PathLike) -> Path | None:
 def _check_type(path: PathLike, attribute: Attribute) -> None:
     if not attribute.values and not attribute.is_number:
         raise DataFileError(
-            f"{path}, attribute {attribute.name!r}: its type is {attribute.kind}, which is no number; leave "
-            f"it out with drop (--drop {attribute.name})."
+            f"{path}, attribute {shortened(attribute.name)}: its type is {attribute.kind}, which is no "
+            "number; leave "
+            f"it out with drop (--drop {shortened(attribute.name, quotes=False)})."
         )
 
 
@@ -138,8 +147,9 @@ def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute
     if missing.any():
         line = rows.lines[at[missing].min()]
         raise DataFileError(
-            f"{path}, line {line}, attribute {attribute.name!r}: '?' is a missing value. Fill it in "
-            f"(impute), or leave the attribute out with drop (--drop {attribute.name})."
+            f"{path}, line {line}, attribute {shortened(attribute.name)}: '?' is a missing value. Fill it in "
+            "(impute), or leave the attribute out with drop (--drop "
+            f"{shortened(attribute.name, quotes=False)})."
         )
 
 
@@ -179,9 +189,9 @@ def _label_column(path: PathLike, rows: Rows, attribute: Attribute, codes: Float
     else:
         words = [number_of(value) for value in attribute.values]
         if any(word is None or np.isnan(word) for word in words):
+            listed = ", ".join(shortened(value, quotes=False) for value in attribute.values[:10])
             raise DataFileError(
-                f"{path}, attribute {attribute.name!r}: its values are {', '.join(attribute.values[:10])}. "
-                f"{advice}"
+                f"{path}, attribute {shortened(attribute.name)}: its values are {listed}. {advice}"
             )
         missing = np.isnan(codes)
         values = np.array(words, dtype=np.float64)[np.where(missing, 0, codes).astype(np.int64)]
@@ -190,7 +200,8 @@ def _label_column(path: PathLike, rows: Rows, attribute: Attribute, codes: Float
     if binary and wrong.any():
         row = int(np.argmax(wrong))
         raise DataFileError(
-            f"{path}, line {rows.lines[row]}, attribute {attribute.name!r}: {values[row]:g} is no label. "
+            f"{path}, line {rows.lines[row]}, attribute {shortened(attribute.name)}: {values[row]:g} is no "
+            "label. "
             f"{advice}"
         )
     return values
@@ -226,6 +237,13 @@ def read_label_names(path: PathLike) -> tuple[str, ...]:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         raise DataFileError(f"{path}, line {error.lineno}: no well-formed XML ({error}).") from error
+    except DataFileError:
+        raise
+    except (LookupError, ValueError) as error:
+        # Codecs are looked up by the name that the file gives.
+        raise DataFileError(
+            f"{path}, line 1: its encoding cannot be read ({error}); save the file as UTF-8."
+        ) from error
     if not names:
         raise DataFileError(f'{path} names no labels; each is an element <label name="...">.')
     return tuple(names)

@@ -8,7 +8,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads, line_of
+from labelgap.data.files.formats import (
+    PathLike,
+    arrow_reader,
+    import_pyarrow,
+    is_worth_threads,
+    line_of,
+    shortened,
+)
 from labelgap.data.files.tables import MISSING_SPELLINGS
 from labelgap.exceptions import DataFileError
 
@@ -67,6 +74,11 @@ class CsvSheet:
                     yield begins, record
                 begins = reader.line_num + 1
         except csv.Error as error:
+            if "field limit" in str(error):
+                raise DataFileError(
+                    f"{self.path}, line {begins}: a value has more than {csv.field_size_limit()} characters; "
+                    "is a quote missing?"
+                ) from error
             raise DataFileError(
                 f"{self.path}, line {begins}: wrong quoting ({error}); a quote inside a quoted value "
                 "is written twice."
@@ -91,7 +103,8 @@ class CsvSheet:
                 )
             if name in seen:
                 raise DataFileError(
-                    f"{self.path}, line {line}: columns {seen[name]} and {number} are both named {name!r}; "
+                    f"{self.path}, line {line}: columns {seen[name]} and {number} are both named "
+                    f"{shortened(name)}; "
                     "rename one."
                 )
             seen[name] = number
@@ -111,7 +124,8 @@ class CsvSheet:
             empty = _EMPTY_LINE.search(self.data.rstrip(), at - 1)
             if empty:
                 raise DataFileError(
-                    f"{self.path}, line {line_of(self.data, empty.end())}, column {self.names[0]!r}: the "
+                    f"{self.path}, line {line_of(self.data, empty.end())}, column "
+                    f"{shortened(self.names[0])}: the "
                     "line is empty; in a file of one column write NA for what is missing."
                 )
         return at
@@ -169,7 +183,7 @@ class CsvSheet:
                     f"{self.path}, line {line}: {len(record)} values, but the header has {len(self.names)}; "
                     "check the separators and quotes of that line."
                 )
-        return DataFileError(f"{self.path} cannot be read: {error}.")
+        return DataFileError(f"{self.path} cannot be read: {shortened(error, quotes=False)}.")
 
     def _find(self, row: int) -> tuple[int, list[str]]:
         records = self._records()

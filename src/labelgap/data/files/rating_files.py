@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 
 from labelgap.data.files.choosing import require_column
 from labelgap.data.files.columns import id_values, to_numbers
-from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads
+from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads, shortened
+from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.npz_file import read_npz_ratings
 from labelgap.data.files.source import Sheet, Source
-from labelgap.data.files.tables import AnswerTable
+from labelgap.data.files.tables import AnswerTable, number_of
 from labelgap.exceptions import DataFileError
 
 _MOVIELENS_HEADER = {"user": "userId", "item": "movieId", "value": "rating"}
@@ -28,6 +30,8 @@ _MOVIELENS_COLUMNS = ("user", "item", "rating", "timestamp")
 _MOVIELENS_ADVICE = (
     "A line has user, item, rating and time, all numbers; for a file with a header use csv or tsv (--format)."
 )
+_WHOLE = re.compile(rb"-?[0-9]++")
+_RATING = re.compile(rb"[0-9eE+.\-]++")
 
 
 def read_answer_file(
@@ -37,6 +41,7 @@ def read_answer_file(
     item: str = "item",
     value: str | None = "value",
     format: str | None = None,
+    max_unpacked_mb: MaxUnpacked = "auto",
 ) -> AnswerTable:
     """Ratings of items by users, from a long table with one line per rating.
 
@@ -49,6 +54,8 @@ def read_answer_file(
         ``value=None``, each line is a like. The header of MovieLens (userId, movieId, rating) is known.
     format : str, default None
         One of ``FORMATS``; None goes by the suffix.
+    max_unpacked_mb : float, "auto" or None, default "auto"
+        What a packed file may become, as in ``read_label_table``.
 
     Examples
     --------
@@ -58,7 +65,7 @@ def read_answer_file(
     >>> table.users, table.values
     (array(['ann', 'bob'], dtype=object), array([5., 2.]))
     """
-    with Source(path, format) as source:
+    with Source(path, format, max_unpacked_mb) as source:
         return read_ratings_from(source, user, item, value)
 
 
@@ -105,7 +112,8 @@ def _read_long(sheet: Sheet, user: str, item: str, value: str | None, time: str 
     if unusable.any():
         row = int(np.argmax(unusable))
         raise DataFileError(
-            f"{sheet.path}, {sheet.place(row)}, column {value!r}: {sheet.value(value, row)!r} is no rating. "
+            f"{sheet.path}, {sheet.place(row)}, column {value!r}: {shortened(sheet.value(value, row))} is no "
+            "rating. "
             f"{advice}"
         )
     return AnswerTable(users, items, values, times)
@@ -188,7 +196,7 @@ def _read_movielens(path: PathLike, data: bytes, head: bytes, time: str | None) 
         )
     except arrow.ArrowInvalid as error:
         raise _movielens_fault(path, data, separator, names) or DataFileError(
-            f"{path} cannot be read: {error}."
+            f"{path} cannot be read: {shortened(error, quotes=False)}."
         ) from error
     columns: dict[str, Any] = {name: table.column(name).to_numpy() for name in names}
     values = columns.get("rating")
@@ -214,13 +222,22 @@ def _movielens_fault(
                 f"{_MOVIELENS_ADVICE}"
             )
         for name, word in zip(names, words, strict=True):
-            try:
-                good = np.isfinite(float(word) if name == "rating" else int(word))
-            except ValueError:
-                good = False
-            if not good:
+            why = _not_finite(word) if name == "rating" else _not_whole(word)
+            if why:
                 return DataFileError(
-                    f"{path}, line {line}, column {name!r}: {word.decode()!r} is no number. "
-                    f"{_MOVIELENS_ADVICE}"
+                    f"{path}, line {line}, column {name!r}: {shortened(word)} is {why}. {_MOVIELENS_ADVICE}"
                 )
     return None
+
+
+def _not_finite(word: bytes) -> str | None:
+    number = number_of(word.decode()) if _RATING.fullmatch(word) else None
+    return "no number" if number is None else None
+
+
+def _not_whole(word: bytes) -> str | None:
+    if not _WHOLE.fullmatch(word):
+        return "no number"
+    # Python does not convert thousands of digits.
+    digits = word.lstrip(b"-").lstrip(b"0")
+    return "too large" if len(digits) > 19 or not -(2**63) <= int(word) < 2**63 else None

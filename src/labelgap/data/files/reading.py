@@ -14,6 +14,7 @@ from labelgap.data.files.arff import read_arff
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column, split_patterns
 from labelgap.data.files.columns import feature_matrix, id_values, label_matrix, to_numbers
 from labelgap.data.files.formats import PathLike
+from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.npz_file import read_npz_numbers, read_npz_table
 from labelgap.data.files.source import Sheet, Source
 from labelgap.data.files.tables import LabelTable, NumberTable
@@ -55,6 +56,7 @@ def read_label_table(
     format: str | None = None,
     unobserved: str | None = None,
     binary: bool = True,
+    max_unpacked_mb: MaxUnpacked = "auto",
 ) -> LabelTable:
     """Features and labels from a file.
 
@@ -80,6 +82,10 @@ def read_label_table(
         What an absent label means, as in ``ObservedLabels``. None is "missing", and "negative" for xmc.
     binary : bool, default True
         False allows any finite number as a label. The labels that an xmc file lists are a yes either way.
+    max_unpacked_mb : float, "auto" or None, default "auto"
+        What a packed file may become, in megabytes. "auto" is what fits into the free memory, and at most 100
+        times the size of the file once that is above 250 MB; None is no limit. The environment variable
+        LABELGAP_MAX_UNPACKED_MB changes what "auto" means.
 
     Examples
     --------
@@ -90,19 +96,23 @@ def read_label_table(
     ([[1.5], [2.0]], (7, 9), ObservedLabels(2 x 2, 3 observed (75.0 %), 2 positive))
     """
     with contextlib.ExitStack() as stack:
-        source = stack.enter_context(Source(path, format))
-        second, xml = split_label_file(label_file)
+        source = stack.enter_context(Source(path, format, max_unpacked_mb))
+        second, xml = split_label_file(label_file, max_unpacked_mb)
         if second is not None:
             stack.enter_context(second)
         columns = Columns(labels, features, ids, drop, second, xml)
         return read_table_from(source, columns, unobserved=unobserved, binary=binary)
 
 
-def split_label_file(path: PathLike | None) -> tuple[Source | None, PathLike | None]:
+def split_label_file(
+    path: PathLike | None, max_unpacked_mb: MaxUnpacked = "auto"
+) -> tuple[Source | None, PathLike | None]:
     """A file of labels as what it is: a second table, or an XML file that names labels."""
     if path is None:
         return None, None
-    return (None, path) if Path(path).suffix.lower() == ".xml" else (Source(path), None)
+    if Path(path).suffix.lower() == ".xml":
+        return None, path
+    return Source(path, max_unpacked_mb=max_unpacked_mb), None
 
 
 def read_table_from(source: Source, columns: Columns, *, unobserved: str | None, binary: bool) -> LabelTable:
@@ -129,7 +139,13 @@ def read_table_from(source: Source, columns: Columns, *, unobserved: str | None,
     return table if second is None else _join(path, table, columns, second, unobserved, binary)
 
 
-def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = None) -> NumberTable:
+def read_numbers(
+    path: PathLike,
+    *,
+    drop: Patterns = (),
+    format: str | None = None,
+    max_unpacked_mb: MaxUnpacked = "auto",
+) -> NumberTable:
     """The columns of a file as numbers, such as scores or labels; NaN where a value is missing.
 
     Parameters
@@ -141,6 +157,8 @@ def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = No
         Columns to leave out, such as ids; as in ``read_label_table``.
     format : str, default None
         One of ``FORMATS``; None goes by the suffix.
+    max_unpacked_mb : float, "auto" or None, default "auto"
+        What a packed file may become, as in ``read_label_table``.
 
     Examples
     --------
@@ -150,7 +168,7 @@ def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = No
     >>> names, values.tolist()
     (('calm', 'sad'), [[0.9, 0.2], [0.4, nan]])
     """
-    with Source(path, format) as source:
+    with Source(path, format, max_unpacked_mb) as source:
         return read_numbers_from(source, drop)
 
 
@@ -217,7 +235,7 @@ def _read_arrays(source: Source, unobserved: str | None, binary: bool) -> LabelT
     if source.kind == "npz":
         return read_npz_table(source.archive, unobserved, binary)
     if source.kind == "xmc":
-        return read_xmc(source.path, source.text, unobserved)
+        return read_xmc(source.path, source.text, unobserved, source.limits)
     raise DataFileError(
         f"{source.path}: the format {source.kind} holds ratings of users, not rows with labels; read it by "
         "read_answer_file."

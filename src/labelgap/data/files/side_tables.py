@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 
 from labelgap._types import Floats
-from labelgap.data.files.formats import PathLike, import_pyarrow, open_errors, read_packed
+from labelgap.data.files.formats import PathLike
+from labelgap.data.files.limits import Limits, MaxUnpacked, read_limits
+from labelgap.data.files.parquet_sheet import ParquetSheet
+from labelgap.data.files.text import read_packed
 from labelgap.exceptions import DataFileError
 
 _GENRES = (
@@ -76,7 +79,12 @@ class SideTable:
 
 
 def read_side_table(
-    path: PathLike, what: str = "item", *, id: str | None = None, names: Sequence[str] | None = None
+    path: PathLike,
+    what: str = "item",
+    *,
+    id: str | None = None,
+    names: Sequence[str] | None = None,
+    max_unpacked_mb: MaxUnpacked = "auto",
 ) -> SideTable:
     """Read a table of items or users: ids, titles and features.
 
@@ -96,6 +104,8 @@ def read_side_table(
     names : names of features, default None
         Exactly these, as an earlier table had them: a value that is not among them is no feature, and what is
         missing is 0. None finds out from the columns what the features are.
+    max_unpacked_mb : float, "auto" or None, default "auto"
+        As in :func:`read_label_file`.
 
     Examples
     --------
@@ -104,7 +114,8 @@ def read_side_table(
     >>> table.titles, table.names
     ({1: 'Ran', 2: 'Paths'}, ('year', 'of=war'))
     """
-    columns, inner = _parquet(path) if _is_parquet(path) else _text(path)
+    limits = read_limits(max_unpacked_mb)
+    columns, inner = _parquet(path, limits) if _is_parquet(path) else _text(path, limits)
     is_movielens = not _is_parquet(path) and _known(path) is not None
     key = _id_column(path, columns, what, id)
     ids = _ids(path, columns.pop(key), key, what)
@@ -149,25 +160,22 @@ def _known(path: PathLike) -> tuple[str, tuple[str, ...]] | None:
     return _KNOWN.get(name.name) or _KNOWN.get(name.suffix)
 
 
-def _parquet(path: PathLike) -> tuple[dict[str, list[str]], str]:
-    arrow = import_pyarrow("Reading Parquet files")
-    from pyarrow import parquet
-
-    with open_errors(path):
-        try:
-            table = parquet.read_table(path)
-        except arrow.ArrowInvalid as error:
-            raise DataFileError(f"{path} cannot be read as Parquet: {error}.") from error
+def _parquet(path: PathLike, limits: Limits) -> tuple[dict[str, list[str]], str]:
+    sheet = ParquetSheet(path, limits)
+    try:
+        table = sheet.read([], [*sheet.index_names, *sheet.names])
+    finally:
+        sheet.close()
     columns = {
-        str(name): ["" if one is None else str(one) for one in table.column(name).to_pylist()]
-        for name in table.column_names
+        name: ["" if one is None else str(one) for one in column.to_pylist()]
+        for name, column in table.items()
     }
     return columns, "|"
 
 
-def _text(path: PathLike) -> tuple[dict[str, list[str]], str]:
+def _text(path: PathLike, limits: Limits) -> tuple[dict[str, list[str]], str]:
     """The columns of a text, and the separator of several values in one of them."""
-    data = read_packed(path)
+    data = read_packed(path, limits)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -177,11 +185,11 @@ def _text(path: PathLike) -> tuple[dict[str, list[str]], str]:
     known = _known(path)
     if known is not None:
         separator, header = known
-        lines = _split(text, separator)
+        lines = _split(path, text, separator)
         return _by_column(path, list(header), lines, first_line=1), "\0" if separator == "|" else "|"
     first = text.split("\n", 1)[0]
     separator = "\t" if _plain_name(path).suffix == ".tsv" else max(_SEPARATORS, key=first.count)
-    header_line, *lines = _split(text, separator)
+    header_line, *lines = _split(path, text, separator)
     names = [one.strip() for one in header_line]
     twice = next((one for one in names if names.count(one) > 1), None)
     if twice is not None:
@@ -189,13 +197,17 @@ def _text(path: PathLike) -> tuple[dict[str, list[str]], str]:
     return _by_column(path, names, lines, first_line=2), "\0" if separator == "|" else "|"
 
 
-def _split(text: str, separator: str) -> list[list[str]]:
+def _split(path: PathLike, text: str, separator: str) -> list[list[str]]:
     if separator == "::":
         return [line.split("::") for line in text.split("\n") if line.strip()]
     # Such files have no quotes around texts, but quotes in titles.
     if separator == "|":
         return [line.split("|") for line in text.split("\n") if line.strip()]
-    return [row for row in csv.reader(io.StringIO(text), delimiter=separator) if row]
+    rows = csv.reader(io.StringIO(text), delimiter=separator)
+    try:
+        return [row for row in rows if row]
+    except csv.Error as error:
+        raise DataFileError(f"{path}, line {rows.line_num}: {error}.") from error
 
 
 def _by_column(
@@ -230,8 +242,9 @@ def _id_column(path: PathLike, columns: Mapping[str, Any], what: str, asked: str
 def _ids(path: PathLike, texts: list[str], column: str, what: str) -> tuple[Any, ...]:
     if "" in texts:
         raise DataFileError(f"{path}: row {texts.index('') + 1} has no {what} in the column {column!r}.")
-    # Numbers as in ratings; "007" is a text.
-    whole = all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in texts)
+    # Numbers as in ratings; "007" is a text, and so is what does not fit into 64 bits.
+    whole = all(len(text) <= 20 and text.removeprefix("-").isdecimal() for text in texts)
+    whole = whole and all(str(int(text)) == text and abs(int(text)) < 2**63 for text in texts)
     ids: tuple[Any, ...] = tuple(map(int, texts)) if whole else tuple(texts)
     seen: set[Any] = set()
     for one in ids:

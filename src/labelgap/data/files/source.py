@@ -9,9 +9,11 @@ from typing import Any, Protocol, Self
 
 from labelgap.data.files.arff_header import ArffFile
 from labelgap.data.files.csv_sheet import CsvSheet
-from labelgap.data.files.formats import SHEETS, PathLike, detect_format, read_text_bytes
+from labelgap.data.files.formats import SHEETS, PathLike, detect_format
+from labelgap.data.files.limits import MaxUnpacked, read_limits
 from labelgap.data.files.npz_file import Archive
 from labelgap.data.files.parquet_sheet import ParquetSheet
+from labelgap.data.files.text import read_text_bytes
 
 
 class Sheet(Protocol):
@@ -40,11 +42,16 @@ class Source:
     path : str or path
     format : str, default None
         One of ``FORMATS``; None goes by the suffix.
+    max_unpacked_mb : float, "auto" or None, default "auto"
+        What the file may become, in megabytes, as in ``read_label_table``.
     """
 
-    def __init__(self, path: PathLike, format: str | None = None) -> None:
+    def __init__(
+        self, path: PathLike, format: str | None = None, max_unpacked_mb: MaxUnpacked = "auto"
+    ) -> None:
         self.path = path
         self.kind = detect_format(path, format)
+        self.limits = read_limits(max_unpacked_mb)
 
     @property
     def is_sheet(self) -> bool:
@@ -54,24 +61,24 @@ class Source:
     @cached_property
     def text(self) -> bytes:
         """The bytes of a text file, as ``read_text_bytes`` returns them."""
-        return read_text_bytes(self.path)
+        return read_text_bytes(self.path, self.limits)
 
     @cached_property
     def sheet(self) -> Sheet:
         """The columns of a csv, tsv or parquet file, or of MovieLens' ``ratings.csv``."""
         if self.kind == "parquet":
-            return ParquetSheet(self.path)
+            return ParquetSheet(self.path, self.limits)
         return CsvSheet(self.path, "\t" if self.kind == "tsv" else ",", self.text)
 
     @cached_property
     def arff(self) -> ArffFile:
         """The header and the lines of an ARFF file."""
-        return ArffFile(self.path, self.text)
+        return ArffFile(self.path, self.text, self.limits)
 
     @cached_property
     def archive(self) -> Archive:
         """The arrays of an npz file."""
-        return Archive(self.path)
+        return Archive(self.path, self.limits)
 
     def close(self) -> None:
         """Close the file if it is still open."""

@@ -19,7 +19,7 @@ MISSING_SPELLINGS = tuple(
 )
 YES = frozenset(("true", "yes"))
 NO = frozenset(("false", "no"))
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 
 
 @dataclass(frozen=True)

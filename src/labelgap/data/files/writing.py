@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from labelgap.data.files.formats import SHEETS, PathLike, detect_format, import_pyarrow
 from labelgap.exceptions import DataFileError, InvalidInputError
-from labelgap.persistence.container import atomic_write
+from labelgap.persistence.atomic import atomic_write
 
 WRITTEN = (*SHEETS, "npz")
 """Formats that can be written."""
