@@ -30,5 +30,5 @@ print(f"chance of the first and the last label: estimated {estimated.round(3)}, 
 for weights in (None, "inverse-propensity"):
     clf = LowRankClassifier(weights=weights, random_state=0).fit(X[:n], labels)
     decisions = clf.predict(X_new)
-    promised, f1 = clf.held_out_metric_, get_metric("micro-f1")(decisions, Y_new)
+    promised, f1 = clf.held_out_metric_, get_metric("micro-f1")(Y_new, decisions)
     print(f"weights={weights!s:20}  micro-F1 promised {promised:.3f}, on all labels of new rows {f1:.3f}")

@@ -176,6 +176,14 @@ ERRORS = [
         r"labels have shape \(40, 3\); 40 rows of X and the 4 labels of the fit were expected",
         lambda: fit().score(X, Y[:, :3]),
     ),
+    Case(
+        "label-names",
+        InvalidLabelsError,
+        "Missing from y: 'd'. Missing from the fit: 'D'. Rename the columns",
+        lambda: fit(ObservedLabels.from_dense(Y, label_names=list("abcd"))).score(
+            X, ObservedLabels.from_dense(Y, label_names=list("abcD"))
+        ),
+    ),
     # Labels: what is observed
     Case(
         "nothing-observed",
@@ -357,7 +365,7 @@ ERRORS = [
         "decisions",
         InvalidInputError,
         "decision at row 0, column 0 is 0.3; decisions are 0 or 1.*best_threshold",
-        lambda: get_metric("micro-f1")([[0.3, 1.0]], [[1, 0]]),
+        lambda: get_metric("micro-f1")([[1, 0]], [[0.3, 1.0]]),
     ),
     # Metrics
     Case(

@@ -28,7 +28,7 @@ def test_values_and_counts(path: str, fitted: dict[str, Path]) -> None:
     model, X, Y = judged(fitted["articles"], path)
     assert said["metrics"]["micro-f1"] == model.score(X, Y)
     decided = model.predict(X, output="dense")
-    assert said["metrics"]["macro-f1"] == labelgap.get_metric("macro-f1")(decided, Y)
+    assert said["metrics"]["macro-f1"] == labelgap.get_metric("macro-f1")(Y, decided)
     assert said["counts"] == {
         "tp": np.sum((decided == 1) & (Y == 1)),
         "fp": np.sum((decided == 1) & (Y == 0)),
@@ -44,7 +44,7 @@ def test_other_metrics_and_formulas(fitted: dict[str, Path]) -> None:
     assert list(said["metrics"])[:2] == ["micro-f1", "macro-jaccard"]
     assert len(said["metrics"]) == 3
     model, X, Y = judged(fitted["articles"])
-    recall = labelgap.get_metric("instance-recall")(model.predict(X, output="dense"), Y)
+    recall = labelgap.get_metric("instance-recall")(Y, model.predict(X, output="dense"))
     assert list(said["metrics"].values())[2] == pytest.approx(recall)
 
 

@@ -28,7 +28,7 @@ def test_it_is_the_best_threshold_of_the_library(metric: str, tables: tuple[str,
     said = run_json("threshold", *tables, "--metric", metric)
     best = labelgap.best_threshold(SCORES, LABELS, metric)
     assert (said["threshold"], said["value"]) == (best.threshold, best.value)
-    assert said["at_one_half"]["value"] == labelgap.get_metric(metric)(SCORES >= 0.5, LABELS)
+    assert said["at_one_half"]["value"] == labelgap.get_metric(metric)(LABELS, SCORES >= 0.5)
     assert sum(said["counts"].values()) == said["observed"] == 6
 
 

@@ -305,7 +305,7 @@ def test_own_estimators_with_a_single_positive() -> None:
     Y[0, 0] = 1
     with pytest.warns(LabelgapWarning, match=r"\(1 positive\), too few to hold any out"):
         cut = MetricThreshold(PlugInClassifier(threshold="train")).fit(X, Y)
-    assert get_metric("micro-f1")(cut.predict(X), Y) == cut.best_score_
+    assert get_metric("micro-f1")(Y, cut.predict(X)) == cut.best_score_
 
 
 # -- what cannot work ----------------------------------------------------------------------------------

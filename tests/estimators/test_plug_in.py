@@ -156,7 +156,7 @@ def test_weight_two_is_the_entry_twice() -> None:
     repeated = PlugInClassifier(threshold="train").fit(X[twice], Y[twice])
     assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
     assert weighted.score(X, labels) == pytest.approx(
-        get_metric("micro-f1")(weighted.predict(X, output="dense")[twice], Y[twice]), abs=1e-12
+        get_metric("micro-f1")(Y[twice], weighted.predict(X, output="dense")[twice]), abs=1e-12
     )
 
 

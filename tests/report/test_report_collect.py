@@ -76,7 +76,7 @@ def test_every_threshold_of_the_page_has_the_metric_of_its_decisions(name: str, 
     thresholds = decoded(figures["models"][0]["thresholds"])
     scores, metric = judge(MODEL, PROBLEM.X_test, labels).scores, get_metric(name)
     for k in range(0, len(thresholds), 7):
-        expected = metric(scores >= thresholds[k], labels)
+        expected = metric(labels, scores >= thresholds[k])
         assert metric_from_page(metric, figures, k) == pytest.approx(expected, abs=1e-12)
 
 
@@ -138,7 +138,7 @@ def test_large_data_is_added_up_by_label(monkeypatch: pytest.MonkeyPatch) -> Non
             for yes, value in ((True, 1), (True, 0), (False, 1), (False, 0))
         ]
         for name in ("micro-f1", "macro-f1"):
-            expected = get_metric(name)(scores >= thresholds[k], labels)
+            expected = get_metric(name)(labels, scores >= thresholds[k])
             assert get_metric(name).from_counts(*tables) == pytest.approx(expected, abs=1e-12)
 
 

@@ -183,13 +183,13 @@ def _tell(
     if labels.unobserved == "unlabelled":
         refuse(per_label, "--per-label", "recorded yes alone do not say how good single labels are")
         values = {
-            name: unlabelled_metric(metric, decisions, labels, flip_rate) for name, metric in metrics.items()
+            name: unlabelled_metric(metric, labels, decisions, flip_rate) for name, metric in metrics.items()
         }
         counts: dict[str, Any] = {}
     else:
-        values = {name: metric(decisions, labels) for name, metric in metrics.items()}
+        values = {name: metric(labels, decisions) for name, metric in metrics.items()}
         counts = {
-            name: float(total[0]) for name, total in confusion_counts(decisions, labels)._asdict().items()
+            name: float(total[0]) for name, total in confusion_counts(labels, decisions)._asdict().items()
         }
     session.result = {
         "rows": labels.shape[0],
@@ -232,7 +232,7 @@ def _confusion(counts: dict[str, float]) -> Any:
 
 
 def _tell_labels(session: Session, decisions: Any, labels: ObservedLabels) -> None:
-    counts = confusion_counts(decisions, labels, "macro")
+    counts = confusion_counts(labels, decisions, "macro")
     names = [str(name) for name in labels.label_names or range(labels.shape[1])]
     ratios = {
         "precision": _ratio(counts.tp, counts.tp + counts.fp),

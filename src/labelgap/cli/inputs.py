@@ -18,6 +18,7 @@ from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, InvalidFeaturesError, InvalidLabelsError
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import as_kept
 
 # How many names an error lists; more would hide what to do.
 _NAMED = 10
@@ -96,7 +97,10 @@ def read_judged_table(
         raise DataFileError(f"{source.path} has no labels to judge by. Say where they are with --labels.")
     X = _in_order(model, table, source)
     place = (columns.label_source or source).path
-    return X, _labels_in_order(model, table.labels, place, source.kind)
+    labels = _labels_in_order(model, table.labels, place, source.kind)
+    own = model.estimator.label_names_
+    # The names as the model has them: a file has texts where Python may have had numbers.
+    return X, labels if own is None else replace(labels, label_names=as_kept(own))
 
 
 # -- ids ---------------------------------------------------------------------------------------------------

@@ -145,12 +145,12 @@ def _facts(table: Scored, found: ThresholdResult, metric: LinearFractional) -> d
     judged = known.align(table.scores, "scores")
     if np.all((judged >= 0) & (judged <= 1)):
         decided = table.scores >= _USUAL
-        facts["at_one_half"] = {"value": metric(decided, known), "counts": _counts(table, _USUAL)}
+        facts["at_one_half"] = {"value": metric(known, decided), "counts": _counts(table, _USUAL)}
     return facts
 
 
 def _counts(table: Scored, threshold: float) -> dict[str, float]:
-    counts = confusion_counts(table.scores >= threshold, table.labels)._asdict()
+    counts = confusion_counts(table.labels, table.scores >= threshold)._asdict()
     return {name: float(total[0]) for name, total in counts.items()}
 
 

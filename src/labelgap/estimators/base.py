@@ -20,7 +20,7 @@ from labelgap.estimators.inputs import (
     Targets,
     check_between,
     read_features,
-    read_labels_like,
+    read_judged_labels,
     read_targets,
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
@@ -244,6 +244,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or sparse matrix of shape (n, d)
         y : labels in any form that ``fit`` takes
+            Where both the fit and y name the labels, they are matched by name.
         unobserved : {"missing", "negative", "unlabelled"} or None, default None
             What an absent entry of y means; None: as in the fit. After a fit to recorded positives alone the
             metric is corrected for those that were not recorded, with the flip rate of the fit; say "missing"
@@ -253,16 +254,10 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         if unobserved is not None:
             check_choice("unobserved", unobserved, UNOBSERVED)
         X = self._read_features(X, reset=False)
-        labels = read_labels_like(y, self._single, self.classes_, unobserved or self._unobserved)
-        n = _num_samples(X)
-        if labels.shape != (n, self.n_labels_):
-            raise InvalidLabelsError(
-                f"The labels have shape {labels.shape}; {n} rows of X and the {self.n_labels_} "
-                "labels of the fit were expected."
-            )
+        labels = read_judged_labels(self, y, _num_samples(X), unobserved or self._unobserved)
         if labels.unobserved == "unlabelled":
             return self._unlabelled_score(X, labels)
-        return self.metric_(self._score_entries(X, labels) >= self.threshold_, labels)
+        return self.metric_(labels, self._score_entries(X, labels) >= self.threshold_)
 
     def _unlabelled_score(self, X: Any, labels: ObservedLabels) -> float:
         raise InvalidParameterError(

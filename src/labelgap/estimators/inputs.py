@@ -24,6 +24,7 @@ from labelgap.exceptions import (
 )
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import in_label_order
 from labelgap.labels.sources import observed_mask
 from labelgap.objective.frame import SCALINGS
 from labelgap.sampling import inverse_propensity_weights
@@ -118,6 +119,18 @@ def read_targets(y: Any, unobserved: str) -> Targets:
     labels = ObservedLabels.from_any(y, unobserved=unobserved)
     is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels)
     return Targets(labels, np.array([0, 1]), single=False, sparse=is_sparse)
+
+
+def read_judged_labels(estimator: Any, y: Any, n: int, unobserved: str) -> ObservedLabels:
+    """Labels of n rows to judge a fitted estimator by, in the form and the order of labels of its fit."""
+    labels = read_labels_like(y, estimator._single, estimator.classes_, unobserved)
+    labels = in_label_order(labels, estimator.label_names_)
+    if labels.shape != (n, estimator.n_labels_):
+        raise InvalidLabelsError(
+            f"The labels have shape {labels.shape}; {n} rows of X and the {estimator.n_labels_} labels of "
+            "the fit were expected."
+        )
+    return labels
 
 
 def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobserved: str) -> ObservedLabels:

@@ -315,7 +315,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
     def _unlabelled_score(self, X: Any, labels: ObservedLabels) -> float:
         if not hasattr(self, "flip_rate_"):
             return super()._unlabelled_score(X, labels)
-        return unlabelled_metric(self.metric_, self._sparse_decisions(X), labels, self.flip_rate_)
+        return unlabelled_metric(self.metric_, labels, self._sparse_decisions(X), self.flip_rate_)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(self.loss_.inverse_link(scores))

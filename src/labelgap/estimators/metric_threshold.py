@@ -39,6 +39,7 @@ from labelgap.exceptions import (
     UninformativeLabelsWarning,
 )
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import in_label_order, same_names
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import METRIC_THRESHOLD
 from labelgap.persistence.registry import savable_estimator
@@ -66,7 +67,8 @@ class MetricThreshold(DecisionEstimator):
     estimator : scikit-learn classifier, labelgap estimator or None, default None
         Where the scores come from: ``predict_proba`` where there is one, else ``decision_function``.
 
-        - None: X itself is the matrix of scores, n x L, or 1-d for a single label.
+        - None: X itself is the matrix of scores, n x L, or 1-d for a single label. Columns of a frame that
+          have the names of the labels are matched by name.
         - A classifier that takes a 2-d label matrix (forests, neighbours, ``MultiOutputClassifier``, ...) is
           fitted to whole rows if the labels are complete and have no weights.
         - Otherwise any classifier is cloned for every label and fitted to that label's observed entries, as
@@ -181,6 +183,7 @@ class MetricThreshold(DecisionEstimator):
         labels = targets.labels
         if self.estimator is None:
             _check_width(X, labels)
+            labels = self._in_order_of_scores(labels)
             self._model = GivenScores()
             chosen = best_threshold(self._model.score_entries(X, labels), labels, metric)
         else:
@@ -224,6 +227,15 @@ class MetricThreshold(DecisionEstimator):
         return fit_and_choose(
             fit_part, X, labels, metric, plan, fold_jobs=self.n_jobs if direct or by_rows else 1
         )
+
+    def _in_order_of_scores(self, labels: ObservedLabels) -> ObservedLabels:
+        """The labels in the order of the columns of scores, where these have the names of the labels."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or not same_names(names.tolist(), labels.label_names):
+            return labels
+        labels = in_label_order(labels, names, wanted_in="the scores")
+        self.label_names_ = np.asarray(labels.label_names)
+        return labels
 
     def _keep(self) -> None:
         model = self._model

@@ -36,6 +36,7 @@ from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import in_label_order, match_labels
 from labelgap.losses import Family, Poisson, get_family
 from labelgap.persistence.checks import LOW_RANK_REGRESSOR
 from labelgap.persistence.registry import savable_estimator
@@ -351,7 +352,10 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         P = self._rows(X)
         wanted = ObservedLabels.from_any(entries, binary=False)
         labels = self._with_known_parts(wanted, len(P), offset, exposure, None)
-        return np.asarray(self.family_.inverse_link(self._score_entries(P, labels)))
+        ordered, numbers = match_labels(labels, self.label_names_)
+        scores = np.empty(labels.n_observed)
+        scores[numbers] = self._score_entries(P, ordered)
+        return np.asarray(self.family_.inverse_link(scores))
 
     def _score_entries(self, P: Floats, labels: ObservedLabels) -> Floats:
         low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
@@ -393,6 +397,8 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         P = self._rows(X)
         values, _ = read_values(y, self.family_)
         labels = self._with_known_parts(values, len(P), offset, exposure, sample_weight)
+        # After offsets and weights, which may come as vectors in the order of y.
+        labels = in_label_order(labels, self.label_names_)
         return labels, self._score_entries(P, labels)
 
 

@@ -332,7 +332,7 @@ def steady_judge(metric: LinearFractional, loss: Loss) -> Judge:
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
         threshold = steady_threshold(scores, labels, metric)
-        value = metric(scores >= threshold, labels)
+        value = metric(labels, scores >= threshold)
         return Verdict(value, threshold, mean_loss(loss, scores, labels))
 
     return judge

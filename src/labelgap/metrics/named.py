@@ -90,7 +90,7 @@ def get_metric(
 
     Examples
     --------
-    >>> get_metric("macro-jaccard")([[1, 1], [0, 1]], [[1, 0], [0, 1]])
+    >>> get_metric("macro-jaccard")([[1, 0], [0, 1]], [[1, 1], [0, 1]])
     0.75
     >>> get_metric("micro-fbeta", beta=2) == get_metric("micro-f2")
     True

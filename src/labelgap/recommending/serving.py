@@ -123,7 +123,7 @@ class Recommending(FactorModel):
         users = self._index("user").find_all(labels.row_names or ())
         items = self._index("item").find_all(labels.label_names or ())
         scores = score_rows(self._factors(users), labels.indptr, items[labels.indices])
-        return self.metric_(self._decided(users[labels.rows], items[labels.indices], scores), labels)
+        return self.metric_(labels, self._decided(users[labels.rows], items[labels.indices], scores))
 
     def _score_all_pairs(self, labels: ObservedLabels, flip_rate: Any) -> float:
         """The metric over all items of the users with ratings, where pairs without a like may hide some."""
@@ -137,7 +137,7 @@ class Recommending(FactorModel):
             shape=(len(users), len(self.item_ids_)),
         )
         decided = self.decide_matrix([self.user_ids_[user] for user in users.tolist()])
-        return unlabelled_metric(self.metric_, decided, recorded, flip_rate)
+        return unlabelled_metric(self.metric_, recorded, decided, flip_rate)
 
     def _pairs(self, users: Any, items: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
         self._require_fit()

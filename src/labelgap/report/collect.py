@@ -70,7 +70,7 @@ def collect(
     by_entry = judged.labels.n_observed <= MOST_ENTRIES
     models = [describe_model(_kind(judged), judged, choices, judged.metric)]
     for name, other in others.items():
-        compared = judge(other, X, y)
+        compared = judge(other, X, y).in_label_order(judged.labels.label_names)
         _require_same_entries(name, compared.labels, judged.labels)
         models.append(describe_model(name, compared, choices, judged.metric))
     details = (
@@ -110,7 +110,7 @@ def describe_model(
     return {
         "name": name,
         "threshold": number(judged.threshold),
-        "value": float(metric(scores >= judged.threshold, labels)),
+        "value": float(metric(labels, scores >= judged.threshold)),
         "best_value": best_threshold(scores, labels, metric).value,
         "thresholds": encode_array(thresholds, "f8"),
         "probabilities": None if probabilities is None else encode_array(probabilities, "f8"),
