@@ -99,7 +99,8 @@ def test_given_scores_are_matched_with_the_labels_by_name() -> None:
     # Names of their own say nothing about the labels.
     by_place = MetricThreshold().fit(scores.add_prefix("p_"), Y)
     assert by_place.threshold_ == best.threshold
-    with pytest.raises(InvalidLabelsError, match=r"Missing from y: 'cals'\. Missing from the scores: 'calls'"):
+    message = r"Missing from y: 'cals'\. Missing from the scores: 'calls'"
+    with pytest.raises(InvalidLabelsError, match=message):
         MetricThreshold().fit(scores.rename(columns={"calls": "cals"}), Y)
 
 
