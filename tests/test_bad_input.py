@@ -471,6 +471,12 @@ WARNINGS = [
         r"1 of 4 labels have no observed entry \(the first: 1\); their score is the same",
         lambda: fit(np.where(np.arange(4) == 1, np.nan, Y)),
     ),
+    Case(
+        "label-one-class",
+        UninformativeLabelsWarning,
+        r"1 of 4 labels has one class: 1 \(only yes\)\. .* with them and 0\.\d+ without",
+        lambda: fit(np.where(np.arange(4) == 1, 1.0, Y), threshold="cross-fit"),
+    ),
     *(
         Case(
             "not-converged",

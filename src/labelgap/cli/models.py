@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import labelgap
 from labelgap import LowRankRegressor, Recommender
+from labelgap.cli.console import whole
 from labelgap.data.files import detect_format
 from labelgap.exceptions import DataFileError, InvalidParameterError
 from labelgap.metrics import LinearFractional
@@ -117,9 +118,7 @@ def _linear(coefficients: Any) -> str:
 def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts for people, in the order in which they are asked for."""
     lines: list[tuple[str, str]] = [
-        (name, f"{facts[name]:,}".replace(",", " "))
-        for name in ("users", "items", "features", "labels")
-        if name in facts
+        (name, whole(facts[name])) for name in ("users", "items", "features", "labels") if name in facts
     ]
     if "family" in facts:
         lines.append(("family", facts["family"]))

@@ -220,6 +220,15 @@ Quiet: TypeAlias = Annotated[
         "--quiet", "-q", rich_help_panel=_OUTPUT_PANEL, help="Print nothing but warnings and errors."
     ),
 ]
+Verbose: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        rich_help_panel=_OUTPUT_PANEL,
+        help="Say on stderr what is done, with the time that it takes.",
+    ),
+]
 Force: TypeAlias = Annotated[
     bool, typer.Option("--force", rich_help_panel=_OUTPUT_PANEL, help="Replace a file that exists.")
 ]

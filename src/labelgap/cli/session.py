@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,8 +30,13 @@ PROBLEM, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 class Session:
     """Where a command prints, and what it has to say in JSON."""
 
-    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
-        self.as_json, self.quiet = as_json, quiet
+    def __init__(self, *, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> None:
+        if quiet and verbose:
+            raise typer.BadParameter(
+                "it is the opposite of --quiet; leave one out.", param_hint="'--verbose'"
+            )
+        self.as_json, self.quiet, self.verbose = as_json, quiet, verbose
+        self._began = time.perf_counter()
         self.out, self.err = new_console(), new_console(stderr=True)
         self.result: dict[str, Any] = {}
         self.warnings: list[str] = []
@@ -79,6 +85,15 @@ class Session:
         if self.talks:
             self.out.print(Text(text), soft_wrap=True)
 
+    def step(self, text: str) -> None:
+        """With --verbose: what was just done, with the time since the command began, on standard error."""
+        if self.verbose:
+            self.stage(text)
+
+    def stage(self, text: str) -> None:
+        """One line with the time since the command began, on standard error."""
+        self.err.print(Text(f"[{time.perf_counter() - self._began:7.1f} s] {text}"), soft_wrap=True)
+
     def warn(self, message: str) -> None:
         if message in self.warnings:
             return
@@ -109,9 +124,9 @@ class Session:
 
 
 @contextmanager
-def command(*, as_json: bool = False, quiet: bool = False) -> Iterator[Session]:
+def command(*, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> Iterator[Session]:
     """Run the body of a command: errors and warnings of labelgap are told, others pass through."""
-    session = Session(as_json=as_json, quiet=quiet)
+    session = Session(as_json=as_json, quiet=quiet, verbose=verbose)
     try:
         with _warnings_told(session):
             yield session

@@ -12,7 +12,7 @@ import typer
 from labelgap import LinearFractional, best_threshold, get_metric
 from labelgap._types import Floats
 from labelgap.cli.choices import read_metric, refuse
-from labelgap.cli.console import KeyValues
+from labelgap.cli.console import KeyValues, whole
 from labelgap.cli.models import metric_name
 from labelgap.cli.options import AverageOf, Force, Format, IdColumn, Json, Quiet
 from labelgap.cli.outputs import check_table_output, free_name, write_blocks
@@ -170,7 +170,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _in_words(counts: dict[str, float]) -> str:
-    return " (" + ", ".join(f"{name} {count:g}" for name, count in counts.items()) + ")"
+    return " (" + ", ".join(f"{name} {whole(count)}" for name, count in counts.items()) + ")"
 
 
 def _write_decisions(out: Path, table: Scored, threshold: float) -> None:

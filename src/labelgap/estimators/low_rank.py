@@ -30,6 +30,8 @@ from labelgap.metrics import LinearFractional, unlabelled_metric
 from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
+from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.sweep import steady_threshold
 
 
 @savable_estimator(LOW_RANK_CLASSIFIER)
@@ -282,6 +284,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     score_bound=self.score_bound,
                 )
                 grid = grid_for_observed(problem, labels, request)
+                effect = OneClassEffect(labels, metric, lambda z, some: steady_threshold(z, some, metric))
                 chosen = choice_for_decisions(
                     problem,
                     labels,
@@ -291,7 +294,9 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     run,
                     how=self.threshold,
                     by_row=self._holds_out_rows,
+                    effect=effect,
                 ).fit()
+                effect.warn()
             self._keep_decisions(chosen)
             self.feature_scales_ = problem.feature_scales
             self.coef_left_, self.coef_right_, self.intercept_ = problem.to_original(chosen.fit.factors)

@@ -44,6 +44,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import METRIC_THRESHOLD
 from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, hold_out_plan
+from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold
 
 
@@ -188,16 +189,18 @@ class MetricThreshold(DecisionEstimator):
             chosen = best_threshold(self._model.score_entries(X, labels), labels, metric)
         else:
             warn_of_unseen_labels(labels)
+            effect = OneClassEffect(labels, metric)
             with warnings.catch_warnings():
                 # A labelgap estimator inside would say it again, and in every fold.
                 warnings.simplefilter("ignore", UninformativeLabelsWarning)
-                self._model, chosen = self._fit_estimator(X, labels, metric)
+                self._model, chosen = self._fit_estimator(X, labels, metric, effect)
+            effect.warn()
         self.threshold_, self.best_score_ = chosen.threshold, chosen.value
         self._keep()
         return self
 
     def _fit_estimator(
-        self, X: Any, labels: ObservedLabels, metric: LinearFractional
+        self, X: Any, labels: ObservedLabels, metric: LinearFractional, effect: OneClassEffect
     ) -> tuple[ScoreModel, Any]:
         estimator, rng = self.estimator, check_random_state(self.random_state)
         direct = isinstance(_last_step(estimator), DecisionEstimator)
@@ -225,7 +228,7 @@ class MetricThreshold(DecisionEstimator):
             return fit_label_models(estimator, X, part, seeds, method, 1 if by_rows else self.n_jobs)
 
         return fit_and_choose(
-            fit_part, X, labels, metric, plan, fold_jobs=self.n_jobs if direct or by_rows else 1
+            fit_part, X, labels, metric, plan, effect, fold_jobs=self.n_jobs if direct or by_rows else 1
         )
 
     def _in_order_of_scores(self, labels: ObservedLabels) -> ObservedLabels:

@@ -23,6 +23,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import PLUG_IN_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.one_class import OneClassEffect
 
 
 @savable_estimator(PLUG_IN_CLASSIFIER)
@@ -149,7 +150,9 @@ class PlugInClassifier(DecisionEstimator):
             self._say(f"fitting {part.shape[1]} labels to {part.n_observed} observed entries")
             return fit_label_models(estimator, X, part, seeds, "predict_proba", self.n_jobs)
 
-        self._model, chosen = fit_and_choose(fit_part, X, labels, metric, plan)
+        effect = OneClassEffect(labels, metric)
+        self._model, chosen = fit_and_choose(fit_part, X, labels, metric, plan, effect)
+        effect.warn()
         self.estimators_ = self._model.estimators
         self.threshold_ = chosen.threshold
         self._say(f"threshold {chosen.threshold:.4g}, where the metric is {chosen.value:.4f}")

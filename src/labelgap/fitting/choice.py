@@ -32,6 +32,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
@@ -334,8 +335,12 @@ def choice_for_decisions(
     how: str,
     by_row: bool = False,
     weighted: Callable[[float], Problem] | None = None,
+    effect: OneClassEffect | None = None,
 ) -> PenaltyChoice:
-    """The choice of penalties and of a threshold for a metric over observed entries."""
+    """The choice of penalties and of a threshold for a metric over observed entries.
+
+    ``effect`` sees the held-out scores that choose the threshold.
+    """
     return PenaltyChoice(
         problem,
         labels,
@@ -345,7 +350,7 @@ def choice_for_decisions(
         run,
         how=how,
         by_row=by_row,
-        last_judge=steady_judge(metric, problem.loss),
+        last_judge=steady_judge(metric, problem.loss, effect),
         training_threshold=lambda scores, seen: best_threshold(scores, seen, metric).threshold,
         weighted=weighted,
     )
