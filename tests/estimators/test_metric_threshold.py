@@ -229,7 +229,7 @@ def test_complete_labels_are_fitted_by_rows(classifier: Any) -> None:
 
 
 # What such labels do to the metric is told, and tested in tests/thresholds/test_one_class.py.
-@pytest.mark.filterwarnings("ignore:1 of 5 labels has one class")
+@pytest.mark.filterwarnings("ignore:2 of 5 labels have one class")
 @pytest.mark.parametrize("classifier", ROW_CLASSIFIERS, ids=lambda c: type(c).__name__)
 def test_rows_with_labels_of_one_class(classifier: Any) -> None:
     X, Y = problem()
