@@ -480,8 +480,8 @@ def test_faults_with_a_second_file(tmp_path: Path) -> None:
     fails(
         "t\n1\n", r"x.csv has 2 rows, but y.csv has 1|x\.csv has 2 rows, but .*y\.csv has 1.*--ids", drop="id"
     )
-    fails("id,t\n1,1\n1,0\n", r"y.csv: the id 1 comes twice, in rows 1 and 2", ids="id")
-    fails("id,t\n1,1\n3,0\n5,1\n", r"y.csv: 2 of its 3 ids are not in .*x.csv; the first is 3", ids="id")
+    fails("id,t\n1,1\n1,0\n", r"y.csv: 1 id comes more than once: 1 \(rows 1, 2\)", ids="id")
+    fails("id,t\n1,1\n3,0\n5,1\n", r"y.csv: 2 of its 3 ids are not in .*x.csv: 3, 5\.", ids="id")
     fails("key,t\n1,1\n", "y.csv has no column 'id' for the ids", ids="id")
     fails("id,t\n1,1\n2,2\n", r"y.csv, line 3, column 't': '2' is no label", ids="id")
     with pytest.raises(InvalidParameterError, match="an XML file names the labels of an arff file"):

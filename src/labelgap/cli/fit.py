@@ -12,7 +12,7 @@ import typer
 
 from labelgap.cli.choices import choose_setting, make_model, number_or, patterns, read_metric, refuse_unused
 from labelgap.cli.console import KeyValues
-from labelgap.cli.inputs import read_training_table
+from labelgap.cli.inputs import read_training_table, warn_of_repeated_ids
 from labelgap.cli.models import describe, in_lines, load_model
 from labelgap.cli.options import (
     MAX_SEED,
@@ -284,6 +284,8 @@ def _read(session: Session, source: Source, setting: Setting, given: dict[str, A
     table = read_training_table(
         source, columns, unobserved=given["unobserved"], binary=setting is Setting.features
     )
+    use = "Each of these rows is one example of its own in the fit; drop the copies if they are the same."
+    warn_of_repeated_ids(session, source, table.row_ids, use)
     return _Training(
         (table.X, table.labels),
         {"rows": table.labels.shape[0], "ids": table.ids} | _observed(table.labels),

@@ -11,9 +11,11 @@ import scipy.sparse as sp
 
 from labelgap import LowRankRegressor
 from labelgap.cli.models import LoadedModel
+from labelgap.cli.session import Session
 from labelgap.data.files import LabelTable
 from labelgap.data.files.choosing import split_patterns
 from labelgap.data.files.formats import PathLike
+from labelgap.data.files.ids import repeated_ids
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, InvalidFeaturesError, InvalidLabelsError
@@ -31,6 +33,7 @@ class TrainingTable(NamedTuple):
     labels: ObservedLabels
     feature_names: tuple[str, ...] | None
     ids: str | None
+    row_ids: tuple[Any, ...] | None
 
 
 def read_training_table(
@@ -52,7 +55,7 @@ def read_training_table(
             f"{source.path} has no features besides its labels. For users and items without features, see "
             "`labelgap fit --setting recommender`."
         )
-    return TrainingTable(table.X, table.labels, table.feature_names, columns.ids)
+    return TrainingTable(table.X, table.labels, table.feature_names, columns.ids, table.row_ids)
 
 
 def read_rows(model: LoadedModel, source: Source, ids: str | None) -> tuple[Any, Sequence[Any], str]:
@@ -101,6 +104,13 @@ def read_judged_table(
     own = model.estimator.label_names_
     # The names as the model has them: a file has texts where Python may have had numbers.
     return X, labels if own is None else replace(labels, label_names=as_kept(own))
+
+
+def warn_of_repeated_ids(session: Session, source: Source, ids: Sequence[Any] | None, use: str) -> None:
+    """One line about ids that come more than once; ``use`` says what becomes of such rows."""
+    twice = None if ids is None or isinstance(ids, range) else repeated_ids(ids)
+    if twice is not None:
+        session.warn(f"{source.path}: {twice}. {use}")
 
 
 # -- ids ---------------------------------------------------------------------------------------------------
@@ -196,10 +206,10 @@ def _refuse_missing(
     missing = [name for name in wanted if name not in there]
     if not missing:
         return
-    listed = ", ".join(map(repr, missing[:_NAMED]))
+    named = ", ".join(map(repr, missing[:_NAMED]))
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     raise DataFileError(
-        f"{path} lacks {len(missing)} of the {len(wanted)} {what} of the model: {listed}{more}."
+        f"{path} lacks {len(missing)} of the {len(wanted)} {what} of the model: {named}{more}."
     )
 
 

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 from labelgap import LowRankRegressor, Recommender
 from labelgap.cli.choices import refuse, refuse_rating_columns, refuse_table_columns
 from labelgap.cli.console import PlainTable
-from labelgap.cli.inputs import read_rows
+from labelgap.cli.inputs import read_rows, warn_of_repeated_ids
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     DataFile,
@@ -126,6 +126,8 @@ def predict(
         else:
             refuse_rating_columns(user, item, skip_unknown=skip_unknown)
             X, ids, id_name = read_rows(loaded, source, id_column)
+            use = "Each row is decided on its own, so such an id has several lines in the output."
+            warn_of_repeated_ids(session, source, ids, use)
             table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
             n_rows = len(ids)
         _write(session, out, table, n_rows)

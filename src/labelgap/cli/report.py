@@ -102,7 +102,15 @@ def report(
                 )
             # Two folders may hold models of one name.
             others[str(path) if path.stem in others else path.stem] = other.estimator
-        write_report(out, loaded.estimator, X, known, compare=others, title=title or model.stem)
+        write_report(
+            out,
+            loaded.estimator,
+            X,
+            known,
+            compare=others,
+            title=title or model.stem,
+            feature_names=loaded.feature_names,
+        )
         session.result = {"out": str(out), "bytes": out.stat().st_size}
         session.say_line(f"Wrote {out}; open it in a browser.")
         if open_page:

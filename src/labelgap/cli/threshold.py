@@ -18,6 +18,7 @@ from labelgap.cli.options import AverageOf, Force, Format, IdColumn, Json, Quiet
 from labelgap.cli.outputs import check_table_output, free_name, write_blocks
 from labelgap.cli.session import command
 from labelgap.data.files.formats import PathLike
+from labelgap.data.files.ids import listed, repeated_ids
 from labelgap.data.files.reading import Columns, read_numbers_from, read_table_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError
@@ -277,15 +278,19 @@ def _by_id(
     assert known.ids is not None
     at = {str(one): place for place, one in enumerate(known.ids)}
     for path, ids in ((scores, rows), (labels, known.ids)):
-        if len(set(map(str, ids))) < len(ids):
-            raise DataFileError(f"{path}: the ids in its column {known.id_name!r} are not all different.")
+        twice = repeated_ids(list(map(str, ids)))
+        if twice is not None:
+            raise DataFileError(f"{path}, column {known.id_name!r}: {twice}. Keep one row of each.")
     places = np.array([at.get(str(one), -1) for one in rows], dtype=np.int64)
     used = int(np.sum(places >= 0))
     if used == 0:
         raise DataFileError(f"{scores} and {labels} have no id in common in their columns of ids.")
     if used < len(known.ids):
+        scored = set(map(str, rows))
+        unknown = listed(one for one in known.ids if str(one) not in scored)
         warn(
-            f"{len(known.ids) - used} of {len(known.ids)} rows of {labels} have no scores; they are not used."
+            f"{len(known.ids) - used} of {len(known.ids)} rows of {labels} have no scores ({unknown}); they "
+            "are not used."
         )
     values = known.values[places]
     values[places < 0] = np.nan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ def collect(
     offset: Any = None,
     exposure: Any = None,
     sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The numbers behind a page; parameters as in :func:`labelgap.report.write_report`.
 
@@ -58,6 +59,8 @@ def collect(
     others = _check_compared(compare)
     known = {"offset": offset, "exposure": exposure, "sample_weight": sample_weight}
     found = innermost(model, X)
+    if found.feature_names is None and feature_names is not None:
+        found = found._replace(feature_names=[str(name) for name in feature_names])
     if isinstance(found.model, LowRankRegressor):
         if others or metrics is not None:
             raise InvalidParameterError(

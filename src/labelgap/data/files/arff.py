@@ -93,7 +93,7 @@ def _check_type(path: PathLike, attribute: Attribute) -> None:
 def _features(
     path: PathLike, header: Header, rows: Rows, places: Sequence[int]
 ) -> tuple[Any, tuple[str, ...] | None]:
-    """The features and their names; a nominal attribute that is no number becomes a column for each value."""
+    """The features and their names; a nominal attribute of several values becomes a column for each."""
     if not places:
         return None, None
     attributes = [header.attributes[place] for place in places]
@@ -108,17 +108,17 @@ def _features(
 
     for place, attribute in zip(places, attributes, strict=True):
         _check_complete(path, rows, place, attribute)
-        if attribute.is_number and not (rows.is_sparse and attribute.default):
+        if attribute.is_one_feature and not (rows.is_sparse and attribute.default):
             run.append(place)
             names.append(attribute.name)
             continue
         end_run()
         column = rows.column(place, attribute)
-        if attribute.is_number:
+        if attribute.is_one_feature:
             block = column[:, None]
             names.append(attribute.name)
         else:
-            block = (column[:, None] == np.arange(len(attribute.values))).astype(np.float64)
+            block = (column[:, None] == np.array(list(attribute.codes.values()))).astype(np.float64)
             names.extend(attribute.feature_names)
         blocks.append(sp.csc_array(block) if rows.is_sparse else block)
     end_run()

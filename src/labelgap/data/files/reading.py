@@ -14,6 +14,7 @@ from labelgap.data.files.arff import read_arff
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column, split_patterns
 from labelgap.data.files.columns import feature_matrix, id_values, label_matrix, to_numbers
 from labelgap.data.files.formats import PathLike
+from labelgap.data.files.ids import listed, repeated_ids
 from labelgap.data.files.npz_file import read_npz_numbers, read_npz_table
 from labelgap.data.files.source import Sheet, Source
 from labelgap.data.files.tables import LabelTable, NumberTable
@@ -281,18 +282,16 @@ def _by_id(
     """The labels in the order of the rows; a row that they lack has none."""
     if {type(one) for one in row_ids} != {type(one) for one in label_ids}:
         row_ids, label_ids = [str(one) for one in row_ids], [str(one) for one in label_ids]
-    at: dict[Any, int] = {}
-    for place, one in enumerate(label_ids):
-        if one in at:
-            raise DataFileError(
-                f"{label_file}: the id {one!r} comes twice, in rows {at[one] + 1} and {place + 1}."
-            )
-        at[one] = place
-    unknown = set(at) - set(row_ids)
+    twice = repeated_ids(label_ids)
+    if twice is not None:
+        raise DataFileError(f"{label_file}: {twice}. Keep one row of each.")
+    at = {one: place for place, one in enumerate(label_ids)}
+    known = set(row_ids)
+    unknown = [one for one in label_ids if one not in known]
     if unknown:
-        first = next(one for one in label_ids if one in unknown)
         raise DataFileError(
-            f"{label_file}: {len(unknown)} of its {len(at)} ids are not in {path}; the first is {first!r}."
+            f"{label_file}: {len(unknown)} of its {len(at)} ids are not in {path}: {listed(unknown)}. Leave "
+            "these rows out, or correct the ids."
         )
     # One more row, which is empty, stands for all that the labels lack.
     L = len(labels)
