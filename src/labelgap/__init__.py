@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from labelgap.flip_rates.sensitivity import estimate_flip_rate, sensitivity
     from labelgap.labels import ObservedLabels
     from labelgap.metrics import LinearFractional, get_metric
-    from labelgap.persistence import load
+    from labelgap.persistence import load, save
     from labelgap.thresholds import best_threshold
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "estimate_flip_rate",
     "get_metric",
     "load",
+    "save",
     "sensitivity",
 ]
 
