@@ -23,6 +23,8 @@ from labelgap.persistence.transformers import PIPELINE, TRANSFORMERS, is_pipelin
 VERSION = 1
 """The version of the document. A higher one is refused on loading, a lower one brought up to this."""
 FILE_KIND = "model"
+# Transformers that are only found inside of others.
+_INNER = ("FunctionTransformer", "MissingIndicator")
 
 _IDS = ("user_ids_", "item_ids_", "_users", "_items", "answers_", "label_names_")
 
@@ -135,7 +137,7 @@ def _pipeline_refusal(pipeline: Any, problem: CannotSaveError) -> str | None:
             problem.where = ".".join(parts[3:])
         return None
     name, value = pipeline.steps[int(parts[1])][0], problem.value
-    known = ", ".join(name for name in TRANSFORMERS if name not in (PIPELINE, "FunctionTransformer"))
+    known = ", ".join(name for name in TRANSFORMERS if name not in (PIPELINE, *_INNER))
     what = "a function" if callable(value) and not isinstance(value, type) else f"a {type(value).__name__}"
     return (
         f"This Pipeline cannot be saved: its step {name!r} holds {what}, for which a file has no place. The "

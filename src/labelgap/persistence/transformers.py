@@ -25,6 +25,7 @@ TRANSFORMERS = {
     "FunctionTransformer": "sklearn.preprocessing",
     "MaxAbsScaler": "sklearn.preprocessing",
     "MinMaxScaler": "sklearn.preprocessing",
+    "MissingIndicator": "sklearn.impute",
     "Normalizer": "sklearn.preprocessing",
     "OneHotEncoder": "sklearn.preprocessing",
     "PCA": "sklearn.decomposition",
