@@ -16,6 +16,9 @@ from labelgap.cli.models import LoadedModel, load_model, metric_name, refuse_off
 from labelgap.cli.options import (
     AverageOf,
     DataFile,
+    Decimal,
+    Delimiter,
+    Encoding,
     Force,
     Format,
     IdColumn,
@@ -25,6 +28,7 @@ from labelgap.cli.options import (
     Labels,
     ModelFile,
     Quiet,
+    Separator,
     SkipUnknown,
     Unobserved,
     UserColumn,
@@ -34,6 +38,7 @@ from labelgap.cli.options import (
 from labelgap.cli.outputs import check_table_output
 from labelgap.cli.ratings import known_ratings, read_judged_ratings
 from labelgap.cli.session import Session, command
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
 from labelgap.labels import ObservedLabels
@@ -47,6 +52,7 @@ def evaluate(
     model: ModelFile,
     data: DataFile,
     labels: Labels = None,
+    separator: Separator = None,
     label_file: LabelFile = None,
     id_column: IdColumn = None,
     user: UserColumn = None,
@@ -54,6 +60,9 @@ def evaluate(
     value: ValueColumn = None,
     skip_unknown: SkipUnknown = False,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -105,7 +114,7 @@ def evaluate(
         session.result = {"model": str(model), "data": str(data)}
         metrics = _metrics(loaded.estimator, metric, average)
         refuse(average is not None and not metric, "--average", "it goes with a formula as --metric")
-        source = session.source(data, format)
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         if isinstance(loaded.estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
             ratings = read_judged_ratings(loaded.estimator, source, user, item, value)
@@ -118,7 +127,9 @@ def evaluate(
             return
         refuse_rating_columns(user, item, value, skip_unknown)
         second, xml = session.label_file(label_file)
-        columns = Columns(patterns(labels), ids=id_column, label_source=second, label_xml=xml)
+        columns = Columns(
+            patterns(labels), ids=id_column, label_source=second, label_xml=xml, separator=separator
+        )
         if isinstance(loaded.estimator, LowRankRegressor):
             refuse(unobserved is not None, "--unobserved", "in a regression a blank is always missing")
             _tell_regressor(session, loaded, source, columns, per_label)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from labelgap import save
 from labelgap.cli.choices import choose_setting, make_model, number_or, patterns, read_metric, refuse_unused
 from labelgap.cli.console import KeyValues
 from labelgap.cli.inputs import read_training_table, warn_of_repeated_ids
@@ -18,7 +19,10 @@ from labelgap.cli.options import (
     MAX_SEED,
     Average,
     DataFile,
+    Decimal,
+    Delimiter,
     Drop,
+    Encoding,
     FamilyName,
     FeatureColumns,
     Force,
@@ -30,6 +34,7 @@ from labelgap.cli.options import (
     Labels,
     LossName,
     Quiet,
+    Separator,
     Setting,
     ThresholdFrom,
     Unobserved,
@@ -37,13 +42,16 @@ from labelgap.cli.options import (
     ValueColumn,
 )
 from labelgap.cli.outputs import check_output
+from labelgap.cli.preparing import Impute, around, make_preparation, prepared
 from labelgap.cli.progress import FitDisplay, duration, shown
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import INTERRUPTED, Session, command
+from labelgap.data.files.dialect import Dialect
+from labelgap.data.files.feature_plan import FeaturePlan
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
-from labelgap.exceptions import ModelFileError
+from labelgap.exceptions import DataFileError, ModelFileError
 from labelgap.fitting.checkpoint import remove_checkpoint
 from labelgap.labels import ObservedLabels
 
@@ -59,6 +67,8 @@ class _Training:
     feature_names: tuple[str, ...] | None = None
     taken_ids: str | None = None
     """The column of ids, where no option named it."""
+    prepare: Any = None
+    """What was done to the columns of the file to make features of them."""
 
 
 def fit(
@@ -67,11 +77,33 @@ def fit(
     features: FeatureColumns = None,
     id_column: IdColumn = None,
     drop: Drop = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--categorical",
+            metavar="NAME|PATTERN",
+            rich_help_panel="Data",
+            show_default="columns of text",
+            help="Feature columns that hold names and not amounts: each value becomes a feature.",
+        ),
+    ] = None,
+    impute: Annotated[
+        Impute | None,
+        typer.Option(
+            rich_help_panel="Data",
+            show_default="refused",
+            help="What blanks among the features are filled with, here and for new rows.",
+        ),
+    ] = None,
+    separator: Separator = None,
     label_file: LabelFile = None,
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", rich_help_panel="Output", help="Where to save the model.")
     ] = Path("model.labelgap"),
@@ -224,6 +256,9 @@ def fit(
         "features": patterns(features),
         "id": id_column,
         "drop": patterns(drop),
+        "categorical": patterns(categorical),
+        "impute": impute,
+        "separator": separator,
         "label_file": label_file,
         "user": user,
         "item": item,
@@ -242,7 +277,7 @@ def fit(
         "n_jobs": jobs,
     }
     with command(as_json=json, quiet=quiet) as session:
-        source = session.source(data, format)
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
         refuse_unused(chosen, given)
         given["metric"] = read_metric(metric, average)
@@ -251,7 +286,7 @@ def fit(
         training = _read(session, source, chosen, given)
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint)
-        model.save(out)
+        save(around(training.prepare, model), out)
         _tell(session, data, model, training, seconds, out)
         if getattr(model, "interrupted_", False):
             session.finish()
@@ -280,17 +315,31 @@ def _read(session: Session, source: Source, setting: Setting, given: dict[str, A
         ratings = read_ratings_file(source, given["user"], given["item"], given["value"])
         return _Training((ratings.answers,), {"answers": len(ratings)})
     second, xml = session.label_file(given["label_file"])
-    columns = Columns(given["labels"], given["features"], given["id"], given["drop"] or (), second, xml)
+    plan = FeaturePlan(given["categorical"] or (), keep_missing=given["impute"] is not None)
+    if not source.is_sheet and given["categorical"]:
+        raise DataFileError(f"{source.path}: --categorical is about columns of a csv, tsv or parquet file.")
+    columns = Columns(
+        given["labels"],
+        given["features"],
+        given["id"],
+        given["drop"] or (),
+        second,
+        xml,
+        given["separator"],
+        plan=plan,
+    )
     table = read_training_table(
         source, columns, unobserved=given["unobserved"], binary=setting is Setting.features
     )
     use = "Each of these rows is one example of its own in the fit; drop the copies if they are the same."
     warn_of_repeated_ids(session, source, table.row_ids, use)
+    prepare = make_preparation(table.X, table.feature_names, plan, given["impute"])
     return _Training(
-        (table.X, table.labels),
+        (prepared(prepare, table.X), table.labels),
         {"rows": table.labels.shape[0], "ids": table.ids} | _observed(table.labels),
         table.feature_names,
         table.ids if given["id"] is None else None,
+        prepare,
     )
 
 
@@ -309,13 +358,14 @@ def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | N
     began = time.perf_counter()
     with shown(display, session.err, session.shows_progress):
         model.fit(*training.arguments, callback=display, **more)
-    if training.feature_names is not None:
+    # The names of prepared features are those that the steps before the model give them.
+    if training.feature_names is not None and training.prepare is None:
         model.feature_names_in_ = np.array(training.feature_names, dtype=object)
     return time.perf_counter() - began
 
 
 def _tell(session: Session, data: Path, model: Any, training: _Training, seconds: float, out: Path) -> None:
-    facts = describe(model)
+    facts = describe(model, training.prepare)
     session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
     took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
     session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")

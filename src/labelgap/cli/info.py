@@ -16,9 +16,10 @@ from labelgap.cli.choices import patterns, refuse
 from labelgap.cli.console import KeyValues, PlainTable
 from labelgap.cli.inputs import with_ids
 from labelgap.cli.models import describe, in_lines, is_model_file, load_model
-from labelgap.cli.options import MAX_SEED, Format, IdColumn, Json, Labels
+from labelgap.cli.options import MAX_SEED, Decimal, Delimiter, Encoding, Format, IdColumn, Json, Labels
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
@@ -47,6 +48,9 @@ def info(
     labels: Labels = None,
     id_column: IdColumn = None,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     json: Json = False,
 ) -> None:
     """Say what is installed; or, of a file, what model it is or what its table holds.
@@ -69,7 +73,12 @@ def info(
         elif is_model:
             _tell_model(session, file)
         else:
-            _tell_data(session, session.source(file, format), patterns(labels), id_column)
+            _tell_data(
+                session,
+                session.source(file, format, Dialect(delimiter, encoding, decimal)),
+                patterns(labels),
+                id_column,
+            )
 
 
 def _version(package: str) -> str | None:
@@ -114,7 +123,7 @@ def _extra(extra: str, found: dict[str, str | None]) -> str:
 
 def _tell_model(session: Session, path: Path) -> None:
     loaded = load_model(path)
-    facts = describe(loaded.estimator)
+    facts = describe(loaded.estimator, loaded.prepare)
     names = getattr(loaded.estimator, "label_names_", None)
     session.result = {"file": str(path), "what": "model"} | facts
     session.result |= {

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from labelgap import LowRankRegressor
 from labelgap.cli.models import LoadedModel
+from labelgap.cli.preparing import plan_of, prepared
 from labelgap.cli.session import Session
 from labelgap.data.files import LabelTable
 from labelgap.data.files.choosing import split_patterns
@@ -66,7 +67,7 @@ def read_rows(model: LoadedModel, source: Source, ids: str | None) -> tuple[Any,
     columns = _feature_columns(model, source, Columns(ids=ids))
     if source.kind == "arff":
         columns = replace(columns, labels=[])
-    columns = with_ids(source, columns)
+    columns = replace(with_ids(source, columns), plan=plan_of(model.prepare))
     # Labels are not used, so their number does not matter.
     is_xmc = source.kind == "xmc"
     table = read_table_from(source, columns, unobserved="unlabelled" if is_xmc else None, binary=is_xmc)
@@ -87,13 +88,16 @@ def read_judged_table(
     columns = _label_columns(model, source, columns)
     if columns.label_source is not None:
         columns = with_ids(source, columns)
+    columns = replace(columns, plan=plan_of(model.prepare))
+    if columns.separator is not None:
+        columns = replace(columns, tags=model.label_names)
     if unobserved is None and getattr(model.estimator, "unobserved", None) == "unlabelled":
         unobserved = "unlabelled"
     table = read_table_from(
         source,
         columns,
         # In other formats a blank stays a blank, and the metric decides what it means.
-        unobserved=unobserved if source.kind == "xmc" else None,
+        unobserved=unobserved if source.kind == "xmc" or columns.separator is not None else None,
         binary=not isinstance(model.estimator, LowRankRegressor),
     )
     if table.labels is None:
@@ -186,6 +190,8 @@ def _feature_columns(model: LoadedModel, source: Source, columns: Columns) -> Co
 def _label_columns(model: LoadedModel, source: Source, columns: Columns) -> Columns:
     """The labels of the model, where file and model have names and nobody says which ones they are."""
     wanted = model.label_names
+    if columns.separator is not None and columns.labels is None:
+        raise DataFileError("--separator goes with --labels, which names the column of the tags.")
     if wanted is None or columns.labels is not None or columns.label_xml is not None:
         return columns
     place = columns.label_source or source
@@ -217,26 +223,27 @@ def _refuse_missing(
 
 
 def _in_order(model: LoadedModel, table: LabelTable, source: Source) -> Any:
-    """The columns of X as the model had them: by name where both have names, else by place."""
+    """The features as the model had them: by name where both have names, else by place."""
     path = source.path
     if table.X is None:
         raise DataFileError(f"{path} has no features, and the model decides by features.")
     wanted, found = model.feature_names, table.feature_names
     if wanted is not None and found is not None:
         if found == wanted:
-            return table.X
+            return prepared(model.prepare, table.X)
         _refuse_missing(path, wanted, found)
         place = {name: at for at, name in enumerate(found)}
-        return table.X[:, [place[name] for name in wanted]]
-    X, expected = table.X, int(model.estimator.n_features_in_)
+        return prepared(model.prepare, table.X[:, [place[name] for name in wanted]])
+    X = table.X
+    expected = int((model.prepare if model.prepare is not None else model.estimator).n_features_in_)
     if source.kind == "xmc" and X.shape[1] < expected:
         # Such a file is as wide as the last feature in it.
-        return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
+        X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
     if X.shape[1] != expected:
         raise InvalidFeaturesError(
             f"{path} has {X.shape[1]} features, and the model was fitted to {expected}."
         )
-    return X
+    return prepared(model.prepare, X)
 
 
 def _labels_in_order(model: LoadedModel, labels: ObservedLabels, path: PathLike, kind: str) -> ObservedLabels:

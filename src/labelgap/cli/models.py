@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import labelgap
 from labelgap import LowRankRegressor, Recommender
 from labelgap.cli.console import whole
+from labelgap.cli.preparing import describe_preparation, names_after, names_before, taken_apart
 from labelgap.data.files import detect_format
 from labelgap.exceptions import DataFileError, InvalidParameterError
 from labelgap.metrics import LinearFractional
@@ -20,7 +21,15 @@ class LoadedModel(NamedTuple):
 
     estimator: Any
     feature_names: tuple[str, ...] | None
+    """The columns of a file that it takes."""
     path: Path
+    prepare: Any = None
+    """What is done to those columns before the estimator; None where nothing is."""
+
+    @property
+    def own_feature_names(self) -> tuple[str, ...] | None:
+        """The names of the features that the estimator sees."""
+        return self.feature_names if self.prepare is None else names_after(self.prepare)
 
     @property
     def label_names(self) -> tuple[str, ...] | None:
@@ -31,9 +40,11 @@ class LoadedModel(NamedTuple):
 
 def load_model(path: Path) -> LoadedModel:
     """The model that was saved there."""
-    estimator = labelgap.load(path)
+    prepare, estimator = taken_apart(labelgap.load(path))
     names = estimator.__dict__.pop("feature_names_in_", None)
-    return LoadedModel(estimator, None if names is None else tuple(map(str, names)), path)
+    if prepare is not None:
+        names = names_before(prepare)
+    return LoadedModel(estimator, None if names is None else tuple(map(str, names)), path, prepare)
 
 
 def refuse_offsets(loaded: LoadedModel, advice: str) -> None:
@@ -63,9 +74,11 @@ def is_model_file(path: Path) -> bool:
 # -- what a model is, as numbers and in words --------------------------------------------------------------
 
 
-def describe(model: Any) -> dict[str, Any]:
+def describe(model: Any, prepare: Any = None) -> dict[str, Any]:
     """The facts of a fitted model, under names that do not depend on its kind."""
     facts: dict[str, Any] = {"kind": type(model).__name__}
+    if prepare is not None:
+        facts["prepared"] = describe_preparation(prepare)
     if isinstance(model, Recommender):
         facts |= {"users": len(model.user_ids_), "items": len(model.item_ids_)}
     else:
@@ -120,6 +133,8 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = [
         (name, whole(facts[name])) for name in ("users", "items", "features", "labels") if name in facts
     ]
+    if "prepared" in facts:
+        lines.insert(len(lines) - 1, ("prepared", facts["prepared"]))
     if "family" in facts:
         lines.append(("family", facts["family"]))
     lines.append(_held_out(facts))

@@ -18,6 +18,9 @@ from labelgap.cli.inputs import read_rows, warn_of_repeated_ids
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     DataFile,
+    Decimal,
+    Delimiter,
+    Encoding,
     Force,
     Format,
     IdColumn,
@@ -31,6 +34,7 @@ from labelgap.cli.options import (
 from labelgap.cli.outputs import Block, check_table_output, free_name, refuse_twice, write_blocks
 from labelgap.cli.ratings import known_pairs, read_pairs
 from labelgap.cli.session import Session, command
+from labelgap.data.files.dialect import Dialect
 
 # Entries that are predicted at one time.
 _BLOCK_ENTRIES = 1 << 20
@@ -94,6 +98,9 @@ def predict(
     item: ItemColumn = None,
     skip_unknown: SkipUnknown = False,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -115,7 +122,7 @@ def predict(
         refuse(long and what is not None, "--what", "--long has its own columns")
         check_table_output(out, force)
         loaded = load_model(model)
-        source = session.source(data, format)
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         if isinstance(loaded.estimator, Recommender):
             refuse(long, "--long", "a recommender writes one line for each pair anyway")
             refuse_table_columns(id_column=id_column)

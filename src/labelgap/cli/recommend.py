@@ -18,7 +18,7 @@ from labelgap.cli.options import Force, Json, ModelFile, Quiet
 from labelgap.cli.outputs import Block, check_table_output, write_blocks
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
-from labelgap.data.files.formats import line_of
+from labelgap.data.files.text_encoding import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
 
 _NAMES = ["user", "rank", "item", "decision", "probability"]

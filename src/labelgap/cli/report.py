@@ -14,6 +14,9 @@ from labelgap.cli.inputs import read_judged_table
 from labelgap.cli.models import load_model, refuse_offsets
 from labelgap.cli.options import (
     DataFile,
+    Decimal,
+    Delimiter,
+    Encoding,
     Force,
     Format,
     IdColumn,
@@ -23,12 +26,14 @@ from labelgap.cli.options import (
     Labels,
     ModelFile,
     Quiet,
+    Separator,
     UserColumn,
     ValueColumn,
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.ratings import read_judged_ratings
 from labelgap.cli.session import command
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.exceptions import InvalidParameterError
 
@@ -40,12 +45,16 @@ def report(
         Path, typer.Option("--out", "-o", rich_help_panel="Output", help="The page to write.")
     ] = Path("report.html"),
     labels: Labels = None,
+    separator: Separator = None,
     label_file: LabelFile = None,
     id_column: IdColumn = None,
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     compare: Annotated[
         list[Path] | None,
         typer.Option(
@@ -82,7 +91,7 @@ def report(
     with command(as_json=json, quiet=quiet) as session:
         check_output(out, force)
         loaded = load_model(model)
-        source = session.source(data, format)
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         X: Any = None
         if isinstance(loaded.estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
@@ -91,11 +100,18 @@ def report(
             refuse_rating_columns(user, item, value)
             refuse_offsets(loaded, "Make its report in Python too: write_report(..., exposure=...)")
             second, xml = session.label_file(label_file)
-            columns = Columns(patterns(labels), ids=id_column, label_source=second, label_xml=xml)
+            columns = Columns(
+                patterns(labels), ids=id_column, label_source=second, label_xml=xml, separator=separator
+            )
             X, known = read_judged_table(loaded, source, columns)
         others = {}
         for path in compare or ():
             other = load_model(path)
+            if other.prepare is not None or loaded.prepare is not None:
+                raise InvalidParameterError(
+                    f"{path} and {model} cannot be compared in one report, because one of them prepares its "
+                    "features itself. Make a report of each."
+                )
             if other.feature_names != loaded.feature_names:
                 raise InvalidParameterError(
                     f"{path} was fitted to other features than {model}, so one file cannot judge both."
@@ -109,7 +125,7 @@ def report(
             known,
             compare=others,
             title=title or model.stem,
-            feature_names=loaded.feature_names,
+            feature_names=loaded.own_feature_names,
         )
         session.result = {"out": str(out), "bytes": out.stat().st_size}
         session.say_line(f"Wrote {out}; open it in a browser.")

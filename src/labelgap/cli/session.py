@@ -20,11 +20,13 @@ import typer
 from rich.text import Text
 
 from labelgap.cli.console import forget_stdout, json_text, new_console
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import split_label_file
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, LabelgapError, LabelgapWarning
 
 PROBLEM, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+_STANDARD_INPUT = Path("/dev/stdin")
 
 
 class Session:
@@ -44,11 +46,13 @@ class Session:
         """The folder of the checkpoint from which the same command would continue."""
         self._opened = contextlib.ExitStack()
 
-    def source(self, path: Path, format: str | None = None) -> Source:
-        """A data file or a pipe, which is read once and closed when the command ends."""
+    def source(self, path: Path, format: str | None = None, dialect: Dialect | None = None) -> Source:
+        """A data file or a pipe, which is read once and closed when the command ends; - is standard input."""
+        if str(path) == "-":
+            path, format = _STANDARD_INPUT, format or "csv"
         if path.is_dir():
             raise DataFileError(f"{path} is a folder, not a file.")
-        return self._opened.enter_context(Source(path, format))
+        return self._opened.enter_context(Source(path, format, dialect))
 
     def label_file(self, path: Path | None) -> tuple[Source | None, Path | None]:
         """The file of ``--label-file``: a second table, or an XML file that names the labels."""

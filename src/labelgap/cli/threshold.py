@@ -14,9 +14,20 @@ from labelgap._types import Floats
 from labelgap.cli.choices import read_metric, refuse
 from labelgap.cli.console import KeyValues, whole
 from labelgap.cli.models import metric_name
-from labelgap.cli.options import AverageOf, Force, Format, IdColumn, Json, Quiet
+from labelgap.cli.options import (
+    AverageOf,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Force,
+    Format,
+    IdColumn,
+    Json,
+    Quiet,
+)
 from labelgap.cli.outputs import check_table_output, free_name, write_blocks
 from labelgap.cli.session import command
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.formats import PathLike
 from labelgap.data.files.ids import listed, repeated_ids
 from labelgap.data.files.reading import Columns, read_numbers_from, read_table_from
@@ -56,6 +67,9 @@ def threshold(
     ] = None,
     id_column: IdColumn = None,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     metric: Annotated[
         str,
         typer.Option(
@@ -103,12 +117,13 @@ def threshold(
         chosen = get_metric(str(read_metric(metric, average)))
         check_table_output(out, force)
         check_table_output(curve, force, "--curve")
-        source = session.source(scores, format)
+        dialect = Dialect(delimiter, encoding, decimal)
+        source = session.source(scores, format, dialect)
         if labels is not None:
             why = "it is for one file that holds both scores and labels"
             refuse(score_column is not None, "--score-column", why)
             refuse(label_column is not None, "--label-column", why)
-            table = read_scores(source, session.source(labels, format), id_column, session.warn)
+            table = read_scores(source, session.source(labels, format, dialect), id_column, session.warn)
         else:
             if score_column is None or label_column is None:
                 raise typer.BadParameter(

@@ -17,6 +17,7 @@ from labelgap._names import check_choice
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.labels import sources
 from labelgap.labels.sources import Entries, Names, check_names, is_null, read_dense
+from labelgap.labels.tags import read_tags
 
 UNOBSERVED = ("missing", "negative", "unlabelled")
 
@@ -34,6 +35,10 @@ class LabelConstructors(ABC):
     @abstractmethod
     def _reread(self, unobserved: str) -> Self:
         """The same entries with another meaning of an absent one."""
+
+    @abstractmethod
+    def _in_rows(self, known: NDArray[np.bool_]) -> Self:
+        """Only the entries of some rows, and nothing known of the others."""
 
     @abstractmethod
     def with_weights(self, weights: Any) -> Self:
@@ -261,6 +266,33 @@ class LabelConstructors(ABC):
         (('ann', 'bob'), ('Ran', 'Alien'))
         """
         return cls._build(read_long(frame, row, label, value, weights, row_names, label_names), binary)
+
+    @classmethod
+    def from_tags(
+        cls,
+        tags: Any,
+        unobserved: str = "missing",
+        *,
+        row_names: Sequence[Hashable] | None = None,
+        label_names: Sequence[Hashable] | None = None,
+    ) -> Self:
+        """Labels from the tags of each row, as lists or sets; None is a row whose tags nobody knows.
+
+        ``unobserved`` says what a tag that a row does not have means, as in ``from_sparse``: nothing
+        ("missing"), a no ("negative", in the rows that are known), or a yes or no ("unlabelled").
+        ``label_names`` are all tags, by default those that appear, in alphabetical order.
+
+        Examples
+        --------
+        >>> from labelgap.labels import ObservedLabels
+        >>> labels = ObservedLabels.from_tags([{"sport"}, ["data", "sport"], None], unobserved="negative")
+        >>> labels.label_names, labels.to_dense().tolist()
+        (('data', 'sport'), [[0.0, 1.0], [1.0, 1.0], [nan, nan]])
+        """
+        check_choice("unobserved", unobserved, UNOBSERVED)
+        entries, known = read_tags(tags, label_names, row_names)
+        labels = cls._build(entries, True)._reread(unobserved)
+        return labels if unobserved != "negative" or known.all() else labels._in_rows(known)
 
     @classmethod
     def from_any(cls, Y: Any, unobserved: str = "missing", binary: bool = True) -> Self:

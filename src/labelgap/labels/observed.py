@@ -26,8 +26,8 @@ class ObservedLabels(LabelConstructors, LabelSplits):
 
     Three states are kept apart: known positive (1), known negative (0), not observed (no entry). Build one
     with ``from_dense``, ``from_mask``, ``from_masked_array``, ``from_sparse``, ``from_triplets``,
-    ``from_frame`` or ``from_long_frame``; the class itself takes CSR pieces, valid and sorted already. The
-    arrays are shared between selections, so do not write to them.
+    ``from_frame``, ``from_long_frame`` or ``from_tags``; the class itself takes CSR pieces, valid and sorted
+    already. The arrays are shared between selections, so do not write to them.
 
     Parameters
     ----------
@@ -113,6 +113,9 @@ class ObservedLabels(LabelConstructors, LabelSplits):
             values=values,
             unobserved=unobserved,
         )
+
+    def _in_rows(self, known: NDArray[np.bool_]) -> Self:
+        return replace(self.select(known[self.rows]), unobserved="missing")
 
     @property
     def n_observed(self) -> int:

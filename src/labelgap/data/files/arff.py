@@ -32,8 +32,13 @@ def read_arff(
     xml: PathLike | None,
     unobserved: str | None,
     binary: bool,
+    *,
+    keep_missing: bool = False,
 ) -> LabelTable:
-    """Features and labels. ``labels``, the XML file or the relation says which attributes are labels."""
+    """Features and labels. ``labels``, the XML file or the relation says which attributes are labels.
+
+    ``keep_missing`` leaves a ``?`` among the features as NaN; else it is refused.
+    """
     path, header = file.path, file.header
     names = tuple(attribute.name for attribute in header.attributes)
     taken = dict.fromkeys(choose_columns(path, names, drop, "drop", {}), "dropped")
@@ -48,7 +53,10 @@ def read_arff(
         _check_type(path, header.attributes[at[name]])
     chosen = [at[name] for name in feature_names], [at[name] for name in label_names]
     rows = read_rows(file, [*chosen[0], *chosen[1]])
-    X, expanded = _features(path, header, rows, chosen[0])
+    if not keep_missing:
+        for place in chosen[0]:
+            _check_complete(path, rows, place, header.attributes[place], bool(label_names))
+    X, expanded = _features(header, rows, chosen[0])
     known = _labels(path, header, rows, chosen[1], binary) if label_names else None
     if known is not None:
         known = ObservedLabels.from_any(known, unobserved or "missing", binary)
@@ -90,9 +98,7 @@ def _check_type(path: PathLike, attribute: Attribute) -> None:
         )
 
 
-def _features(
-    path: PathLike, header: Header, rows: Rows, places: Sequence[int]
-) -> tuple[Any, tuple[str, ...] | None]:
+def _features(header: Header, rows: Rows, places: Sequence[int]) -> tuple[Any, tuple[str, ...] | None]:
     """The features and their names; a nominal attribute of several values becomes a column for each."""
     if not places:
         return None, None
@@ -107,7 +113,6 @@ def _features(
             run.clear()
 
     for place, attribute in zip(places, attributes, strict=True):
-        _check_complete(path, rows, place, attribute)
         if attribute.is_one_feature and not (rows.is_sparse and attribute.default):
             run.append(place)
             names.append(attribute.name)
@@ -129,7 +134,7 @@ def _features(
     return X, tuple(names)
 
 
-def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute) -> None:
+def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute, has_labels: bool) -> None:
     if rows.is_sparse:
         stored = slice(*rows.values.indptr[place : place + 2])
         missing, at = np.isnan(rows.values.data[stored]), rows.values.indices[stored]
@@ -137,9 +142,16 @@ def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute
         missing, at = np.isnan(rows.values[:, place]), np.arange(len(rows.lines))
     if missing.any():
         line = rows.lines[at[missing].min()]
+        if not has_labels:
+            # Without a list of labels they are taken for features, of which a ? is not the fault.
+            raise DataFileError(
+                f"{path}: which attributes are labels? There is no XML file beside it that names them, and "
+                "its relation has no -C. Give the XML with label_file= (--label-file), or name the labels "
+                "with labels= (--labels)."
+            )
         raise DataFileError(
             f"{path}, line {line}, attribute {attribute.name!r}: '?' is a missing value. Fill it in "
-            f"(impute), or leave the attribute out with drop (--drop {attribute.name})."
+            f"(--impute median), or leave the attribute out with drop (--drop {attribute.name})."
         )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from labelgap._names import unknown_name
+from labelgap.data.files.text_encoding import to_utf8
 from labelgap.exceptions import DataFileError, MissingExtraError
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -100,8 +101,11 @@ def open_errors(path: PathLike) -> Iterator[None]:
         raise DataFileError(f"{path} may not be read by this user.") from error
 
 
-def read_text_bytes(path: PathLike) -> bytes:
-    """The UTF-8 text of a file, unpacked if it is gzip, no byte-order mark, lines ending in newlines."""
+def read_text_bytes(path: PathLike, encoding: str | None = None) -> bytes:
+    """The text of a file as UTF-8, unpacked if it is gzip, no byte-order mark, lines ending in newlines.
+
+    ``encoding`` is that of the file; None finds it, as :func:`to_utf8` does.
+    """
     with open_errors(path):
         data = Path(path).read_bytes()
     if data.startswith(b"\x1f\x8b"):
@@ -109,35 +113,9 @@ def read_text_bytes(path: PathLike) -> bytes:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
             raise DataFileError(f"{path}: the gzip file is damaged ({error}); fetch it again.") from error
-    data = data.removeprefix(b"\xef\xbb\xbf")
+    data = to_utf8(path, data, encoding)
     if not data.strip():
         raise DataFileError(f"{path} is empty.")
-    _check_encoding(path, data)
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     return data
-
-
-def _check_encoding(path: PathLike, data: bytes) -> None:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataFileError(f"{path} is in UTF-16; save it as UTF-8.")
-    zero = data.find(b"\0")
-    if zero >= 0:
-        raise DataFileError(
-            f"{path}, line {line_of(data, zero)}: a zero byte, so this is no text; check the format "
-            "(--format)."
-        )
-    if data.isascii():
-        return
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataFileError(
-            f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not UTF-8; "
-            "save the file as UTF-8."
-        ) from error
-
-
-def line_of(data: bytes, position: int) -> int:
-    """The line, from 1, of a position in a text."""
-    return data.count(b"\n", 0, position) + 1

@@ -21,6 +21,8 @@ class ParquetSheet:
     read only where they are asked for by name.
     """
 
+    decimal = "."
+
     def __init__(self, path: PathLike) -> None:
         self.path = path
         self.arrow = import_pyarrow("Reading Parquet files")
