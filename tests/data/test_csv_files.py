@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -342,8 +343,8 @@ def test_wide_parquet(tmp_path: Path) -> None:
         ("a,b\n\n\n", "a header and no rows"),
         ("a,b,a\n1,2,3\n", "line 1: columns 1 and 3 are both named 'a'"),
         (",b\n1,2\n", "line 1: column 1 has no name"),
-        ("a;b\n1;2\n", "line 1: the header is separated by semicolons"),
-        ("a\tb\n1\t2\n", "line 1: the header is separated by tabs"),
+        ("a;b\n1;2;3\n", "line 1: the header is separated by semicolons.*another number of values"),
+        ("a\tb\n1\n", "line 1: the header is separated by tabs"),
         ("a,b\n1,2\n3\n", "line 3: 1 values, but the header has 2"),
         ("a,b\n1,2\n\n3,4,5\n", "line 4: 3 values, but the header has 2"),
         ("a,b\n1,2\n3,tall\n", r"line 3, column 'b': 'tall' is no number.*--drop b"),
@@ -359,8 +360,9 @@ def test_wide_parquet(tmp_path: Path) -> None:
         ('a,b\n1,2\n3,"4" 5"\n', "line 3: wrong quoting"),
         ('"a,b\n1,2\n', "line 1: wrong quoting"),
         ("a\n1\n\n2\n", "line 3, column 'a': the line is empty"),
-        (b"a,b\n1,2\n\xe9,3\n", "line 3: the byte 0xe9 is not UTF-8"),
-        ("a,b\n1,2\n".encode("utf-16"), "is in UTF-16"),
+        (b"a,b\n1,2\n\x81,3\n", "line 3: the byte 0x81 is not UTF-8, and the text is not Latin-1 either"),
+        (b"a,b\n1,2\n\xac\xa6,3\n", "line 3: the byte 0xac is not UTF-8"),
+        (codecs.BOM_UTF16_LE + b"a\0,\0b", "the byte .* is not UTF-16"),
         (b"a,b\n1,\x00\n", "line 2: a zero byte"),
     ],
 )

@@ -112,6 +112,7 @@ def evaluate(
         check_table_output(out, force)
         loaded = load_model(model)
         session.result = {"model": str(model), "data": str(data)}
+        session.step(f"loaded {model}")
         metrics = _metrics(loaded.estimator, metric, average)
         refuse(average is not None and not metric, "--average", "it goes with a formula as --metric")
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))

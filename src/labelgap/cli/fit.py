@@ -40,10 +40,11 @@ from labelgap.cli.options import (
     Unobserved,
     UserColumn,
     ValueColumn,
+    Verbose,
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.preparing import Impute, around, make_preparation, prepared
-from labelgap.cli.progress import FitDisplay, duration, shown
+from labelgap.cli.progress import FitDisplay, StageLines, duration, shown
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import INTERRUPTED, Session, command
 from labelgap.data.files.dialect import Dialect
@@ -235,6 +236,7 @@ def fit(
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Fit a model to a table in which many labels are blank, and save it.
@@ -276,7 +278,7 @@ def fit(
         "threshold": _word(threshold),
         "n_jobs": jobs,
     }
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose) as session:
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
         refuse_unused(chosen, given)
@@ -284,6 +286,7 @@ def fit(
         check_output(out, force or _continues(out, checkpoint))
         model = make_model(chosen, given, seed)
         training = _read(session, source, chosen, given)
+        session.step(f"read {_size_of(training)} of {data}")
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint)
         save(around(training.prepare, model), out)
@@ -294,6 +297,11 @@ def fit(
         if checkpoint is not None:
             # The model is saved, and no other fit could use the checkpoint.
             remove_checkpoint(checkpoint)
+
+
+def _size_of(training: _Training) -> str:
+    facts = training.facts
+    return f"{facts['answers']} ratings" if "answers" in facts else f"{facts['rows']} rows"
 
 
 def _continues(out: Path, checkpoint: Path | None) -> bool:
@@ -353,11 +361,16 @@ def _observed(labels: ObservedLabels) -> dict[str, Any]:
 
 
 def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | None) -> float:
-    display = FitDisplay(str(getattr(model, "metric", "D²")), model.tol)
+    metric, live = str(getattr(model, "metric", "D²")), session.shows_progress and not session.verbose
+    display = FitDisplay(metric, model.tol)
+    if not live and (session.talks or session.verbose):
+        display = StageLines(session.stage, metric, model.tol, closely=session.verbose)
     more: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     began = time.perf_counter()
-    with shown(display, session.err, session.shows_progress):
+    with shown(display, session.err, live):
         model.fit(*training.arguments, callback=display, **more)
+    if isinstance(display, StageLines):
+        display.end()
     # The names of prepared features are those that the steps before the model give them.
     if training.feature_names is not None and training.prepare is None:
         model.feature_names_in_ = np.array(training.feature_names, dtype=object)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import platform
+import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,7 +19,18 @@ from labelgap.cli.choices import patterns, refuse
 from labelgap.cli.console import KeyValues, PlainTable
 from labelgap.cli.inputs import with_ids
 from labelgap.cli.models import describe, in_lines, is_model_file, load_model
-from labelgap.cli.options import MAX_SEED, Decimal, Delimiter, Encoding, Format, IdColumn, Json, Labels
+from labelgap.cli.options import (
+    MAX_SEED,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Format,
+    IdColumn,
+    Json,
+    Labels,
+    Quiet,
+    Verbose,
+)
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
 from labelgap.data.files.dialect import Dialect
@@ -52,6 +66,8 @@ def info(
     encoding: Encoding = None,
     decimal: Decimal = None,
     json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Say what is installed; or, of a file, what model it is or what its table holds.
 
@@ -63,11 +79,13 @@ def info(
       labelgap info articles.labelgap
       labelgap info articles.csv --labels 'tag_*' --id id
     """
-    with command(as_json=json) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose) as session:
         is_model = file is not None and is_model_file(file)
         if file is None or is_model:
             for option, given in {"--labels": labels, "--id": id_column, "--format": format}.items():
                 refuse(given is not None, option, "it is for a table")
+        if file is not None:
+            session.step(f"looking at {file}")
         if file is None:
             _tell_installation(session)
         elif is_model:
@@ -134,9 +152,9 @@ def _tell_model(session: Session, path: Path) -> None:
     session.say()
     lines = in_lines(facts)
     if loaded.feature_names is not None:
-        lines.append(("features are", ", ".join(loaded.feature_names)))
+        lines.append(("features are", _words(loaded.feature_names)))
     if names is not None:
-        lines.append(("labels are", ", ".join(map(str, names))))
+        lines.append(("labels are", _words(list(names))))
     session.say(KeyValues(lines))
 
 
@@ -252,6 +270,8 @@ def _labels(known: ObservedLabels) -> dict[str, Any]:
 def demo(
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The draw of the synthetic data.")] = 0,
     picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("labelgap-demo.png"),
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Fit a synthetic problem with 10 % of the labels known, and compare with one model per label.
 
@@ -264,5 +284,7 @@ def demo(
     """
     from labelgap.demo import show
 
-    with command():
-        show(seed, picture)
+    with command(quiet=quiet, verbose=verbose) as session:
+        with contextlib.redirect_stdout(io.StringIO() if quiet else sys.stdout):
+            show(seed, picture)
+        session.step(f"wrote {picture}")

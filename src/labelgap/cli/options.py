@@ -112,6 +112,16 @@ Format: TypeAlias = Annotated[
         "movielens.",
     ),
 ]
+NumberFormat: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The format of the files, where their names do not say it: csv, tsv, parquet, npz.",
+    ),
+]
 LabelFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(

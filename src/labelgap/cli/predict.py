@@ -30,6 +30,7 @@ from labelgap.cli.options import (
     Quiet,
     SkipUnknown,
     UserColumn,
+    Verbose,
 )
 from labelgap.cli.outputs import Block, check_table_output, free_name, refuse_twice, write_blocks
 from labelgap.cli.ratings import known_pairs, read_pairs
@@ -103,6 +104,7 @@ def predict(
     decimal: Decimal = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Decide every label of new rows: 1 is yes, 0 is no.
@@ -117,7 +119,7 @@ def predict(
       labelgap predict articles.labelgap new_articles.csv --long --out tags.csv
       labelgap predict films.labelgap pairs.csv --user user --item film
     """
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose) as session:
         refuse(every and not long, "--all", "it goes with --long")
         refuse(long and what is not None, "--what", "--long has its own columns")
         check_table_output(out, force)
@@ -137,7 +139,9 @@ def predict(
             warn_of_repeated_ids(session, source, ids, use)
             table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
             n_rows = len(ids)
+        session.step(f"loaded {model} and read {n_rows} rows of {data}")
         _write(session, out, table, n_rows)
+        session.step("wrote the predictions")
 
 
 # -- rows and labels ---------------------------------------------------------------------------------------

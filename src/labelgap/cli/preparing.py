@@ -122,13 +122,16 @@ def names_after(prepare: Any) -> tuple[str, ...] | None:
         return None
 
 
-def plan_of(prepare: Any) -> FeaturePlan | None:
-    """How columns are read for a transformer: its categories as texts, blanks as NaN where it fills them."""
+def plan_of(prepare: Any) -> FeaturePlan:
+    """How columns are read for a model: the categories of its transformer as texts, blanks as NaN if it fills
+    them.
+    """
     if prepare is None:
-        return None
+        return FeaturePlan(texts=())
     names = names_before(prepare) or ()
-    columns = _columns_of(prepare, "OneHotEncoder", names)
-    return FeaturePlan(texts=columns, keep_missing=bool(_columns_of(prepare, "SimpleImputer", names)))
+    parts = _parts(prepare, names)
+    texts = [name for kind, _, columns in parts for name in columns if kind == "OneHotEncoder"]
+    return FeaturePlan(texts=texts, keep_missing=any(kind == "SimpleImputer" for kind, *_ in parts))
 
 
 def describe_preparation(prepare: Any) -> str | None:
@@ -148,10 +151,6 @@ def describe_preparation(prepare: Any) -> str | None:
 
 def _steps(prepare: Any) -> list[Any]:
     return [step for _, step in prepare.steps] if is_pipeline(prepare) else [prepare]
-
-
-def _columns_of(prepare: Any, kind: str, names: tuple[str, ...]) -> list[str]:
-    return [name for found, _, columns in _parts(prepare, names) for name in columns if found == kind]
 
 
 def _parts(prepare: Any, names: tuple[str, ...]) -> list[tuple[str, Any, list[str]]]:

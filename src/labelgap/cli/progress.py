@@ -162,6 +162,43 @@ class FitDisplay(FitListener):
             yield _bar(fraction, options)
 
 
+class StageLines(FitDisplay):
+    """Says each stage in a line of its own, where there is no terminal; with ``closely`` candidates, too.
+
+    Parameters
+    ----------
+    say : function of a text
+    metric, tol, closely
+    """
+
+    def __init__(self, say: Callable[[str], None], metric: str, tol: float, *, closely: bool) -> None:
+        super().__init__(metric, tol)
+        self._say, self._closely = say, closely
+
+    def stage(self, what: str) -> None:
+        if self.judged:
+            self._say(f"{self.judged} candidates judged{self._best()}")
+        super().stage(what)
+        self._say(what)
+
+    def candidate(self, candidate: Candidate) -> None:
+        super().candidate(candidate)
+        if self._closely:
+            self._say(
+                f"candidate {self.judged}: trace {candidate.penalties.trace:.3g}, ridge "
+                f"{candidate.penalties.ridge:.3g}, {self.metric} {candidate.metric_value:.4f}"
+            )
+
+    def end(self) -> None:
+        """Say how the last fit ended."""
+        if self.rounds:
+            last = self.rounds[-1]
+            self._say(f"duality gap {last.gap:.1e} (asked for {self.tol:.1e}), rank {last.rank}")
+
+    def _best(self) -> str:
+        return "" if self.best is None else f", best {self.metric} {self.best:.4f}"
+
+
 def _about(seconds: float | None) -> str:
     return _UNKNOWN if seconds is None else f"about {duration(seconds)}"
 

@@ -14,7 +14,7 @@ from labelgap import Recommender
 from labelgap.cli.choices import refuse
 from labelgap.cli.console import PlainTable
 from labelgap.cli.models import load_model
-from labelgap.cli.options import Force, Json, ModelFile, Quiet
+from labelgap.cli.options import Force, Json, ModelFile, Quiet, Verbose
 from labelgap.cli.outputs import Block, check_table_output, write_blocks
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
@@ -63,6 +63,7 @@ def recommend(
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """The best items for users, each with its probability and a decision: would the user like it?
@@ -75,7 +76,7 @@ def recommend(
       labelgap recommend films.labelgap --user ann -n 5 --why
       labelgap recommend films.labelgap --all --out best.csv
     """
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose) as session:
         if sum([bool(user), users_file is not None, every]) != 1:
             raise typer.BadParameter(
                 "say for whom: with one of --user (which may be repeated), --users-file and --all.",
@@ -84,6 +85,7 @@ def recommend(
         refuse(why and out is not None, "--why", "a file has no column for reasons")
         check_table_output(out, force)
         loaded = load_model(model).estimator
+        session.step(f"loaded {model}")
         if not isinstance(loaded, Recommender):
             raise InvalidParameterError(
                 f"{model} is a {type(loaded).__name__}, which has no users; see labelgap predict."

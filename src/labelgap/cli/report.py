@@ -29,6 +29,7 @@ from labelgap.cli.options import (
     Separator,
     UserColumn,
     ValueColumn,
+    Verbose,
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.ratings import read_judged_ratings
@@ -75,6 +76,7 @@ def report(
     ] = False,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Write one HTML page about a model: its threshold, its labels, its fit. It needs no network.
@@ -88,9 +90,10 @@ def report(
     """
     from labelgap.report import write_report
 
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose) as session:
         check_output(out, force)
         loaded = load_model(model)
+        session.step(f"loaded {model}")
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         X: Any = None
         if isinstance(loaded.estimator, Recommender):
@@ -104,6 +107,7 @@ def report(
                 patterns(labels), ids=id_column, label_source=second, label_xml=xml, separator=separator
             )
             X, known = read_judged_table(loaded, source, columns)
+        session.step(f"read {data}")
         others = {}
         for path in compare or ():
             other = load_model(path)
@@ -148,6 +152,7 @@ def export(
     dtype: Annotated[Dtype, typer.Option(help="The numbers that go in and come out.")] = Dtype.float64,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Write a model as ONNX, which many languages and servers can run without labelgap.
@@ -160,8 +165,9 @@ def export(
     """
     from labelgap.onnx_export import to_onnx
 
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose) as session:
         check_output(target, force, "TARGET")
         to_onnx(load(model), target, dtype=dtype.value)
+        session.step(f"exported {model}")
         session.result = {"out": str(target), "bytes": target.stat().st_size}
         session.say_line(f"Wrote {target} ({target.stat().st_size} bytes).")

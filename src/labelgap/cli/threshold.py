@@ -20,10 +20,11 @@ from labelgap.cli.options import (
     Delimiter,
     Encoding,
     Force,
-    Format,
     IdColumn,
     Json,
+    NumberFormat,
     Quiet,
+    Verbose,
 )
 from labelgap.cli.outputs import check_table_output, free_name, write_blocks
 from labelgap.cli.session import command
@@ -32,6 +33,7 @@ from labelgap.data.files.formats import PathLike
 from labelgap.data.files.ids import listed, repeated_ids
 from labelgap.data.files.reading import Columns, read_numbers_from, read_table_from
 from labelgap.data.files.source import Source
+from labelgap.data.files.writing import WRITTEN
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import confusion_counts
@@ -66,7 +68,7 @@ def threshold(
         typer.Option(show_default=False, help="With SCORES alone: the column that holds the labels."),
     ] = None,
     id_column: IdColumn = None,
-    format: Format = None,
+    format: NumberFormat = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -99,6 +101,7 @@ def threshold(
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Find the threshold that is best for a metric, exactly, for scores of any model.
@@ -113,10 +116,15 @@ def threshold(
       labelgap threshold scores.csv labels.csv --out yes.csv --curve curve.csv
       labelgap threshold all.csv --score-column p --label-column y
     """
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose) as session:
         chosen = get_metric(str(read_metric(metric, average)))
         check_table_output(out, force)
         check_table_output(curve, force, "--curve")
+        if format is not None and format not in WRITTEN:
+            raise typer.BadParameter(
+                f"{format!r} is no format of tables of numbers; these are {', '.join(WRITTEN)}.",
+                param_hint="'--format'",
+            )
         dialect = Dialect(delimiter, encoding, decimal)
         source = session.source(scores, format, dialect)
         if labels is not None:
@@ -132,6 +140,7 @@ def threshold(
                     param_hint="'LABELS'",
                 )
             table = read_column_pair(source, score_column, label_column, id_column)
+        session.step(f"read {len(table.scores)} rows of {len(table.names)} scores")
         found = best_threshold(table.scores, table.labels, chosen, return_curve=curve is not None)
         facts = _facts(table, found, chosen)
         session.result = facts

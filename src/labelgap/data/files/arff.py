@@ -18,10 +18,16 @@ from labelgap._types import Floats
 from labelgap.data.files.arff_header import ArffFile, Attribute, Header
 from labelgap.data.files.arff_rows import Rows, read_rows
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column
+from labelgap.data.files.feature_plan import FeaturePlan
 from labelgap.data.files.formats import PathLike, open_errors
 from labelgap.data.files.tables import LabelTable, number_of
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
+
+_WHICH_LABELS = (
+    "which attributes are labels? There is no XML file beside it that names them, and its relation has no -C. "
+    "Give the XML with label_file= (--label-file), or name the labels with labels= (--labels)."
+)
 
 
 def read_arff(
@@ -33,11 +39,11 @@ def read_arff(
     unobserved: str | None,
     binary: bool,
     *,
-    keep_missing: bool = False,
+    plan: FeaturePlan | None = None,
 ) -> LabelTable:
     """Features and labels. ``labels``, the XML file or the relation says which attributes are labels.
 
-    ``keep_missing`` leaves a ``?`` among the features as NaN; else it is refused.
+    ``plan`` says whether a ``?`` among the features is left as NaN; else it is refused.
     """
     path, header = file.path, file.header
     names = tuple(attribute.name for attribute in header.attributes)
@@ -53,9 +59,15 @@ def read_arff(
         _check_type(path, header.attributes[at[name]])
     chosen = [at[name] for name in feature_names], [at[name] for name in label_names]
     rows = read_rows(file, [*chosen[0], *chosen[1]])
-    if not keep_missing:
+    if plan is None or not plan.keep_missing:
         for place in chosen[0]:
-            _check_complete(path, rows, place, header.attributes[place], bool(label_names))
+            attribute = header.attributes[place]
+            advice = f"Fill it in (--impute median), or leave the attribute out with drop (--drop {attribute.name})."
+            if plan is not None and plan.for_model:
+                advice = "Fill it in, or fit again with --impute."
+            elif not label_names:
+                advice = _WHICH_LABELS
+            _check_complete(path, rows, place, attribute, advice)
     X, expanded = _features(header, rows, chosen[0])
     known = _labels(path, header, rows, chosen[1], binary) if label_names else None
     if known is not None:
@@ -134,25 +146,21 @@ def _features(header: Header, rows: Rows, places: Sequence[int]) -> tuple[Any, t
     return X, tuple(names)
 
 
-def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute, has_labels: bool) -> None:
+def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute, advice: str) -> None:
     if rows.is_sparse:
         stored = slice(*rows.values.indptr[place : place + 2])
         missing, at = np.isnan(rows.values.data[stored]), rows.values.indices[stored]
     else:
         missing, at = np.isnan(rows.values[:, place]), np.arange(len(rows.lines))
-    if missing.any():
-        line = rows.lines[at[missing].min()]
-        if not has_labels:
-            # Without a list of labels they are taken for features, of which a ? is not the fault.
-            raise DataFileError(
-                f"{path}: which attributes are labels? There is no XML file beside it that names them, and "
-                "its relation has no -C. Give the XML with label_file= (--label-file), or name the labels "
-                "with labels= (--labels)."
-            )
-        raise DataFileError(
-            f"{path}, line {line}, attribute {attribute.name!r}: '?' is a missing value. Fill it in "
-            f"(--impute median), or leave the attribute out with drop (--drop {attribute.name})."
-        )
+    if not missing.any():
+        return
+    line = rows.lines[at[missing].min()]
+    if advice == _WHICH_LABELS:
+        # Without a list of labels they are taken for features, of which a ? is not the fault.
+        raise DataFileError(f"{path}: {advice}")
+    raise DataFileError(
+        f"{path}, line {line}, attribute {attribute.name!r}: '?' is a missing value. {advice}"
+    )
 
 
 def _labels(

@@ -10,7 +10,7 @@ from itertools import islice
 
 from labelgap.exceptions import InvalidParameterError
 
-_OTHERS = (";", "\t", "|")
+_OTHERS = (";", "\t", "|", ",")
 _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 # Records that are looked at.
 _SAMPLE = 200

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labelgap.data.files.choosing import Patterns, choose_columns
 from labelgap.data.files.columns import to_numbers
 from labelgap.data.files.source import Sheet
-from labelgap.data.files.tables import MISSING
+from labelgap.data.files.tables import MISSING, number_of
 from labelgap.exceptions import DataFileError
 
 MOST_CATEGORIES = 100
@@ -54,6 +54,11 @@ class FeaturePlan:
         self.categories: dict[str, int] = {}
         self.n_missing = 0
 
+    @property
+    def for_model(self) -> bool:
+        """Whether a model has decided what the columns are; then none of them can be left out."""
+        return self._texts is not None
+
     def text_columns(self, sheet: Sheet, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that are to be read as texts, whatever they hold."""
         if self._texts is not None:
@@ -88,21 +93,28 @@ class FeaturePlan:
         """The values, and why they are no features."""
         types = sheet.arrow.types
         if types.is_temporal(column.type):
-            return None, _of_dates(name)
+            wanted = f"{name!r} holds dates, and the model was fitted to numbers in this column"
+            return None, wanted if self.for_model else _of_dates(name)
         try:
             values = to_numbers(sheet, name, column, "")
         except DataFileError as error:
-            if self._texts is not None:
-                # The model has numbers in this column.
-                raise DataFileError(f"{error}The model was fitted to numbers in this column.") from error
+            if self.for_model:
+                return None, f"{error} The model was fitted to numbers in this column".replace("  ", " ")
             return self._text(sheet, name, column)
         missing = int(np.isnan(values).sum())
         self.n_missing += missing
-        if missing == len(values):
+        if missing and not self.keep_missing and self.for_model:
+            row = int(np.argmax(np.isnan(values)))
+            return None, (
+                f"{name!r} has a missing value in {missing} of {len(values)} rows (the first: "
+                f"{sheet.place(row)}), and the model fills in none: fill them in, or fit again with --impute"
+            )
+        if missing == len(values) and not self.for_model:
             return None, f"{name!r} is blank in every row: leave it out with --drop {name}"
         if np.isinf(values).any():
             row = int(np.argmax(np.isinf(values)))
-            return None, f"{name!r} is not finite ({sheet.place(row)}): correct it, or --drop {name}"
+            advice = "correct it" if self.for_model else f"correct it, or leave it out with --drop {name}"
+            return None, f"{name!r} is not finite ({sheet.place(row)}): {advice}"
         if missing and not self.keep_missing:
             row = int(np.argmax(np.isnan(values)))
             return None, (
@@ -116,6 +128,14 @@ class FeaturePlan:
         different = {word for word in words if word}
         if different and all(_DATE.fullmatch(word) for word in different):
             return None, _of_dates(name)
+        no_number = [word for word in different if number_of(word.replace(sheet.decimal, ".")) is None]
+        if 2 * len(no_number) < len(different):
+            # A slip in a column of amounts must not turn them into names.
+            row = next(row for row, word in enumerate(words) if word in set(no_number))
+            return None, (
+                f"{name!r} has numbers, but {words[row]!r} ({sheet.place(row)}) is no number: correct it, "
+                f"leave the column out with --drop {name}, or say --categorical {name}"
+            )
         if len(different) > MOST_CATEGORIES:
             return None, (
                 f"{name!r} is text with {len(different)} different values: leave it out with --drop {name}, "

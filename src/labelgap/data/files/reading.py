@@ -157,7 +157,7 @@ def read_table_from(source: Source, columns: Columns, *, unobserved: str | None,
             here.label_xml,
             unobserved,
             binary,
-            keep_missing=here.plan is not None and here.plan.keep_missing,
+            plan=here.plan,
         )
     else:
         dropped = tuple(split_patterns(here.drop)) or None
