@@ -139,3 +139,21 @@ def test_metrics_are_scorers_in_scikit_learn() -> None:
         for train, test in (halves, halves[::-1])
     ]
     assert scores.tolist() == slow
+
+
+@pytest.mark.parametrize(
+    "name", ["micro-auc", "macro-roc-auc", "micro-average-precision", "log-loss", "ndcg@5"]
+)
+def test_measures_of_scores_are_told_apart_from_metrics_of_decisions(name: str) -> None:
+    with pytest.raises(UnknownNameError, match="judges scores or their order") as caught:
+        get_metric(name)
+    assert "jaccard" not in str(caught.value)
+
+
+def test_a_suggestion_is_near_to_what_was_written() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'micro-jaccard'"):
+        get_metric("micro-jacard")
+    with pytest.raises(UnknownNameError) as caught:
+        get_metric("micro-kappa")
+    assert "Did you mean" not in str(caught.value)
+    assert "cost-accuracy" in str(caught.value)

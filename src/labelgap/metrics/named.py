@@ -148,9 +148,9 @@ def _parse(name: object) -> tuple[str, bool, str]:
     base = rest.removeprefix("balanced-") if average in AVERAGES else bare
     if isinstance(name, str) and _RANKING.search(base):
         raise UnknownNameError(
-            f"{name!r} judges scores or their order, and not decisions, so no threshold could be best for it. "
-            "Choose a metric of decisions, such as micro-f1 or micro-balanced-accuracy; precision@k, recall@k "
-            "and nDCG@k are functions of labelgap.metrics."
+            f"{name!r} judges scores or their order, and not decisions, so no threshold could be best for "
+            "it. Choose a metric of decisions, such as micro-f1 or micro-balanced-accuracy; precision@k, "
+            "recall@k and nDCG@k are functions of labelgap.metrics."
         )
     if isinstance(name, str) and average in AVERAGES:
         # The average is right: only the base may be misspelt, and only bases near to it help.

@@ -25,8 +25,8 @@ from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
 
 _WHICH_LABELS = (
-    "which attributes are labels? There is no XML file beside it that names them, and its relation has no -C. "
-    "Give the XML with label_file= (--label-file), or name the labels with labels= (--labels)."
+    "which attributes are labels? There is no XML file beside it that names them, and its relation has no "
+    "-C. Give the XML with label_file= (--label-file), or name the labels with labels= (--labels)."
 )
 
 
@@ -62,7 +62,7 @@ def read_arff(
     if plan is None or not plan.keep_missing:
         for place in chosen[0]:
             attribute = header.attributes[place]
-            advice = f"Fill it in (--impute median), or leave the attribute out with drop (--drop {attribute.name})."
+            advice = f"Fill it in (--impute median), or leave it out with drop (--drop {attribute.name})."
             if plan is not None and plan.for_model:
                 advice = "Fill it in, or fit again with --impute."
             elif not label_names:
