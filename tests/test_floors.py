@@ -14,6 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "labelgap"
 # its folder is on another floor.
 FLOORS = [
     {
+        "_html",
         "_names",
         "_public",
         "_types",

@@ -12,7 +12,7 @@ from labelgap.cli.choices import patterns, read_metric, refuse, refuse_rating_co
 from labelgap.cli.console import KeyValues
 from labelgap.cli.inputs import read_judged_table
 from labelgap.cli.judging import judged_by, label_table, reading, regression_by_label, tell, write_results
-from labelgap.cli.models import LoadedModel, load_model, metric_name, refuse_offsets
+from labelgap.cli.models import LoadedModel, load_model, refuse_offsets
 from labelgap.cli.options import (
     AverageOf,
     DataFile,
@@ -41,6 +41,7 @@ from labelgap.cli.session import Session, command
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
+from labelgap.estimators.description import metric_name
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.recommending.ratings import read_ratings

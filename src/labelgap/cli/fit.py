@@ -14,7 +14,7 @@ from labelgap import save
 from labelgap.cli.choices import choose_setting, make_model, number_or, patterns, read_metric, refuse_unused
 from labelgap.cli.console import KeyValues
 from labelgap.cli.inputs import read_training_table, warn_of_repeated_ids
-from labelgap.cli.models import describe, in_lines, load_model
+from labelgap.cli.models import describe_with, load_model
 from labelgap.cli.options import (
     MAX_SEED,
     Average,
@@ -44,7 +44,7 @@ from labelgap.cli.options import (
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.preparing import Impute, around, make_preparation, prepared
-from labelgap.cli.progress import FitDisplay, StageLines, duration, shown
+from labelgap.cli.progress import FitDisplay, StageLines, shown
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import INTERRUPTED, Session, command
 from labelgap.data.files.dialect import Dialect
@@ -52,8 +52,10 @@ from labelgap.data.files.feature_plan import FeaturePlan
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
+from labelgap.estimators.description import in_lines
 from labelgap.exceptions import DataFileError, ModelFileError
 from labelgap.fitting.checkpoint import remove_checkpoint
+from labelgap.fitting.progress import duration
 from labelgap.labels import ObservedLabels
 
 _FIT = "Fit"
@@ -378,7 +380,7 @@ def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | N
 
 
 def _tell(session: Session, data: Path, model: Any, training: _Training, seconds: float, out: Path) -> None:
-    facts = describe(model, training.prepare)
+    facts = describe_with(model, training.prepare)
     session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
     took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
     session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")

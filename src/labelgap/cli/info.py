@@ -18,7 +18,7 @@ from labelgap._version import __version__
 from labelgap.cli.choices import patterns, refuse
 from labelgap.cli.console import KeyValues, PlainTable
 from labelgap.cli.inputs import with_ids
-from labelgap.cli.models import describe, in_lines, is_model_file, load_model
+from labelgap.cli.models import describe_with, is_model_file, load_model
 from labelgap.cli.options import (
     MAX_SEED,
     Decimal,
@@ -37,6 +37,7 @@ from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
+from labelgap.estimators.description import in_lines
 from labelgap.kernels.threads import available_threads
 from labelgap.labels import ObservedLabels
 
@@ -141,7 +142,7 @@ def _extra(extra: str, found: dict[str, str | None]) -> str:
 
 def _tell_model(session: Session, path: Path) -> None:
     loaded = load_model(path)
-    facts = describe(loaded.estimator, loaded.prepare)
+    facts = describe_with(loaded.estimator, loaded.prepare)
     names = getattr(loaded.estimator, "label_names_", None)
     session.result = {"file": str(path), "what": "model"} | facts
     session.result |= {

@@ -13,7 +13,6 @@ from labelgap import LinearFractional, best_threshold, get_metric
 from labelgap._types import Floats
 from labelgap.cli.choices import read_metric, refuse
 from labelgap.cli.console import KeyValues, whole
-from labelgap.cli.models import metric_name
 from labelgap.cli.options import (
     AverageOf,
     Decimal,
@@ -34,6 +33,7 @@ from labelgap.data.files.ids import listed, repeated_ids
 from labelgap.data.files.reading import Columns, read_numbers_from, read_table_from
 from labelgap.data.files.source import Source
 from labelgap.data.files.writing import WRITTEN
+from labelgap.estimators.description import metric_name
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import confusion_counts

@@ -85,7 +85,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         Fits of folds and candidates side by side, in threads; None is one for each thread that there is
         (``LABELGAP_NUM_THREADS``, or the cores).
     verbose : int, default 0
-        1 reports the stages, 2 each round of the solver too.
+        1 reports the stages (in a notebook by a progress bar), 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
         κ, a penalty that draws the intercepts to the score c of the overall rate of positives; 0 is none.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after

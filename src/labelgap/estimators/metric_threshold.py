@@ -276,7 +276,7 @@ class MetricThreshold(DecisionEstimator):
         return super().threshold_probability_
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator, unused-ignore]
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Any:
         """Probability of yes for every label (n x L, dense), where the estimator has ``predict_proba``.
 
         For an estimator fitted to a 1-d y: one column per class, as scikit-learn does.

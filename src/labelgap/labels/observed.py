@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from labelgap._html import paragraph, table
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
 from labelgap.labels import sources
 from labelgap.labels.constructors import LabelConstructors, frame_library
@@ -18,6 +19,8 @@ from labelgap.labels.matching import names_in_order, same_names
 from labelgap.labels.splitting import LabelSplits
 
 _OPTIONAL = ("weights", "offsets")
+# Labels that a notebook shows.
+_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -393,3 +396,18 @@ class ObservedLabels(LabelConstructors, LabelSplits):
         if self.unobserved != "missing":
             text += f", unobserved={self.unobserved!r}"
         return f"ObservedLabels({text})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is known, in all and of the labels with most known entries."""
+        shown = np.sort(np.argsort(-self._label_counts, kind="stable")[:_SHOWN])
+        positives = self.positive_counts()
+        rows = [
+            (
+                label if self.label_names is None else self.label_names[label],
+                self._label_counts[label],
+                positives[label],
+            )
+            for label in shown.tolist()
+        ]
+        more = f" (the {_SHOWN} labels with most of {self.shape[1]})" if self.shape[1] > _SHOWN else ""
+        return paragraph(repr(self)) + table(("label", f"observed{more}", "above 0"), rows)

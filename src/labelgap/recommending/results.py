@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._html import paragraph, table
 from labelgap._types import Floats, Ints
+
+# Users that a notebook shows.
+_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,24 @@ class Recommendations:
             for name, score, chance, decision in zip(
                 names, self.scores, self.probabilities, self.decisions, strict=True
             )
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table of the items of one user, or the best items of the first users."""
+        if self.items.ndim != 1:
+            few = self.items[:_SHOWN]
+            best = [f"item {place + 1}" for place in range(self.items.shape[1])]
+            rest = f"{len(self.items)} users; the first {len(few)}:" if len(self.items) > len(few) else ""
+            return (paragraph(rest) if rest else "") + table(
+                ("row", *best), [(row, *map(str, items)) for row, items in enumerate(few)]
+            )
+        rows = zip(self.items, self.scores, self.probabilities, self.decisions, strict=True)
+        return table(
+            ("item", "score", "probability", "decision"),
+            [
+                (item, f"{score:.4g}", f"{chance:.2f}", "yes" if decision else "no")
+                for item, score, chance, decision in rows
+            ],
         )
 
 
