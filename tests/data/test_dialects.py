@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelgap import ObservedLabels
+from labelgap import LowRankClassifier, ObservedLabels
 from labelgap.data import read_label_table, read_numbers
 from labelgap.data.files.dialect import Dialect, find_decimal, find_delimiter
 from labelgap.exceptions import DataFileError, InvalidLabelsError, InvalidParameterError, LabelgapWarning
@@ -146,3 +146,19 @@ def test_lists_of_tags_in_python() -> None:
         ObservedLabels.from_tags(tags, label_names=["data"])
     with pytest.raises(InvalidLabelsError, match="The tags of row 0 are 'a b', and not a list"):
         ObservedLabels.from_tags(["a b"])
+
+
+def test_estimators_take_sets_of_tags() -> None:
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((60, 2))
+    names = np.array(["data", "sport"])
+    tags: list[set[str] | None] = [set(names[row > 0]) for row in X]
+    model = LowRankClassifier(unobserved="negative", trace_penalty=0.01, ridge_penalty=0.1, threshold="train")
+    Y = (X > 0).astype(float)
+    assert model.fit(X, tags).label_names_.tolist() == ["data", "sport"]
+    assert model.score(X, tags) == model.score(X, Y)
+    # A tag that no row has is a label all the same, and a row that nobody knows is not judged.
+    few = [{"sport"} & one if one is not None else None for one in tags[:5]]
+    assert model.score(X[:5], few) == model.score(X[:5], np.column_stack([np.zeros(5), Y[:5, 1]]))
+    with pytest.raises(InvalidLabelsError, match="not among label_names: 'music'"):
+        model.score(X[:1], [{"music"}])

@@ -14,7 +14,8 @@ from scipy import sparse
 from labelgap._html import paragraph, table
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
 from labelgap.labels import sources
-from labelgap.labels.constructors import LabelConstructors, frame_library
+from labelgap.labels.constructors import LabelConstructors
+from labelgap.labels.frames import frame_library
 from labelgap.labels.matching import names_in_order, same_names
 from labelgap.labels.splitting import LabelSplits
 

@@ -15,7 +15,8 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.constructors import UNOBSERVED, frame_library
+from labelgap.labels.constructors import UNOBSERVED
+from labelgap.labels.frames import frame_library
 from labelgap.labels.sources import index_type
 from labelgap.metrics import unlabelled_metric
 from labelgap.recommending.extending import extended

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError
-from labelgap.labels.constructors import frame_library
+from labelgap.labels.frames import frame_library
 from labelgap.persistence.registry import savable_record
 from labelgap.recommending.ids import Ids, number_ids
 
