@@ -133,6 +133,14 @@ def test_a_pipe_from_standard_input(fitted: dict[str, Path]) -> None:
         done = process("predict", fitted["articles"], "-", stdin=file)
     assert done.returncode == 0
     assert done.stdout == run("predict", fitted["articles"], "new_articles.csv").stdout
+    with open("new_articles.csv") as file:
+        looked = process("info", "-", stdin=file)
+    assert "rows     200" in looked.stdout
+    with open("new_articles.csv") as file:
+        found = process(
+            "threshold", "-", "--score-column", "words", "--label-column", "tag_sport", stdin=file
+        )
+    assert "200 known entries" in found.stdout
     assert "path 'none.csv' does not exist" in error_of("predict", fitted["articles"], "none.csv", code=2)
 
 

@@ -478,3 +478,10 @@ def test_the_page_is_a_page() -> None:
     page = render(collect(MODEL, PROBLEM.X_test, PROBLEM.Y_test)).decode()
     assert page.startswith("<!doctype html>")
     assert not re.search(r"\{\{\w+\}\}", page)
+
+
+def test_yes_alone_are_refused_after_any_fit_but_one_to_silence_as_no() -> None:
+    problem = small_problem()
+    model = fitted(problem)
+    with pytest.raises(InvalidLabelsError, match="takes known negatives"):
+        collect(model, problem.X_test, np.where(problem.Y_test == 1, 1.0, np.nan))

@@ -30,6 +30,7 @@ from labelgap.cli.options import (
     Labels,
     Quiet,
     Verbose,
+    existing,
 )
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
@@ -57,7 +58,10 @@ def info(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FILE", exists=True, readable=True, show_default=False, help="A model or a table."
+            metavar="FILE",
+            callback=existing,
+            show_default=False,
+            help="A model or a table; - is a table from standard input.",
         ),
     ] = None,
     labels: Labels = None,

@@ -70,7 +70,7 @@ class ThresholdFrom(StrEnum):
 _DATA_PANEL, _OUTPUT_PANEL = "Data", "Output"
 
 
-def _existing(path: Path | None) -> Path | None:
+def existing(path: Path | None) -> Path | None:
     """The path of a file that can be read; - is standard input, which Typer's own check does not know."""
     if path is not None and str(path) != "-":
         if not path.exists():
@@ -84,7 +84,7 @@ DataFile: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        callback=_existing,
+        callback=existing,
         show_default=False,
         help="The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name. - is "
         "standard input, as CSV unless --format says another format.",

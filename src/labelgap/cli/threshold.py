@@ -24,6 +24,7 @@ from labelgap.cli.options import (
     NumberFormat,
     Quiet,
     Verbose,
+    existing,
 )
 from labelgap.cli.outputs import check_table_output, free_name, write_blocks
 from labelgap.cli.session import command
@@ -46,15 +47,17 @@ def threshold(
     scores: Annotated[
         Path,
         typer.Argument(
-            metavar="SCORES", exists=True, readable=True, show_default=False, help="A table of scores."
+            metavar="SCORES",
+            callback=existing,
+            show_default=False,
+            help="A table of scores; - is standard input, as CSV unless --format says another format.",
         ),
     ],
     labels: Annotated[
         Path | None,
         typer.Argument(
             metavar="LABELS",
-            exists=True,
-            readable=True,
+            callback=existing,
             show_default=False,
             help="A table of labels with columns of the same names; blank where nothing is known.",
         ),

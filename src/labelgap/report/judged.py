@@ -149,8 +149,9 @@ def _reading(fitted_to: str) -> str:
 
 
 def _require_negatives(labels: ObservedLabels, fitted_to: str) -> None:
-    unlabelled = labels.unobserved == "unlabelled"
-    if unlabelled or (fitted_to == "unlabelled" and labels.n_observed and (labels.values == 1).all()):
+    only_yes = labels.n_observed > 0 and bool((labels.values == 1).all())
+    # After a fit that takes silence for no, every other entry is a known no.
+    if labels.unobserved == "unlabelled" or (only_yes and fitted_to != "negative"):
         raise InvalidLabelsError(
             "A report counts true and false decisions, which takes known negatives, and these labels have "
             "recorded positives only. Pass labels with both, such as a sample that was checked; the metric "
