@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cli_runs import QUICK, error_of, process, run, run_json
+from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import labelgap
 from labelgap import LowRankClassifier
@@ -157,6 +159,24 @@ def test_a_pipeline_made_in_python_is_used_by_the_commands() -> None:
     write("new.csv", [{"size": row["size"], "zone": row["zone"]} for row in table])
     said = run_json("predict", "python.labelgap", "new.csv")
     assert [[row["label_0"], row["label_1"]] for row in said["predictions"]] == model.predict(X).tolist()
+
+
+def test_a_pipeline_of_a_frame_is_used_by_the_commands() -> None:
+    table = rows()
+    write("train.csv", table)
+    frame = pd.DataFrame(table).assign(size=lambda f: pd.to_numeric(f["size"]))
+    by_name = ColumnTransformer(
+        [("word", OneHotEncoder(), ["colour"]), ("number", SimpleImputer(), ["size", "zone"])]
+    )
+    model = make_pipeline(by_name, LowRankClassifier(trace_penalty=0.05, threshold="train"))
+    model.fit(frame[["zone", "colour", "size"]], frame[["t_a", "t_b"]])
+    labelgap.save(model, "python.labelgap")
+    said = run_json("predict", "python.labelgap", "train.csv")
+    decided = model.predict(frame[["zone", "colour", "size"]])
+    assert [[row["t_a"], row["t_b"]] for row in said["predictions"]] == decided.tolist()
+    assert (
+        "one-hot colour (3); blanks filled with the mean" in run_json("info", "python.labelgap")["prepared"]
+    )
 
 
 def test_tags_semicolons_commas_and_latin_1_through_a_pipe() -> None:

@@ -58,11 +58,6 @@ class Dialect:
                 f"delimiter and decimal are both {self.decimal!r}; one sign cannot be both."
             )
 
-    @property
-    def is_given(self) -> bool:
-        """Whether anything was said."""
-        return any(part is not None for part in (self.delimiter, self.encoding, self.decimal))
-
 
 def find_delimiter(data: bytes, usual: str) -> str:
     """The usual delimiter, or another one that the header has and that cuts all lines alike.

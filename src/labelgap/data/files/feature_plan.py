@@ -37,8 +37,6 @@ class FeaturePlan:
     ----------
     categories : dict from name to the number of different texts
         The columns that were read as texts.
-    n_missing : int
-        Blanks among the numbers.
     """
 
     def __init__(
@@ -52,7 +50,6 @@ class FeaturePlan:
         self.keep_missing = keep_missing
         self._chosen: tuple[str, ...] = ()
         self.categories: dict[str, int] = {}
-        self.n_missing = 0
 
     @property
     def for_model(self) -> bool:
@@ -102,7 +99,6 @@ class FeaturePlan:
                 return None, f"{error} The model was fitted to numbers in this column".replace("  ", " ")
             return self._text(sheet, name, column)
         missing = int(np.isnan(values).sum())
-        self.n_missing += missing
         if missing and not self.keep_missing and self.for_model:
             row = int(np.argmax(np.isnan(values)))
             return None, (
