@@ -200,7 +200,7 @@ def measured(test: Answers, probabilities: Any, decisions: Any) -> Measured:
     """F1, accuracy, AUC and log-loss on the test ratings."""
     truth = test.rating
     return {
-        "F1": float(get_metric("micro-f1")(decisions[None], truth[None])),
+        "F1": float(get_metric("micro-f1")(truth[None], decisions[None])),
         "accuracy": float(np.mean((probabilities >= 0.5) == truth)),
         "AUC": float(roc_auc_score(truth, probabilities)),
         "log-loss": float(log_loss(truth, probabilities)),

@@ -165,7 +165,7 @@ def check_score_is_the_metric_over_the_answers(case: Case) -> None:
         model.predict(labels.row_names[i], labels.label_names[j])
         for i, j in zip(labels.rows, labels.cols, strict=True)
     ]
-    assert model.score(part) == pytest.approx(model.metric_(np.array(decisions), labels))
+    assert model.score(part) == pytest.approx(model.metric_(labels, np.array(decisions)))
     frame = pandas.DataFrame(dict(zip(("user", "item", "value"), part, strict=True)), dtype=object)
     assert model.score(frame) == model.score(part)
 

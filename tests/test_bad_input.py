@@ -193,6 +193,14 @@ ERRORS = [
         r"labels have shape \(40, 3\); 40 rows of X and the 4 labels of the fit were expected",
         lambda: fit().score(X, Y[:, :3]),
     ),
+    Case(
+        "label-names",
+        InvalidLabelsError,
+        "Missing from y: 'd'. Missing from the fit: 'D'. Rename the columns",
+        lambda: fit(ObservedLabels.from_dense(Y, label_names=list("abcd"))).score(
+            X, ObservedLabels.from_dense(Y, label_names=list("abcD"))
+        ),
+    ),
     # Labels: what is observed
     Case(
         "nothing-observed",
@@ -399,10 +407,8 @@ ERRORS = [
     Case(
         "other-order",
         InvalidInputError,
-        "the scores and the labels have the same columns in another order",
-        lambda: best_threshold(
-            pandas.DataFrame({"b": [1.0], "a": [2.0]}), pandas.DataFrame({"a": [1], "b": [0]})
-        ),
+        "the scores and the labels have the same rows in another order",
+        lambda: best_threshold(pandas.DataFrame({"a": [1.0, 2.0]}), pandas.DataFrame({"a": [1, 0]})[::-1]),
         "scores",
     ),
     Case(
@@ -446,7 +452,7 @@ ERRORS = [
         "decisions",
         InvalidInputError,
         "decision at row 0, column 0 is 0.3; decisions are 0 or 1.*best_threshold",
-        lambda: get_metric("micro-f1")([[0.3, 1.0]], [[1, 0]]),
+        lambda: get_metric("micro-f1")([[1, 0]], [[0.3, 1.0]]),
     ),
     # Metrics
     Case(
@@ -557,6 +563,12 @@ WARNINGS = [
         UninformativeLabelsWarning,
         r"1 of 4 labels have no observed entry \(the first: 1\); their score is the same",
         lambda: fit(np.where(np.arange(4) == 1, np.nan, Y)),
+    ),
+    Case(
+        "label-one-class",
+        UninformativeLabelsWarning,
+        r"1 of 4 labels has one class: 1 \(only yes\)\. .* with them and 0\.\d+ without",
+        lambda: fit(np.where(np.arange(4) == 1, 1.0, Y), threshold="cross-fit"),
     ),
     *(
         Case(

@@ -115,14 +115,12 @@ def column_names_of(given: Any) -> Sequence[Hashable] | None:
     return None
 
 
-def refuse_misnamed(matrix: Any, labels: Any, what: str) -> None:
-    """Raise if a frame names the rows or the columns of the labels in another order."""
-    columns = column_names_of(matrix)
-    if columns is None:
+def refuse_other_rows(matrix: Any, labels: Any, what: str) -> None:
+    """Raise if a frame names the rows of the labels in another order."""
+    if column_names_of(matrix) is None:
         return
     pair, advice = (f"the {what}", "the labels"), "Give them in the order of the labels."
     refuse_other_order(row_names_of(matrix), labels.row_names, pair, "row", advice)
-    refuse_other_order(columns, labels.label_names, pair, "column", advice)
 
 
 def refuse_other_order(

@@ -11,7 +11,8 @@ pytest.importorskip("typer", reason="the command line is an extra")
 
 from rich.console import Console
 
-from labelgap.cli.progress import FitDisplay, counted, duration, fraction_done, seconds_left, shown
+from labelgap.cli.progress import FitDisplay, counted, shown
+from labelgap.fitting.progress import duration, fraction_done, seconds_left
 from labelgap.solvers import Penalties, Progress
 from labelgap.solvers.loop import Candidate
 

@@ -338,7 +338,7 @@ def test_a_score_over_likes_alone_does_not_reward_yes_to_everything():
     loose = EXACT | {"tol": 1e-6}
     model = Recommender(**(loose | {"unobserved": "unlabelled", "flip_rate": 0.1})).fit(likes)
     decided = model.decide_matrix()
-    assert model.score(likes) == pytest.approx(unlabelled_metric("micro-f1", decided, recorded, 0.1))
+    assert model.score(likes) == pytest.approx(unlabelled_metric("micro-f1", recorded, decided, 0.1))
     complete = ObservedLabels.from_dense(truth)
     true = 2 * np.sum(decided.toarray() * truth) / (decided.sum() + truth.sum())
     assert model.score(complete, unobserved="missing") == pytest.approx(true)
@@ -347,7 +347,7 @@ def test_a_score_over_likes_alone_does_not_reward_yes_to_everything():
     assert model.score(likes) < before < 1
     negative = Recommender(**(loose | {"unobserved": "negative"})).fit(likes)
     assert negative.score(likes) == pytest.approx(
-        get_metric("micro-f1")(negative.decide_matrix().toarray(), recorded.astype(int))
+        get_metric("micro-f1")(recorded.astype(int), negative.decide_matrix().toarray())
     )
     with pytest.raises(InvalidParameterError, match="no flip rate"):
         negative.score(likes, unobserved="unlabelled")

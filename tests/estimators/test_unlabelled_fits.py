@@ -41,7 +41,7 @@ def fit(y: Any = RECORDED, **changes: Any) -> LowRankClassifier:
 
 
 def true_f1(model: LowRankClassifier) -> float:
-    return get_metric("micro-f1")(model.predict(PROBLEM.X_test), PROBLEM.Y_test)
+    return get_metric("micro-f1")(PROBLEM.Y_test, model.predict(PROBLEM.X_test))
 
 
 # -- what it is for --------------------------------------------------------------------------------------

@@ -72,9 +72,9 @@ def _threshold(draw: Draw, folder: Path) -> None:
     labels = ObservedLabels.from_any(Y)
     scores = labels.align(Z).astype(float)
     # A threshold at each score, and above all of them: none is better.
-    tried = [metric(scores >= cut, labels) for cut in [*np.unique(scores), np.inf]]
+    tried = [metric(labels, scores >= cut) for cut in [*np.unique(scores), np.inf]]
     assert np.isclose(found.value, max(tried), rtol=1e-9, atol=1e-12)
-    assert np.isclose(metric(scores >= found.threshold, labels), found.value, rtol=1e-9, atol=1e-12)
+    assert np.isclose(metric(labels, scores >= found.threshold), found.value, rtol=1e-9, atol=1e-12)
 
 
 def damaged(draw: Draw, matrix: Any) -> Any:

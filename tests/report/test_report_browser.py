@@ -175,7 +175,7 @@ def test_every_place_of_the_slider_shows_what_python_says(
         # Every place for one metric, every tenth and the ends for the others.
         places = list(range(last + 1)) if metric is metrics[0] else [*range(0, last, 10), last - 1, last]
         for shown in page.slide_along(places):
-            expected = metric(judged.scores >= shown["theta"], labels)
+            expected = metric(labels, judged.scores >= shown["theta"])
             assert close(shown["metric"], expected), (label, shown)
             assert_counts(shown, judged)
         page.page.click("#go-best")
@@ -193,7 +193,7 @@ def test_the_slider_moves_by_keyboard(opened: Any) -> None:
     for key in ("ArrowRight", "ArrowRight", "PageDown", "Home", "ArrowRight", "End"):
         page.page.keyboard.press(key)
         theta = page.number("#out-theta")
-        assert close(page.number("#out-metric"), get_metric("micro-f1")(judged.scores >= theta, LABELS))
+        assert close(page.number("#out-metric"), get_metric("micro-f1")(LABELS, judged.scores >= theta))
         assert "micro-f1" in page.page.locator("#slider").get_attribute("aria-valuetext")
         seen.append(theta)
     assert seen[0] < seen[1] < seen[2]
@@ -215,7 +215,7 @@ def test_typed_coefficients(opened: Any) -> None:
         page.page.set_checked("#own-balanced", average == "macro")
         metric = LinearFractional(**typed, average=average, balanced=average == "macro")
         for shown in page.slide_along([0, 40, 200, 333]):
-            assert close(shown["metric"], metric(judged.scores >= shown["theta"], WEIGHTED))
+            assert close(shown["metric"], metric(WEIGHTED, judged.scores >= shown["theta"]))
     assert page.page.locator("#metric").input_value() == "own"
     before = page.number("#out-metric")
     page.page.fill("#own-denominator-fp", "-2")
@@ -257,7 +257,7 @@ def test_the_table_of_labels_is_live_sorted_and_searched(opened: Any) -> None:
         assert page.number(row.format("tp")) == (yes & here & (LABELS.values == 1)).sum()
         assert page.number(row.format("fn")) == (~yes & here & (LABELS.values == 1)).sum()
         alone = LABELS.select(here)
-        assert close(page.number(row.format("f1")), get_metric("micro-f1")(yes[here], alone))
+        assert close(page.number(row.format("f1")), get_metric("micro-f1")(alone, yes[here]))
     assert np.isnan(page.number("#labels-table tr[data-label='2'] td[data-key='f1']"))
     column = "#labels-table td[data-key='recall']"
     header = page.page.locator("#labels-table th[data-key='recall']")
@@ -335,7 +335,7 @@ def test_models_side_by_side(opened: Any) -> None:
     page, other = opened("plain.html"), judge(plug_in(PROBLEM), PROBLEM.X_test, LABELS)
     for name in ("micro-f1", "instance-jaccard"):
         page.page.select_option("#metric", label=name)
-        own = get_metric(name)(other.scores >= other.threshold, LABELS)
+        own = get_metric(name)(LABELS, other.scores >= other.threshold)
         assert close(page.numbers("#compare-table [data-key='own']")[1], own)
         best = best_threshold(other.scores, LABELS, name).value
         assert close(page.numbers("#compare-table [data-key='best']")[1], best)
@@ -359,7 +359,7 @@ def test_large_data_keeps_what_is_exact(opened: Any, folder: Path, monkeypatch: 
     for name in ("micro-f1", "macro-f1", "macro-balanced-jaccard"):
         page.page.select_option("#metric", label=name)
         for shown in page.slide_along([0, 50, 300]):
-            assert close(shown["metric"], get_metric(name)(judged.scores >= shown["theta"], WEIGHTED))
+            assert close(shown["metric"], get_metric(name)(WEIGHTED, judged.scores >= shown["theta"]))
     assert page.page.locator("#metric option", has_text="instance-f1").first.is_disabled()
 
 

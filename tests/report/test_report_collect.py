@@ -77,7 +77,7 @@ def test_every_threshold_of_the_page_has_the_metric_of_its_decisions(name: str, 
     thresholds = decoded(figures["models"][0]["thresholds"])
     scores, metric = judge(MODEL, PROBLEM.X_test, labels).scores, get_metric(name)
     for k in range(0, len(thresholds), 7):
-        expected = metric(scores >= thresholds[k], labels)
+        expected = metric(labels, scores >= thresholds[k])
         assert metric_from_page(metric, figures, k) == pytest.approx(expected, abs=1e-12)
 
 
@@ -139,7 +139,7 @@ def test_large_data_is_added_up_by_label(monkeypatch: pytest.MonkeyPatch) -> Non
             for yes, value in ((True, 1), (True, 0), (False, 1), (False, 0))
         ]
         for name in ("micro-f1", "macro-f1"):
-            expected = get_metric(name)(scores >= thresholds[k], labels)
+            expected = get_metric(name)(labels, scores >= thresholds[k])
             assert get_metric(name).from_counts(*tables) == pytest.approx(expected, abs=1e-12)
 
 
@@ -506,3 +506,10 @@ def test_the_page_is_a_page() -> None:
     page = render(collect(MODEL, PROBLEM.X_test, PROBLEM.Y_test)).decode()
     assert page.startswith("<!doctype html>")
     assert not re.search(r"\{\{\w+\}\}", page)
+
+
+def test_yes_alone_are_refused_after_any_fit_but_one_to_silence_as_no() -> None:
+    problem = small_problem()
+    model = fitted(problem)
+    with pytest.raises(InvalidLabelsError, match="takes known negatives"):
+        collect(model, problem.X_test, np.where(problem.Y_test == 1, 1.0, np.nan))

@@ -22,7 +22,7 @@ PARAMETERS = {
     Setting.regression: (*_COMMON, "family"),
 }
 # Options about the file that have a meaning in some settings only.
-_COLUMNS = ("labels", "features", "id", "drop", "label_file")
+_COLUMNS = ("labels", "features", "id", "drop", "label_file", "categorical", "impute", "separator")
 FILE_OPTIONS = {
     Setting.features: _COLUMNS,
     Setting.recommender: ("user", "item", "value", "items", "users", "for"),

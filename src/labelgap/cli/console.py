@@ -40,6 +40,17 @@ def speaks_unicode(stream: Any) -> bool:
     return encoding.startswith("utf")
 
 
+def whole(count: float) -> str:
+    """A count in the one way in which they are printed: all of its digits, and nothing between them.
+
+    Examples
+    --------
+    >>> whole(14985), whole(2_000_000.0), whole(12.5)
+    ('14985', '2000000', '12.5')
+    """
+    return str(int(count)) if float(count).is_integer() else f"{count:.6g}"
+
+
 class KeyValues:
     """Names and values in two columns; a value that does not fit continues on the next line.
 

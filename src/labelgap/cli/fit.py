@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from labelgap import save
 from labelgap.cli.choices import (
     choose_setting,
     make_model,
@@ -20,13 +21,16 @@ from labelgap.cli.choices import (
     refuse_unused,
 )
 from labelgap.cli.console import KeyValues
-from labelgap.cli.inputs import read_training_table
-from labelgap.cli.models import describe, in_lines, load_model
+from labelgap.cli.inputs import read_training_table, warn_of_repeated_ids
+from labelgap.cli.models import describe_with, load_model
 from labelgap.cli.options import (
     MAX_SEED,
     Average,
     DataFile,
+    Decimal,
+    Delimiter,
     Drop,
+    Encoding,
     FamilyName,
     FeatureColumns,
     Force,
@@ -41,25 +45,32 @@ from labelgap.cli.options import (
     MaxUnpackedMb,
     Purpose,
     Quiet,
+    Separator,
     Setting,
     ThresholdFrom,
     Unobserved,
     UserColumn,
     UserTable,
     ValueColumn,
+    Verbose,
 )
 from labelgap.cli.outputs import check_output
-from labelgap.cli.progress import FitDisplay, duration, shown
+from labelgap.cli.preparing import Impute, around, make_preparation, prepared
+from labelgap.cli.progress import FitDisplay, StageLines, shown
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
 from labelgap.cli.side_tables import Sides, read_sides
 from labelgap.cli.streams import INTERRUPTED
+from labelgap.data.files.dialect import Dialect
+from labelgap.data.files.feature_plan import FeaturePlan
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
+from labelgap.estimators.description import in_lines
 from labelgap.estimators.inputs import tolerance_of
-from labelgap.exceptions import ModelFileError
+from labelgap.exceptions import DataFileError, ModelFileError
 from labelgap.fitting.checkpoint import remove_checkpoint
+from labelgap.fitting.progress import duration
 from labelgap.labels import ObservedLabels
 
 _FIT = "Fit"
@@ -74,6 +85,8 @@ class _Training:
     feature_names: tuple[str, ...] | None = None
     taken_ids: str | None = None
     """The column of ids, where no option named it."""
+    prepare: Any = None
+    """What was done to the columns of the file to make features of them."""
     sides: Sides | None = None
     """What tables of users and items say."""
 
@@ -89,6 +102,25 @@ def fit(
     features: FeatureColumns = None,
     id_column: IdColumn = None,
     drop: Drop = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--categorical",
+            metavar="NAME|PATTERN",
+            rich_help_panel="Data",
+            show_default="columns of text",
+            help="Feature columns that hold names and not amounts: each value becomes a feature.",
+        ),
+    ] = None,
+    impute: Annotated[
+        Impute | None,
+        typer.Option(
+            rich_help_panel="Data",
+            show_default="refused",
+            help="What blanks among the features are filled with, here and for new rows.",
+        ),
+    ] = None,
+    separator: Separator = None,
     label_file: LabelFile = None,
     user: UserColumn = None,
     item: ItemColumn = None,
@@ -96,6 +128,9 @@ def fit(
     items: ItemTable = None,
     users: UserTable = None,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", rich_help_panel="Output", help="Where to save the model.")
     ] = Path("model.labelgap"),
@@ -247,6 +282,7 @@ def fit(
     max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Fit a model to a table in which many labels are blank, and save it.
@@ -269,6 +305,9 @@ def fit(
         "features": patterns(features),
         "id": id_column,
         "drop": patterns(drop),
+        "categorical": patterns(categorical),
+        "impute": impute,
+        "separator": separator,
         "label_file": label_file,
         "user": user,
         "item": item,
@@ -290,17 +329,18 @@ def fit(
         "threshold": _word(threshold),
         "n_jobs": jobs,
     }
-    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
-        source = session.source(data, format)
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
         refuse_unused(chosen, given)
         given["metric"] = read_metric(metric, average)
         check_output(out, force or _continues(out, checkpoint))
         model = make_model(chosen, given, seed)
         training = _read(session, source, chosen, given)
+        session.step(f"read {_size_of(training)} of {data}")
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint)
-        model.save(out)
+        save(around(training.prepare, model), out)
         _tell(session, data, model, training, seconds, out)
         if getattr(model, "interrupted_", False):
             session.finish()
@@ -308,6 +348,11 @@ def fit(
         if checkpoint is not None:
             # The model is saved, and no other fit could use the checkpoint.
             remove_checkpoint(checkpoint)
+
+
+def _size_of(training: _Training) -> str:
+    facts = training.facts
+    return f"{facts['answers']} ratings" if "answers" in facts else f"{facts['rows']} rows"
 
 
 def _continues(out: Path, checkpoint: Path | None) -> bool:
@@ -330,15 +375,31 @@ def _read(session: Session, source: Source, setting: Setting, given: dict[str, A
         sides = read_sides(session, ratings, given)
         return _Training((ratings.answers,), {"answers": len(ratings)} | sides.facts, sides=sides)
     second, xml = session.label_file(given["label_file"])
-    columns = Columns(given["labels"], given["features"], given["id"], given["drop"] or (), second, xml)
+    plan = FeaturePlan(given["categorical"] or (), keep_missing=given["impute"] is not None)
+    if not source.is_sheet and given["categorical"]:
+        raise DataFileError(f"{source.path}: --categorical is about columns of a csv, tsv or parquet file.")
+    columns = Columns(
+        given["labels"],
+        given["features"],
+        given["id"],
+        given["drop"] or (),
+        second,
+        xml,
+        given["separator"],
+        plan=plan,
+    )
     table = read_training_table(
         source, columns, unobserved=given["unobserved"], binary=setting is Setting.features
     )
+    use = "Each of these rows is one example of its own in the fit; drop the copies if they are the same."
+    warn_of_repeated_ids(session, source, table.row_ids, use)
+    prepare = make_preparation(table.X, table.feature_names, plan, given["impute"])
     return _Training(
-        (table.X, table.labels),
+        (prepared(prepare, table.X), table.labels),
         {"rows": table.labels.shape[0], "ids": table.ids} | _observed(table.labels),
         table.feature_names,
         table.ids if given["id"] is None else None,
+        prepare=prepare,
     )
 
 
@@ -352,20 +413,26 @@ def _observed(labels: ObservedLabels) -> dict[str, Any]:
 
 
 def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | None) -> float:
-    display = FitDisplay(str(getattr(model, "metric", "D²")), tolerance_of(model))
+    metric, live = str(getattr(model, "metric", "D²")), session.shows_progress and not session.verbose
+    display = FitDisplay(metric, tolerance_of(model))
+    if not live and (session.talks or session.verbose):
+        display = StageLines(session.stage, metric, tolerance_of(model), closely=session.verbose)
     more: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     began = time.perf_counter()
-    with shown(display, session.err, session.shows_progress):
+    with shown(display, session.err, live):
         model.fit(*training.arguments, callback=display, **more, **training.features)
+    if isinstance(display, StageLines):
+        display.end()
     if training.sides is not None and training.sides.titles is not None:
         model.set_item_titles(training.sides.titles)
-    if training.feature_names is not None:
+    # The names of prepared features are those that the steps before the model give them.
+    if training.feature_names is not None and training.prepare is None:
         model.feature_names_in_ = np.array(training.feature_names, dtype=object)
     return time.perf_counter() - began
 
 
 def _tell(session: Session, data: Path, model: Any, training: _Training, seconds: float, out: Path) -> None:
-    facts = describe(model)
+    facts = describe_with(model, training.prepare)
     session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
     took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
     session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")

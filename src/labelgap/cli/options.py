@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -82,14 +83,25 @@ class Unknown(StrEnum):
 
 _DATA_PANEL, _OUTPUT_PANEL = "Data", "Output"
 
+
+def existing(path: Path | None) -> Path | None:
+    """The path of a file that can be read; - is standard input, which Typer's own check does not know."""
+    if path is not None and str(path) != "-":
+        if not path.exists():
+            raise typer.BadParameter(f"path {str(path)!r} does not exist.")
+        if not os.access(path, os.R_OK):
+            raise typer.BadParameter(f"path {str(path)!r} is not readable.")
+    return path
+
+
 DataFile: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        exists=True,
-        readable=True,
+        callback=existing,
         show_default=False,
-        help="The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name.",
+        help="The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name. - is "
+        "standard input, as CSV unless --format says another format.",
     ),
 ]
 ModelFile: TypeAlias = Annotated[
@@ -132,6 +144,16 @@ SpreadsheetSafe: TypeAlias = Annotated[
         rich_help_panel="Output",
         help="In CSV and TSV, put an apostrophe before texts that begin with =, +, - or @, which a "
         "spreadsheet would take for formulas and run.",
+    ),
+]
+NumberFormat: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The format of the files, where their names do not say it: csv, tsv, parquet, npz.",
     ),
 ]
 LabelFile: TypeAlias = Annotated[
@@ -189,6 +211,47 @@ Drop: TypeAlias = Annotated[
         rich_help_panel=_DATA_PANEL,
         show_default=False,
         help="Columns to leave out. May be repeated.",
+    ),
+]
+Separator: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        metavar="TEXT",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="With --labels COLUMN: the column lists the tags of each row with this between them; ' ' is any "
+        "white space.",
+    ),
+]
+Delimiter: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="SIGN",
+        rich_help_panel=_DATA_PANEL,
+        show_default="found",
+        help="What stands between the values of a CSV or TSV file: ';', tab, ...",
+    ),
+]
+Encoding: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        rich_help_panel=_DATA_PANEL,
+        show_default="found",
+        help="The encoding of a text file: utf-8, latin-1, utf-16, ...",
+    ),
+]
+Decimal: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--decimal",
+        metavar="SIGN",
+        rich_help_panel=_DATA_PANEL,
+        show_default="found",
+        help="What stands before the decimals of a number in a CSV or TSV file: . or ,",
     ),
 ]
 UserColumn: TypeAlias = Annotated[
@@ -289,6 +352,15 @@ Quiet: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--quiet", "-q", rich_help_panel=_OUTPUT_PANEL, help="Print nothing but warnings and errors."
+    ),
+]
+Verbose: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        rich_help_panel=_OUTPUT_PANEL,
+        help="Say on stderr what is done, with the time that it takes.",
     ),
 ]
 Force: TypeAlias = Annotated[

@@ -14,10 +14,13 @@ from sklearn.utils import _safe_indexing
 from labelgap import LowRankRegressor, Recommender
 from labelgap.cli.choices import refuse, refuse_rating_columns, refuse_table_columns
 from labelgap.cli.console import PlainTable
-from labelgap.cli.inputs import read_rows
+from labelgap.cli.inputs import read_rows, warn_of_repeated_ids
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     DataFile,
+    Decimal,
+    Delimiter,
+    Encoding,
     Force,
     Format,
     IdColumn,
@@ -31,6 +34,7 @@ from labelgap.cli.options import (
     Unknown,
     UnknownIds,
     UserColumn,
+    Verbose,
 )
 from labelgap.cli.outputs import (
     Block,
@@ -42,6 +46,7 @@ from labelgap.cli.outputs import (
 )
 from labelgap.cli.ratings import known_pairs, read_pairs, warn_of_unknown
 from labelgap.cli.session import Session, command
+from labelgap.data.files.dialect import Dialect
 
 # Entries that are predicted at one time.
 _BLOCK_ENTRIES = 1 << 20
@@ -107,9 +112,13 @@ def predict(
     unknown: UnknownIds = None,
     spreadsheet_safe: SpreadsheetSafe = False,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Decide every label of new rows: 1 is yes, 0 is no.
@@ -124,13 +133,13 @@ def predict(
       labelgap predict articles.labelgap new_articles.csv --long --out tags.csv
       labelgap predict films.labelgap pairs.csv --user user --item film
     """
-    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         refuse(every and not long, "--all", "it goes with --long")
         refuse(long and what is not None, "--what", "--long has its own columns")
         check_table_output(out, force)
         refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model)
-        source = session.source(data, format)
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         if isinstance(loaded.estimator, Recommender):
             refuse(long, "--long", "a recommender writes one line for each pair anyway")
             refuse_table_columns(id_column=id_column)
@@ -145,9 +154,13 @@ def predict(
         else:
             refuse_rating_columns(user, item, skip_unknown=skip_unknown, unknown=unknown)
             X, ids, id_name = read_rows(loaded, source, id_column)
+            use = "Each row is decided on its own, so such an id has several lines in the output."
+            warn_of_repeated_ids(session, source, ids, use)
             table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
             n_rows = len(ids)
+        session.step(f"loaded {model} and read {n_rows} rows of {data}")
         _write(session, out, table, n_rows, spreadsheet_safe)
+        session.step("wrote the predictions")
 
 
 # -- rows and labels ---------------------------------------------------------------------------------------

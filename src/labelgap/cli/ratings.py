@@ -11,6 +11,7 @@ import numpy as np
 from labelgap import Recommender
 from labelgap.cli.session import Session
 from labelgap.data.files import AnswerTable
+from labelgap.data.files.ids import listed
 from labelgap.data.files.rating_files import read_ratings_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import UnknownIdError
@@ -87,7 +88,15 @@ def _known(session: Session, model: Recommender, users: Any, items: Any) -> Any:
     kept = _are_known(model, users, items)
     left_out = int(len(kept) - kept.sum())
     if left_out:
-        session.warn(f"{left_out} of {len(kept)} lines have a user or an item that the model does not know.")
+        known_users, known_items = set(model.user_ids_), set(model.item_ids_)
+        unknown = {
+            "users": [one for one in dict.fromkeys(users.tolist()) if one not in known_users],
+            "items": [one for one in dict.fromkeys(items.tolist()) if one not in known_items],
+        }
+        named = "; ".join(f"{what} {listed(ids)}" for what, ids in unknown.items() if ids)
+        session.warn(
+            f"{left_out} of {len(kept)} lines have a user or an item that the model does not know: {named}."
+        )
     if left_out == len(kept):
         raise UnknownIdError("No line has a user and an item that the model knows.")
     return kept

@@ -13,13 +13,22 @@ from labelgap import Recommender
 from labelgap.cli.choices import refuse
 from labelgap.cli.console import PlainTable
 from labelgap.cli.models import load_model
-from labelgap.cli.options import Force, Json, MaxUnpackedMb, ModelFile, Quiet, SpreadsheetSafe, Unknown
+from labelgap.cli.options import (
+    Force,
+    Json,
+    MaxUnpackedMb,
+    ModelFile,
+    Quiet,
+    SpreadsheetSafe,
+    Unknown,
+    Verbose,
+)
 from labelgap.cli.outputs import Block, check_table_output, refuse_unguarded, write_blocks
 from labelgap.cli.progress import counted
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
 from labelgap.cli.side_tables import read_titles, with_new_users
-from labelgap.data.files.formats import line_of
+from labelgap.data.files.text_encoding import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
 from labelgap.recommending.best_items import BLOCK_USERS
 from labelgap.recommending.tables import as_texts
@@ -148,6 +157,7 @@ def recommend(
     max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """The best items for users, each with its probability and a decision: would the user like it?
@@ -162,7 +172,7 @@ def recommend(
       labelgap recommend films.labelgap --all --out best.parquet
       labelgap recommend films.labelgap --user 7 --items u.item --diversity 0.3 --not-file sold_out.txt
     """
-    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         if sum([bool(user), users_file is not None, users_table is not None, every]) != 1:
             raise typer.BadParameter(
                 "say for whom: with one of --user (which may be repeated), --users-file, --users and --all.",
@@ -172,6 +182,7 @@ def recommend(
         check_table_output(out, force)
         refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model).estimator
+        session.step(f"loaded {model}")
         if not isinstance(loaded, Recommender):
             raise InvalidParameterError(
                 f"{model} is a {type(loaded).__name__}, which has no users; see labelgap predict."

@@ -10,6 +10,7 @@ import contextlib
 import math
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,23 +28,35 @@ from labelgap.cli.streams import (
     interrupts_raised,
     is_about_stdout,
 )
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.reading import split_label_file
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, LabelgapError, LabelgapWarning
 
 PROBLEM, USAGE, PIPE_CLOSED = 1, 2, 141
+_STANDARD_INPUT = Path("/dev/stdin")
 
 
 class Session:
     """Where a command prints, and what it has to say in JSON."""
 
     def __init__(
-        self, *, as_json: bool = False, quiet: bool = False, max_unpacked_mb: MaxUnpacked = "auto"
+        self,
+        *,
+        as_json: bool = False,
+        quiet: bool = False,
+        verbose: bool = False,
+        max_unpacked_mb: MaxUnpacked = "auto",
     ) -> None:
-        self.as_json, self.quiet = as_json, quiet
+        if quiet and verbose:
+            raise typer.BadParameter(
+                "it is the opposite of --quiet; leave one out.", param_hint="'--verbose'"
+            )
+        self.as_json, self.quiet, self.verbose = as_json, quiet, verbose
         self.max_unpacked = max_unpacked_mb
         """What a packed file may become, as the readers take it."""
+        self._began = time.perf_counter()
         self.out, self.err = new_console(), new_console(stderr=True)
         self.result: dict[str, Any] = {}
         self.warnings: list[str] = []
@@ -51,11 +64,13 @@ class Session:
         """The folder of the checkpoint from which the same command would continue."""
         self._opened = contextlib.ExitStack()
 
-    def source(self, path: Path, format: str | None = None) -> Source:
-        """A data file or a pipe, which is read once and closed when the command ends."""
+    def source(self, path: Path, format: str | None = None, dialect: Dialect | None = None) -> Source:
+        """A data file or a pipe, which is read once and closed when the command ends; - is standard input."""
+        if str(path) == "-":
+            path, format = _STANDARD_INPUT, format or "csv"
         if path.is_dir():
             raise DataFileError(f"{path} is a folder, not a file.")
-        return self._opened.enter_context(Source(path, format, self.max_unpacked))
+        return self._opened.enter_context(Source(path, format, dialect, self.max_unpacked))
 
     def label_file(self, path: Path | None) -> tuple[Source | None, Path | None]:
         """The file of ``--label-file``: a second table, or an XML file that names the labels."""
@@ -92,6 +107,15 @@ class Session:
         if self.talks:
             self.out.print(Text(text), soft_wrap=True)
 
+    def step(self, text: str) -> None:
+        """With --verbose: what was just done, with the time since the command began, on standard error."""
+        if self.verbose:
+            self.stage(text)
+
+    def stage(self, text: str) -> None:
+        """One line with the time since the command began, on standard error."""
+        self.err.print(Text(f"[{time.perf_counter() - self._began:7.1f} s] {text}"), soft_wrap=True)
+
     def warn(self, message: str) -> None:
         if message in self.warnings:
             return
@@ -123,10 +147,15 @@ class Session:
 
 @contextmanager
 def command(
-    *, as_json: bool = False, quiet: bool = False, max_unpacked_mb: str | None = None
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+    max_unpacked_mb: str | None = None,
 ) -> Iterator[Session]:
     """Run the body of a command: errors and warnings of labelgap are told, others pass through."""
-    session = Session(as_json=as_json, quiet=quiet, max_unpacked_mb=unpacked_limit(max_unpacked_mb))
+    limit = unpacked_limit(max_unpacked_mb)
+    session = Session(as_json=as_json, quiet=quiet, verbose=verbose, max_unpacked_mb=limit)
     with interrupts_raised(), _errors_told(session):
         with _warnings_told(session):
             yield session

@@ -13,6 +13,9 @@ from labelgap.cli.choices import refuse
 from labelgap.cli.options import (
     MAX_SEED,
     DataFile,
+    Decimal,
+    Delimiter,
+    Encoding,
     Force,
     Format,
     ItemColumn,
@@ -21,11 +24,13 @@ from labelgap.cli.options import (
     Quiet,
     UserColumn,
     ValueColumn,
+    Verbose,
 )
 from labelgap.cli.outputs import check_table_output
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import command
 from labelgap.data.files import AnswerTable, write_columns
+from labelgap.data.files.dialect import Dialect
 from labelgap.exceptions import DataFileError
 from labelgap.recommending.splitting import split_ratings
 
@@ -76,12 +81,16 @@ def split(
         ),
     ] = None,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     seed: Annotated[
         int | None, typer.Option(min=0, max=MAX_SEED, show_default="0", help="For a random split.")
     ] = None,
     max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Split ratings in two: one file for a fit, and one to judge it by.
@@ -94,7 +103,7 @@ def split(
       labelgap split u.data --how time
       labelgap split ratings.csv --how leave-last-out --last 2 --train fit.csv --held-out judge.csv
     """
-    with command(as_json=json, quiet=quiet, max_unpacked_mb=max_unpacked_mb) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         by_time = how is not How.random
         refuse(fraction is not None and how is How.leave_last_out, "--fraction", "it has no use here")
         refuse(last is not None and how is not How.leave_last_out, "--last", "it has no use here")
@@ -104,9 +113,9 @@ def split(
             raise DataFileError(f"--train and --held-out are both {train}; name two files.")
         check_table_output(train, force, "--train")
         check_table_output(held_out, force, "--held-out")
-        table = read_ratings_file(
-            session.source(data, format), user, item, value, (time or "timestamp") if by_time else None
-        )
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
+        table = read_ratings_file(source, user, item, value, (time or "timestamp") if by_time else None)
+        session.step(f"read {len(table)} ratings of {data}")
         lines = np.arange(len(table))
         more: dict[str, Any] = {"time": table.times} if by_time else {"random_state": seed or 0}
         parts = split_ratings((table.users, lines), how.value, fraction=fraction, n_last=last, **more)

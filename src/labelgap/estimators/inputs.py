@@ -25,7 +25,9 @@ from labelgap.exceptions import (
 )
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import as_kept, in_label_order
 from labelgap.labels.sources import observed_mask
+from labelgap.labels.tags import is_tag_sets
 from labelgap.objective.frame import SCALINGS
 from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import RIVALS, SOLVERS
@@ -139,8 +141,23 @@ def read_targets(y: Any, unobserved: str) -> Targets:
         labels = ObservedLabels.from_any(_encode(values, missing, classes), unobserved=unobserved)
         return Targets(labels, classes, single=True, sparse=False)
     labels = ObservedLabels.from_any(y, unobserved=unobserved)
-    is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels)
+    is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels) or is_tag_sets(y)
     return Targets(labels, np.array([0, 1]), single=False, sparse=is_sparse)
+
+
+def read_judged_labels(estimator: Any, y: Any, n: int, unobserved: str) -> ObservedLabels:
+    """Labels of n rows to judge a fitted estimator by, in the form and the order of labels of its fit."""
+    if is_tag_sets(y) and estimator.label_names_ is not None:
+        # A label that no row has here is a label all the same.
+        y = ObservedLabels.from_tags(y, unobserved, label_names=as_kept(estimator.label_names_))
+    labels = read_labels_like(y, estimator._single, estimator.classes_, unobserved)
+    labels = in_label_order(labels, estimator.label_names_)
+    if labels.shape != (n, estimator.n_labels_):
+        raise InvalidLabelsError(
+            f"The labels have shape {labels.shape}; {n} rows of X and the {estimator.n_labels_} labels of "
+            "the fit were expected."
+        )
+    return labels
 
 
 def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobserved: str) -> ObservedLabels:
@@ -161,7 +178,7 @@ def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobse
 
 def is_vector(y: Any) -> bool:
     """Whether y is 1-d: the values of a single label."""
-    if isinstance(y, ObservedLabels) or sp.issparse(y):
+    if isinstance(y, ObservedLabels) or sp.issparse(y) or is_tag_sets(y):
         return False
     try:
         shape = getattr(y, "shape", None)

@@ -30,6 +30,8 @@ from labelgap.metrics import LinearFractional, unlabelled_metric
 from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
+from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.sweep import steady_threshold
 
 
 @savable_estimator(LOW_RANK_CLASSIFIER)
@@ -83,7 +85,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         Fits of folds and candidates side by side, in threads; None is one for each thread that there is
         (``LABELGAP_NUM_THREADS``, or the cores).
     verbose : int, default 0
-        1 reports the stages, 2 each round of the solver too.
+        1 reports the stages (in a notebook by a progress bar), 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
         κ, a penalty that draws the intercepts to the score c of the overall rate of positives; 0 is none.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
@@ -284,6 +286,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     score_bound=self.score_bound,
                 )
                 grid = grid_for_observed(problem, labels, request)
+                effect = OneClassEffect(labels, metric, lambda z, some: steady_threshold(z, some, metric))
                 chosen = choice_for_decisions(
                     problem,
                     labels,
@@ -293,7 +296,9 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     run,
                     how=self.threshold,
                     by_row=self._holds_out_rows,
+                    effect=effect,
                 ).fit()
+                effect.warn()
             self._keep_decisions(chosen)
             self.feature_scales_ = problem.feature_scales
             self.coef_left_, self.coef_right_, self.intercept_ = problem.to_original(chosen.fit.factors)
@@ -317,7 +322,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
     def _unlabelled_score(self, X: Any, labels: ObservedLabels) -> float:
         if not hasattr(self, "flip_rate_"):
             return super()._unlabelled_score(X, labels)
-        return unlabelled_metric(self.metric_, self._sparse_decisions(X), labels, self.flip_rate_)
+        return unlabelled_metric(self.metric_, labels, self._sparse_decisions(X), self.flip_rate_)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(self.loss_.inverse_link(scores))

@@ -292,7 +292,8 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
         """The ratings, and what each of them weighs."""
         variant = chosen.variant
         weighting = self._weightings()[0] if variant is None else variant.count_weighting
-        for name in ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_"):
+        fitted = ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_", "intercept_centre_")
+        for name in fitted:
             self.__dict__.pop(name, None)
         self.answers_ = labels
         total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
@@ -311,7 +312,9 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
             assert self.answers_.weights is not None
             total = float(self.answers_.weights.sum())
         self.answer_weight_ = 1.0 / total
-        self.intercept_centre_ = chosen.penalties.centre
+        # Files of models whose intercepts are free have no place for it.
+        if chosen.penalties.intercept > 0:
+            self.intercept_centre_ = chosen.penalties.centre
         means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
         self.count_units_ = np.array([weighting, *means])
 
@@ -364,7 +367,7 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
 
     def _intercept_penalty(self) -> tuple[float, float] | None:
         strength = getattr(self, "intercept_penalty_", 0.0)
-        return (strength, self.intercept_centre_) if strength > 0 else None
+        return (strength, getattr(self, "intercept_centre_", 0.0)) if strength > 0 else None
 
     def _entry_loss(self, *, of_new_items: bool = False) -> Loss:
         if self.answers_.unobserved != "unlabelled":

@@ -42,6 +42,7 @@ from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.bounded import Solver
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
@@ -395,8 +396,12 @@ def choice_for_decisions(
     how: str,
     by_row: bool = False,
     variants: Variants | None = None,
+    effect: OneClassEffect | None = None,
 ) -> PenaltyChoice:
-    """The choice of penalties and of a threshold for a metric over observed entries."""
+    """The choice of penalties and of a threshold for a metric over observed entries.
+
+    ``effect`` sees the held-out scores that choose the threshold.
+    """
     return PenaltyChoice(
         problem,
         labels,
@@ -406,7 +411,7 @@ def choice_for_decisions(
         run,
         how=how,
         by_row=by_row,
-        last_judge=steady_judge(metric, problem.loss),
+        last_judge=steady_judge(metric, problem.loss, effect),
         training_threshold=lambda scores, seen: best_threshold(scores, seen, metric).threshold,
         variants=variants,
     )

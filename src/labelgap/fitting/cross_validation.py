@@ -38,6 +38,7 @@ from labelgap.solvers.loop import (
 from labelgap.solvers.penalties import Penalties, with_best_intercept
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
+from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled
 
@@ -350,12 +351,14 @@ def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
     return judge
 
 
-def steady_judge(metric: LinearFractional, loss: Loss) -> Judge:
-    """The metric over observed entries at the threshold that is to be used."""
+def steady_judge(metric: LinearFractional, loss: Loss, effect: OneClassEffect | None = None) -> Judge:
+    """The metric over observed entries at the threshold that is to be used; ``effect`` sees the scores."""
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
         threshold = steady_threshold(scores, labels, metric)
-        value = metric(scores >= threshold, labels)
+        if effect is not None:
+            effect.see(scores, labels)
+        value = metric(labels, scores >= threshold)
         return Verdict(value, threshold, mean_loss(loss, scores, labels))
 
     return judge

@@ -18,6 +18,7 @@ from labelgap._version import __version__
 from labelgap._warn import warn
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
+from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.solvers import Callback, FitListener, Progress
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 
@@ -41,17 +42,21 @@ class FitRun:
     """Converts a report of the solver to the units of the user's labels, where the fit uses others."""
     at: str = "fitting"
     """The stage that the work is in."""
+    bar: NotebookBar | None = None
+    """What a notebook shows in place of printed lines."""
 
     def stage(self, what: str) -> None:
         """Begin another stage of the work."""
         self.at = what
-        if isinstance(self.callback, FitListener):
-            self.callback.stage(what)
+        for listener in (self.callback, self.bar):
+            if isinstance(listener, FitListener):
+                listener.stage(what)
 
     def candidate(self, candidate: Candidate) -> None:
         """Report a choice of penalties that was judged on held-out entries."""
-        if isinstance(self.callback, FitListener):
-            self.callback.candidate(candidate)
+        for listener in (self.callback, self.bar):
+            if isinstance(listener, FitListener):
+                listener.candidate(candidate)
         penalties = candidate.penalties
         chosen_with = {
             "count weighting": candidate.count_weighting,
@@ -68,13 +73,13 @@ class FitRun:
         )
 
     def say(self, message: str) -> None:
-        """Print a message if the estimator is verbose."""
-        if self.verbose:
+        """Print a message if the estimator is verbose and no bar is shown."""
+        if self.verbose and self.bar is None:
             print(f"[{self.name}] {message}", flush=True)
 
     def reporter(self) -> Callback | None:
         """What the solver of the last fit calls after each round; None if there is nothing to report to."""
-        if self.callback is None and self.verbose < 2:
+        if self.callback is None and self.bar is None and self.verbose < 2:
             return None
 
         def report(progress: Progress) -> None:
@@ -85,8 +90,9 @@ class FitRun:
                     f"step {progress.iteration}: objective {progress.objective:.6g}, "
                     f"gap {progress.gap:.1e}, rank {progress.rank}, {progress.seconds:.1f} s"
                 )
-            if self.callback is not None:
-                self.callback(progress)
+            for listener in (self.callback, self.bar):
+                if listener is not None:
+                    listener(progress)
 
         return report
 
@@ -143,6 +149,7 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
                 n_jobs=model.n_jobs,
                 verbose=model.verbose,
                 name=type(model).__name__,
+                bar=bar_for(model),
             )
             if self._checkpoint is not None:
                 about = {**_settings_of(model), **self._data()}
@@ -158,6 +165,8 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
         # Threads that are still at work after an error are to stop.
         self._request.make()
         self._stack.__exit__(kind, error, traceback)
+        if self._run.bar is not None and error is None:
+            self._run.bar.end()
         if error is not None:
             _forget_fit(self._model)
         if isinstance(error, Stopped):

@@ -18,6 +18,7 @@ from labelgap.losses import Family, Loss
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.kinds import is_float
 from labelgap.persistence.registry import Requirements, kind_of, requirements_of
+from labelgap.persistence.transformers import last_step
 
 # The names in files of the models of scores inside a PlugInClassifier or a MetricThreshold.
 _PER_LABEL, _PER_ROW, _DIRECT, _GIVEN = "label_models", "row_model", "direct_model", "given_scores"
@@ -154,6 +155,8 @@ def _check_recommender(model: Any) -> None:
         value = getattr(model, name, None)
         if value is not None and not (_is_number(value) and value >= 0):
             raise ValueError(f"{name} is not a number of at least 0")
+    if not _is_number(getattr(model, "intercept_centre_", 0.0)):
+        raise ValueError("intercept_centre_ is not a number")
     if titles is not None and not (
         type(titles) is dict and all(isinstance(text, str) for text in titles.values())
     ):
@@ -191,12 +194,14 @@ def _check_inner(model: Any) -> None:
             _check_classifier(model, estimator)
 
 
-def _check_direct(model: Any, estimator: Any) -> None:
+def _check_direct(model: Any, inner: Any) -> None:
+    estimator = last_step(inner)
     if requirements_of(estimator) is None:
         raise ValueError(f"a {type(estimator).__name__} gives no scores for several labels")
     require_fitted(estimator)
     check_shapes(estimator)
-    for name in ("n_features_in_", "n_labels_"):
+    # The steps of a pipeline before it may make other features of those of the model.
+    for name in ("n_features_in_", "n_labels_") if estimator is inner else ("n_labels_",):
         if getattr(estimator, name, None) != getattr(model, name):
             raise ValueError(f"{name} is not that of the {type(estimator).__name__} inside")
 
@@ -205,7 +210,9 @@ def _check_classifier(model: Any, estimator: Any) -> None:
     """Check the LogisticRegression of one label; it is None where the label has a constant score."""
     if estimator is None:
         return
-    shapes = {"coef_": (1, model.n_features_in_), "intercept_": (1,)}
+    inner, estimator = estimator, last_step(estimator)
+    n_features = model.n_features_in_ if estimator is inner else getattr(estimator, "n_features_in_", None)
+    shapes: dict[str, tuple[Any, ...]] = {"coef_": (1, n_features), "intercept_": (1,)}
     if type(estimator).__name__ != "LogisticRegression" or any(
         not hasattr(estimator, name) for name in shapes
     ):

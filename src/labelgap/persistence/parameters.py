@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from labelgap.persistence.registry import is_logistic_regression, requirements_of
+from labelgap.persistence.transformers import last_step
 
 _NUMBER_KINDS, _WIDE = "iuf", (np.dtype(np.float16), np.dtype(np.longdouble))
 
@@ -93,8 +94,9 @@ def _is_rates(value: Any) -> bool:
 
 
 def _is_estimator(value: Any) -> bool:
-    if is_logistic_regression(value) or requirements_of(value) is not None:
-        check_parameters(value)
+    last = last_step(value)
+    if is_logistic_regression(last) or requirements_of(last) is not None:
+        check_parameters(last)
         return True
     return False
 

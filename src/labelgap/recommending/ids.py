@@ -22,7 +22,7 @@ from labelgap.exceptions import (
     UnknownIdError,
 )
 from labelgap.labels import ObservedLabels
-from labelgap.labels.constructors import frame_library
+from labelgap.labels.frames import frame_library
 from labelgap.labels.sources import is_null
 
 Ids = tuple[Hashable, ...]

@@ -11,7 +11,8 @@ from labelgap._names import check_choice
 from labelgap._types import Floats, Ints
 from labelgap.exceptions import InvalidInputError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.constructors import UNOBSERVED, frame_library
+from labelgap.labels.constructors import UNOBSERVED
+from labelgap.labels.frames import frame_library
 from labelgap.metrics import unlabelled_metric
 from labelgap.recommending.best_items import decisions_of
 from labelgap.recommending.factor_model import UNKNOWN, FactorModel
@@ -89,7 +90,7 @@ class PairsJudged(FactorModel):
             scores = self._pair_scores(users[labels.rows], items[labels.indices])
         else:
             scores = score_rows(self._factors(users), labels.indptr, items[labels.indices])
-        return self.metric_(self._decided(users[labels.rows], items[labels.indices], scores), labels)
+        return self.metric_(labels, self._decided(users[labels.rows], items[labels.indices], scores))
 
     def _score_all_pairs(self, labels: ObservedLabels, users: Ints, items: Ints, flip_rate: Any) -> float:
         """The metric over all items of the users with ratings, where pairs without a like may hide some."""
@@ -100,7 +101,7 @@ class PairsJudged(FactorModel):
             np.ones(liked.n_observed),
             shape=(len(users), len(self.item_ids_)),
         )
-        return unlabelled_metric(self.metric_, decisions_of(self, users), recorded, flip_rate)
+        return unlabelled_metric(self.metric_, recorded, decisions_of(self, users), flip_rate)
 
     # -- pairs -----------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from labelgap._arrays import plain_array
 from labelgap._types import Floats
 from labelgap.data.files.side_tables import SideTable
 from labelgap.exceptions import InvalidFeaturesError
-from labelgap.labels.constructors import frame_library
+from labelgap.labels.frames import frame_library
 from labelgap.persistence.registry import savable_record
 from labelgap.recommending.ids import Ids, number_ids
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from labelgap._names import check_choice
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.constructors import frame_library
+from labelgap.labels.frames import frame_library
 from labelgap.recommending.factor_model import whole_number
 from labelgap.recommending.ids import number_ids
 

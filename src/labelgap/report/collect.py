@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ def collect(
     offset: Any = None,
     exposure: Any = None,
     sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The numbers behind a page; parameters as in :func:`labelgap.report.write_report`.
 
@@ -59,6 +60,8 @@ def collect(
     others = _check_compared(compare)
     known = {"offset": offset, "exposure": exposure, "sample_weight": sample_weight}
     found = innermost(model, X)
+    if found.feature_names is None and feature_names is not None:
+        found = found._replace(feature_names=[str(name) for name in feature_names])
     if isinstance(found.model, LowRankRegressor):
         if others or metrics is not None:
             raise InvalidParameterError(
@@ -71,7 +74,7 @@ def collect(
     by_entry = judged.labels.n_observed <= MOST_ENTRIES
     models = [describe_model(_kind(judged), judged, choices, judged.metric)]
     for name, other in others.items():
-        compared = judge(other, X, y)
+        compared = judge(other, X, y).in_label_order(judged.labels.label_names)
         _require_same_entries(name, compared.labels, judged.labels)
         models.append(describe_model(name, compared, choices, judged.metric))
     details = (
@@ -112,7 +115,7 @@ def describe_model(
     return {
         "name": name,
         "threshold": number(judged.threshold),
-        "value": float(metric(scores >= judged.threshold, labels)),
+        "value": float(metric(labels, scores >= judged.threshold)),
         "best_value": best_threshold(scores, labels, metric).value,
         "thresholds": encode_array(thresholds, "f8"),
         "probabilities": None if probabilities is None else encode_array(probabilities, "f8"),

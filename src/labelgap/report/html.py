@@ -8,7 +8,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ def write_report(
     offset: Any = None,
     exposure: Any = None,
     sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
 ) -> Path:
     """Write a report on a fitted model as one HTML file that needs nothing else, not even a network.
 
@@ -83,6 +84,8 @@ def write_report(
     offset, exposure, sample_weight : as for ``LowRankRegressor.score``, default None
         Of the rows in ``X``, for a regressor only. After a fit with an offset or an exposure one of them is
         needed here too (or an ``y`` that holds offsets).
+    feature_names : sequence of str, default None
+        What the page calls the features, where neither the model nor a pipeline around it has names for them.
 
     Returns
     -------
@@ -108,6 +111,7 @@ def write_report(
         offset=offset,
         exposure=exposure,
         sample_weight=sample_weight,
+        feature_names=feature_names,
     )
     page = render(figures)
     with atomic_write(path) as file:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.inputs import read_labels_like
+from labelgap.estimators.inputs import read_judged_labels
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import match_labels
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.linear_fractional import judged_labels
 from labelgap.recommending.factor_model import contains
@@ -57,6 +59,12 @@ class Judged:
         unobserved: str = self.model._silence if self.is_recommender else self.model._unobserved
         return unobserved
 
+    def in_label_order(self, names: Sequence[Hashable] | None) -> Judged:
+        """The same with its labels in the order of these names, where both have names."""
+        labels, numbers = match_labels(self.labels, names, wanted_in="the model of the report")
+        probabilities = None if self.probabilities is None else self.probabilities[numbers]
+        return replace(self, labels=labels, scores=self.scores[numbers], probabilities=probabilities)
+
     def probabilities_at(self, thresholds: Floats) -> Floats | None:
         """Thresholds on the scale of probabilities."""
         if self.probabilities is None:
@@ -92,13 +100,7 @@ def judge_innermost(found: Innermost, y: Any) -> Judged:
     check_is_fitted(estimator)
     X = estimator._read_features(X, reset=False)
     fitted_to = estimator._unobserved
-    labels = read_labels_like(y, estimator._single, estimator.classes_, _reading(fitted_to))
-    expected = (_num_samples(X), estimator.n_labels_)
-    if labels.shape != expected:
-        raise InvalidLabelsError(
-            f"The labels have shape {labels.shape}; {expected[0]} rows of X and the {expected[1]} labels of "
-            "the fit were expected."
-        )
+    labels = read_judged_labels(estimator, y, _num_samples(X), _reading(fitted_to))
     _require_negatives(labels, fitted_to)
     labels = judged_labels(labels)
     scores = np.asarray(estimator._score_entries(X, labels), dtype=np.float64)
@@ -163,8 +165,9 @@ def _reading(fitted_to: str) -> str:
 
 
 def _require_negatives(labels: ObservedLabels, fitted_to: str) -> None:
-    unlabelled = labels.unobserved == "unlabelled"
-    if unlabelled or (fitted_to == "unlabelled" and labels.n_observed and (labels.values == 1).all()):
+    only_yes = labels.n_observed > 0 and bool((labels.values == 1).all())
+    # After a fit that takes silence for no, every other entry is a known no.
+    if labels.unobserved == "unlabelled" or (only_yes and fitted_to != "negative"):
         raise InvalidLabelsError(
             "A report counts true and false decisions, which takes known negatives, and these labels have "
             "recorded positives only. Pass labels with both, such as a sample that was checked; the metric "

@@ -18,10 +18,16 @@ from labelgap._types import Floats
 from labelgap.data.files.arff_header import ArffFile, Attribute, Header
 from labelgap.data.files.arff_rows import Rows, read_rows
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column
+from labelgap.data.files.feature_plan import FeaturePlan
 from labelgap.data.files.formats import PathLike, open_errors, shortened
 from labelgap.data.files.tables import LabelTable, number_of
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
+
+_WHICH_LABELS = (
+    "which attributes are labels? There is no XML file beside it that names them, and its relation has no "
+    "-C. Give the XML with label_file= (--label-file), or name the labels with labels= (--labels)."
+)
 
 
 def read_arff(
@@ -32,8 +38,13 @@ def read_arff(
     xml: PathLike | None,
     unobserved: str | None,
     binary: bool,
+    *,
+    plan: FeaturePlan | None = None,
 ) -> LabelTable:
-    """Features and labels. ``labels``, the XML file or the relation says which attributes are labels."""
+    """Features and labels. ``labels``, the XML file or the relation says which attributes are labels.
+
+    ``plan`` says whether a ``?`` among the features is left as NaN; else it is refused.
+    """
     path, header = file.path, file.header
     names = tuple(attribute.name for attribute in header.attributes)
     taken = dict.fromkeys(choose_columns(path, names, drop, "drop", {}), "dropped")
@@ -56,7 +67,17 @@ def read_arff(
         if not (rows.is_sparse and header.attributes[place].is_number)
     )
     file.limits.check(path, 8 * len(rows.lines) * columns, None, 2.0)
-    X, expanded = _features(path, header, rows, chosen[0])
+    if plan is None or not plan.keep_missing:
+        for place in chosen[0]:
+            attribute = header.attributes[place]
+            name = shortened(attribute.name, quotes=False)
+            advice = f"Fill it in (--impute median), or leave it out with drop (--drop {name})."
+            if plan is not None and plan.for_model:
+                advice = "Fill it in, or fit again with --impute."
+            elif not label_names:
+                advice = _WHICH_LABELS
+            _check_complete(path, rows, place, attribute, advice)
+    X, expanded = _features(header, rows, chosen[0])
     known = _labels(path, header, rows, chosen[1], binary) if label_names else None
     if known is not None:
         known = ObservedLabels.from_any(known, unobserved or "missing", binary)
@@ -99,10 +120,8 @@ def _check_type(path: PathLike, attribute: Attribute) -> None:
         )
 
 
-def _features(
-    path: PathLike, header: Header, rows: Rows, places: Sequence[int]
-) -> tuple[Any, tuple[str, ...] | None]:
-    """The features and their names; a nominal attribute that is no number becomes a column for each value."""
+def _features(header: Header, rows: Rows, places: Sequence[int]) -> tuple[Any, tuple[str, ...] | None]:
+    """The features and their names; a nominal attribute of several values becomes a column for each."""
     if not places:
         return None, None
     attributes = [header.attributes[place] for place in places]
@@ -116,18 +135,17 @@ def _features(
             run.clear()
 
     for place, attribute in zip(places, attributes, strict=True):
-        _check_complete(path, rows, place, attribute)
-        if attribute.is_number and not (rows.is_sparse and attribute.default):
+        if attribute.is_one_feature and not (rows.is_sparse and attribute.default):
             run.append(place)
             names.append(attribute.name)
             continue
         end_run()
         column = rows.column(place, attribute)
-        if attribute.is_number:
+        if attribute.is_one_feature:
             block = column[:, None]
             names.append(attribute.name)
         else:
-            block = (column[:, None] == np.arange(len(attribute.values))).astype(np.float64)
+            block = (column[:, None] == np.array(list(attribute.codes.values()))).astype(np.float64)
             names.extend(attribute.feature_names)
         blocks.append(sp.csc_array(block) if rows.is_sparse else block)
     end_run()
@@ -138,19 +156,21 @@ def _features(
     return X, tuple(names)
 
 
-def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute) -> None:
+def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute, advice: str) -> None:
     if rows.is_sparse:
         stored = slice(*rows.values.indptr[place : place + 2])
         missing, at = np.isnan(rows.values.data[stored]), rows.values.indices[stored]
     else:
         missing, at = np.isnan(rows.values[:, place]), np.arange(len(rows.lines))
-    if missing.any():
-        line = rows.lines[at[missing].min()]
-        raise DataFileError(
-            f"{path}, line {line}, attribute {shortened(attribute.name)}: '?' is a missing value. Fill it in "
-            "(impute), or leave the attribute out with drop (--drop "
-            f"{shortened(attribute.name, quotes=False)})."
-        )
+    if not missing.any():
+        return
+    line = rows.lines[at[missing].min()]
+    if advice == _WHICH_LABELS:
+        # Without a list of labels they are taken for features, of which a ? is not the fault.
+        raise DataFileError(f"{path}: {advice}")
+    raise DataFileError(
+        f"{path}, line {line}, attribute {shortened(attribute.name)}: '?' is a missing value. {advice}"
+    )
 
 
 def _labels(

@@ -49,9 +49,18 @@ class Attribute:
         return {value: float(place) for place, value in enumerate(self.values)}
 
     @property
+    def is_one_feature(self) -> bool:
+        """Whether it is one feature: a number, or one of two numbers such as 0 and 1.
+
+        A nominal attribute of more values has one feature for each, also where the values are numbers: the
+        header says that they are names, such as those of a continent, and not amounts.
+        """
+        return self.is_number and len(self.values) <= 2
+
+    @property
     def feature_names(self) -> list[str]:
-        """The features that it becomes: one, or one for each value where the values are no numbers."""
-        return [self.name] if self.is_number else [f"{self.name}={value}" for value in self.values]
+        """The features that it becomes: one, or one for each value."""
+        return [self.name] if self.is_one_feature else [f"{self.name}={value}" for value in self.values]
 
     @property
     def default(self) -> float:

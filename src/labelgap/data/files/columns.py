@@ -86,6 +86,10 @@ def to_numbers(sheet: Sheet, name: str, column: Any, advice: str) -> Floats:
 
 
 def _text_to_numbers(sheet: Sheet, name: str, column: Any, advice: str) -> Floats:
+    if sheet.decimal != ".":
+        from pyarrow import compute
+
+        column = compute.replace_substring(column, pattern=sheet.decimal, replacement=".")
     try:
         return np.array(column.cast(sheet.arrow.float64()).to_numpy(), dtype=np.float64)
     except sheet.arrow.ArrowInvalid:

@@ -13,10 +13,10 @@ from labelgap.data.files.formats import (
     arrow_reader,
     import_pyarrow,
     is_worth_threads,
-    line_of,
     shortened,
 )
 from labelgap.data.files.tables import MISSING_SPELLINGS
+from labelgap.data.files.text_encoding import line_of
 from labelgap.exceptions import DataFileError
 
 _BLOCK = 1 << 22
@@ -32,9 +32,9 @@ class CsvSheet:
 
     index_names: tuple[str, ...] = ()
 
-    def __init__(self, path: PathLike, delimiter: str, data: bytes) -> None:
+    def __init__(self, path: PathLike, delimiter: str, data: bytes, decimal: str = ".") -> None:
         self.path = path
-        self.delimiter = delimiter
+        self.delimiter, self.decimal = delimiter, decimal
         self.arrow = import_pyarrow("Reading CSV files")
         self.data = data
         self.names, self._header_lines = self._read_header()
@@ -91,8 +91,9 @@ class CsvSheet:
             for other, called in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
                 if other in names[0]:
                     raise DataFileError(
-                        f"{self.path}, line {line}: the header is separated by {called}; "
-                        "save the file with commas as csv, or with tabs as tsv (--format tsv)."
+                        f"{self.path}, line {line}: the header is separated by {called}, and some line has "
+                        "another number of values; correct it, or name the sign with delimiter= "
+                        f"(--delimiter '{other}')."
                     )
         seen: dict[str, int] = {}
         for number, name in enumerate(names, start=1):
@@ -145,6 +146,7 @@ class CsvSheet:
             include_columns=[number[name] for name in types],
             null_values=list(MISSING_SPELLINGS),
             strings_can_be_null=False,
+            decimal_point=self.decimal,
         )
         body = memoryview(self.data)[self._body :]
         parse = arrow_csv.ParseOptions(

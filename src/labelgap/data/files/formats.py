@@ -118,8 +118,3 @@ def shortened(value: object, quotes: bool = True) -> str:
         return repr(text) if quotes else text
     begins = text[: _SHOWN - 1] + "…"
     return f"{begins!r} ({len(text)} characters)" if quotes else begins
-
-
-def line_of(data: bytes, position: int) -> int:
-    """The line, from 1, of a position in a text."""
-    return data.count(b"\n", 0, position) + 1

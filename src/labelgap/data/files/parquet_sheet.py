@@ -31,6 +31,8 @@ class ParquetSheet:
     read only where they are asked for by name.
     """
 
+    decimal = "."
+
     def __init__(self, path: PathLike, limits: Limits) -> None:
         self.path, self._limits = path, limits
         self.arrow = import_pyarrow("Reading Parquet files")

@@ -65,7 +65,7 @@ def read_answer_file(
     >>> table.users, table.values
     (array(['ann', 'bob'], dtype=object), array([5., 2.]))
     """
-    with Source(path, format, max_unpacked_mb) as source:
+    with Source(path, format, max_unpacked_mb=max_unpacked_mb) as source:
         return read_ratings_from(source, user, item, value)
 
 

@@ -7,8 +7,9 @@ import io
 import zlib
 from pathlib import Path
 
-from labelgap.data.files.formats import PathLike, line_of, open_errors
+from labelgap.data.files.formats import PathLike, open_errors
 from labelgap.data.files.limits import Limits
+from labelgap.data.files.text_encoding import to_utf8
 from labelgap.exceptions import DataFileError
 
 _PIECE = 1 << 20
@@ -23,36 +24,17 @@ def read_packed(path: PathLike, limits: Limits) -> bytes:
     return _unpack(path, data, limits) if data.startswith(b"\x1f\x8b") else data
 
 
-def read_text_bytes(path: PathLike, limits: Limits) -> bytes:
-    """The UTF-8 text of a file, unpacked if it is gzip, no byte-order mark, lines ending in newlines."""
-    data = read_packed(path, limits)
-    data = data.removeprefix(b"\xef\xbb\xbf")
+def read_text_bytes(path: PathLike, limits: Limits, encoding: str | None = None) -> bytes:
+    """The text of a file as UTF-8, unpacked if it is gzip, no byte-order mark, lines ending in newlines.
+
+    ``encoding`` is that of the file; None finds it, as :func:`to_utf8` does.
+    """
+    data = to_utf8(path, read_packed(path, limits), encoding)
     if not data.strip():
         raise DataFileError(f"{path} is empty.")
-    _check_encoding(path, data)
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     return data
-
-
-def _check_encoding(path: PathLike, data: bytes) -> None:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataFileError(f"{path} is in UTF-16; save it as UTF-8.")
-    zero = data.find(b"\0")
-    if zero >= 0:
-        raise DataFileError(
-            f"{path}, line {line_of(data, zero)}: a zero byte, so this is no text; check the format "
-            "(--format)."
-        )
-    if data.isascii():
-        return
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataFileError(
-            f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not UTF-8; "
-            "save the file as UTF-8."
-        ) from error
 
 
 def _unpack(path: PathLike, data: bytes, limits: Limits) -> bytes:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.inputs import read_labels_like, read_targets
+from labelgap.estimators.inputs import read_judged_labels, read_targets
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.unlabelled import judged_entries
 from labelgap.labels import ObservedLabels
@@ -129,12 +129,7 @@ def _of_rows(model: DecisionEstimator, X: Any, y: Any, unobserved: str | None) -
             f"A {type(model).__name__} is judged on rows X and their labels y; y is None."
         )
     X = model._read_features(X, reset=False)
-    labels = read_labels_like(y, model._single, model.classes_, unobserved or model._unobserved)
-    if labels.shape != (_num_samples(X), model.n_labels_):
-        raise InvalidLabelsError(
-            f"The labels have shape {labels.shape}; {_num_samples(X)} rows of X and the {model.n_labels_} "
-            "labels of the fit were expected."
-        )
+    labels = read_judged_labels(model, y, _num_samples(X), unobserved or model._unobserved)
     labels.require_observed()
     rates = None
     if labels.unobserved == "unlabelled":
