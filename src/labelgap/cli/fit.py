@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +20,6 @@ from labelgap.cli.choices import (
     refuse_unused,
 )
 from labelgap.cli.console import KeyValues
-from labelgap.cli.inputs import read_training_table, warn_of_repeated_ids
 from labelgap.cli.models import describe_with, load_model
 from labelgap.cli.options import (
     MAX_SEED,
@@ -55,45 +53,20 @@ from labelgap.cli.options import (
     Verbose,
 )
 from labelgap.cli.outputs import check_output
-from labelgap.cli.preparing import Impute, around, make_preparation, prepared
+from labelgap.cli.preparing import Impute, around
 from labelgap.cli.progress import FitDisplay, StageLines, shown
-from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
-from labelgap.cli.side_tables import Sides, read_sides
 from labelgap.cli.streams import INTERRUPTED
+from labelgap.cli.training import Training, read_training
 from labelgap.data.files.dialect import Dialect
-from labelgap.data.files.feature_plan import FeaturePlan
 from labelgap.data.files.rating_files import is_ratings_file
-from labelgap.data.files.reading import Columns
-from labelgap.data.files.source import Source
 from labelgap.estimators.description import in_lines
 from labelgap.estimators.inputs import tolerance_of
-from labelgap.exceptions import DataFileError, ModelFileError
+from labelgap.exceptions import ModelFileError
 from labelgap.fitting.checkpoint import remove_checkpoint
 from labelgap.fitting.progress import duration
-from labelgap.labels import ObservedLabels
 
 _FIT = "Fit"
-
-
-@dataclass(frozen=True)
-class _Training:
-    """The data of a fit, and the facts that are printed about it."""
-
-    arguments: tuple[Any, ...]
-    facts: dict[str, Any]
-    feature_names: tuple[str, ...] | None = None
-    taken_ids: str | None = None
-    """The column of ids, where no option named it."""
-    prepare: Any = None
-    """What was done to the columns of the file to make features of them."""
-    sides: Sides | None = None
-    """What tables of users and items say."""
-
-    @property
-    def features(self) -> dict[str, Any]:
-        """The features of users and items, as ``Recommender.fit`` takes them."""
-        return {} if self.sides is None else self.sides.features
 
 
 def fit(
@@ -336,8 +309,8 @@ def fit(
         given["metric"] = read_metric(metric, average)
         check_output(out, force or _continues(out, checkpoint))
         model = make_model(chosen, given, seed)
-        training = _read(session, source, chosen, given)
-        session.step(f"read {_size_of(training)} of {data}")
+        training = read_training(session, source, chosen, given)
+        session.step(f"read {training.size} of {data}")
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint)
         save(around(training.prepare, model), out)
@@ -348,11 +321,6 @@ def fit(
         if checkpoint is not None:
             # The model is saved, and no other fit could use the checkpoint.
             remove_checkpoint(checkpoint)
-
-
-def _size_of(training: _Training) -> str:
-    facts = training.facts
-    return f"{facts['answers']} ratings" if "answers" in facts else f"{facts['rows']} rows"
 
 
 def _continues(out: Path, checkpoint: Path | None) -> bool:
@@ -369,50 +337,7 @@ def _word(choice: Any) -> str | None:
     return None if choice is None else str(choice.value)
 
 
-def _read(session: Session, source: Source, setting: Setting, given: dict[str, Any]) -> _Training:
-    if setting is Setting.recommender:
-        ratings = read_ratings_file(source, given["user"], given["item"], given["value"])
-        sides = read_sides(session, ratings, given)
-        return _Training((ratings.answers,), {"answers": len(ratings)} | sides.facts, sides=sides)
-    second, xml = session.label_file(given["label_file"])
-    plan = FeaturePlan(given["categorical"] or (), keep_missing=given["impute"] is not None)
-    if not source.is_sheet and given["categorical"]:
-        raise DataFileError(f"{source.path}: --categorical is about columns of a csv, tsv or parquet file.")
-    columns = Columns(
-        given["labels"],
-        given["features"],
-        given["id"],
-        given["drop"] or (),
-        second,
-        xml,
-        given["separator"],
-        plan=plan,
-    )
-    table = read_training_table(
-        source, columns, unobserved=given["unobserved"], binary=setting is Setting.features
-    )
-    use = "Each of these rows is one example of its own in the fit; drop the copies if they are the same."
-    warn_of_repeated_ids(session, source, table.row_ids, use)
-    prepare = make_preparation(table.X, table.feature_names, plan, given["impute"])
-    return _Training(
-        (prepared(prepare, table.X), table.labels),
-        {"rows": table.labels.shape[0], "ids": table.ids} | _observed(table.labels),
-        table.feature_names,
-        table.ids if given["id"] is None else None,
-        prepare=prepare,
-    )
-
-
-def _observed(labels: ObservedLabels) -> dict[str, Any]:
-    return {
-        "cells": labels.shape[0] * labels.shape[1],
-        "observed": labels.n_observed,
-        # Numbers are neither yes nor no.
-        "positive": int(labels.values.sum()) if labels.values.dtype == np.int8 else None,
-    }
-
-
-def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | None) -> float:
+def _fit(session: Session, model: Any, training: Training, checkpoint: Path | None) -> float:
     metric, live = str(getattr(model, "metric", "D²")), session.shows_progress and not session.verbose
     display = FitDisplay(metric, tolerance_of(model))
     if not live and (session.talks or session.verbose):
@@ -431,7 +356,7 @@ def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | N
     return time.perf_counter() - began
 
 
-def _tell(session: Session, data: Path, model: Any, training: _Training, seconds: float, out: Path) -> None:
+def _tell(session: Session, data: Path, model: Any, training: Training, seconds: float, out: Path) -> None:
     facts = describe_with(model, training.prepare)
     session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
     took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
@@ -447,7 +372,7 @@ def _tell(session: Session, data: Path, model: Any, training: _Training, seconds
         session.say_line(f"Next: {_next_command(facts['kind'], out)}")
 
 
-def _data_lines(training: _Training) -> list[tuple[str, str]]:
+def _data_lines(training: Training) -> list[tuple[str, str]]:
     facts = training.facts
     if "answers" in facts:
         tables = [(name, facts[name]) for name in ("item features", "user features") if name in facts]
