@@ -491,7 +491,7 @@ def test_words_fit_what_was_judged(opened: Any, folder: Path) -> None:
     assert "exposures" in page.page.locator("#judged").inner_text()
     page.page.locator("button.pick").first.click()
     assert "to the right for more" in page.page.locator("#detail").inner_text()
-    one = ObservedLabels.from_triplets([0], [0], [1], shape=(1, 1))
+    one = ObservedLabels.from_triplets([0], [0], [0], shape=(1, 1))
     write_report(folder / "one.html", with_given_scores([[0.9], [0.1]], [[1], [0]]), [[0.7]], one)
     page = opened("one.html")
     assert "1 observed entry given" in page.page.locator("#lead").inner_text()
