@@ -3,7 +3,8 @@
 labelgap's call is ``Recommender(unobserved="negative").fit(likes)``, with the choice of all settings, and
 ``recommend_batch()``. implicit's is one fit of its ALS with 64 factors and 15 iterations at two settings of
 the penalty and confidence, its own default and one that suits such data, and ``recommend`` for all users.
-Both are judged by the NDCG of a tenth of the likes that no method saw. Users choose items by popularity and taste.
+Both are judged by the NDCG of a tenth of the likes that no method saw. Users choose items by popularity and
+taste.
 """
 
 from __future__ import annotations
