@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,10 +97,13 @@ class SilenceChoice:
         assert chosen.problem is not None
         assert chosen.labels is not None
         silent = silent_pairs(labels, rng)
-        if how == "train" or not (plan >= 0).any() or choice.fit_of_fold(0) is None:
+        n_folds = int(plan.max(initial=NEVER)) + 1
+        found = {fold: choice.fit_of_fold(fold) for fold in range(n_folds)} if n_folds else {}
+        fits = {fold: factors for fold, factors in found.items() if factors is not None}
+        if how == "train" or len(fits) < max(n_folds, 1):
+            # Nothing was held out, or the search was stopped before all folds had a fit.
             scores, judged = _scored(chosen.problem, chosen.labels, {NEVER: chosen.fit.factors}, None, silent)
             return replace(chosen, threshold=best_threshold(scores, judged, metric).threshold)
-        fits = {fold: choice.fit_of_fold(fold) for fold in range(int(plan.max()) + 1)}
         scores, judged = _scored(chosen.problem, chosen.labels, fits, plan, silent)
         best = best_threshold(scores, judged, metric)
         return replace(chosen, threshold=best.threshold, held_out_metric=best.value)
@@ -190,7 +192,7 @@ def silent_pairs(labels: ObservedLabels, rng: np.random.RandomState) -> Observed
 def _scored(
     problem: Problem,
     labels: ObservedLabels,
-    fits: dict[int, Any],
+    fits: dict[int, Factors],
     plan: NDArray[np.int64] | None,
     silent: ObservedLabels,
 ) -> tuple[Floats, ObservedLabels]:
