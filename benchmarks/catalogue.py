@@ -14,5 +14,6 @@ BENCHMARKS: dict[str, str] = {
     "top_items": "benchmarks.top_items",
     "startup": "benchmarks.startup",
     "unlabelled": "benchmarks.unlabelled_fit",
+    "lists": "benchmarks.list_fit",
 }
 """Name and module; a module has ``run(options) -> Report``."""

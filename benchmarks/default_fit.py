@@ -73,7 +73,7 @@ class Clock(FitListener):
 def default_classifier(data: FeatureSet) -> Outcome:
     clock = Clock()
     model = LowRankClassifier(random_state=0).fit(data.X, data.labels, callback=clock)
-    return clock.outcome(lambda: get_metric(METRIC)(model.predict(data.X_test), data.Y_test))
+    return clock.outcome(lambda: get_metric(METRIC)(data.Y_test, model.predict(data.X_test)))
 
 
 def tuned_regressions(data: FeatureSet, threads: int) -> Outcome:
@@ -90,7 +90,7 @@ def tuned_regressions(data: FeatureSet, threads: int) -> Outcome:
     values = [classifier(C, threshold="train").fit(data.X, seen).score(data.X, judged) for C in STRENGTHS]
     best = classifier(STRENGTHS[int(np.argmax(values))]).fit(data.X, data.labels)
     seconds = time.perf_counter() - began
-    return Outcome(seconds, get_metric(METRIC)(best.predict(data.X_test), data.Y_test))
+    return Outcome(seconds, get_metric(METRIC)(data.Y_test, best.predict(data.X_test)))
 
 
 # -- ratings ---------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def lightfm(train: Ratings, test: Ratings, threads: int) -> Outcome:
 
 def f1(decisions: NDArray[Any], truth: NDArray[Any]) -> float:
     """The metric of decisions about pairs."""
-    return float(get_metric(METRIC)(np.asarray(decisions)[None], np.asarray(truth)[None]))
+    return float(get_metric(METRIC)(np.asarray(truth)[None], np.asarray(decisions)[None]))
 
 
 def read_ratings(name: str) -> tuple[Ratings, Ratings]:

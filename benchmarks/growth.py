@@ -3,7 +3,8 @@
 Every point is a process of its own: it reads its input, fits a few times, and reports the median time and the
 peak of its memory. Slopes are those of a line through the logarithms: 1 is proportional. |Ω|, n, L and k grow
 in matrix completion (five sweeps of the alternating solver), d in a fit with sparse features (the default
-solver to a fixed number of steps).
+solver to a fixed number of steps). Two more cases are measured for their memory alone: a fit with dense
+features that chooses its penalties, and ten million generated ratings.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.generated_ratings import make_split
 from benchmarks.harness import Line, Options, Report
 
 DOUBLINGS = 5
@@ -50,6 +53,15 @@ STARTS = {
     "k": Point("completion", 20_000, 10_000, 1_000_000, 4),
     "d": Point("features", 50_000, 50, 1_000_000, 8, 250),
 }
+# Their memory alone is of interest.
+CASES = {
+    "dense features, default fit": Point("dense", 200_000, 50, 2_000_000, 0, 200),
+    "10 million ratings": Point("ratings", 70_000, 10_000, 10_000_000, 32),
+}
+QUICK_CASES = {
+    "dense features, default fit": Point("dense", 400, 10, 800, 0, 10),
+    "10 million ratings": Point("ratings", 500, 300, 10_000, 4),
+}
 QUICK = {
     "|Ω|": Point("completion", 500, 300, 2_000, 4),
     "n": Point("completion", 100, 300, 10_000, 4),
@@ -61,6 +73,14 @@ QUICK = {
 
 def make_input(point: Point, path: Path) -> None:
     """A long table of ratings, as it is read from a file, and features where there are any."""
+    if point.setting == "dense":
+        make_dense(point, path)
+        return
+    if point.setting == "ratings":
+        made = make_split((point.n, point.n_labels), point.entries, held_out=0.0).train
+        users, items = made.users.astype(np.int64), made.items.astype(np.int64)
+        np.savez(path, rows=users, columns=items, values=made.values.astype(np.float64))
+        return
     rng = np.random.default_rng(0)
     pairs = point.n * point.n_labels
     chosen = rng.choice(pairs, point.entries, replace=False) if pairs < 1e8 else _some(pairs, point, rng)
@@ -71,6 +91,21 @@ def make_input(point: Point, path: Path) -> None:
         # Ten features a row whatever d is, so that only d grows.
         arrays |= {"features": rng.integers(0, point.d, (point.n, 10), dtype=np.int32)}
     np.savez(path, **arrays)
+
+
+def make_dense(point: Point, path: Path) -> None:
+    """Dense features, and a matrix of labels with NaN where nothing is observed; of rank 6 in truth."""
+    rng = np.random.default_rng(0)
+    n, n_labels, d = point.n, point.n_labels, point.d
+    W = rng.standard_normal((d, 6)) @ rng.standard_normal((6, n_labels)) / np.sqrt(6 * d)
+    X, Y = np.empty((n, d)), np.empty((n, n_labels))
+    for start in range(0, n, 10_000):
+        rows = slice(start, min(start + 10_000, n))
+        X[rows] = rng.standard_normal(X[rows].shape)
+        yes = rng.random(Y[rows].shape) < 1 / (1 + np.exp(1.6 - 2 * X[rows] @ W))
+        hidden = rng.random(Y[rows].shape) > point.entries / (n * n_labels)
+        Y[rows] = np.where(hidden, np.nan, yes)
+    np.savez(path, features=X, labels=Y)
 
 
 def _some(pairs: int, point: Point, rng: np.random.Generator) -> Any:
@@ -85,31 +120,23 @@ def child(arguments: list[str]) -> int:
     import warnings
 
     path, setting, k, n, n_labels, d, repeats = arguments
-    shape = (int(n), int(n_labels))
+    shape, width = (int(n), int(n_labels)), int(d)
     warnings.simplefilter("ignore")
-    fit = fit_completion if setting == "completion" else fit_features
-    # Compiled before anything is measured.
-    rng = np.random.default_rng(0)
-    pairs = rng.choice(60 * 20, 600, replace=False)
-    tiny = (pairs // 20, pairs % 20, (rng.random(600) < 0.5).astype(float))
-    fit(tiny, sp.csr_array(np.eye(60, 30)), (60, 20), min(int(k), 8))
+    fits = {"features": fit_features, "dense": fit_dense}
+    fit: Callable[..., int] = fits.get(setting, fit_completion)
+    # Compiled before anything is measured: a small problem with as many columns, which decide on the kernels.
+    fit(*_small_problem(setting, width), (400, 300), int(k))
     before = forget_peak()
     with np.load(path) as held:
         arrays = {name: held[name] for name in held.files}
-    ratings = (arrays["rows"], arrays["columns"], arrays["values"])
-    n_bytes = sum(column.nbytes for column in ratings)
-    X = None
-    if int(d):
-        columns = arrays["features"]
-        X = sp.csr_array(
-            (np.ones(columns.size), columns.ravel(), np.arange(shape[0] + 1) * columns.shape[1]),
-            shape=(shape[0], int(d)),
-        )
-        n_bytes += sum(array.nbytes for array in (X.data, X.indices, X.indptr))
+    labels, X = _given(arrays, setting, (shape[0], width))
+    n_bytes = sum(array.nbytes for array in (labels if isinstance(labels, tuple) else (labels,)))
+    if X is not None:
+        n_bytes += X.nbytes if setting == "dense" else sum(a.nbytes for a in (X.data, X.indices, X.indptr))
     times = []
     for _ in range(int(repeats)):
         began = time.perf_counter()
-        factors = fit(ratings, X, shape, int(k))
+        factors = fit(labels, X, shape, int(k))
         times.append(time.perf_counter() - began)
     used = status_bytes("VmHWM") - before
     found = {
@@ -119,6 +146,30 @@ def child(arguments: list[str]) -> int:
     }
     print(json.dumps(found))
     return 0
+
+
+def _small_problem(setting: str, width: int) -> tuple[Any, Any]:
+    """400 rows and 300 labels."""
+    rng = np.random.default_rng(0)
+    if setting == "dense":
+        X, Y = rng.standard_normal((400, width)), (rng.random((400, 300)) < 0.5).astype(float)
+        Y[rng.random(Y.shape) < 0.8] = np.nan
+        return Y[:, :50], X
+    pairs = rng.choice(400 * 300, 6000, replace=False)
+    ratings = (pairs // 300, pairs % 300, (rng.random(6000) < 0.5).astype(float))
+    return ratings, sp.random_array((400, 150), density=0.1, rng=0, format="csr")
+
+
+def _given(arrays: dict[str, Any], setting: str, shape: tuple[int, int]) -> tuple[Any, Any]:
+    """Labels and features as a user hands them in."""
+    if setting == "dense":
+        return arrays["labels"], arrays["features"]
+    ratings = (arrays["rows"], arrays["columns"], arrays["values"])
+    if setting != "features":
+        return ratings, None
+    columns = arrays["features"]
+    pointers = np.arange(shape[0] + 1) * columns.shape[1]
+    return ratings, sp.csr_array((np.ones(columns.size), columns.ravel(), pointers), shape=shape)
 
 
 def fit_completion(ratings: Any, X: Any, shape: tuple[int, int], k: int) -> int:
@@ -147,6 +198,14 @@ def fit_features(ratings: Any, X: Any, shape: tuple[int, int], k: int) -> int:
         trace_penalty=1e-4, ridge_penalty=1e-5, rank=k, max_iter=STEPS, tol=1e-6, threshold="train"
     )
     model.fit(X, ObservedLabels.from_triplets(*ratings, shape=shape))
+    return int(model.coef_left_.nbytes + model.coef_right_.nbytes)
+
+
+def fit_dense(labels: Any, X: Any, shape: tuple[int, int], k: int) -> int:
+    """A LowRankClassifier with all its defaults; returns the bytes of its factors."""
+    from labelgap import LowRankClassifier
+
+    model = LowRankClassifier(random_state=0).fit(X, labels)
     return int(model.coef_left_.nbytes + model.coef_right_.nbytes)
 
 
@@ -187,7 +246,9 @@ def run(options: Options) -> Report:
         "Growth of time and memory",
         f"Medians of {options.repeats} fits, in a separate process for each size; five doublings. Memory is "
         "the peak above what the process held before it read the input, divided by the size of the input "
-        "(a long table of two int64 columns and a float64 column, and sparse features) and the factors.",
+        "and the factors. The input is counted as it is handed in: ratings and sparse labels as a long table "
+        "of two int64 columns and a float64 column, sparse features as CSR, dense features and dense labels "
+        "(NaN: not observed) as float64 arrays.",
     )
     for what, start in (QUICK if options.quick else STARTS).items():
         points = [start.grown(what, 2**step) for step in range(DOUBLINGS + 1)]
@@ -210,19 +271,27 @@ def run(options: Options) -> Report:
             )
         )
         # Small problems are all overhead of the library itself.
-        memory = found[-1]["memory"]
-        report.lines.append(
-            Line(
-                what=f"peak memory at the largest {what}",
-                size=f"{found[-1]['megabytes']:,.0f} MB",
-                ratio=memory,
-                against="x input and factors",
-                target=f"≤ {MEMORY_LIMIT:g}",
-                met=memory <= MEMORY_LIMIT,
-            )
-        )
+        report.lines.append(memory_line(f"peak memory at the largest {what}", found[-1]))
         report.details[what] = [{**point.__dict__, **each} for point, each in zip(points, found, strict=True)]
+    for what, point in (QUICK_CASES if options.quick else CASES).items():
+        # A long fit, of which the memory is the same every time.
+        once = measure(point, 1)
+        report.lines.append(memory_line(f"peak memory of {what}", once))
+        report.details[what] = [{**point.__dict__, **once}]
     return report
+
+
+def memory_line(what: str, found: dict[str, float]) -> Line:
+    """The peak as a multiple of the input and the factors."""
+    memory = found["memory"]
+    return Line(
+        what=what,
+        size=f"{found['megabytes']:,.0f} MB",
+        ratio=memory,
+        against="x input and factors",
+        target=f"≤ {MEMORY_LIMIT:g}",
+        met=memory <= MEMORY_LIMIT,
+    )
 
 
 if __name__ == "__main__":

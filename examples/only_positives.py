@@ -25,7 +25,7 @@ for name, decided in {
     "a missing tag read as a no": silence.predict(problem.X_test),
     "every tag on every document": np.ones_like(problem.Y_test),
 }.items():
-    print(f"micro-F1 on new documents {f1(decided, problem.Y_test):.3f}: {name}")
+    print(f"micro-F1 on new documents {f1(problem.Y_test, decided):.3f}: {name}")
 
 # How the decisions change if another fraction of the tags was forgotten.
 print(sensitivity(model, problem.X, added, flip_rates=(0.4, 0.5, 0.6, 0.7)))

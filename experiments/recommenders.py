@@ -1,8 +1,10 @@
-"""Likes and dislikes of real users: Recommender against popularity and intercepts, and its options.
+"""The two questions to a recommender: lists of items to show, and decisions about given items.
 
-Run ``python -m experiments.recommenders [--data jester5k coat] [--draws 5] [--users 1000] [--out FOLDER]``
-with LABELGAP_DATA set to the folder of the data files; it takes about ten minutes. Without LABELGAP_DATA a
-note says so, and nothing is measured.
+Run ``python -m experiments.recommenders [--data taste jester5k coat] [--draws 5] [--users 1000]
+[--questions lists decisions] [--out FOLDER]`` with LABELGAP_DATA set to the folder of the data files; it
+takes about half an hour with the rivals, which are in the environment that ``make bench`` makes. Without
+LABELGAP_DATA the generated data are used alone, and a note says so. Lists are described in
+:mod:`experiments.lists`. Of decisions:
 
 - jester5k: a rating above 0 is a like. Each draw takes 1000 users and holds out a random fifth of their
   ratings. A second table leaves a fifth of the users out of the fit, folds in half of their ratings, and
@@ -24,6 +26,8 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,10 +35,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics import log_loss, roc_auc_score
 
-from labelgap import ObservedLabels, PlugInClassifier, Recommender, get_metric
+from experiments import lists
+from labelgap import ObservedLabels, PlugInClassifier, Recommender, best_threshold, get_metric
 from labelgap.data import AnswerData, Answers, data_folder, load_answers
 
-DATA = ("jester5k", "coat")
+DATA = ("taste", "jester5k", "coat")
+QUESTIONS = ("lists", "decisions")
 MEASURES = ("F1", "accuracy", "AUC", "log-loss")
 USERS = 1000
 HELD_OUT = 0.2
@@ -143,9 +149,30 @@ def intercepts(split: Split, seed: int) -> Judged:
     return model.predict_proba(features)[:, 1], model.predict(features)
 
 
+def lightfm(split: Split, seed: int) -> Judged:
+    """LightFM's logistic loss at 30 epochs, with the threshold that is best on a fifth of its ratings."""
+    from lightfm import LightFM
+
+    train = split.data.answers
+    held = np.random.RandomState(seed).random_sample(len(train)) < HELD_OUT
+
+    def scores(learned: Answers, judged: Answers) -> Any:
+        values = np.where(learned.rating == 1, 1, -1)
+        pairs = sp.coo_matrix((values, (learned.user, learned.item)), shape=split.data.shape)
+        model = LightFM(no_components=32, loss="logistic", random_state=seed).fit(pairs, epochs=30)
+        users, items = (part.astype(np.int32) for part in (judged.user, judged.item))
+        return np.asarray(model.predict(users, items), dtype=np.float64)
+
+    validation = train.take(held)
+    best = best_threshold(scores(train.take(~held), validation)[None], validation.rating[None], "micro-f1")
+    z = scores(train, split.test)
+    return 1 / (1 + np.exp(-z)), (z >= best.threshold).astype(np.int8)
+
+
 PLAIN: dict[str, Method] = {
     "item popularity": fitted(trace_penalty=_HUGE, user_intercept=False),
     "user and item intercepts": intercepts,
+    **({"LightFM, logistic": lightfm} if find_spec("lightfm") else {}),
     "Recommender, default": fitted(),
     "ridge_penalty='auto'": fitted(ridge_penalty="auto"),
 }
@@ -173,7 +200,7 @@ def measured(test: Answers, probabilities: Any, decisions: Any) -> Measured:
     """F1, accuracy, AUC and log-loss on the test ratings."""
     truth = test.rating
     return {
-        "F1": float(get_metric("micro-f1")(decisions[None], truth[None])),
+        "F1": float(get_metric("micro-f1")(truth[None], decisions[None])),
         "accuracy": float(np.mean((probabilities >= 0.5) == truth)),
         "AUC": float(roc_auc_score(truth, probabilities)),
         "log-loss": float(log_loss(truth, probabilities)),
@@ -236,8 +263,36 @@ def read(name: str) -> AnswerData | None:
     return replace(data, answers=likes(data.answers, RULES[name]), test=test)
 
 
+def as_ratings(data: AnswerData) -> lists.Ratings:
+    """The (training) ratings as the comparison of lists takes them."""
+    ratings = data.answers
+    return lists.Ratings(ratings.user, ratings.item, ratings.rating.astype(np.int64), data.shape)
+
+
+def run_lists(names: Sequence[str], sets: Sequence[AnswerData], draws: int, users: int = USERS) -> Results:
+    """The measurements of lists by data set and method, one for each draw."""
+
+    def drawn(data: AnswerData, seed: int) -> lists.Ratings:
+        # coat has few users; of jester5k each draw takes some.
+        return as_ratings(data if data.test is not None else some_users(data, users, _rng(seed)))
+
+    makers: dict[str, Callable[[int], lists.Ratings]] = {}
+    if "taste" in names:
+        makers["taste"] = lists.make_taste
+    makers |= {data.name: partial(drawn, data) for data in sets}
+    results: Results = {}
+    for name, make in makers.items():
+        results[f"{name}, lists"] = collect([lists.judge_lists(make(seed), seed) for seed in range(draws)])
+        print(f"{name}, lists done", flush=True)
+    return results
+
+
+def _rng(seed: int) -> np.random.RandomState:
+    return np.random.RandomState(seed)
+
+
 def run(sets: Sequence[AnswerData], draws: int, users: int = USERS) -> Results:
-    """The measurements by table and method, one for each draw."""
+    """The measurements of decisions by table and method, one for each draw."""
     results: Results = {}
     for data in sets:
         results[data.name] = collect([judge_methods(data, seed, users) for seed in range(draws)])
@@ -252,9 +307,10 @@ def report(results: Results) -> str:
     """A Markdown table for each data set: mean ± sd over the draws."""
     parts = []
     for title, by_method in results.items():
-        lines = [f"| {title} | {' | '.join(MEASURES)} |", "| --- " * (1 + len(MEASURES)) + "|"]
+        measures = lists.MEASURES if title.endswith(", lists") else MEASURES
+        lines = [f"| {title} | {' | '.join(measures)} |", "| --- " * (1 + len(measures)) + "|"]
         for name, draws in by_method.items():
-            texts = [_mean_and_spread([draw[measure] for draw in draws]) for measure in MEASURES]
+            texts = [_mean_and_spread([draw[measure] for draw in draws]) for measure in measures]
             lines.append(f"| {' | '.join([name, *texts])} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
@@ -271,11 +327,17 @@ def main(arguments: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
+    parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--users", type=int, default=USERS, help="users of jester5k in a draw")
     parser.add_argument("--out", type=Path, help="write recommenders.json and recommenders.md to this folder")
     options = parser.parse_args(arguments)
-    results = run([data for name in options.data if (data := read(name))], options.draws, options.users)
+    sets = [data for name in options.data if name != "taste" and (data := read(name))]
+    results: Results = {}
+    if "lists" in options.questions:
+        results |= run_lists(options.data, sets, options.draws, options.users)
+    if "decisions" in options.questions:
+        results |= run(sets, options.draws, options.users)
     tables = report(results)
     print(tables)
     if options.out is not None:

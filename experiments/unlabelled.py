@@ -135,7 +135,7 @@ def run(
                 for method, by_judge in zip(METHODS, decided, strict=True):
                     for judge, decisions in by_judge.items():
                         by_method = scores.setdefault(judge, {}).setdefault(str(flip_rate), {})
-                        value = float(metric(decisions, truth.judges[judge]))
+                        value = float(metric(truth.judges[judge], decisions))
                         by_method.setdefault(method, []).append(value)
         print(f"draw {seed + 1} of {draws} done", flush=True)
     return scores

@@ -34,6 +34,8 @@ class Setting:
     unlabelled: bool = False
     held_out: bool = False
     thinned: bool = False
+    silence: float | None = None
+    kept: bool = False
 
     def rows(self) -> Any:
         """The features of all rows."""
@@ -89,7 +91,9 @@ class Setting:
             fit_intercept=self.fit_intercept,
             score_bound=self.bound,
             flip_rate=flip_rate,
+            silence_weight=self.silence,
             block_entries=11,
+            kept_entries=N_ROWS * N_LABELS if self.kept else 0,
         )
         edges = [0, *sorted(cuts), N_ROWS]
         blocks = [
@@ -135,6 +139,17 @@ SETTINGS = {
     "no intercept": Setting(fit_intercept=False),
     "score bound": Setting(bound=0.6),
     "score bound, X = I": Setting(OWN, kind="none", bound=0.6),
+    "silence as a no": Setting(loss=get_loss("squared"), silence=0.2),
+    "silence as a no, X = I, weights": Setting(
+        FeatureSettings(own_rows=True, label_features=F, count_weighting=0.75),
+        kind="csr",
+        loss=get_loss("squared"),
+        weighted=True,
+        silence=0.1,
+    ),
+    "silence as a no, intercept penalty": Setting(
+        OWN, kind="none", loss=get_loss("squared"), free_intercept=False, silence=1.0
+    ),
     **{f"loss {name}": Setting(loss=loss()) for name, loss in LOSSES.items()},
     **{f"family {name}": Setting(loss=family(), offsets=True) for name, family in FAMILIES.items()},
     **{
@@ -151,7 +166,18 @@ SETTINGS = {
         )
         for bound in [None if name == "squared" else 2.0]
     },
+    **{
+        f"unlabelled logistic, scores kept{what}": Setting(
+            kind=kind, features=features, unlabelled=True, bound=2.0, kept=True, **more
+        )
+        for what, kind, features, more in (
+            (", held out", "dense", FeatureSettings(), {"held_out": True}),
+            (", X = I, intercept penalty", "none", OWN, {"free_intercept": False}),
+        )
+    },
 }
+
+KEPT = "unlabelled logistic, scores kept, held out"
 
 
 def random_model(problem: Problem, objective: Any, seed: int = 5) -> Factors:

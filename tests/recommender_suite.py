@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import pickle
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from labelgap.exceptions import LabelgapError
+from labelgap.exceptions import LabelgapError, LabelgapWarning
 from labelgap.recommending.ratings import read_ratings
 
 Triplets = tuple[list[Any], list[Any], list[Any]]
@@ -164,7 +165,7 @@ def check_score_is_the_metric_over_the_answers(case: Case) -> None:
         model.predict(labels.row_names[i], labels.label_names[j])
         for i, j in zip(labels.rows, labels.cols, strict=True)
     ]
-    assert model.score(part) == pytest.approx(model.metric_(np.array(decisions), labels))
+    assert model.score(part) == pytest.approx(model.metric_(labels, np.array(decisions)))
     frame = pandas.DataFrame(dict(zip(("user", "item", "value"), part, strict=True)), dtype=object)
     assert model.score(frame) == model.score(part)
 
@@ -408,8 +409,13 @@ def check_no_array_of_users_by_items(case: Case) -> None:
         model = copy.copy(model)
         model.threshold_ = float(model.recommend_batch(n=1, exclude_seen=False).scores.max()) - 1e-9
         model.recommend_batch(n=3)
+        model.recommend_batch(n=3, diversity=0.3, exclude=[model.item_ids_[1]])
         model.decide()
         model.decide_matrix()
+        with warnings.catch_warnings():
+            # Random ratings may rank worse than popularity.
+            warnings.simplefilter("ignore", LabelgapWarning)
+            model.evaluate_ranking((pairs[::-1] // n_items, pairs % n_items))
         known = model.item_ids_[0]
         model.fold_in((["new"], [known], [1])).recommend("new")
         peak = tracemalloc.get_traced_memory()[1]

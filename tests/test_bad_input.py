@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
@@ -24,6 +25,7 @@ from labelgap import (
     Recommender,
     best_threshold,
     get_metric,
+    split_ratings,
 )
 from labelgap.exceptions import (
     ConvergenceWarning,
@@ -48,6 +50,13 @@ rng = np.random.RandomState(0)
 X = rng.standard_normal((40, 3))
 COMPLETE = (X @ rng.standard_normal((3, 4)) > 0.3).astype(float)
 Y = np.where(rng.uniform(size=COMPLETE.shape) < 0.7, COMPLETE, np.nan)
+
+
+def damaged() -> sp.csr_array:
+    """A sparse matrix with an entry outside its shape, which scipy makes without a check."""
+    matrix = sp.csr_array(X)
+    matrix.indices[5] = 1000
+    return matrix
 
 
 def low_rank(**changes: Any) -> LowRankClassifier:
@@ -77,6 +86,14 @@ ANSWERS = (["a", "b", "c", "a"], ["x", "x", "y", "y"], [1, 0, 1, 0])
 
 def recommender() -> Recommender:
     return Recommender(trace_penalty=0.1, threshold="train").fit(ANSWERS)
+
+
+def contrary_recommender() -> Recommender:
+    """One that ranks the item x, which is liked by most, last."""
+    likes = (["a", "b", "a", "c"], ["x", "x", "z", "y"], [1, 1, 0, 1])
+    model = Recommender(trace_penalty=0.1, threshold="train").fit(likes)
+    model.item_intercept_ = np.where([item == "x" for item in model.item_ids_], -9.0, 9.0)
+    return model
 
 
 @dataclass(frozen=True)
@@ -192,6 +209,14 @@ ERRORS = [
         r"labels have shape \(40, 3\); 40 rows of X and the 4 labels of the fit were expected",
         lambda: fit().score(X, Y[:, :3]),
     ),
+    Case(
+        "label-names",
+        InvalidLabelsError,
+        "Missing from y: 'd'. Missing from the fit: 'D'. Rename the columns",
+        lambda: fit(ObservedLabels.from_dense(Y, label_names=list("abcd"))).score(
+            X, ObservedLabels.from_dense(Y, label_names=list("abcD"))
+        ),
+    ),
     # Labels: what is observed
     Case(
         "nothing-observed",
@@ -286,6 +311,24 @@ ERRORS = [
         lambda: recommender().predict("eve", "x"),
     ),
     Case(
+        "nothing-to-rank",
+        InvalidLabelsError,
+        "No held-out like can be ranked",
+        lambda: recommender().evaluate_ranking(ANSWERS),
+    ),
+    Case(
+        "split-without-times",
+        InvalidParameterError,
+        "needs the times",
+        lambda: split_ratings(ANSWERS, "time"),
+    ),
+    Case(
+        "new-pair",
+        InvalidInputError,
+        "Neither the user 'eve' nor the item 'new' is known",
+        lambda: recommender().fold_in((["eve"], ["new"], [1])),
+    ),
+    Case(
         "side-features",
         InvalidFeaturesError,
         r"2 of 3 users with ratings have no features \(the first: 'b'\)",
@@ -348,6 +391,58 @@ ERRORS = [
         )
         for weight in (-2.0, 0.0, np.nan)
     ),
+    # What numpy or scipy would change without a word
+    Case(
+        "features-masked",
+        InvalidFeaturesError,
+        "Input X contains NaN at row 2, column 1",
+        lambda: low_rank().fit(np.ma.masked_array(X, mask=np.arange(120).reshape(40, 3) == 7), Y),
+    ),
+    *(
+        Case("sparse-damaged", error, "a damaged sparse matrix", run, error.__name__)
+        for error, run in (
+            (InvalidFeaturesError, lambda: low_rank().fit(damaged(), Y)),
+            (InvalidLabelsError, lambda: low_rank().fit(X, damaged())),
+            (InvalidInputError, lambda: best_threshold(damaged(), np.eye(40, 3))),
+        )
+    ),
+    *(
+        Case("complex", error, "must be real numbers, not complex ones", run, error.__name__)
+        for error, run in (
+            (InvalidInputError, lambda: best_threshold(np.eye(2) * 1j, np.eye(2))),
+            (InvalidLabelsError, lambda: ObservedLabels.from_dense(np.eye(2), weights=np.eye(2) * 1j)),
+        )
+    ),
+    Case(
+        "other-order",
+        InvalidLabelsError,
+        "X and y have the same rows in another order: row 0 is 0 in X and 39 in y",
+        lambda: low_rank().fit(pandas.DataFrame(X, columns=list("abc")), pandas.DataFrame(Y)[::-1]),
+        "estimator",
+    ),
+    Case(
+        "other-order",
+        InvalidInputError,
+        "the scores and the labels have the same rows in another order",
+        lambda: best_threshold(pandas.DataFrame({"a": [1.0, 2.0]}), pandas.DataFrame({"a": [1, 0]})[::-1]),
+        "scores",
+    ),
+    Case(
+        "exponential-bound",
+        InvalidParameterError,
+        "score_bound=1e[+]06 is too large for the exponential loss",
+        lambda: low_rank(loss="exponential", score_bound=1e6, unobserved="unlabelled", flip_rate=0.1).fit(
+            X, Y
+        ),
+    ),
+    Case(
+        "flip-rate-few",
+        InvalidParameterError,
+        "The flip rate cannot be estimated from 2 entries",
+        lambda: Recommender(
+            trace_penalty=0.1, ridge_penalty=0.1, threshold="train", unobserved="unlabelled", loss="squared"
+        ).fit(([1, 1], ["x", "y"])),
+    ),
     # Scores and decisions
     Case(
         "scores-nan",
@@ -373,7 +468,7 @@ ERRORS = [
         "decisions",
         InvalidInputError,
         "decision at row 0, column 0 is 0.3; decisions are 0 or 1.*best_threshold",
-        lambda: get_metric("micro-f1")([[0.3, 1.0]], [[1, 0]]),
+        lambda: get_metric("micro-f1")([[1, 0]], [[0.3, 1.0]]),
     ),
     # Metrics
     Case(
@@ -456,6 +551,12 @@ FEW = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, 0.0]])
 
 WARNINGS = [
     Case(
+        "popularity-wins",
+        LabelgapWarning,
+        "Popularity ranks better.*unobserved='negative'",
+        lambda: contrary_recommender().evaluate_ranking((["c"], ["x"], [1])),
+    ),
+    Case(
         "flip-rate-too-high",
         LabelgapWarning,
         r"A flip rate of 0.950 is not possible for \d of 4 labels",
@@ -478,6 +579,12 @@ WARNINGS = [
         UninformativeLabelsWarning,
         r"1 of 4 labels have no observed entry \(the first: 1\); their score is the same",
         lambda: fit(np.where(np.arange(4) == 1, np.nan, Y)),
+    ),
+    Case(
+        "label-one-class",
+        UninformativeLabelsWarning,
+        r"1 of 4 labels has one class: 1 \(only yes\)\. .* with them and 0\.\d+ without",
+        lambda: fit(np.where(np.arange(4) == 1, 1.0, Y), threshold="cross-fit"),
     ),
     *(
         Case(

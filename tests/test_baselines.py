@@ -111,7 +111,7 @@ def test_more_features_than_rows_are_the_same_in_fewer(form: Any, monkeypatch: p
     known = ~np.isnan(Y[:, 0])
     expected = naive_label(X[known], Y[known, 0], model.C_, X_test)
     np.testing.assert_allclose(model.decision_function(form(X_test))[:, 0], expected, atol=1e-3)
-    assert model.score(form(X_test), Y_test) == get_metric("micro-f1")(model.predict(X_test), Y_test)
+    assert model.score(form(X_test), Y_test) == get_metric("micro-f1")(Y_test, model.predict(X_test))
 
 
 def test_reduced_rows_keep_lengths_and_angles() -> None:

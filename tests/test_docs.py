@@ -91,6 +91,8 @@ def _runs() -> Iterator[Any]:
 @pytest.mark.parametrize("path", list(_runs()))
 def test_python_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # As for the commands: a page may read the example folder.
+    shutil.copytree(ROOT / "examples" / "data" / "movielens", tmp_path / "movielens")
     monkeypatch.setenv("LABELGAP_DATA", str(tmp_path))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in python_blocks(path.read_text(encoding="utf-8")):

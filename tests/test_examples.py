@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -30,3 +31,15 @@ def test_it_is_short_and_runs(path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert source.startswith('"""'), "the first lines say what it shows"
     runpy.run_path(str(path), run_name="__main__")
     assert len(capsys.readouterr().out.splitlines()) >= 2
+
+
+@pytest.mark.slow
+def test_weights_correct_what_a_biased_sample_promises(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the example and its page say in words, in numbers."""
+    runpy.run_path(str(EXAMPLES[0]), run_name="__main__")
+    *_, plain, weighted = capsys.readouterr().out.splitlines()
+    found = [[float(number) for number in re.findall(r"0\.\d{3}", line)] for line in (plain, weighted)]
+    (promised, reached), (weighted_promise, weighted_reached) = found
+    assert promised - reached > 0.04
+    assert abs(weighted_promise - weighted_reached) < 0.01
+    assert reached > weighted_reached > reached - 0.02

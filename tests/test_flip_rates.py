@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 
 from labelgap import LowRankClassifier
 from labelgap.data import make_low_rank_labels
@@ -14,6 +15,7 @@ from labelgap.exceptions import (
     InvalidParameterError,
     InvalidScoresError,
 )
+from labelgap.flip_rates.curves import fit_curves
 from labelgap.flip_rates.estimate import FlipRateEstimate, flip_rate_from_scores
 from labelgap.metrics.unlabelled import check_flip_rate
 from oracles_unlabelled import cross_fitted_scores, slow_curve, slow_plateau
@@ -84,6 +86,30 @@ def test_both_ways_equal_their_oracles(rho):
     assert found.plateau == pytest.approx(1 - slow_plateau(scores, recorded, 1e-6), abs=0.01)
     assert found.curve == pytest.approx(1 - slow_curve(scores, recorded), abs=0.02)
     assert found.value == pytest.approx((found.plateau + found.curve) / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.8])
+def test_curves_of_resamples_are_as_likely_as_those_of_an_optimiser(rho):
+    rng = np.random.default_rng(4)
+    t = np.linspace(2.0, -2.0, 15)
+    bounds = ((-15.0, 15.0), (-6.0, 6.0), (-60.0, 60.0))
+    entries = rng.uniform(5.0, 60.0, (12, len(t)))
+    recorded = entries * np.clip((1 - rho) * expit(2 * t + 0.5) + 0.05 * rng.normal(size=entries.shape), 0, 1)
+
+    def loss(parameters, row):
+        level, slope, shift = parameters
+        z = np.exp(slope) * t + shift
+        p = np.minimum(expit(level) * expit(z), 1 - 1e-12)
+        log_p = log_expit(level) + log_expit(z)
+        told = recorded[row] @ log_p + (entries[row] - recorded[row]) @ np.log1p(-p)
+        return -told - 10.0 * log_expit(z[0])
+
+    start = np.array([1.0, 0.5, 0.0])
+    found = fit_curves(entries, recorded, t, start, 10.0, bounds)
+    for row, curve in enumerate(found):
+        best = minimize(loss, start, args=(row,), method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14})
+        assert loss(curve, row) <= best.fun + 1e-6 * abs(best.fun)
+        assert expit(curve[0]) == pytest.approx(expit(best.x[0]), abs=2e-3)
 
 
 def test_a_sample_of_the_unrecorded_entries_will_do():

@@ -48,7 +48,7 @@ def test_features_are_judged_on_fresh_rows() -> None:
     decided, judge = truth.decide(recorded, settings, 0)["features"], truth.judges["features"]
     assert judge.shape == (TOY.n_test, TOY.n_labels)
     f1 = get_metric("micro-f1")
-    assert f1(np.ones(judge.shape), judge) < f1(decided, judge) < 1
+    assert f1(judge, np.ones(judge.shape)) < f1(judge, decided) < 1
 
 
 def test_the_gain_is_paired() -> None:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from labelgap.flip_rates.sensitivity import estimate_flip_rate, sensitivity
     from labelgap.labels import ObservedLabels
     from labelgap.metrics import LinearFractional, get_metric
-    from labelgap.persistence import load
+    from labelgap.persistence import load, save
+    from labelgap.recommending.splitting import split_ratings
     from labelgap.thresholds import best_threshold
 
 __all__ = [
@@ -30,7 +31,9 @@ __all__ = [
     "estimate_flip_rate",
     "get_metric",
     "load",
+    "save",
     "sensitivity",
+    "split_ratings",
 ]
 
 

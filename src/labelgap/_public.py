@@ -19,6 +19,8 @@ HOMES = {
     "estimate_flip_rate": "labelgap.flip_rates.sensitivity",
     "get_metric": "labelgap.metrics",
     "load": "labelgap.persistence",
+    "save": "labelgap.persistence",
     "sensitivity": "labelgap.flip_rates.sensitivity",
+    "split_ratings": "labelgap.recommending.splitting",
 }
 """Every public name of the package."""

@@ -51,7 +51,7 @@ def run(problem: LowRankProblem, picture: Path, seed: int) -> None:
         table.add_row(
             name,
             f"{model.score(problem.X_test, problem.Y_test):.4f}",
-            f"{accuracy(model.predict(problem.X_test), problem.Y_test):.4f}",
+            f"{accuracy(problem.Y_test, model.predict(problem.X_test)):.4f}",
             f"{model.threshold_probability_:.3f}",
             f"{seconds:.1f} s",
         )

@@ -19,7 +19,7 @@
     LabelgapWarning (a UserWarning)
     ├── ConvergenceWarning          also scikit-learn's; says which gap was reached
     ├── InterruptedFitWarning       a fit that was stopped on request; says what the model is worth
-    └── UninformativeLabelsWarning  labels without a single observed entry
+    └── UninformativeLabelsWarning  labels without an observed entry, or with one class that moves the metric
 """
 
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
@@ -98,4 +98,4 @@ class InterruptedFitWarning(LabelgapWarning):
 
 
 class UninformativeLabelsWarning(LabelgapWarning):
-    """Some labels have no observed entry at all."""
+    """Some labels have no observed entry at all, or one class only, which moves the metric."""

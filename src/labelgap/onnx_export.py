@@ -19,9 +19,11 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._version import __version__
 from labelgap.estimators.low_rank import LowRankClassifier
+from labelgap.estimators.metric_threshold import MetricThreshold
 from labelgap.estimators.plug_in import PlugInClassifier
 from labelgap.estimators.recommender import Recommender
 from labelgap.estimators.regressor import LowRankRegressor
+from labelgap.estimators.score_models import DirectModel, GivenScores, LabelModels
 from labelgap.exceptions import InvalidInputError, MissingExtraError
 from labelgap.losses import FAMILIES, LOSSES, Loss
 from labelgap.metrics import LinearFractional
@@ -43,6 +45,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, dtype: st
     ==================  =====================================  ============================================
     LowRankClassifier   ``features`` (n x d)                   ``scores``, ``probabilities``, ``decisions``
     PlugInClassifier    ``features`` (n x d)                   ``scores``, ``probabilities``, ``decisions``
+    MetricThreshold     ``features`` (n x d), or scores        ``scores``, ``probabilities``, ``decisions``
     LowRankRegressor    ``features`` (n x d)                   ``scores``, ``means``
     Recommender         ``users``, ``items`` (int64, n each)   ``scores``, ``probabilities``, ``decisions``
     ==================  =====================================  ============================================
@@ -57,8 +60,10 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, dtype: st
 
     Parameters
     ----------
-    model : fitted LowRankClassifier, LowRankRegressor, PlugInClassifier or Recommender
-        A regressor with features; a PlugInClassifier of ``LogisticRegression``.
+    model : fitted LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier or Recommender
+        A regressor with features; a PlugInClassifier of ``LogisticRegression``; a MetricThreshold of scores
+        (its ``features`` are then the scores, and there are no ``probabilities``), of one
+        ``LogisticRegression`` per label, or of a LowRankClassifier or PlugInClassifier.
     path : str, path or None, default None
         Replaced in one step if it exists.
     dtype : {"float64", "float32"}, default "float64"
@@ -196,23 +201,49 @@ def _write_regressor(model: LowRankRegressor, graph: _Graph) -> dict[str, str]:
 
 
 def _write_plug_in(model: PlugInClassifier, graph: _Graph) -> dict[str, str]:
-    inner = model._model
+    scores = _scores_per_label(model, model._model, graph)
+    _decide(graph, scores, scores, model.threshold_, ["n", model.n_labels_])
+    return _decision_metadata(model)
+
+
+def _write_threshold(model: MetricThreshold, graph: _Graph) -> dict[str, str]:
+    inner, shape = model._model, ["n", model.n_labels_]
+    probabilities: str | None = None
+    if isinstance(inner, GivenScores):
+        scores = graph.features(model.n_labels_)
+    elif isinstance(inner, LabelModels):
+        scores = probabilities = _scores_per_label(model, inner, graph)
+    elif isinstance(inner, DirectModel) and isinstance(inner.estimator, LowRankClassifier):
+        scores = _low_rank_scores(inner.estimator, graph)
+        probabilities = _mean(graph, inner.estimator.loss_, scores)
+    elif isinstance(inner, DirectModel) and isinstance(inner.estimator, PlugInClassifier):
+        scores = probabilities = _scores_per_label(inner.estimator, inner.estimator._model, graph)
+    else:
+        raise _not_exported("MetricThreshold", model.estimator_)
+    _decide(graph, scores, probabilities, model.threshold_, shape)
+    return _decision_metadata(model)
+
+
+def _scores_per_label(model: Any, inner: LabelModels, graph: _Graph) -> str:
+    """The probabilities of one LogisticRegression per label."""
     W, b = np.zeros((model.n_features_in_, model.n_labels_)), np.zeros(model.n_labels_)
     for label, estimator in enumerate(inner.estimators):
         if estimator is None:
             continue
         # With a softmax over two classes the odds are squared, in versions that have that choice.
         if not is_logistic_regression(estimator) or getattr(estimator, "multi_class", "") == "multinomial":
-            raise InvalidInputError(
-                f"A PlugInClassifier of {type(estimator).__name__} cannot be exported to ONNX; one of "
-                "LogisticRegression (with its own choice of multi_class) can. Fit with that."
-            )
+            raise _not_exported(type(model).__name__, estimator)
         W[:, label], b[label] = estimator.coef_[0], estimator.intercept_[0]
     logits = graph.do("Add", graph.do("MatMul", graph.features(len(W)), W), b)
     constant = np.array([estimator is None for estimator in inner.estimators])
-    scores = graph.do("Where", constant, inner.constants, graph.do("Sigmoid", logits))
-    _decide(graph, scores, scores, model.threshold_, ["n", model.n_labels_])
-    return _decision_metadata(model)
+    return graph.do("Where", constant, inner.constants, graph.do("Sigmoid", logits))
+
+
+def _not_exported(name: str, estimator: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"A {name} of {type(estimator).__name__} cannot be exported to ONNX; one of LogisticRegression (with "
+        "its own choice of multi_class) can. Fit with that."
+    )
 
 
 def _write_recommender(model: Recommender, graph: _Graph) -> dict[str, str]:
@@ -222,7 +253,13 @@ def _write_recommender(model: Recommender, graph: _Graph) -> dict[str, str]:
     low_rank = graph.do("ReduceSum", product, np.array([1]), keepdims=0)
     scores = graph.do("Add", low_rank, graph.do("Gather", model.item_intercept_, items))
     recorded = _recorded(model, graph, users, items) if model.answers_.unobserved == "unlabelled" else None
-    _decide(graph, scores, _mean(graph, model.loss_, scores), model.threshold_, ["n"], recorded)
+    probabilities = _mean(graph, model.loss_, scores)
+    if model.silence_weight_ not in (None, 1.0):
+        # As in FactorModel._probability: the odds of a no are taken up to their weight again.
+        yes = graph.do("Mul", probabilities, np.float64(model.silence_weight_))
+        no = graph.do("Sub", np.float64(1), probabilities)
+        probabilities = graph.do("Div", yes, graph.do("Add", no, yes))
+    _decide(graph, scores, probabilities, model.threshold_, ["n"], recorded)
     return {
         "metric": _metric(model.metric_),
         "threshold": str(model.threshold_),
@@ -235,6 +272,7 @@ def _write_recommender(model: Recommender, graph: _Graph) -> dict[str, str]:
 _WRITERS: dict[type, Callable[[Any, _Graph], dict[str, str]]] = {
     LowRankClassifier: _write_classifier,
     LowRankRegressor: _write_regressor,
+    MetricThreshold: _write_threshold,
     PlugInClassifier: _write_plug_in,
     Recommender: _write_recommender,
 }
@@ -279,14 +317,15 @@ def _mean(graph: _Graph, loss: Loss, scores: str) -> str:
 def _decide(
     graph: _Graph,
     scores: str,
-    probabilities: str,
+    probabilities: str | None,
     threshold: float,
     shape: list[Any],
     recorded: str | None = None,
 ) -> None:
     yes = graph.do("GreaterOrEqual", scores, np.float64(threshold))
     graph.give("scores", scores, shape)
-    graph.give("probabilities", probabilities, shape)
+    if probabilities is not None:
+        graph.give("probabilities", probabilities, shape)
     graph.give("decisions", yes if recorded is None else graph.do("Or", yes, recorded), shape, whole=True)
 
 
@@ -311,7 +350,7 @@ def _recorded(model: Recommender, graph: _Graph, users: str, items: str) -> str:
 # -- metadata ------------------------------------------------------------------------------------------
 
 
-def _decision_metadata(model: LowRankClassifier | PlugInClassifier) -> dict[str, str]:
+def _decision_metadata(model: LowRankClassifier | MetricThreshold | PlugInClassifier) -> dict[str, str]:
     return {
         "metric": _metric(model.metric_),
         "threshold": str(model.threshold_),

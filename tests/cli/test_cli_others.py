@@ -25,6 +25,13 @@ def test_report(fitted: dict[str, Path]) -> None:
     assert "exists already" in error_of("report", fitted["articles"], "new_articles.csv")
 
 
+def test_a_report_has_the_names_of_the_features(fitted: dict[str, Path]) -> None:
+    run("report", fitted["articles"], "new_articles.csv")
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert '"feature 0"' not in page
+    assert all(f'"{name}"' in page for name in labelgap.load(fitted["articles"]).feature_names_in_)
+
+
 def test_report_of_two_models(fitted: dict[str, Path]) -> None:
     Path("older.labelgap").write_bytes(fitted["articles"].read_bytes())
     both = (fitted["articles"], "new_articles.csv", "--compare", "older.labelgap")
@@ -153,6 +160,7 @@ def test_the_commands() -> None:
         "report",
         "threshold",
         "recommend",
+        "split",
         "export",
         "info",
         "demo",

@@ -205,3 +205,21 @@ def test_names_of_any_alphabet_survive() -> None:
     piped = run("predict", "model.labelgap", "new_articles.csv").stdout_bytes
     assert "tag_κέρδος" in piped.decode("utf-8").splitlines()[0]
     assert "tag_κέρδος" in json.dumps(run_json("info", "model.labelgap"), ensure_ascii=False)
+
+
+def test_ids_that_come_twice_are_told_in_one_line(fitted: dict[str, Path]) -> None:
+    lines = Path("new_articles.csv").read_text().splitlines()
+    first = lines[1].split(",")[0]
+    Path("twice.csv").write_text("\n".join([*lines[:3], lines[1], lines[2], lines[1]]))
+    second = lines[2].split(",")[0]
+    result = run("predict", fitted["articles"], "twice.csv", "--out", "d.csv")
+    assert result.stderr == (
+        f"Warning: twice.csv: 2 ids come more than once: {first!r} (rows 1, 3, 5), {second!r} (rows 2, 4). "
+        "Each row is decided on its own, so such an id has several lines in the output.\n"
+    )
+    lines = Path("articles.csv").read_text().splitlines()
+    Path("twice.csv").write_text("\n".join([*lines, lines[1]]))
+    said = run_json("fit", "twice.csv", "--labels", "tag_*", *QUICK[:-1])
+    first = lines[1].split(",")[0]
+    assert f"1 id comes more than once: {first!r} (rows 1, {len(lines)})" in said["warnings"][0]
+    assert run_json("predict", fitted["articles"], "new_articles.csv")["warnings"] == []

@@ -11,7 +11,8 @@ pytest.importorskip("typer", reason="the command line is an extra")
 
 from rich.console import Console
 
-from labelgap.cli.progress import FitDisplay, duration, fraction_done, seconds_left, shown
+from labelgap.cli.progress import FitDisplay, counted, shown
+from labelgap.fitting.progress import duration, fraction_done, seconds_left
 from labelgap.solvers import Penalties, Progress
 from labelgap.solvers.loop import Candidate
 
@@ -124,3 +125,10 @@ def test_nothing_is_shown_where_it_is_not_wanted() -> None:
     with shown(FitDisplay("micro-f1", 1e-3), Console(file=written, force_terminal=True), wanted=True):
         pass
     assert "Reading" in written.getvalue()
+
+
+def test_a_bar_grows_with_the_users_and_changes_nothing() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    assert list(counted(iter("abc"), console, True, total=25, each=10)) == ["a", "b", "c"]
+    assert "25/25" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert list(counted(iter("abc"), console, False, total=25, each=10)) == ["a", "b", "c"]

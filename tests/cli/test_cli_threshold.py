@@ -28,7 +28,7 @@ def test_it_is_the_best_threshold_of_the_library(metric: str, tables: tuple[str,
     said = run_json("threshold", *tables, "--metric", metric)
     best = labelgap.best_threshold(SCORES, LABELS, metric)
     assert (said["threshold"], said["value"]) == (best.threshold, best.value)
-    assert said["at_one_half"]["value"] == labelgap.get_metric(metric)(SCORES >= 0.5, LABELS)
+    assert said["at_one_half"]["value"] == labelgap.get_metric(metric)(LABELS, SCORES >= 0.5)
     assert sum(said["counts"].values()) == said["observed"] == 6
 
 
@@ -56,7 +56,7 @@ def test_rows_belong_together_by_their_ids(tables: tuple[str, str]) -> None:
     Path("turned.csv").write_text("\n".join([header, "z,1,1", *lines[::-1]]))
     result = run_json("threshold", "scores.csv", "turned.csv")
     assert result["value"] == here["value"]
-    assert result["warnings"] == ["1 of 5 rows of turned.csv have no scores; they are not used."]
+    assert result["warnings"] == ["1 of 5 rows of turned.csv have no scores ('z'); they are not used."]
 
 
 def test_columns_belong_together_by_their_names(tables: tuple[str, str]) -> None:
@@ -105,7 +105,7 @@ def test_a_no_to_everything() -> None:
         (("scores.csv", "labels.csv", "--curve", "labels.csv"), 1, "choose another --curve"),
         (("scores.csv", "short.csv"), 1, "scores.csv has 4 rows and short.csv has 1"),
         (("scores.csv", "other.csv"), 1, "have no id in common"),
-        (("twice.csv", "labels.csv"), 1, "are not all different"),
+        (("twice.csv", "labels.csv"), 1, "1 id comes more than once: 'a' (rows 1, 2)"),
     ],
 )
 def test_problems(arguments: tuple[str, ...], code: int, words: str, tables: tuple[str, str]) -> None:

@@ -57,7 +57,9 @@ def test_a_correction_needs_a_flip_rate(fitted: dict[str, Path], positives: Path
     told = error_of("evaluate", fitted["articles"], "new_articles.csv", "--unobserved", "unlabelled", code=2)
     assert "so it has no flip rate to correct by" in told
     said = run_json("evaluate", positives, "new_articles.csv", "--unobserved", "unlabelled")
-    assert re.search(r"All entries are known, \d+ of them as no", said["warnings"][0])
+    assert re.match(
+        r"\d+ entries are known as no, and --unobserved unlabelled takes them", said["warnings"][0]
+    )
 
 
 def test_a_regression_with_exposures_is_judged_in_python() -> None:

@@ -239,3 +239,34 @@ def test_faults_in_the_xml(tmp_path: Path, xml: str, message: str) -> None:
     hidden = put(tmp_path, "b.xml", xml.encode("utf-16"))
     with pytest.raises(DataFileError, match=r"b\.xml"):
         read_label_table(path, label_file=hidden)
+
+
+@pytest.mark.parametrize("encoding", ["no-such", "utf-7", "utf-32", "big5", "base64", "idna", "x" * 300])
+def test_encodings_of_the_xml_file(tmp_path: Path, encoding: str) -> None:
+    path = put(tmp_path, "a.arff", HEADER + DENSE)
+    xml = put(tmp_path, "other.xml", XML.replace("utf-8", encoding))
+    with pytest.raises(DataFileError, match=r"other\.xml, line 1: .*(encoding|XML)") as caught:
+        read_label_table(path, label_file=xml)
+    assert "\n" not in str(caught.value)
+
+
+FLAGS = """@relation flags
+@attribute landmass {1,2,3,4}
+@attribute animate {0,1}
+@attribute area numeric
+@attribute red {0,1}
+@data
+"""
+
+
+@pytest.mark.parametrize("rows", ["3,1,648,1\n1,0,29,0\n", "{0 3, 1 1, 2 648, 3 1}\n{2 29}\n"])
+def test_nominal_numbers_of_several_values_are_names(tmp_path: Path, rows: str) -> None:
+    path = tmp_path / "flags.arff"
+    path.write_text(FLAGS + rows)
+    table = read_label_table(path, labels="red")
+    assert table.feature_names == ("landmass=1", "landmass=2", "landmass=3", "landmass=4", "animate", "area")
+    X = table.X.toarray() if sp.issparse(table.X) else table.X
+    # An absent value of a sparse row is the first one that is declared.
+    assert X.tolist() == [[0, 0, 1, 0, 1, 648], [1, 0, 0, 0, 0, 29]]
+    assert table.labels is not None
+    assert table.labels.to_dense().tolist() == [[1], [0]]

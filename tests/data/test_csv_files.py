@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -342,8 +343,8 @@ def test_wide_parquet(tmp_path: Path) -> None:
         ("a,b\n\n\n", "a header and no rows"),
         ("a,b,a\n1,2,3\n", "line 1: columns 1 and 3 are both named 'a'"),
         (",b\n1,2\n", "line 1: column 1 has no name"),
-        ("a;b\n1;2\n", "line 1: the header is separated by semicolons"),
-        ("a\tb\n1\t2\n", "line 1: the header is separated by tabs"),
+        ("a;b\n1;2;3\n", "line 1: the header is separated by semicolons.*another number of values"),
+        ("a\tb\n1\n", "line 1: the header is separated by tabs"),
         ("a,b\n1,2\n3\n", "line 3: 1 values, but the header has 2"),
         ("a,b\n1,2\n\n3,4,5\n", "line 4: 3 values, but the header has 2"),
         ("a,b\n1,2\n3,tall\n", r"line 3, column 'b': 'tall' is no number.*--drop b"),
@@ -359,8 +360,9 @@ def test_wide_parquet(tmp_path: Path) -> None:
         ('a,b\n1,2\n3,"4" 5"\n', "line 3: wrong quoting"),
         ('"a,b\n1,2\n', "line 1: wrong quoting"),
         ("a\n1\n\n2\n", "line 3, column 'a': the line is empty"),
-        (b"a,b\n1,2\n\xe9,3\n", "line 3: the byte 0xe9 is not UTF-8"),
-        ("a,b\n1,2\n".encode("utf-16"), "is in UTF-16"),
+        (b"a,b\n1,2\n\x81,3\n", "line 3: the byte 0x81 is not UTF-8, and the text is not Latin-1 either"),
+        (b"a,b\n1,2\n\xac\xa6,3\n", "line 3: the byte 0xac is not UTF-8"),
+        (codecs.BOM_UTF16_LE + b"a\0,\0b", "the byte .* is not UTF-16"),
         (b"a,b\n1,\x00\n", "line 2: a zero byte"),
     ],
 )
@@ -480,8 +482,8 @@ def test_faults_with_a_second_file(tmp_path: Path) -> None:
     fails(
         "t\n1\n", r"x.csv has 2 rows, but y.csv has 1|x\.csv has 2 rows, but .*y\.csv has 1.*--ids", drop="id"
     )
-    fails("id,t\n1,1\n1,0\n", r"y.csv: the id 1 comes twice, in rows 1 and 2", ids="id")
-    fails("id,t\n1,1\n3,0\n5,1\n", r"y.csv: 2 of its 3 ids are not in .*x.csv; the first is 3", ids="id")
+    fails("id,t\n1,1\n1,0\n", r"y.csv: 1 id comes more than once: 1 \(rows 1, 2\)", ids="id")
+    fails("id,t\n1,1\n3,0\n5,1\n", r"y.csv: 2 of its 3 ids are not in .*x.csv: 3, 5\.", ids="id")
     fails("key,t\n1,1\n", "y.csv has no column 'id' for the ids", ids="id")
     fails("id,t\n1,1\n2,2\n", r"y.csv, line 3, column 't': '2' is no label", ids="id")
     with pytest.raises(InvalidParameterError, match="an XML file names the labels of an arff file"):

@@ -228,7 +228,7 @@ def test_blocks_of_rows_change_nothing(case: Case, monkeypatch: pytest.MonkeyPat
         assert_allclose(got, expected, rtol=1e-12)
     assert_array_equal(fitted.predict(sp.csr_array(X), output="dense"), whole[1])
     assert_array_equal(fitted.predict(X, output="sparse").toarray(), whole[1])
-    assert fitted.score(X, Y) == get_metric(fitted.metric)(whole[1], Y)
+    assert fitted.score(X, Y) == get_metric(fitted.metric)(Y, whole[1])
 
 
 @every_case
@@ -247,7 +247,7 @@ def test_top_k_are_the_highest_scores(case: Case) -> None:
 @pytest.mark.parametrize("metric", ["micro-f1", "macro-f1", "instance-jaccard", "micro-balanced-accuracy"])
 def test_score_is_the_metric_of_the_decisions(case: Case, metric: str) -> None:
     fitted = clone(case.estimator).set_params(metric=metric).fit(X[:60], Y[:60])
-    expected = get_metric(metric)(fitted.predict(X[60:]), Y[60:])
+    expected = get_metric(metric)(Y[60:], fitted.predict(X[60:]))
     assert fitted.score(X[60:], Y[60:]) == pytest.approx(expected, abs=1e-12)
 
 

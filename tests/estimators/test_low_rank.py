@@ -76,7 +76,7 @@ def test_any_metric_of_the_family(metric: str) -> None:
     clf = LowRankClassifier(metric=metric, **FIXED, random_state=0).fit(X, Y)
     decided = clf.predict(PROBLEM.X_test)
     assert clf.score(PROBLEM.X_test, PROBLEM.Y_test) == pytest.approx(
-        get_metric(metric)(decided, PROBLEM.Y_test)
+        get_metric(metric)(PROBLEM.Y_test, decided)
     )
 
 

@@ -64,7 +64,7 @@ def test_it_decides_what_it_has_not_seen():
     users, items = np.nonzero(unseen)
     decisions = model.predict(users, items)
     assert np.mean(decisions == truth[users, items]) > 0.8
-    assert model.duality_gap_ <= model.tol * model.objective_
+    assert model.duality_gap_ <= 1e-3 * model.objective_
     assert model.held_out_metric_ == model.candidates_[-1].metric_value
     assert model.held_out_metric_ > 0.95 * max(c.metric_value for c in model.candidates_)
 
@@ -175,7 +175,7 @@ def test_likes_and_silence():
     recorded = (truth == 1) & (rng.random(truth.shape) < 0.3)
     likes = sp.csr_array(recorded.astype(int))
     model = Recommender(unobserved="unlabelled", flip_rate=0.7, random_state=0).fit(likes)
-    negative = Recommender(unobserved="negative", random_state=0).fit(likes)
+    negative = Recommender(unobserved="negative", loss="logistic", random_state=0).fit(likes)
 
     def f1(one):
         decided = one.decide_matrix().toarray()
@@ -338,7 +338,7 @@ def test_a_score_over_likes_alone_does_not_reward_yes_to_everything():
     loose = EXACT | {"tol": 1e-6}
     model = Recommender(**(loose | {"unobserved": "unlabelled", "flip_rate": 0.1})).fit(likes)
     decided = model.decide_matrix()
-    assert model.score(likes) == pytest.approx(unlabelled_metric("micro-f1", decided, recorded, 0.1))
+    assert model.score(likes) == pytest.approx(unlabelled_metric("micro-f1", recorded, decided, 0.1))
     complete = ObservedLabels.from_dense(truth)
     true = 2 * np.sum(decided.toarray() * truth) / (decided.sum() + truth.sum())
     assert model.score(complete, unobserved="missing") == pytest.approx(true)
@@ -347,7 +347,7 @@ def test_a_score_over_likes_alone_does_not_reward_yes_to_everything():
     assert model.score(likes) < before < 1
     negative = Recommender(**(loose | {"unobserved": "negative"})).fit(likes)
     assert negative.score(likes) == pytest.approx(
-        get_metric("micro-f1")(negative.decide_matrix().toarray(), recorded.astype(int))
+        get_metric("micro-f1")(recorded.astype(int), negative.decide_matrix().toarray())
     )
     with pytest.raises(InvalidParameterError, match="no flip rate"):
         negative.score(likes, unobserved="unlabelled")
@@ -414,7 +414,11 @@ def test_the_count_weighting_is_chosen_with_the_penalty():
     assert model.candidates_[-1].count_weighting == model.count_weighting_
     # It is the model that its own weighting gives.
     given = Recommender(
-        random_state=0, count_weighting=model.count_weighting_, trace_penalty=model.trace_penalty_, tol=1e-6
+        random_state=0,
+        count_weighting=model.count_weighting_,
+        trace_penalty=model.trace_penalty_,
+        intercept_penalty=model.intercept_penalty_,
+        tol=1e-6,
     ).fit(skewed_answers())
     assert model.objective_ - model.duality_gap_ <= given.objective_ + 1e-9
     assert given.objective_ <= model.objective_ + 1e-9

@@ -41,7 +41,7 @@ def fit(y: Any = RECORDED, **changes: Any) -> LowRankClassifier:
 
 
 def true_f1(model: LowRankClassifier) -> float:
-    return get_metric("micro-f1")(model.predict(PROBLEM.X_test), PROBLEM.Y_test)
+    return get_metric("micro-f1")(PROBLEM.Y_test, model.predict(PROBLEM.X_test))
 
 
 # -- what it is for --------------------------------------------------------------------------------------
@@ -180,8 +180,10 @@ def test_an_impossible_rate_is_lowered_with_a_warning() -> None:
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_blocks_do_not_change_the_fit(loss: str) -> None:
     # Little memory also means fewer entries from which the threshold is taken; W and b are from all of them.
+    # With much memory the logistic loss keeps all scores, another way to the same optimum.
     one, many = (
-        fit(loss=loss, trace_penalty=1e-2, memory_limit_mb=limit, threshold="train") for limit in (256, 0.02)
+        fit(loss=loss, trace_penalty=1e-2, memory_limit_mb=limit, threshold="train", tol=1e-4)
+        for limit in (256, 0.02)
     )
     np.testing.assert_allclose(many.decision_function(X), one.decision_function(X), atol=1e-2)
     assert np.mean(many.predict(X) != one.predict(X)) < 0.05

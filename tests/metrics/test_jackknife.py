@@ -96,7 +96,7 @@ def test_labels_and_rows_may_come_in_any_numbers(average: str) -> None:
     expected = []
     for row in np.unique(labels.rows):
         rest = labels.select(labels.rows != row)
-        expected.append(metric(at_entries(decisions, rest), rest))
+        expected.append(metric(rest, at_entries(decisions, rest)))
     # One row is a part here, in whatever order.
     np.testing.assert_allclose(np.sort(values), np.sort(expected), atol=1e-12)
 
@@ -158,7 +158,7 @@ def test_the_standard_error_is_about_what_other_samples_differ_by() -> None:
         Y = (rng.random((100, 4)) < 0.4).astype(float)
         labels = ObservedLabels.from_dense(Y)
         decisions = at_entries(np.where(rng.random(Y.shape) < 0.2, 1 - Y, Y) == 1, labels)
-        values.append(metric(decisions, labels))
+        values.append(metric(labels, decisions))
         left_out = leave_out_values(metric, decisions, labels)
         assert left_out is not None
         errors.append(standard_error(left_out, np.zeros_like(left_out)))

@@ -53,7 +53,7 @@ def test_equal_to_scikit_learn(base: str, average: str, seed: int, zero_division
     theirs = SKLEARN[base](
         y, decisions, average="samples" if average == "instance" else average, zero_division=zero_division
     )
-    ours = get_metric(f"{average}-{base}", zero_division=zero_division)(decisions, y)
+    ours = get_metric(f"{average}-{base}", zero_division=zero_division)(y, decisions)
     assert ours == pytest.approx(theirs, abs=1e-12)
 
 
@@ -62,8 +62,8 @@ def test_equal_to_scikit_learn(base: str, average: str, seed: int, zero_division
 def test_accuracy_is_one_minus_hamming_loss(average: str, seed: int) -> None:
     y, decisions = full_labels(seed)
     expected = 1 - sk.hamming_loss(y, decisions)
-    assert get_metric(f"{average}-accuracy")(decisions, y) == pytest.approx(expected, abs=1e-12)
-    assert get_metric(f"{average}-hamming")(decisions, y) == pytest.approx(expected, abs=1e-12)
+    assert get_metric(f"{average}-accuracy")(y, decisions) == pytest.approx(expected, abs=1e-12)
+    assert get_metric(f"{average}-hamming")(y, decisions) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,9 +78,9 @@ def test_specificity_and_balanced_accuracy_per_group(seed: int) -> None:
     }
     for average, pairs in groups.items():
         balanced = np.mean([sk.balanced_accuracy_score(t, d) for t, d in pairs])
-        assert get_metric(f"{average}-balanced-accuracy")(decisions, y) == pytest.approx(balanced, abs=1e-12)
+        assert get_metric(f"{average}-balanced-accuracy")(y, decisions) == pytest.approx(balanced, abs=1e-12)
         specificity = np.mean([sk.recall_score(t, d, pos_label=0, zero_division=0) for t, d in pairs])
-        assert get_metric(f"{average}-specificity")(decisions, y) == pytest.approx(specificity, abs=1e-12)
+        assert get_metric(f"{average}-specificity")(y, decisions) == pytest.approx(specificity, abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
@@ -103,17 +103,17 @@ def test_masked_equals_the_observed_part_alone(
     labels = ObservedLabels.from_dense(Y, weights=weights)
     metric = get_metric(f"{average}-{'balanced-' if balanced else ''}{base}", zero_division=0.25)
     expected = slow_metric(FORMULAS[base], average, decisions, Y, weights, balanced, zero_division=0.25)
-    assert metric(decisions, labels) == pytest.approx(expected, abs=1e-12)
+    assert metric(labels, decisions) == pytest.approx(expected, abs=1e-12)
     # Every form of the decisions says the same, and what stands at other entries is not read.
     elsewhere = np.where(np.isnan(Y), np.nan, decisions)
     for form in (decisions.astype(bool), sparse.csr_array(decisions), labels.align(decisions), elsewhere):
-        assert metric(form, labels) == metric(decisions, labels)
+        assert metric(labels, form) == metric(labels, decisions)
     # Permuting rows and labels leaves it.
     rows, cols = rng.permutation(n), rng.permutation(L)
     moved = ObservedLabels.from_dense(
         Y[rows][:, cols], weights=None if weights is None else weights[rows][:, cols]
     )
-    assert metric(decisions[rows][:, cols], moved) == pytest.approx(expected, abs=1e-12)
+    assert metric(moved, decisions[rows][:, cols]) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(("average", "base"), CASES)
@@ -124,9 +124,9 @@ def test_weight_two_is_the_entry_twice(average: str, base: str) -> None:
     metric = get_metric(f"{average}-{base}")
     doubled = rng.integers(0, 2, (6, 5))
     weighted = ObservedLabels.from_dense(Y, weights=1.0 + doubled)
-    once = confusion_counts(decisions, Y, average)
-    again = confusion_counts(decisions, np.where(doubled, Y, np.nan), average)
-    assert metric(decisions, weighted) == pytest.approx(
+    once = confusion_counts(Y, decisions, average)
+    again = confusion_counts(np.where(doubled, Y, np.nan), decisions, average)
+    assert metric(weighted, decisions) == pytest.approx(
         metric.from_counts(*(a + b for a, b in zip(once, again, strict=True))), abs=1e-12
     )
 
@@ -148,7 +148,7 @@ def test_entry_weights_and_groups_rebuild_the_metric(average: str, balanced: boo
     counts = Counts(*(np.bincount(group, weights * cell, minlength=n_groups) for cell in cells))
     seen = counts.total > 0
     expected = metric.group_values(*counts)[seen].mean()
-    assert metric(yes, labels) == pytest.approx(expected, abs=1e-12)
+    assert metric(labels, yes) == pytest.approx(expected, abs=1e-12)
     np.testing.assert_allclose(counts.total, np.bincount(group, labels.weights, minlength=n_groups))
 
 
@@ -160,8 +160,8 @@ def test_const_counts_shares_not_entries() -> None:
 def test_groups_without_observation_do_not_count() -> None:
     Y = [[1, 0, np.nan], [np.nan, np.nan, np.nan]]
     decisions = np.ones((2, 3))
-    assert get_metric("instance-precision")(decisions, Y) == 0.5
-    assert get_metric("macro-recall")(decisions, Y) == 0.5
+    assert get_metric("instance-precision")(Y, decisions) == 0.5
+    assert get_metric("macro-recall")(Y, decisions) == 0.5
     assert get_metric("macro-accuracy").from_counts([1, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]) == 0.5
 
 
@@ -265,17 +265,17 @@ def test_other_refusals() -> None:
         LinearFractional({"tp": 1}, {"const": 1}, zero_division=np.nan)
     f1 = get_metric("micro-f1")
     with pytest.raises(InvalidInputError, match=r"decisions have shape \(2, 1\); expected \(1, 2\)"):
-        f1([[1], [0]], [[1, 0]])
+        f1([[1, 0]], [[1], [0]])
     with pytest.raises(InvalidInputError, match=r"decision at row 0, column 1 is 0.7.*threshold"):
-        f1([[1, 0.7]], [[1, 0]])
+        f1([[1, 0]], [[1, 0.7]])
     with pytest.raises(InvalidInputError, match=r"decision at row 0, column 1 is nan"):
-        f1([[1, np.nan]], [[1, 0]])
+        f1([[1, 0]], [[1, np.nan]])
     with pytest.raises(InvalidLabelsError, match="needs known negatives"):
-        f1([[1, 0]], ObservedLabels.from_any([[1, 0]], unobserved="unlabelled"))
+        f1(ObservedLabels.from_any([[1, 0]], unobserved="unlabelled"), [[1, 0]])
     with pytest.raises(InvalidLabelsError, match="No label is observed"):
-        f1([[1, 0]], [[np.nan, np.nan]])
+        f1([[np.nan, np.nan]], [[1, 0]])
     with pytest.raises(InvalidLabelsError, match="built with binary=False"):
-        f1([[1, 0]], ObservedLabels.from_dense([[2.0, 0]], binary=False))
+        f1(ObservedLabels.from_dense([[2.0, 0]], binary=False), [[1, 0]])
     with pytest.raises(InvalidInputError, match="All counts are 0"):
         f1.from_counts(0, 0, 0, 0)
     with pytest.raises(InvalidInputError, match="not negative"):
@@ -286,4 +286,4 @@ def test_other_refusals() -> None:
 
 def test_real_valued_labels_that_are_zero_and_one_are_judged() -> None:
     labels = ObservedLabels.from_dense([[1.0, 0.0]], binary=False)
-    assert get_metric("micro-accuracy")([[1, 1]], labels) == 0.5
+    assert get_metric("micro-accuracy")(labels, [[1, 1]]) == 0.5

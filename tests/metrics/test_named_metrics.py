@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer, precision_score
+from sklearn.model_selection import cross_val_score
 
-from labelgap.exceptions import InvalidParameterError, UnknownNameError
-from labelgap.metrics import LinearFractional, get_metric, metric_names
+from labelgap import PlugInClassifier
+from labelgap.exceptions import InvalidInputError, InvalidParameterError, UnknownNameError
+from labelgap.metrics import LinearFractional, confusion_counts, get_metric, metric_names
 
 
 @pytest.mark.parametrize("name", metric_names())
@@ -18,7 +25,7 @@ def test_every_name_makes_a_metric(name: str) -> None:
     # A perfect decision on labels of both classes has the value 1, its opposite 0.
     Y = np.array([[1, 0], [0, 1]])
     assert metric(Y, Y) == 1.0
-    assert metric(1 - Y, Y) == 0.0
+    assert metric(Y, 1 - Y) == 0.0
     assert get_metric(metric) is metric
 
 
@@ -82,3 +89,71 @@ def test_parameters_are_checked() -> None:
         get_metric("micro-fbeta", betta=2)
     with pytest.raises(InvalidParameterError, match="complete already"):
         get_metric(LinearFractional({"tp": 1}, {"const": 1}), beta=2)
+
+
+def test_the_order_is_that_of_scikit_learn() -> None:
+    truth = np.array([[1, 0, 0], [1, 1, 1], [0, 1, 0]])
+    decided = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0]])
+    precision = get_metric("micro-precision")
+    assert precision(truth, decided) == precision_score(truth, decided, average="micro") == 1.0
+    assert precision(decided, truth) == precision_score(decided, truth, average="micro") == 0.4
+    assert precision(decisions=decided, labels=truth) == precision(labels=truth, decisions=decided) == 1.0
+    assert precision(truth, decisions=decided) == 1.0
+    counts = confusion_counts(truth, decided)
+    assert (counts.fp.item(), counts.fn.item()) == (0, 3)
+    # One label as vectors, which scorers of scikit-learn pass.
+    assert precision(truth[:, 2], decided[:, 2]) == precision_score(truth[:, 2], decided[:, 2])
+    assert precision([1, np.nan, 0], [1, 1, 1]) == 0.5
+
+
+@pytest.mark.parametrize(
+    "given",
+    [((), {}), (([[1]],), {}), ((), {"labels": [[1]]}), (([[1]], [[1]]), {"labels": [[1]]})],
+    ids=["nothing", "truth", "labels", "twice"],
+)
+def test_a_call_without_truth_and_decisions_says_what_it_takes(given: Any) -> None:
+    arguments, named = given
+    with pytest.raises(TypeError, match=r"metric\(y_true, y_pred\)"):
+        get_metric("micro-f1")(*arguments, **named)
+
+
+def test_the_truth_in_second_place_is_noticed_where_it_has_gaps() -> None:
+    with pytest.raises(InvalidInputError, match="The truth, which may have NaN, comes first"):
+        get_metric("micro-f1")([[1, 0]], [[1, np.nan]])
+
+
+def test_metrics_are_scorers_in_scikit_learn() -> None:
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((60, 3))
+    Y = np.where(rng.uniform(size=(60, 3)) < 0.2, np.nan, X > 0.3)
+    metric = get_metric("macro-recall")
+    assert metric.__name__ == "macro-recall"
+    assert LinearFractional.__name__ == "LinearFractional"
+    scorer = make_scorer(metric)
+    assert repr(scorer).startswith("make_scorer(macro-recall")
+    model = PlugInClassifier(LogisticRegression(), threshold="train")
+    scores = cross_val_score(model, X, Y, cv=2, scoring=scorer)
+    halves = (slice(30, 60), slice(0, 30))
+    slow = [
+        metric(labels=Y[test], decisions=clone(model).fit(X[train], Y[train]).predict(X[test]))
+        for train, test in (halves, halves[::-1])
+    ]
+    assert scores.tolist() == slow
+
+
+@pytest.mark.parametrize(
+    "name", ["micro-auc", "macro-roc-auc", "micro-average-precision", "log-loss", "ndcg@5"]
+)
+def test_measures_of_scores_are_told_apart_from_metrics_of_decisions(name: str) -> None:
+    with pytest.raises(UnknownNameError, match="judges scores or their order") as caught:
+        get_metric(name)
+    assert "jaccard" not in str(caught.value)
+
+
+def test_a_suggestion_is_near_to_what_was_written() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'micro-jaccard'"):
+        get_metric("micro-jacard")
+    with pytest.raises(UnknownNameError) as caught:
+        get_metric("micro-kappa")
+    assert "Did you mean" not in str(caught.value)
+    assert "cost-accuracy" in str(caught.value)

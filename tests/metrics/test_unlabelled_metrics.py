@@ -37,7 +37,7 @@ def test_counts_equal_the_oracle(average):
         cell_rates = np.broadcast_to(rates, recorded.shape).ravel()
         expected = slow_group_counts(decided.ravel(), recorded.ravel(), cell_rates, groups)
         for given_decisions in (decided, decided.astype(float), sparse.csr_array(decided)):
-            counts = unlabelled_counts(given_decisions, recorded, rates, average)
+            counts = unlabelled_counts(recorded, given_decisions, rates, average)
             np.testing.assert_allclose(np.column_stack(counts), expected, rtol=0, atol=1e-12)
 
 
@@ -51,7 +51,7 @@ def test_metrics_equal_the_oracle(name):
         groups = groups_of(recorded.shape, metric.average).ravel()
         cell_rates = np.broadcast_to(rates, recorded.shape).ravel()
         counts = slow_group_counts(decided.ravel(), recorded.ravel(), cell_rates, groups)
-        value = unlabelled_metric(name, decided, recorded, rates)
+        value = unlabelled_metric(name, recorded, decided, rates)
         assert value == pytest.approx(slow_metric(metric, counts), abs=1e-12)
 
 
@@ -62,13 +62,13 @@ def test_without_flips_it_is_the_metric_on_complete_labels(name):
     decided = rng.random((9, 5)) < 0.5
     average = get_metric(name).average
     for found, expected in zip(
-        unlabelled_counts(decided, recorded, 0.0, average),
-        confusion_counts(decided, recorded.astype(int), average),
+        unlabelled_counts(recorded, decided, 0.0, average),
+        confusion_counts(recorded.astype(int), decided, average),
         strict=True,
     ):
         np.testing.assert_array_equal(found, expected)
-    expected_value = get_metric(name)(decided, recorded.astype(int))
-    assert unlabelled_metric(name, decided, recorded, 0) == pytest.approx(expected_value, abs=1e-15)
+    expected_value = get_metric(name)(recorded.astype(int), decided)
+    assert unlabelled_metric(name, recorded, decided, 0) == pytest.approx(expected_value, abs=1e-15)
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.7, np.linspace(0, 0.8, 40)], ids=["0.3", "0.7", "per label"])
@@ -79,9 +79,9 @@ def test_the_correction_finds_the_metric_of_the_truth(name, rho):
     truth = rng.random(z.shape) < 1 / (1 + np.exp(-z))
     recorded = truth & (rng.random(z.shape) >= rho)
     decided = z > 0
-    exact = get_metric(name)(decided, truth.astype(int))
-    assert unlabelled_metric(name, decided, recorded, rho) == pytest.approx(exact, abs=0.015)
-    naive = get_metric(name)(decided, recorded.astype(int))
+    exact = get_metric(name)(truth.astype(int), decided)
+    assert unlabelled_metric(name, recorded, decided, rho) == pytest.approx(exact, abs=0.015)
+    naive = get_metric(name)(recorded.astype(int), decided)
     assert abs(naive - exact) > 0.05
 
 
@@ -96,14 +96,14 @@ def test_property_counts_are_possible(data, shape, average):
     recorded[0, 0] = True
     decided = data.draw(hnp.arrays(bool, shape))
     rates = data.draw(hnp.arrays(float, shape[1], elements=st.floats(0, 0.999)))
-    counts = unlabelled_counts(decided, recorded, rates, average)
+    counts = unlabelled_counts(recorded, decided, rates, average)
     sizes = {"micro": shape[0] * shape[1], "instance": shape[1], "macro": shape[0]}
     assert all((count >= 0).all() for count in counts)
     np.testing.assert_allclose(counts.total, sizes[average], rtol=1e-12)
     axis = {"micro": None, "instance": 1, "macro": 0}[average]
     np.testing.assert_allclose(counts.tp + counts.fp, decided.sum(axis=axis), rtol=1e-12, atol=1e-12)
     for base in ("precision", "recall", "f1", "specificity", "balanced-accuracy"):
-        assert 0 <= unlabelled_metric(f"{average}-{base}", decided, recorded, rates) <= 1 + 1e-12
+        assert 0 <= unlabelled_metric(f"{average}-{base}", recorded, decided, rates) <= 1 + 1e-12
 
 
 def test_zero_counts_are_exactly_zero():
@@ -111,17 +111,17 @@ def test_zero_counts_are_exactly_zero():
     rates = np.array([0.1, 0.3, 0.7])
     recorded = np.array([[1, 1, 1], [0, 0, 1], [0, 0, 0], [0, 0, 0]])
     most = np.array([[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 0]])
-    assert unlabelled_counts(most, recorded, rates).fn.item() == 0
-    everything = unlabelled_counts(np.ones((4, 3)), recorded, rates, "macro")
+    assert unlabelled_counts(recorded, most, rates).fn.item() == 0
+    everything = unlabelled_counts(recorded, np.ones((4, 3)), rates, "macro")
     assert everything.fn.tolist() == everything.tn.tolist() == [0, 0, 0]
-    nothing = unlabelled_counts(np.zeros((4, 3)), recorded, rates, "instance")
+    nothing = unlabelled_counts(recorded, np.zeros((4, 3)), rates, "instance")
     assert nothing.tp.tolist() == nothing.fp.tolist() == [0, 0, 0, 0]
 
 
 def test_more_yes_than_cells_is_cut():
-    counts = unlabelled_counts([[1, 1, 0, 0]], [[1, 1, 1, 0]], flip_rate=0.9)
+    counts = unlabelled_counts([[1, 1, 1, 0]], [[1, 1, 0, 0]], flip_rate=0.9)
     assert [count.item() for count in counts] == [2, 0, 2, 0]
-    assert unlabelled_metric("micro-precision", [[1, 1, 0, 0]], [[1, 1, 1, 0]], 0.9) == 1
+    assert unlabelled_metric("micro-precision", [[1, 1, 1, 0]], [[1, 1, 0, 0]], 0.9) == 1
     # Six of ten are yes and six are decided, so two of these are, whatever was recorded.
     tp, fp, fn, tn = corrected_counts(6.0, 0.0, 6.0, 10.0)
     assert (tp, fp, fn, tn) == (2, 4, 4, 0)
@@ -132,8 +132,8 @@ def test_trivial_values_are_those_of_none_and_all(name):
     rng = np.random.default_rng(3)
     recorded, rates = rng.random((20, 6)) < 0.2, rng.uniform(0, 0.8, 6)
     none, everything = trivial_values(name, recorded, rates)
-    assert none == pytest.approx(unlabelled_metric(name, np.zeros((20, 6)), recorded, rates), abs=1e-14)
-    assert everything == pytest.approx(unlabelled_metric(name, np.ones((20, 6)), recorded, rates), abs=1e-14)
+    assert none == pytest.approx(unlabelled_metric(name, recorded, np.zeros((20, 6)), rates), abs=1e-14)
+    assert everything == pytest.approx(unlabelled_metric(name, recorded, np.ones((20, 6)), rates), abs=1e-14)
 
 
 def test_yes_to_everything_loses_to_the_truth():
@@ -141,7 +141,7 @@ def test_yes_to_everything_loses_to_the_truth():
     truth = rng.random((200, 30)) < 0.1
     recorded = truth & (rng.random(truth.shape) < 0.5)
     everything = trivial_values("micro-f1", recorded, 0.5)[1]
-    assert everything < 0.3 < 0.9 < unlabelled_metric("micro-f1", truth, recorded, 0.5)
+    assert everything < 0.3 < 0.9 < unlabelled_metric("micro-f1", recorded, truth, 0.5)
 
 
 @pytest.mark.parametrize("average", AVERAGES)
@@ -151,13 +151,13 @@ def test_permutations_change_nothing(average):
     rows, columns = rng.permutation(12), rng.permutation(7)
     moved = np.ix_(rows, columns)
     assert unlabelled_metric(
-        f"{average}-f1", decided[moved], recorded[moved], rates[columns]
-    ) == pytest.approx(unlabelled_metric(f"{average}-f1", decided, recorded, rates), abs=1e-14)
+        f"{average}-f1", recorded[moved], decided[moved], rates[columns]
+    ) == pytest.approx(unlabelled_metric(f"{average}-f1", recorded, decided, rates), abs=1e-14)
 
 
 def test_labels_in_other_forms():
     decided = [[1, 1, 0], [0, 1, 0]]
-    value = unlabelled_metric("micro-f1", decided, [[1, 0, 0], [0, 1, 0]], 0.5)
+    value = unlabelled_metric("micro-f1", [[1, 0, 0], [0, 1, 0]], decided, 0.5)
     nan = float("nan")
     as_sparse = sparse.csr_array(np.array([[1, 0, 0], [0, 1, 0]]))
     others = [
@@ -166,7 +166,7 @@ def test_labels_in_other_forms():
         ObservedLabels.from_dense([[1, 0, nan], [nan, 1, nan]]),
         ObservedLabels.from_sparse(as_sparse, unobserved="unlabelled"),
     ]
-    assert [unlabelled_metric("micro-f1", decided, other, 0.5) for other in others] == [value] * 4
+    assert [unlabelled_metric("micro-f1", other, decided, 0.5) for other in others] == [value] * 4
 
 
 @pytest.mark.parametrize("average", AVERAGES)
@@ -175,7 +175,7 @@ def test_sparse_decisions_of_a_matrix_that_no_memory_holds(average):
     cells = (np.array([0, 0, 5]), np.array([1, 2, 7]))
     decisions = sparse.coo_array((np.ones(3), cells), shape=shape)
     recorded = sparse.coo_array((np.ones(2, np.int8), (np.array([0, 9]), np.array([1, 3]))), shape=shape)
-    counts = unlabelled_counts(decisions, recorded, 0.5, average)
+    counts = unlabelled_counts(recorded, decisions, 0.5, average)
     # The recorded yes that is decided stands for two; its row has two decided cells, its label one.
     assert counts.tp.sum() == {"micro": 2, "instance": 2, "macro": 1}[average]
     assert counts.total.sum() == shape[0] * shape[1]
@@ -184,10 +184,10 @@ def test_sparse_decisions_of_a_matrix_that_no_memory_holds(average):
 def test_sparse_duplicates_add_up():
     twice = sparse.coo_array((np.ones(2), (np.array([0, 0]), np.array([1, 1]))), shape=(1, 3))
     with pytest.raises(InvalidInputError, match=r"row 0, column 1 is 2\.0"):
-        unlabelled_counts(twice, [[1, 0, 0]], 0.5)
+        unlabelled_counts([[1, 0, 0]], twice, 0.5)
     pieces = (np.ones(2), np.array([1, 1]), np.array([0, 2]))
     with pytest.raises(InvalidInputError, match=r"row 0, column 1 is 2\.0"):
-        unlabelled_counts(sparse.csr_array(pieces, shape=(1, 3)), [[1, 0, 0]], 0.5)
+        unlabelled_counts([[1, 0, 0]], sparse.csr_array(pieces, shape=(1, 3)), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -241,17 +241,17 @@ def test_bad_flip_rates(rate, message):
 )
 def test_bad_decisions(decisions, message):
     with pytest.raises(InvalidInputError, match=message):
-        unlabelled_counts(decisions, [[1, 0, 0]], 0.5)
+        unlabelled_counts([[1, 0, 0]], decisions, 0.5)
 
 
 def test_labels_that_are_not_positive_and_unlabelled():
     with pytest.raises(InvalidLabelsError, match="No label is observed"):
-        unlabelled_counts([[1, 0]], [[0, 0]], 0.5)
+        unlabelled_counts([[0, 0]], [[1, 0]], 0.5)
     with pytest.raises(InvalidLabelsError, match="unobserved='negative'"):
-        unlabelled_counts([[1, 0]], ObservedLabels.from_sparse(sparse.csr_array([[1, 0]]), "negative"), 0.5)
+        unlabelled_counts(ObservedLabels.from_sparse(sparse.csr_array([[1, 0]]), "negative"), [[1, 0]], 0.5)
     weighted = ObservedLabels.from_dense([[1, 0]], weights=[[2, 1]])
     with pytest.raises(InvalidLabelsError, match="without weights"):
-        unlabelled_counts([[1, 0]], weighted, 0.5)
+        unlabelled_counts(weighted, [[1, 0]], 0.5)
 
 
 def test_unknown_names():

@@ -41,7 +41,7 @@ def all_answers(k, dtype=np.float64):
     return given, {
         "sampled": sampled_product(indptr, indices, P, B),
         "product": csr_product(indptr, indices, data, B),
-        "pair": csr_product_pair(indptr, indices, data, B, curvature, dB),
+        "pair": csr_product_pair(indptr, indices, np.arange(len(data)), data, B, curvature, dB),
         "curvature": curvature_rows(indptr, indices, P, dP, B, dB, db, curvature, data),
     }
 

@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import solve_bounded, solve_factored, solve_proximal
 from labelgap.solvers.certificate import certify
-from problem_settings import N_LABELS, N_ROWS, RANK, SETTINGS, Setting, random_model
+from problem_settings import KEPT, N_LABELS, N_ROWS, RANK, SETTINGS, Setting, random_model
 
 RELATIVE = 1e-12
 
@@ -32,8 +32,10 @@ FITTED = (
     "intercept penalty",
     "score bound",
     "family poisson",
+    "silence as a no, X = I, weights",
     "unlabelled squared",
     "unlabelled logistic",
+    KEPT,
 )
 
 splits = st.lists(st.integers(0, N_ROWS), min_size=0, max_size=7)
@@ -141,7 +143,7 @@ def test_proximal_steps_over_parts_end_at_the_same_objective() -> None:
 
 @given(cuts=splits)
 @settings(max_examples=4, deadline=None, derandomize=True)
-@pytest.mark.parametrize("name", ["score bound", "score bound, X = I", "unlabelled logistic"])
+@pytest.mark.parametrize("name", ["score bound", "score bound, X = I", "unlabelled logistic", KEPT])
 def test_the_term_of_a_bound_adds_up(name: str, cuts: list[int]) -> None:
     setting = SETTINGS[name]
     whole, labels = setting.problem([])
@@ -156,10 +158,10 @@ def test_the_term_of_a_bound_adds_up(name: str, cuts: list[int]) -> None:
         assert bounds is not None
         entries = bounds.start()
         largest, beyond = bounds.scan(model)
-        entries = bounds.next(entries, bounds.term(entries, 0.1).at(model), beyond)
+        entries = bounds.next(entries, bounds.with_term(objective, entries, 0.1).at(model), beyond)
         for _ in range(2):
             # The second time with multipliers.
-            point = bounds.term(entries, 0.1).at(model)
+            point = bounds.with_term(objective, entries, 0.1).at(model)
             entries = bounds.next(entries, point, beyond)
         gradient = point.score_gradient()
         values.append((largest, point.value, point.size, bounds.conjugate(gradient, 0.7), *point.gradient()))

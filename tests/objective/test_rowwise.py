@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from labelgap import Recommender
 from labelgap.kernels.newton_rows import MOST_RELAXATION
 from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
 from labelgap.objective.cpu.features import ScaledIdentityFeatures, SparseFeatures
+from labelgap.objective.cpu.rowwise_gram import diagonalise_jointly
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.penalties import Penalties
 from oracles_objective import flat
@@ -305,3 +309,43 @@ def test_an_inexact_step_says_what_it_gains(conjugate):
 
 def test_the_threads_do_not_matter_to_inexact_steps(conjugate):
     test_the_threads_do_not_matter()
+
+
+def psd(rng, basis):
+    """A matrix on the span of the basis, some of its eigenvalues 0 and the others from 0.1 to 10."""
+    rotation = np.linalg.qr(rng.normal(size=(basis.shape[1],) * 2))[0]
+    values = rng.choice([0.0, 0.1, 1.0, 10.0], size=basis.shape[1])
+    half = basis @ rotation * np.sqrt(values)
+    return half @ half.T
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 8), span=st.integers(1, 8))
+def test_systems_of_two_matrices_are_solved_even_if_they_are_singular(seed, k, span):
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.normal(size=(k, k)))[0][:, :span]
+    penalty, gram = psd(rng, basis), psd(rng, basis)
+    of_penalty, of_gram, V = diagonalise_jointly(penalty, gram, np.finfo(np.float64).eps)
+    assert (of_penalty >= 0).all()
+    assert (of_gram >= 0).all()
+    for m in (0.1, 1.0, 7.0):
+        found = (V / (m * of_penalty + of_gram)) @ V.T
+        np.testing.assert_allclose(found, np.linalg.pinv(m * penalty + gram, rcond=1e-10), atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_rank_above_the_number_of_rows_without_a_trace_norm(seed):
+    rng = np.random.default_rng(seed)
+    pairs = np.unique(rng.integers(0, 4, size=(5, 2)), axis=0)
+    model = Recommender(
+        solver="alternating",
+        rank=40,
+        trace_penalty=0.0,
+        ridge_penalty=0.01,
+        loss="squared",
+        unobserved="unlabelled",
+        flip_rate=0.0,
+        random_state=0,
+    ).fit((pairs[:, 0], pairs[:, 1]))
+    assert np.isfinite(model.user_factors_ @ model.item_factors_.T).all()
+    assert 0 <= model.objective_ - model.duality_gap_ <= model.objective_

@@ -17,9 +17,12 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
 from labelgap.objective.cpu.all_entries import AllEntriesTerm
 from labelgap.objective.cpu.gram import GramTerm
+from labelgap.objective.cpu.kept_scores import KeptScoresObjective
+from labelgap.objective.cpu.score_bound import BoundedEntries
+from labelgap.objective.cpu.unlabelled import UnlabelledObjective
 from labelgap.objective.frame import possible_flip_rates
 from labelgap.objective.problem import Problem
-from labelgap.objective.protocol import Factors, entries_within
+from labelgap.objective.protocol import Factors, entries_kept_within, entries_within
 from labelgap.solvers import Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.penalties import with_best_intercept
@@ -53,11 +56,18 @@ class Kind:
     held_out: bool = False
     """Whether some of the entries are held out."""
     block_entries: int = 11
+    kept: bool = False
+    """Whether all scores are kept."""
     bound: float | None = BOUND
 
     def __str__(self):
         intercept = "free intercept" if self.free else "penalised intercept"
-        extras = {"label features": self.label_features, intercept: self.intercept, "held out": self.held_out}
+        extras = {
+            "label features": self.label_features,
+            intercept: self.intercept,
+            "held out": self.held_out,
+            "scores kept": self.kept,
+        }
         return ", ".join([self.loss, self.features, *(name for name, on in extras.items() if on)])
 
 
@@ -119,6 +129,7 @@ def make_setup(kind):
         fit_intercept=kind.intercept,
         flip_rate=flip_rate,
         block_entries=kind.block_entries,
+        kept_entries=1000 if kind.kept else 0,
     )
     losses = [Unlabelled(get_loss(kind.loss), rate) for rate in rho]
     seen = np.where(out, np.nan, Y)
@@ -147,6 +158,8 @@ CASES = [
     ),
 ]
 
+
+CASES += [replace(kind, kept=True) for kind in CASES if kind.loss == "logistic"]
 
 WITHOUT_INTERCEPT = [kind for kind in CASES if not kind.intercept]
 
@@ -298,6 +311,122 @@ def test_blocks_of_any_size_give_the_same_answers(loss, intercept):
             assert_allclose(mine, wanted, **CLOSE)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in CASES if kind.kept], ids=str)
+def test_kept_scores_give_the_answers_of_blocks(kind):
+    kept, blocks = make_setup(kind), make_setup(replace(kind, kept=False))
+    assert isinstance(kept.objective, KeptScoresObjective)
+    assert isinstance(blocks.objective, UnlabelledObjective)
+    factors, other = kept.factors(), kept.factors(1, seed=1)
+    mine, wanted = (list(all_answers(setup, factors, other)) for setup in (kept, blocks))
+    # Signed sums may be split in other ways; what they add up to, and so the dual, is the same.
+    for a, b in zip(mine, wanted, strict=True):
+        assert_allclose(a, b, **CLOSE)
+
+
+def bounded_setup(kind):
+    """A term of the bound at all entries, with multipliers, beside kept scores and beside blocks."""
+    kept, blocks = make_setup(kind), make_setup(replace(kind, kept=False))
+    # Of size 1/N, as slopes are.
+    multipliers = np.random.default_rng(5).standard_normal((N, N_LABELS)) / kept.total
+    every = BoundedEntries(np.arange(N * N_LABELS), multipliers.ravel())
+    bounds = [setup.objective.bounds for setup in (kept, blocks)]
+    terms = [
+        bounds[0].with_term(kept.objective, multipliers, STIFFNESS),
+        bounds[1].with_term(blocks.objective, every, STIFFNESS),
+    ]
+    return kept, bounds, terms, multipliers
+
+
+STIFFNESS = 0.05
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CASES if kind.kept], ids=str)
+def test_the_term_of_the_bound_is_that_of_entries(kind):
+    setup, bounds, terms, multipliers = bounded_setup(kind)
+    factors, other = setup.factors(size=1.5), setup.factors(1, seed=1)
+    direction = setup.factors(seed=2)
+    rng = np.random.default_rng(3)
+    U, V = (rng.standard_normal((size, 2)) for size in setup.objective.shape)
+    largest = [one.scan(factors)[0] for one in bounds]
+    assert largest[0] == pytest.approx(largest[1])
+    assert largest[0] > BOUND
+    found = []
+    for one, term in zip(bounds, terms, strict=True):
+        point, there = term.at(factors), term.at(other)
+        ahead = point.beyond(there, 0.4)
+        found.append(
+            [
+                *(p.value for p in (point, ahead)),
+                point.size,
+                *point.gradient(),
+                *point.hessian_product(direction),
+                *point.hessian_diagonal(),
+                point.curvature_along(U, V),
+                point.label_curvature(),
+                point.slope_towards(there),
+                point.score_gradient().matrix(),
+                # At scale 1 the slopes of the losses are in their domain, and both pay the same for the rest.
+                one.conjugate(point.score_gradient(), 1.0),
+                point.score_gradient().conjugate(1.0),
+            ]
+        )
+    for mine, wanted in zip(*found, strict=True):
+        assert_allclose(mine, wanted, **CLOSE)
+    # The next multipliers are the slopes of the term.
+    point = terms[0].at(factors)
+    slopes = point.slopes - setup.objective.at(factors).slopes
+    assert_allclose(bounds[0].next(multipliers, point, None), slopes, **CLOSE)
+    # One price for all that is not a slope of a loss is never more than two.
+    for scale in SCALES:
+        mine, theirs = (
+            one.conjugate(term.at(factors).score_gradient(), scale)
+            for one, term in zip(bounds, terms, strict=True)
+        )
+        assert mine <= theirs + 1e-12 * abs(theirs)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CASES if kind.kept], ids=str)
+def test_weak_duality_holds_with_the_term_of_the_bound(kind):
+    # Of the smooth problem for every model, and of the constrained one for those within the bound.
+    setup, (bounds, _), (term, _), _ = bounded_setup(kind)
+    penalties = Penalties(0.05, 0.02)
+    if setup.oracle.intercept and not setup.free:
+        penalties = Penalties(0.05, 0.02, 0.1, -0.5)
+    points = [term.at(setup.factors(seed=seed, size=0.7)) for seed in range(4)]
+    smooth = max(certify(term, point, penalties).dual for point in points)
+    exact = max(certify(term, point, penalties, conjugate=bounds.conjugate).dual for point in points)
+    models = [setup.factors(1 + seed % 3, seed=seed, size=0.1 * (seed - 9)) for seed in range(10, 30)]
+    assert smooth <= min(penalised(term, model, penalties) for model in models) + 1e-12
+    inside = [within(setup, seed, BOUND) for seed in range(10, 30)]
+    assert exact <= min(penalised(setup.objective, model, penalties) for model in inside) + 1e-12
+    assert np.isfinite([smooth, exact]).all()
+
+
+def test_threads_change_no_digit_of_kept_scores():
+    # Enough entries for two chunks, and for work to be handed to a second thread.
+    objective, factors = large_objective(800, 60, 50, 0.5, block_entries=100, kept_entries=10**6)
+    assert isinstance(objective, KeptScoresObjective)
+    found = []
+    for count in (1, 2):
+        with limit_threads(count):
+            point = objective.at(factors)
+            gradient = point.score_gradient(balanced=True)
+            found.append([point.value, flat(point.gradient()), *map(gradient.conjugate, SCALES)])
+    for mine, wanted in zip(*found, strict=True):
+        assert_array_equal(mine, wanted)
+
+
+def test_scores_are_kept_only_of_as_many_entries_as_allowed():
+    for allowed, kept in ((50 * 20, True), (50 * 20 - 1, False), (0, False)):
+        objective, _ = large_objective(50, 20, 30, 0.1, block_entries=100, kept_entries=allowed)
+        assert isinstance(objective, KeptScoresObjective) == kept
+    # No other loss has a compiled pass.
+    objective, _ = large_objective(50, 20, 30, 0.1, 100, "exponential", kept_entries=10**6)
+    assert isinstance(objective, UnlabelledObjective)
+    # All arrays of n·L numbers together stay within the limit.
+    assert entries_kept_within(256) * 8 * 24 <= 256e6
+
+
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 @pytest.mark.parametrize("loss", ["logistic", "exponential"])
 def test_the_number_of_threads_changes_no_digit(loss, kind):
@@ -312,7 +441,7 @@ def test_the_number_of_threads_changes_no_digit(loss, kind):
                 assert_array_equal(mine, wanted)
 
 
-def large_objective(n, n_labels, d, density, block_entries, loss="logistic"):
+def large_objective(n, n_labels, d, density, block_entries, loss="logistic", kept_entries=0):
     rng = np.random.default_rng(0)
     X = sp.random_array((n, d), density=density, format="csr", rng=rng)
     recorded = rng.choice(n * n_labels, size=5 * n, replace=False)
@@ -326,6 +455,7 @@ def large_objective(n, n_labels, d, density, block_entries, loss="logistic"):
         flip_rate=np.full(n_labels, 0.3),
         score_bound=5.0,
         block_entries=block_entries,
+        kept_entries=kept_entries,
     )
     return problem.objective(positives), random_factors(rng, d, n_labels, 2, 0.3)
 
@@ -438,6 +568,7 @@ DUAL_CASES = [
     Kind("exponential", True, "identity", free=False, held_out=True),
     Kind("squared", True, "identity", held_out=True),
 ]
+DUAL_CASES += [replace(kind, kept=True) for kind in DUAL_CASES if kind.loss == "logistic"]
 
 
 @pytest.mark.parametrize("kind", DUAL_CASES, ids=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -97,3 +98,67 @@ def test_a_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
     document, arrays = read_file(path, "model")
     assert document == {"which": "old"}
     assert arrays["x"].tolist() == [0, 1, 2]
+
+
+def left_behind(path: Path, seconds: float = 60.0) -> Path:
+    """An unfinished file for ``path`` that was last written so many seconds ago."""
+    part = path.with_name(f".{path.name}.0123456789ab.part")
+    part.write_bytes(b"half")
+    then = part.stat().st_mtime - seconds
+    os.utime(part, (then, then))
+    return part
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "a.labelgap"
+    old = left_behind(path)
+    others = [left_behind(tmp_path / "b"), tmp_path / ".a.labelgap.part", tmp_path / ".a.labelgap.xyz.part"]
+    for other in others[1:]:
+        other.write_bytes(b"not ours")
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert not old.exists()
+    assert all(other.exists() for other in others)
+    assert path.read_bytes() == b"new"
+
+
+def test_what_another_writer_is_at_stays(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="there are no such locks here")
+    path = tmp_path / "a"
+    young = left_behind(path, seconds=1.0)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert young.exists()
+    at_work = left_behind(path)
+    with open(at_work, "rb") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        with atomic_write(path) as file:
+            file.write(b"newer")
+    assert at_work.exists()
+    assert path.read_bytes() == b"newer"
+
+
+def test_two_writers_at_one_time(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with atomic_write(path) as first:
+        first.write(b"first")
+        with atomic_write(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_of_the_system_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+
+    def full() -> None:
+        with atomic_write(path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        full()
+    assert caught.value.filename == str(path)
+    with pytest.raises(FileNotFoundError) as caught, atomic_write(tmp_path / "no" / "a"):
+        pass
+    assert caught.value.filename == str(tmp_path / "no" / "a")

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from saved_models import ITEM_NAMES, MODELS, NAMES, STARS, USER_FEATURES, X, Y
+from saved_models import ITEM_NAMES, MODELS, NAMES, STARS, USER_FEATURES, X, Y, fitted
 
 import labelgap
 from labelgap import LowRankClassifier, Recommender
-from labelgap.exceptions import ModelFileError
+from labelgap.exceptions import InvalidInputError, ModelFileError
 from labelgap.persistence import loading, saving
 from labelgap.persistence.container import Contents, read_file, write_file
 
@@ -316,6 +316,51 @@ NONSENSE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], 
         lambda document, _: state(document)["_model"]["label_models"].update(method="fit"),
         "'fit' is no method",
     ),
+    "half precision": (
+        "classifier",
+        array("coef_left_", lambda a: a.astype(np.float16)),
+        "coef_left_ holds float16; float64",
+    ),
+    "long doubles": (
+        "recommender",
+        array("item_factors_", lambda a: a.astype(np.longdouble)),
+        f"item_factors_ holds {np.dtype(np.longdouble)}; float64",
+    ),
+    "complex numbers": (
+        "classifier",
+        array("singular_values_", lambda a: a.astype(np.complex128)),
+        "singular_values_ holds complex128; float64",
+    ),
+    "complex classifier": (
+        "plug-in",
+        array("_model.estimators.0.fitted.coef_", lambda a: a.astype(np.complex64)),
+        "coef_ holds complex64; float64",
+    ),
+    "entries of a short type": (
+        "recommender",
+        array("answers_.indices", lambda a: a.astype(np.int16)),
+        "labels do not fit",
+    ),
+    "values of half precision": (
+        "recommender",
+        array("answers_.values", lambda a: a.astype(np.float16)),
+        "labels do not fit",
+    ),
+    "tolerance": ("classifier", put("tol", "small"), "the parameter 'tol' is of type str; a number"),
+    "rank": (
+        "classifier",
+        put("rank", {"list": [1]}),
+        "the parameter 'rank' is of type list; a whole number or",
+    ),
+    "metric by number": (
+        "recommender",
+        put("metric", 7),
+        "'metric' is of type int; a text or a LinearFractional",
+    ),
+    "intercept": ("classifier", put("fit_intercept", "no"), "'fit_intercept' is of type str; True or False"),
+    "seed": ("plug-in", put("random_state", {"tuple": [1]}), "'random_state' is of type tuple"),
+    "flip rate": ("classifier", put("flip_rate", {"list": ["much"]}), "'flip_rate' is of type list"),
+    "estimator": ("threshold", put("estimator", "any"), "'estimator' is of type str"),
     "inner model": ("threshold", array("_model.estimator.intercept_", lambda a: a[1:]), "intercept_"),
 }
 
@@ -350,6 +395,15 @@ def test_a_random_state_may_be_anywhere_in_its_key(saved: dict[str, Path], tmp_p
 def test_a_threshold_may_be_infinite(saved: dict[str, Path], tmp_path: Path, threshold: str) -> None:
     path = changed(saved["classifier"], tmp_path / "a", put("threshold_", {"float": threshold}))
     assert (labelgap.load(path).predict(X) == (threshold == "-inf")).all()
+
+
+def test_a_parameter_of_a_wrong_kind_is_not_saved(tmp_path: Path) -> None:
+    model = copy.deepcopy(fitted("classifier")).set_params(tol=[1e-3])
+    with pytest.raises(InvalidInputError, match="cannot be saved: the parameter 'tol' is of type list"):
+        model.save(tmp_path / "a")
+    model.set_params(tol=np.float32(1e-3), verbose=True, fit_intercept=np.True_, rank=np.int64(3))
+    model.save(tmp_path / "a")
+    assert labelgap.load(tmp_path / "a").rank == 3
 
 
 def test_keys_may_be_tuples(saved: dict[str, Path], tmp_path: Path) -> None:

@@ -14,9 +14,17 @@ import pytest
 from saved_models import COUNTS, MODELS, STARS, TRUTH, USERS, X, Y, classifier, fitted
 from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 
 import labelgap
-from labelgap import LowRankClassifier, LowRankRegressor, PlugInClassifier, Recommender, onnx_export
+from labelgap import (
+    LowRankClassifier,
+    LowRankRegressor,
+    MetricThreshold,
+    PlugInClassifier,
+    Recommender,
+    onnx_export,
+)
 from labelgap.exceptions import InvalidInputError, MissingExtraError, UnknownNameError
 from labelgap.losses import CustomFamily, Logistic
 from labelgap.onnx_export import to_onnx
@@ -27,7 +35,8 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 WITH_FEATURES = [
     name
     for name in MODELS
-    if name.startswith(("classifier", "regressor", "plug-in")) and name != "regressor, no features"
+    if name.startswith(("classifier", "regressor", "plug-in", "threshold,"))
+    and name != "regressor, no features"
 ]
 RECOMMENDERS = [name for name in MODELS if name.startswith("recommender")]
 OUTPUTS = ("scores", "probabilities", "decisions")
@@ -82,6 +91,20 @@ def test_models_with_features(name: str, dtype: str) -> None:
     found = run(to_onnx(model, dtype=dtype), features=rows)
     assert found["scores"].dtype == dtype
     assert_alike(found, expected(model, rows), getattr(model, "threshold_", None))
+
+
+def test_a_threshold_of_given_scores() -> None:
+    model = fitted("threshold of scores")
+    rows = X[:, :3]
+    found = run(to_onnx(model), features=rows)
+    assert list(found) == ["scores", "decisions"]
+    np.testing.assert_array_equal(found["scores"], rows)
+    np.testing.assert_array_equal(found["decisions"], model.predict(rows))
+
+
+def test_a_threshold_of_one_classifier_per_label_inside() -> None:
+    model = MetricThreshold(PlugInClassifier(random_state=0), random_state=0).fit(X, Y)
+    assert_alike(run(to_onnx(model), features=X), expected(model, X), model.threshold_)
 
 
 def test_in_double_precision_scores_agree_to_rounding() -> None:
@@ -211,7 +234,14 @@ FAST: dict[str, Any] = {"trace_penalty": 0.02, "threshold": "train"}
 DAYS = [datetime.date(2020, 1, 1 + user) for user in USERS]
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "threshold": (lambda: fitted("threshold, per label"), "A MetricThreshold cannot be exported"),
+    "threshold": (
+        lambda: MetricThreshold(GaussianNB(), threshold="train").fit(X, Y),
+        "A MetricThreshold of GaussianNB cannot be exported",
+    ),
+    "rows": (
+        lambda: MetricThreshold(KNeighborsClassifier(3), threshold="train").fit(X, TRUTH),
+        "A MetricThreshold of KNeighborsClassifier cannot be exported",
+    ),
     "no features": (lambda: fitted("regressor, no features"), "fitted without features"),
     "naive Bayes": (
         lambda: PlugInClassifier(GaussianNB(), threshold="train").fit(X, TRUTH),

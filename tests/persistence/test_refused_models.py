@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 
 from labelgap import (
     LowRankClassifier,
@@ -91,8 +92,10 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
         ["parameter 'estimator' holds a GaussianNB"],
     ),
     "pipeline": (
-        lambda: MetricThreshold(make_pipeline(LogisticRegression()), threshold="train").fit(X, Y),
-        ["parameter 'estimator' holds a Pipeline"],
+        lambda: MetricThreshold(
+            make_pipeline(PolynomialFeatures(), LogisticRegression(max_iter=1000)), threshold="train"
+        ).fit(X, Y),
+        ["parameter 'estimator' holds a PolynomialFeatures"],
     ),
     "user ids": (
         lambda: Recommender(positive=3, **FAST).fit((DAYS, np.arange(40), STARS)),

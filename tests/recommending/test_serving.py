@@ -335,7 +335,7 @@ def test_likes_alone_fold_in_and_explain(unlabelled: Any) -> None:
     assert set(unlabelled.recommend(CASE.users[0], n=100).items) == set(CASE.items) - set(likes)
     likes_of_all = read_ratings(ANSWERS, unobserved="unlabelled")
     decided = unlabelled.decide_matrix(list(likes_of_all.row_names))
-    corrected = unlabelled_metric("micro-f1", decided, likes_of_all, 0.0)
+    corrected = unlabelled_metric("micro-f1", likes_of_all, decided, 0.0)
     assert unlabelled.score(likes_of_all) == pytest.approx(corrected)
 
 

@@ -175,7 +175,7 @@ def test_every_place_of_the_slider_shows_what_python_says(
         # Every place for one metric, every tenth and the ends for the others.
         places = list(range(last + 1)) if metric is metrics[0] else [*range(0, last, 10), last - 1, last]
         for shown in page.slide_along(places):
-            expected = metric(judged.scores >= shown["theta"], labels)
+            expected = metric(labels, judged.scores >= shown["theta"])
             assert close(shown["metric"], expected), (label, shown)
             assert_counts(shown, judged)
         page.page.click("#go-best")
@@ -193,7 +193,7 @@ def test_the_slider_moves_by_keyboard(opened: Any) -> None:
     for key in ("ArrowRight", "ArrowRight", "PageDown", "Home", "ArrowRight", "End"):
         page.page.keyboard.press(key)
         theta = page.number("#out-theta")
-        assert close(page.number("#out-metric"), get_metric("micro-f1")(judged.scores >= theta, LABELS))
+        assert close(page.number("#out-metric"), get_metric("micro-f1")(LABELS, judged.scores >= theta))
         assert "micro-f1" in page.page.locator("#slider").get_attribute("aria-valuetext")
         seen.append(theta)
     assert seen[0] < seen[1] < seen[2]
@@ -215,7 +215,7 @@ def test_typed_coefficients(opened: Any) -> None:
         page.page.set_checked("#own-balanced", average == "macro")
         metric = LinearFractional(**typed, average=average, balanced=average == "macro")
         for shown in page.slide_along([0, 40, 200, 333]):
-            assert close(shown["metric"], metric(judged.scores >= shown["theta"], WEIGHTED))
+            assert close(shown["metric"], metric(WEIGHTED, judged.scores >= shown["theta"]))
     assert page.page.locator("#metric").input_value() == "own"
     before = page.number("#out-metric")
     page.page.fill("#own-denominator-fp", "-2")
@@ -257,7 +257,7 @@ def test_the_table_of_labels_is_live_sorted_and_searched(opened: Any) -> None:
         assert page.number(row.format("tp")) == (yes & here & (LABELS.values == 1)).sum()
         assert page.number(row.format("fn")) == (~yes & here & (LABELS.values == 1)).sum()
         alone = LABELS.select(here)
-        assert close(page.number(row.format("f1")), get_metric("micro-f1")(yes[here], alone))
+        assert close(page.number(row.format("f1")), get_metric("micro-f1")(alone, yes[here]))
     assert np.isnan(page.number("#labels-table tr[data-label='2'] td[data-key='f1']"))
     column = "#labels-table td[data-key='recall']"
     header = page.page.locator("#labels-table th[data-key='recall']")
@@ -335,7 +335,7 @@ def test_models_side_by_side(opened: Any) -> None:
     page, other = opened("plain.html"), judge(plug_in(PROBLEM), PROBLEM.X_test, LABELS)
     for name in ("micro-f1", "instance-jaccard"):
         page.page.select_option("#metric", label=name)
-        own = get_metric(name)(other.scores >= other.threshold, LABELS)
+        own = get_metric(name)(LABELS, other.scores >= other.threshold)
         assert close(page.numbers("#compare-table [data-key='own']")[1], own)
         best = best_threshold(other.scores, LABELS, name).value
         assert close(page.numbers("#compare-table [data-key='best']")[1], best)
@@ -359,7 +359,7 @@ def test_large_data_keeps_what_is_exact(opened: Any, folder: Path, monkeypatch: 
     for name in ("micro-f1", "macro-f1", "macro-balanced-jaccard"):
         page.page.select_option("#metric", label=name)
         for shown in page.slide_along([0, 50, 300]):
-            assert close(shown["metric"], get_metric(name)(judged.scores >= shown["theta"], WEIGHTED))
+            assert close(shown["metric"], get_metric(name)(WEIGHTED, judged.scores >= shown["theta"]))
     assert page.page.locator("#metric option", has_text="instance-f1").first.is_disabled()
 
 
@@ -391,11 +391,31 @@ def test_recommenders_and_regressors_have_pages(opened: Any, folder: Path) -> No
     assert close(page.number("#out-metric"), model.score(answers))
     page.page.locator("button.pick").first.click()
     assert page.page.locator("#detail .figure").count() == 9
+    assert page.page.locator("#ranking").is_hidden()
     other = opened("regressor.html")
     assert close(other.number(".tile .big >> nth=0"), regressor.score(X, Y))
     assert other.page.locator("#threshold").is_hidden()
     assert other.page.locator("#labels-table tbody tr").count() == 4
     assert page.complaints == other.complaints == []
+
+
+def test_lists_of_a_recommender_stand_beside_popularity(opened: Any, folder: Path) -> None:
+    # Two tastes: popularity cannot tell them apart.
+    likes = [(user, item) for user in range(8) for item in range(8) if (user + item) % 2 == 0]
+    users, items = zip(*likes, strict=True)
+    model = Recommender(unobserved="negative", trace_penalty=0.005, random_state=0)
+    model.fit(([*users[:14], *users[16:]], [*items[:14], *items[16:]]))
+    held = (users[14:16], items[14:16])
+    write_report(folder / "lists.html", model, None, held)
+    judged = model.evaluate_ranking(held)
+    page = opened("lists.html")
+    assert page.texts("#ranking-table tbody th") == [name for name, _, _ in judged.rows()]
+    shown = page.numbers("#ranking-table [data-key=model]")
+    assert all(close(one, own) for one, (_, own, _) in zip(shown, judged.rows(), strict=True))
+    assert close(page.number("#ranking-table tr:nth-child(3) [data-key=popularity]"), judged.popularity.ndcg)
+    assert not judged.popularity_wins
+    assert page.page.locator("#ranking-warning").is_hidden()
+    assert page.complaints == []
 
 
 def test_the_table_of_the_curve_has_its_ends_the_models_threshold_and_the_best(opened: Any) -> None:
@@ -471,7 +491,7 @@ def test_words_fit_what_was_judged(opened: Any, folder: Path) -> None:
     assert "exposures" in page.page.locator("#judged").inner_text()
     page.page.locator("button.pick").first.click()
     assert "to the right for more" in page.page.locator("#detail").inner_text()
-    one = ObservedLabels.from_triplets([0], [0], [1], shape=(1, 1))
+    one = ObservedLabels.from_triplets([0], [0], [0], shape=(1, 1))
     write_report(folder / "one.html", with_given_scores([[0.9], [0.1]], [[1], [0]]), [[0.7]], one)
     page = opened("one.html")
     assert "1 observed entry given" in page.page.locator("#lead").inner_text()

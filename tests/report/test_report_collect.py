@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from labelgap import (
     best_threshold,
     get_metric,
 )
-from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.report import collect as collect_module
 from labelgap.report import write_report
 from labelgap.report.calibration import reliability
@@ -76,7 +77,7 @@ def test_every_threshold_of_the_page_has_the_metric_of_its_decisions(name: str, 
     thresholds = decoded(figures["models"][0]["thresholds"])
     scores, metric = judge(MODEL, PROBLEM.X_test, labels).scores, get_metric(name)
     for k in range(0, len(thresholds), 7):
-        expected = metric(scores >= thresholds[k], labels)
+        expected = metric(labels, scores >= thresholds[k])
         assert metric_from_page(metric, figures, k) == pytest.approx(expected, abs=1e-12)
 
 
@@ -138,7 +139,7 @@ def test_large_data_is_added_up_by_label(monkeypatch: pytest.MonkeyPatch) -> Non
             for yes, value in ((True, 1), (True, 0), (False, 1), (False, 0))
         ]
         for name in ("micro-f1", "macro-f1"):
-            expected = get_metric(name)(scores >= thresholds[k], labels)
+            expected = get_metric(name)(labels, scores >= thresholds[k])
             assert get_metric(name).from_counts(*tables) == pytest.approx(expected, abs=1e-12)
 
 
@@ -322,6 +323,33 @@ def test_a_recommender_is_judged_by_its_answers() -> None:
     np.testing.assert_array_equal(decoded(details["values"])[:per], alike.similarities)
 
 
+def test_lists_of_items_are_judged_beside_popularity() -> None:
+    users, items, likes = answers(0)
+    model = Recommender(unobserved="negative", trace_penalty=0.005, random_state=0)
+    model.fit((users[20:], items[20:], likes[20:]))
+    held = (users[:20], items[:20], likes[:20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelgapWarning)
+        found, expected = collect(model, None, held)["ranking"], model.evaluate_ranking(held)
+    assert [(row["name"], row["model"], row["popularity"]) for row in found["rows"]] == expected.rows()
+    assert found["notes"] == expected.notes()
+    assert found["popularity_wins"] == expected.popularity_wins
+    # Ratings of the fit say nothing about lists.
+    assert collect(model, None, (users[20:], items[20:], likes[20:]))["ranking"] is None
+
+
+def test_ratings_of_unknown_users_and_items_are_judged_as_average() -> None:
+    users, items, likes = answers(0)
+    model = Recommender(trace_penalty=0.01, random_state=0).fit((users, items, likes))
+    model.set_item_titles({"item 0": "The first"})
+    more = ([*users, "nobody", "user 1"], [*items, "item 0", "new"], [*likes, 1, 0])
+    with pytest.warns(LabelgapWarning, match="does not know 1 users and 1 items"):
+        figures = collect(model, None, more)
+    assert figures["models"][0]["value"] == model.score(more, unknown="average")
+    assert "The first" in figures["labels"]["names"]
+    assert "item 0" not in figures["details"]["names"]
+
+
 def test_silence_that_means_no_is_judged_as_the_recommender_does() -> None:
     users, items, _ = answers(0, "unlabelled")
     model = Recommender(unobserved="negative", trace_penalty=0.01, random_state=0).fit((users, items))
@@ -468,7 +496,10 @@ def test_what_cannot_be_reported_is_refused() -> None:
 
 
 def test_models_that_read_other_entries_are_not_compared() -> None:
-    Y = sp.csr_array(PROBLEM.Y_test)
+    # Every second entry is known; a stored 0 is a no, and what is absent is one to the other model only.
+    places = np.arange(0, PROBLEM.Y_test.size, 2)
+    stored = PROBLEM.Y_test.ravel()[places], np.divmod(places, PROBLEM.Y_test.shape[1])
+    Y = sp.csr_array(stored, shape=PROBLEM.Y_test.shape)
     negative = fitted(PROBLEM, unobserved="negative")
     with pytest.raises(InvalidParameterError, match="other observed entries"):
         collect(MODEL, PROBLEM.X_test, Y, compare={"other": negative})
@@ -478,3 +509,10 @@ def test_the_page_is_a_page() -> None:
     page = render(collect(MODEL, PROBLEM.X_test, PROBLEM.Y_test)).decode()
     assert page.startswith("<!doctype html>")
     assert not re.search(r"\{\{\w+\}\}", page)
+
+
+def test_yes_alone_are_refused_after_any_fit_but_one_to_silence_as_no() -> None:
+    problem = small_problem()
+    model = fitted(problem)
+    with pytest.raises(InvalidLabelsError, match="takes known negatives"):
+        collect(model, problem.X_test, np.where(problem.Y_test == 1, 1.0, np.nan))

@@ -1,6 +1,6 @@
 """Fits to recorded positives alone: both solvers against CVXPY or scipy, and what the estimators build on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from labelgap.fitting.cross_validation import SolverSettings, largest_trace_pena
 from labelgap.fitting.unlabelled import judged_entries
 from labelgap.labels import ObservedLabels
 from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
+from labelgap.objective.cpu.kept_scores import KeptScoresObjective
 from labelgap.objective.frame import possible_flip_rates
 from labelgap.objective.parts import FeatureSettings
 from labelgap.solvers import SOLVERS, Penalties
@@ -42,6 +43,8 @@ class Case:
     label_features: bool = False
     held_out: bool = False
     """Whether every fifth entry is held out."""
+    kept: bool = False
+    """Whether all scores are kept."""
     n: int = 14
     n_labels: int = 4
 
@@ -113,6 +116,7 @@ class Case:
             score_bound=self.bound,
             flip_rate=rho,
             block_entries=100,
+            kept_entries=1000 if self.kept else 0,
         )
 
     @cached_property
@@ -157,7 +161,8 @@ def solved(case, solver):
     fit = settings.fit(case.objective, case.penalties)
     # The data term has parts of both signs: errors are relative to the sum of their sizes.
     scale = max(abs(fit.objective), case.objective.at(fit.factors).size)
-    excess = fit.objective - optimum(case)
+    # The same with kept scores and without.
+    excess = fit.objective - optimum(replace(case, kept=False))
     assert fit.converged
     assert fit.relative_gap <= TOL
     assert abs(excess) <= 1e-5 * scale
@@ -221,9 +226,19 @@ def name_of(case):
     return ", ".join(parts + [name for name, on in extras.items() if on])
 
 
+@pytest.mark.parametrize("case", [replace(case, kept=True) for case in LOGISTIC], ids=name_of)
+def test_fits_with_kept_scores_reach_the_optimum(case):
+    assert isinstance(case.objective, KeptScoresObjective)
+    check_optimum(case, "factored")
+
+
 @pytest.mark.parametrize("solver", METHODS)
 @pytest.mark.parametrize("case", [*LOGISTIC, *SQUARED], ids=name_of)
 def test_fits_reach_the_optimum(case, solver):
+    check_optimum(case, solver)
+
+
+def check_optimum(case, solver):
     _, largest = solved(case, solver)
     if case.bound == BINDING:
         assert largest >= 0.999 * BINDING

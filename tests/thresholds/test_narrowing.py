@@ -34,7 +34,7 @@ def check(scores: np.ndarray, labels: ObservedLabels, metric: LinearFractional) 
     assert narrowed.threshold == walked.threshold
     assert narrowed.value == pytest.approx(walked.value, abs=1e-14)
     assert narrowed.value == pytest.approx(
-        float(metric(labels.align(scores) >= narrowed.threshold, labels)), abs=1e-14
+        float(metric(labels, labels.align(scores) >= narrowed.threshold)), abs=1e-14
     )
 
 

@@ -35,7 +35,7 @@ def check_against_brute_force(scores, labels: ObservedLabels, metric: LinearFrac
     entry_scores = labels.align(scores)
 
     def value_of(included: tuple[bool, ...]) -> float:
-        return float(metric(np.array(included), labels))
+        return float(metric(labels, np.array(included)))
 
     cuts = every_cut(entry_scores, value_of)
     expected = best_cut(cuts)
@@ -279,9 +279,9 @@ def test_the_running_sum_does_not_drift(average):
     metric = get_metric(f"{average}-f1")
     result = best_threshold(scores, labels, metric, return_curve=True)
     assert result.value == pytest.approx(
-        float(metric(labels.align(scores) >= result.threshold, labels)), abs=1e-12
+        float(metric(labels, labels.align(scores) >= result.threshold)), abs=1e-12
     )
-    everything = float(metric(np.ones(labels.n_observed, bool), labels))
+    everything = float(metric(labels, np.ones(labels.n_observed, bool)))
     assert result.curve.values[-1] == pytest.approx(everything, abs=1e-13)
     assert result.value == pytest.approx(result.curve.values.max(), abs=1e-13)
 

@@ -44,7 +44,7 @@ def random_metric(rng: np.random.Generator, average: str) -> LinearFractional:
 
 def check_against_brute_force(scores, recorded, rates, metric: LinearFractional) -> None:
     def value_of(included: tuple[bool, ...]) -> float:
-        return unlabelled_metric(metric, np.array(included).reshape(scores.shape), recorded, rates)
+        return unlabelled_metric(metric, recorded, np.array(included).reshape(scores.shape), rates)
 
     flat = scores.ravel()
     cuts = every_cut(flat, value_of)
@@ -210,14 +210,14 @@ def test_the_running_sum_does_not_drift(average):
     metric = get_metric(f"{average}-f1")
     result = best_unlabelled_threshold(scores, recorded, metric, flip_rate=rates, return_curve=True)
     decided = scores >= result.threshold
-    assert result.value == pytest.approx(unlabelled_metric(metric, decided, recorded, rates), abs=1e-12)
+    assert result.value == pytest.approx(unlabelled_metric(metric, recorded, decided, rates), abs=1e-12)
     assert result.value == pytest.approx(result.curve.values.max(), abs=1e-12)
     assert result.curve.values[-1] == pytest.approx(result.value_of_all, abs=1e-12)
     assert result.curve.values[0] == pytest.approx(result.value_of_none, abs=1e-12)
     some = np.random.default_rng(6).integers(0, result.curve.values.size, 5)
     for cut in some:
         decided = scores >= result.curve.thresholds[cut]
-        expected = unlabelled_metric(metric, decided, recorded, rates)
+        expected = unlabelled_metric(metric, recorded, decided, rates)
         assert result.curve.values[cut] == pytest.approx(expected, abs=1e-12)
 
 
@@ -229,7 +229,7 @@ def test_the_threshold_is_near_that_of_the_truth(rho):
     recorded = truth & (rng.random(z.shape) >= rho)
     known = best_threshold(z, truth.astype(int), "micro-f1")
     result = best_unlabelled_threshold(z, recorded, "micro-f1", flip_rate=rho)
-    reached = get_metric("micro-f1")((z >= result.threshold).astype(int), truth.astype(int))
+    reached = get_metric("micro-f1")(truth.astype(int), (z >= result.threshold).astype(int))
     assert reached > known.value - 0.005
     assert result.value == pytest.approx(known.value, abs=0.02)
     assert np.isfinite(result.threshold)

@@ -38,6 +38,7 @@ COMMANDS = {
         "recommend",
         "The best items for users, each with its probability and a decision: would the user like it?",
     ),
+    "split": ("split", "Split ratings in two: one file for a fit, and one to judge it by."),
     "export": ("report", "Write a model as ONNX, which many languages and servers can run without labelgap."),
     "info": ("info", "Say what is installed; or, of a file, what model it is or what its table holds."),
     "demo": (

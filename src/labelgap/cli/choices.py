@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from labelgap import LowRankClassifier, LowRankRegressor, Recommender
-from labelgap.cli.options import Average, Setting
+from labelgap.cli.options import Average, Purpose, Setting
 from labelgap.kernels.gpu.device import check_device, torch_device
 from labelgap.metrics import get_metric
 from labelgap.metrics.formula import looks_like_formula
@@ -19,14 +19,14 @@ _COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs", "device")
 _DECISIONS = ("metric", "loss", "unobserved", "flip_rate", "threshold")
 PARAMETERS = {
     Setting.features: (*_COMMON, *_DECISIONS),
-    Setting.recommender: (*_COMMON, *_DECISIONS, "positive"),
+    Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
     Setting.regression: (*_COMMON, "family"),
 }
 # Options about the file that have a meaning in some settings only.
-_COLUMNS = ("labels", "features", "id", "drop", "label_file")
+_COLUMNS = ("labels", "features", "id", "drop", "label_file", "categorical", "impute", "separator")
 FILE_OPTIONS = {
     Setting.features: _COLUMNS,
-    Setting.recommender: ("user", "item", "value"),
+    Setting.recommender: ("user", "item", "value", "items", "users", "for"),
     Setting.regression: _COLUMNS,
 }
 _ESTIMATORS: dict[Setting, Any] = {
@@ -54,7 +54,8 @@ def choose_setting(asked: Setting, given: Mapping[str, Any], *, ratings_file: bo
     """
     if asked is not Setting.auto:
         return asked
-    if ratings_file or any(given.get(name) is not None for name in ("user", "item", "value", "positive")):
+    of_ratings = ("user", "item", "value", "positive", "items", "users", "for", "silence_weight")
+    if ratings_file or any(given.get(name) is not None for name in of_ratings):
         return Setting.recommender
     return Setting.regression if given.get("family") is not None else Setting.features
 
@@ -81,19 +82,42 @@ def refuse(given: bool, option: str, why: str) -> None:
 
 
 def refuse_rating_columns(
-    user: str | None, item: str | None, value: str | None = None, skip_unknown: bool = False
+    user: str | None,
+    item: str | None,
+    value: str | None = None,
+    skip_unknown: bool = False,
+    unknown: object = None,
 ) -> None:
     """Wrong usage if an option of recommenders was given for another model."""
     columns = {"--user": user, "--item": item, "--value": value}
     for option, given in columns.items():
         refuse(given is not None, option, "it is for a recommender")
     refuse(skip_unknown, "--skip-unknown", "it is for a recommender")
+    refuse(unknown is not None, "--unknown", "it is for a recommender")
 
 
 def refuse_table_columns(labels: object = None, label_file: object = None, id_column: object = None) -> None:
     """Wrong usage if an option about label columns was given for a recommender."""
     for option, given in {"--labels": labels, "--label-file": label_file, "--id": id_column}.items():
         refuse(bool(given), option, "a recommender has users and items")
+
+
+def meaning_of_silence(purpose: Purpose | None, unobserved: str | None) -> str | None:
+    """What a pair without a rating means, by what the recommender is for.
+
+    Examples
+    --------
+    >>> meaning_of_silence(Purpose.recommend, None), meaning_of_silence(Purpose.decide, None)
+    ('negative', None)
+    """
+    if purpose is None:
+        return unobserved
+    if unobserved is not None:
+        raise typer.BadParameter(
+            "--for says what a pair without a rating means. Leave --unobserved out, or --for.",
+            param_hint="'--for'",
+        )
+    return "negative" if purpose is Purpose.recommend else None
 
 
 def option_name(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -39,6 +38,17 @@ def speaks_unicode(stream: Any) -> bool:
     """Whether the stream can hold any text."""
     encoding = str(getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "")
     return encoding.startswith("utf")
+
+
+def whole(count: float) -> str:
+    """A count in the one way in which they are printed: all of its digits, and nothing between them.
+
+    Examples
+    --------
+    >>> whole(14985), whole(2_000_000.0), whole(12.5)
+    ('14985', '2000000', '12.5')
+    """
+    return str(int(count)) if float(count).is_integer() else f"{count:.6g}"
 
 
 class KeyValues:
@@ -151,14 +161,3 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     return str(value)
-
-
-def forget_stdout() -> None:
-    """Discard what is left to write, since nobody reads it, without an error message at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):  # a stream without a file raises no error at exit
-        pass
-    finally:
-        os.close(nowhere)

@@ -3,63 +3,71 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from labelgap.cli.choices import choose_setting, make_model, number_or, patterns, read_metric, refuse_unused
+from labelgap import save
+from labelgap.cli.choices import (
+    choose_setting,
+    make_model,
+    meaning_of_silence,
+    number_or,
+    patterns,
+    read_metric,
+    refuse_unused,
+)
 from labelgap.cli.console import KeyValues
-from labelgap.cli.inputs import read_training_table
-from labelgap.cli.models import describe, in_lines, load_model
+from labelgap.cli.models import describe_with, load_model
 from labelgap.cli.options import (
     MAX_SEED,
     Average,
     DataFile,
+    Decimal,
+    Delimiter,
     Device,
     Drop,
+    Encoding,
     FamilyName,
     FeatureColumns,
     Force,
     Format,
     IdColumn,
     ItemColumn,
+    ItemTable,
     Json,
     LabelFile,
     Labels,
     LossName,
+    MaxUnpackedMb,
+    Purpose,
     Quiet,
+    Separator,
     Setting,
     ThresholdFrom,
     Unobserved,
     UserColumn,
+    UserTable,
     ValueColumn,
+    Verbose,
 )
 from labelgap.cli.outputs import check_output
-from labelgap.cli.progress import FitDisplay, duration, shown
-from labelgap.cli.ratings import read_ratings_file
-from labelgap.cli.session import INTERRUPTED, Session, command
+from labelgap.cli.preparing import Impute, around
+from labelgap.cli.progress import FitDisplay, StageLines, shown
+from labelgap.cli.session import Session, command
+from labelgap.cli.streams import INTERRUPTED
+from labelgap.cli.training import Training, read_training
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.rating_files import is_ratings_file
-from labelgap.data.files.reading import Columns
-from labelgap.data.files.source import Source
+from labelgap.estimators.description import in_lines
+from labelgap.estimators.inputs import tolerance_of
 from labelgap.exceptions import ModelFileError
 from labelgap.fitting.checkpoint import remove_checkpoint
-from labelgap.labels import ObservedLabels
+from labelgap.fitting.progress import duration
 
 _FIT = "Fit"
-
-
-@dataclass(frozen=True)
-class _Training:
-    """The data of a fit, and the facts that are printed about it."""
-
-    arguments: tuple[Any, ...]
-    facts: dict[str, Any]
-    feature_names: tuple[str, ...] | None = None
-    taken_ids: str | None = None
-    """The column of ids, where no option named it."""
 
 
 def fit(
@@ -68,11 +76,35 @@ def fit(
     features: FeatureColumns = None,
     id_column: IdColumn = None,
     drop: Drop = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--categorical",
+            metavar="NAME|PATTERN",
+            rich_help_panel="Data",
+            show_default="columns of text",
+            help="Feature columns that hold names and not amounts: each value becomes a feature.",
+        ),
+    ] = None,
+    impute: Annotated[
+        Impute | None,
+        typer.Option(
+            rich_help_panel="Data",
+            show_default="refused",
+            help="What blanks among the features are filled with, here and for new rows.",
+        ),
+    ] = None,
+    separator: Separator = None,
     label_file: LabelFile = None,
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
+    items: ItemTable = None,
+    users: UserTable = None,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", rich_help_panel="Output", help="Where to save the model.")
     ] = Path("model.labelgap"),
@@ -131,6 +163,25 @@ def fit(
             help="For a recommender: a rating of that much or more is a like.",
         ),
     ] = None,
+    purpose: Annotated[
+        Purpose | None,
+        typer.Option(
+            "--for",
+            rich_help_panel=_FIT,
+            show_default="decide",
+            help="For a recommender: whether a user will like an item (decide), or which items to show "
+            "(recommend, the same as --unobserved negative).",
+        ),
+    ] = None,
+    silence_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|auto",
+            rich_help_panel=_FIT,
+            show_default="auto",
+            help="With --for recommend: the weight of a pair without a rating, where that of a like is 1.",
+        ),
+    ] = None,
     loss: Annotated[
         LossName | None,
         typer.Option(rich_help_panel=_FIT, show_default="logistic", help="The loss of yes/no labels."),
@@ -168,7 +219,7 @@ def fit(
         typer.Option(
             metavar="NUMBER",
             rich_help_panel=_FIT,
-            show_default="0.001",
+            show_default="0.001; 0.01 with --for recommend",
             help="The relative duality gap at which the fit stops.",
         ),
     ] = None,
@@ -203,8 +254,10 @@ def fit(
             help="Save the progress here; after a stop, the same command continues from it.",
         ),
     ] = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Fit a model to a table in which many labels are blank, and save it.
@@ -219,6 +272,7 @@ def fit(
       labelgap fit articles.csv --labels 'tag_*' --id id --out articles.labelgap
       labelgap fit articles.csv --labels 'tag_*' --drop id --metric 'tp/(tp+fp)'
       labelgap fit ratings.csv --user who --item film --value stars --positive 4
+      labelgap fit u.data --positive 4 --for recommend --items u.item --users u.user
       labelgap fit counts.csv --labels 'n_*' --family poisson
     """
     given: dict[str, Any] = {
@@ -226,13 +280,20 @@ def fit(
         "features": patterns(features),
         "id": id_column,
         "drop": patterns(drop),
+        "categorical": patterns(categorical),
+        "impute": impute,
+        "separator": separator,
         "label_file": label_file,
         "user": user,
         "item": item,
         "value": value,
+        "items": items,
+        "users": users,
         "metric": metric,
         "loss": _word(loss),
-        "unobserved": _word(unobserved),
+        "for": purpose,
+        "unobserved": meaning_of_silence(purpose, _word(unobserved)),
+        "silence_weight": number_or("auto", silence_weight, "--silence-weight"),
         "flip_rate": number_or("estimate", flip_rate, "--flip-rate", below=1.0),
         "positive": positive,
         "family": _word(family),
@@ -244,17 +305,18 @@ def fit(
         "n_jobs": jobs,
         "device": device,
     }
-    with command(as_json=json, quiet=quiet) as session:
-        source = session.source(data, format)
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
         refuse_unused(chosen, given)
         given["metric"] = read_metric(metric, average)
         check_output(out, force or _continues(out, checkpoint))
         model = make_model(chosen, given, seed)
-        training = _read(session, source, chosen, given)
+        training = read_training(session, source, chosen, given)
+        session.step(f"read {training.size} of {data}")
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint)
-        model.save(out)
+        save(around(training.prepare, model), out)
         _tell(session, data, model, training, seconds, out)
         if getattr(model, "interrupted_", False):
             session.finish()
@@ -278,45 +340,27 @@ def _word(choice: Any) -> str | None:
     return None if choice is None else str(choice.value)
 
 
-def _read(session: Session, source: Source, setting: Setting, given: dict[str, Any]) -> _Training:
-    if setting is Setting.recommender:
-        ratings = read_ratings_file(source, given["user"], given["item"], given["value"])
-        return _Training((ratings.answers,), {"answers": len(ratings)})
-    second, xml = session.label_file(given["label_file"])
-    columns = Columns(given["labels"], given["features"], given["id"], given["drop"] or (), second, xml)
-    table = read_training_table(
-        source, columns, unobserved=given["unobserved"], binary=setting is Setting.features
-    )
-    return _Training(
-        (table.X, table.labels),
-        {"rows": table.labels.shape[0], "ids": table.ids} | _observed(table.labels),
-        table.feature_names,
-        table.ids if given["id"] is None else None,
-    )
-
-
-def _observed(labels: ObservedLabels) -> dict[str, Any]:
-    return {
-        "cells": labels.shape[0] * labels.shape[1],
-        "observed": labels.n_observed,
-        # Numbers are neither yes nor no.
-        "positive": int(labels.values.sum()) if labels.values.dtype == np.int8 else None,
-    }
-
-
-def _fit(session: Session, model: Any, training: _Training, checkpoint: Path | None) -> float:
-    display = FitDisplay(str(getattr(model, "metric", "D²")), model.tol)
+def _fit(session: Session, model: Any, training: Training, checkpoint: Path | None) -> float:
+    metric, live = str(getattr(model, "metric", "D²")), session.shows_progress and not session.verbose
+    display = FitDisplay(metric, tolerance_of(model))
+    if not live and (session.talks or session.verbose):
+        display = StageLines(session.stage, metric, tolerance_of(model), closely=session.verbose)
     more: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     began = time.perf_counter()
-    with shown(display, session.err, session.shows_progress):
-        model.fit(*training.arguments, callback=display, **more)
-    if training.feature_names is not None:
+    with shown(display, session.err, live):
+        model.fit(*training.arguments, callback=display, **more, **training.features)
+    if isinstance(display, StageLines):
+        display.end()
+    if training.sides is not None and training.sides.titles is not None:
+        model.set_item_titles(training.sides.titles)
+    # The names of prepared features are those that the steps before the model give them.
+    if training.feature_names is not None and training.prepare is None:
         model.feature_names_in_ = np.array(training.feature_names, dtype=object)
     return time.perf_counter() - began
 
 
-def _tell(session: Session, data: Path, model: Any, training: _Training, seconds: float, out: Path) -> None:
-    facts = describe(model)
+def _tell(session: Session, data: Path, model: Any, training: Training, seconds: float, out: Path) -> None:
+    facts = describe_with(model, training.prepare)
     session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
     took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
     session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")
@@ -331,10 +375,11 @@ def _tell(session: Session, data: Path, model: Any, training: _Training, seconds
         session.say_line(f"Next: {_next_command(facts['kind'], out)}")
 
 
-def _data_lines(training: _Training) -> list[tuple[str, str]]:
+def _data_lines(training: Training) -> list[tuple[str, str]]:
     facts = training.facts
     if "answers" in facts:
-        return [("ratings", str(facts["answers"]))]
+        tables = [(name, facts[name]) for name in ("item features", "user features") if name in facts]
+        return [("ratings", str(facts["answers"])), *tables]
     fraction = facts["observed"] / max(facts["cells"], 1)
     yes = None if facts["positive"] is None else facts["positive"] / max(facts["observed"], 1)
     observed = f"{100 * fraction:.1f} % of {facts['cells']} entries"

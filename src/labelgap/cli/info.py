@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import platform
+import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,13 +18,28 @@ from labelgap._version import __version__
 from labelgap.cli.choices import patterns, refuse
 from labelgap.cli.console import KeyValues, PlainTable
 from labelgap.cli.inputs import with_ids
-from labelgap.cli.models import describe, in_lines, is_model_file, load_model
-from labelgap.cli.options import MAX_SEED, Format, IdColumn, Json, Labels
+from labelgap.cli.models import describe_with, is_model_file, load_model
+from labelgap.cli.options import (
+    MAX_SEED,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Format,
+    IdColumn,
+    Json,
+    Labels,
+    MaxUnpackedMb,
+    Quiet,
+    Verbose,
+    existing,
+)
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
+from labelgap.estimators.description import in_lines
 from labelgap.kernels.threads import available_threads
 from labelgap.labels import ObservedLabels
 
@@ -41,13 +59,22 @@ def info(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FILE", exists=True, readable=True, show_default=False, help="A model or a table."
+            metavar="FILE",
+            callback=existing,
+            show_default=False,
+            help="A model or a table; - is a table from standard input.",
         ),
     ] = None,
     labels: Labels = None,
     id_column: IdColumn = None,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Say what is installed; or, of a file, what model it is or what its table holds.
 
@@ -59,17 +86,24 @@ def info(
       labelgap info articles.labelgap
       labelgap info articles.csv --labels 'tag_*' --id id
     """
-    with command(as_json=json) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         is_model = file is not None and is_model_file(file)
         if file is None or is_model:
             for option, given in {"--labels": labels, "--id": id_column, "--format": format}.items():
                 refuse(given is not None, option, "it is for a table")
+        if file is not None:
+            session.step(f"looking at {file}")
         if file is None:
             _tell_installation(session)
         elif is_model:
             _tell_model(session, file)
         else:
-            _tell_data(session, session.source(file, format), patterns(labels), id_column)
+            _tell_data(
+                session,
+                session.source(file, format, Dialect(delimiter, encoding, decimal)),
+                patterns(labels),
+                id_column,
+            )
 
 
 def _version(package: str) -> str | None:
@@ -114,7 +148,7 @@ def _extra(extra: str, found: dict[str, str | None]) -> str:
 
 def _tell_model(session: Session, path: Path) -> None:
     loaded = load_model(path)
-    facts = describe(loaded.estimator)
+    facts = describe_with(loaded.estimator, loaded.prepare)
     names = getattr(loaded.estimator, "label_names_", None)
     session.result = {"file": str(path), "what": "model"} | facts
     session.result |= {
@@ -125,9 +159,9 @@ def _tell_model(session: Session, path: Path) -> None:
     session.say()
     lines = in_lines(facts)
     if loaded.feature_names is not None:
-        lines.append(("features are", ", ".join(loaded.feature_names)))
+        lines.append(("features are", _words(loaded.feature_names)))
     if names is not None:
-        lines.append(("labels are", ", ".join(map(str, names))))
+        lines.append(("labels are", _words(list(names))))
     session.say(KeyValues(lines))
 
 
@@ -243,6 +277,8 @@ def _labels(known: ObservedLabels) -> dict[str, Any]:
 def demo(
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The draw of the synthetic data.")] = 0,
     picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("labelgap-demo.png"),
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Fit a synthetic problem with 10 % of the labels known, and compare with one model per label.
 
@@ -255,5 +291,7 @@ def demo(
     """
     from labelgap.demo import show
 
-    with command():
-        show(seed, picture)
+    with command(quiet=quiet, verbose=verbose) as session:
+        with contextlib.redirect_stdout(io.StringIO() if quiet else sys.stdout):
+            show(seed, picture)
+        session.step(f"wrote {picture}")

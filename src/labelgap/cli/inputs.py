@@ -11,13 +11,17 @@ import scipy.sparse as sp
 
 from labelgap import LowRankRegressor
 from labelgap.cli.models import LoadedModel
+from labelgap.cli.preparing import plan_of, prepared
+from labelgap.cli.session import Session
 from labelgap.data.files import LabelTable
 from labelgap.data.files.choosing import split_patterns
 from labelgap.data.files.formats import PathLike
+from labelgap.data.files.ids import repeated_ids
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, InvalidFeaturesError, InvalidLabelsError
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import as_kept
 
 # How many names an error lists; more would hide what to do.
 _NAMED = 10
@@ -30,6 +34,7 @@ class TrainingTable(NamedTuple):
     labels: ObservedLabels
     feature_names: tuple[str, ...] | None
     ids: str | None
+    row_ids: tuple[Any, ...] | None
 
 
 def read_training_table(
@@ -51,7 +56,7 @@ def read_training_table(
             f"{source.path} has no features besides its labels. For users and items without features, see "
             "`labelgap fit --setting recommender`."
         )
-    return TrainingTable(table.X, table.labels, table.feature_names, columns.ids)
+    return TrainingTable(table.X, table.labels, table.feature_names, columns.ids, table.row_ids)
 
 
 def read_rows(model: LoadedModel, source: Source, ids: str | None) -> tuple[Any, Sequence[Any], str]:
@@ -62,7 +67,7 @@ def read_rows(model: LoadedModel, source: Source, ids: str | None) -> tuple[Any,
     columns = _feature_columns(model, source, Columns(ids=ids))
     if source.kind == "arff":
         columns = replace(columns, labels=[])
-    columns = with_ids(source, columns)
+    columns = replace(with_ids(source, columns), plan=plan_of(model.prepare))
     # Labels are not used, so their number does not matter.
     is_xmc = source.kind == "xmc"
     table = read_table_from(source, columns, unobserved="unlabelled" if is_xmc else None, binary=is_xmc)
@@ -83,20 +88,33 @@ def read_judged_table(
     columns = _label_columns(model, source, columns)
     if columns.label_source is not None:
         columns = with_ids(source, columns)
+    columns = replace(columns, plan=plan_of(model.prepare))
+    if columns.separator is not None:
+        columns = replace(columns, tags=model.label_names)
     if unobserved is None and getattr(model.estimator, "unobserved", None) == "unlabelled":
         unobserved = "unlabelled"
     table = read_table_from(
         source,
         columns,
         # In other formats a blank stays a blank, and the metric decides what it means.
-        unobserved=unobserved if source.kind == "xmc" else None,
+        unobserved=unobserved if source.kind == "xmc" or columns.separator is not None else None,
         binary=not isinstance(model.estimator, LowRankRegressor),
     )
     if table.labels is None:
         raise DataFileError(f"{source.path} has no labels to judge by. Say where they are with --labels.")
     X = _in_order(model, table, source)
     place = (columns.label_source or source).path
-    return X, _labels_in_order(model, table.labels, place, source.kind)
+    labels = _labels_in_order(model, table.labels, place, source.kind)
+    own = model.estimator.label_names_
+    # The names as the model has them: a file has texts where Python may have had numbers.
+    return X, labels if own is None else replace(labels, label_names=as_kept(own))
+
+
+def warn_of_repeated_ids(session: Session, source: Source, ids: Sequence[Any] | None, use: str) -> None:
+    """One line about ids that come more than once; ``use`` says what becomes of such rows."""
+    twice = None if ids is None or isinstance(ids, range) else repeated_ids(ids)
+    if twice is not None:
+        session.warn(f"{source.path}: {twice}. {use}")
 
 
 # -- ids ---------------------------------------------------------------------------------------------------
@@ -172,6 +190,8 @@ def _feature_columns(model: LoadedModel, source: Source, columns: Columns) -> Co
 def _label_columns(model: LoadedModel, source: Source, columns: Columns) -> Columns:
     """The labels of the model, where file and model have names and nobody says which ones they are."""
     wanted = model.label_names
+    if columns.separator is not None and columns.labels is None:
+        raise DataFileError("--separator goes with --labels, which names the column of the tags.")
     if wanted is None or columns.labels is not None or columns.label_xml is not None:
         return columns
     place = columns.label_source or source
@@ -192,10 +212,10 @@ def _refuse_missing(
     missing = [name for name in wanted if name not in there]
     if not missing:
         return
-    listed = ", ".join(map(repr, missing[:_NAMED]))
+    named = ", ".join(map(repr, missing[:_NAMED]))
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     raise DataFileError(
-        f"{path} lacks {len(missing)} of the {len(wanted)} {what} of the model: {listed}{more}."
+        f"{path} lacks {len(missing)} of the {len(wanted)} {what} of the model: {named}{more}."
     )
 
 
@@ -203,26 +223,27 @@ def _refuse_missing(
 
 
 def _in_order(model: LoadedModel, table: LabelTable, source: Source) -> Any:
-    """The columns of X as the model had them: by name where both have names, else by place."""
+    """The features as the model had them: by name where both have names, else by place."""
     path = source.path
     if table.X is None:
         raise DataFileError(f"{path} has no features, and the model decides by features.")
     wanted, found = model.feature_names, table.feature_names
     if wanted is not None and found is not None:
         if found == wanted:
-            return table.X
+            return prepared(model.prepare, table.X)
         _refuse_missing(path, wanted, found)
         place = {name: at for at, name in enumerate(found)}
-        return table.X[:, [place[name] for name in wanted]]
-    X, expected = table.X, int(model.estimator.n_features_in_)
+        return prepared(model.prepare, table.X[:, [place[name] for name in wanted]])
+    X = table.X
+    expected = int((model.prepare if model.prepare is not None else model.estimator).n_features_in_)
     if source.kind == "xmc" and X.shape[1] < expected:
         # Such a file is as wide as the last feature in it.
-        return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
+        X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
     if X.shape[1] != expected:
         raise InvalidFeaturesError(
             f"{path} has {X.shape[1]} features, and the model was fitted to {expected}."
         )
-    return X
+    return prepared(model.prepare, X)
 
 
 def _labels_in_order(model: LoadedModel, labels: ObservedLabels, path: PathLike, kind: str) -> ObservedLabels:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import labelgap
-from labelgap import LowRankRegressor, Recommender
+from labelgap.cli.preparing import describe_preparation, names_after, names_before, taken_apart
 from labelgap.data.files import detect_format
+from labelgap.estimators.description import describe
 from labelgap.exceptions import DataFileError, InvalidParameterError
-from labelgap.metrics import LinearFractional
 
 
 class LoadedModel(NamedTuple):
@@ -19,7 +18,15 @@ class LoadedModel(NamedTuple):
 
     estimator: Any
     feature_names: tuple[str, ...] | None
+    """The columns of a file that it takes."""
     path: Path
+    prepare: Any = None
+    """What is done to those columns before the estimator; None where nothing is."""
+
+    @property
+    def own_feature_names(self) -> tuple[str, ...] | None:
+        """The names of the features that the estimator sees."""
+        return self.feature_names if self.prepare is None else names_after(self.prepare)
 
     @property
     def label_names(self) -> tuple[str, ...] | None:
@@ -30,9 +37,13 @@ class LoadedModel(NamedTuple):
 
 def load_model(path: Path) -> LoadedModel:
     """The model that was saved there."""
-    estimator = labelgap.load(path)
+    prepare, estimator = taken_apart(labelgap.load(path))
+    # Frames are for Python.
+    estimator.__dict__.pop("_sklearn_output_config", None)
     names = estimator.__dict__.pop("feature_names_in_", None)
-    return LoadedModel(estimator, None if names is None else tuple(map(str, names)), path)
+    if prepare is not None:
+        names = names_before(prepare)
+    return LoadedModel(estimator, None if names is None else tuple(map(str, names)), path, prepare)
 
 
 def refuse_offsets(loaded: LoadedModel, advice: str) -> None:
@@ -59,122 +70,7 @@ def is_model_file(path: Path) -> bool:
         return "labelgap" in archive.namelist()
 
 
-# -- what a model is, as numbers and in words --------------------------------------------------------------
-
-
-def describe(model: Any) -> dict[str, Any]:
-    """The facts of a fitted model, under names that do not depend on its kind."""
-    facts: dict[str, Any] = {"kind": type(model).__name__}
-    if isinstance(model, Recommender):
-        facts |= {"users": len(model.user_ids_), "items": len(model.item_ids_)}
-    else:
-        facts |= {"features": int(model.n_features_in_), "labels": int(model.n_labels_)}
-    held_out = getattr(model, "held_out_metric_", None)
-    if isinstance(model, LowRankRegressor):
-        facts |= {"family": model.family_.name, "held_out": {"name": "d2", "value": held_out}}
-    else:
-        metric = metric_name(model.metric_)
-        facts["held_out"] = {"name": metric, "value": held_out}
-        facts["metric"] = metric
-        facts["threshold"] = {
-            "score": float(model.threshold_),
-            "probability": float(model.threshold_probability_),
-        }
-    for name in ("loss", "unobserved"):
-        if hasattr(model, name):
-            facts[name] = str(getattr(getattr(model, f"{name}_", None), "name", getattr(model, name)))
-    if getattr(model, "flip_rate_", None) is not None:
-        facts["flip_rate"] = model.flip_rate_
-    if hasattr(model, "duality_gap_"):
-        facts |= {
-            "rank": int(model.rank_),
-            "penalties": {
-                "trace": float(model.trace_penalty_),
-                "ridge": float(model.ridge_penalty_),
-                "intercept": float(getattr(model, "intercept_penalty_", 0.0)),
-            },
-            "objective": float(model.objective_),
-            "duality_gap": float(model.duality_gap_),
-            "relative_gap": float(model.relative_gap_),
-            "tol": float(model.tol),
-            "interrupted": bool(getattr(model, "interrupted_", False)),
-        }
-    return facts
-
-
-def metric_name(metric: LinearFractional) -> str:
-    """The name of a metric, or its ratio where it has none."""
-    return metric.name or f"{metric.average}: {_linear(metric.numerator)} / {_linear(metric.denominator)}"
-
-
-def _linear(coefficients: Any) -> str:
-    terms = " + ".join(
-        f"{factor:g}" if name == "const" else f"{factor:g}*{name}" for name, factor in coefficients.items()
-    )
-    return f"({terms or '0'})"
-
-
-def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The facts for people, in the order in which they are asked for."""
-    lines: list[tuple[str, str]] = [
-        (name, f"{facts[name]:,}".replace(",", " "))
-        for name in ("users", "items", "features", "labels")
-        if name in facts
-    ]
-    if "family" in facts:
-        lines.append(("family", facts["family"]))
-    lines.append(_held_out(facts))
-    if "threshold" in facts:
-        lines.append(("threshold", _threshold(**facts["threshold"])))
-    if "flip_rate" in facts:
-        lines.append(("flip rate", _rate(facts["flip_rate"])))
-    if "rank" in facts:
-        penalties = facts["penalties"]
-        words = ", ".join(f"{name} {value:.3g}" for name, value in penalties.items() if value)
-        lines += [
-            ("rank", str(facts["rank"])),
-            ("penalties", words or "none"),
-            ("certificate", certificate(facts["relative_gap"], facts["tol"])),
-        ]
-    return lines
-
-
-def _threshold(score: float, probability: float) -> str:
-    if math.isinf(score):
-        return f"{score}: a {'no' if score > 0 else 'yes'} to everything"
-    return f"probability {probability:.3f} (score {score:.4g})"
-
-
-def _held_out(facts: dict[str, Any]) -> tuple[str, str]:
-    name, value = facts["held_out"]["name"], facts["held_out"]["value"]
-    title = "explained" if name == "d2" else name
-    if value is None or math.isnan(value):
-        return title, "not known: nothing was held out"
-    if name == "d2":
-        return title, f"{value:.1%} of the deviance of held-out values".replace("%", " %")
-    return title, f"{value:.4f} on held-out labels"
-
-
-def _rate(rate: Any) -> str:
-    if hasattr(rate, "__len__"):
-        return f"from {min(rate):.3f} to {max(rate):.3f}, one for each label"
-    return f"{rate:.3f} of all positives are not recorded"
-
-
-def certificate(relative_gap: float, tol: float) -> str:
-    """What the duality gap proves, in a sentence.
-
-    Examples
-    --------
-    >>> certificate(4.2e-4, 1e-3)
-    'proved within 0.042 % of the best possible objective (asked for 0.1 %)'
-    """
-    if not math.isfinite(relative_gap):
-        return "nothing is proved about the objective"
-    proved = f"proved within {100 * relative_gap:.2g} % of the best possible objective"
-    asked = f"{100 * tol:.2g} %"
-    return (
-        f"{proved} (asked for {asked})"
-        if relative_gap <= tol
-        else f"{proved}, short of the {asked} asked for"
-    )
+def describe_with(model: Any, prepare: Any) -> dict[str, Any]:
+    """The facts of a fitted model, and of what is done to its features before."""
+    facts = describe(model)
+    return facts if prepare is None else facts | {"prepared": describe_preparation(prepare)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -29,6 +30,13 @@ class Unobserved(StrEnum):
     missing = "missing"
     negative = "negative"
     unlabelled = "unlabelled"
+
+
+class Purpose(StrEnum):
+    """What a recommender is for."""
+
+    decide = "decide"
+    recommend = "recommend"
 
 
 class Average(StrEnum):
@@ -64,18 +72,36 @@ class ThresholdFrom(StrEnum):
     train = "train"
 
 
+class Unknown(StrEnum):
+    """What happens to users and items that a recommender does not know."""
+
+    raise_ = "raise"
+    average = "average"
+
+
 # -- files -------------------------------------------------------------------------------------------------
 
 _DATA_PANEL, _OUTPUT_PANEL = "Data", "Output"
+
+
+def existing(path: Path | None) -> Path | None:
+    """The path of a file that can be read; - is standard input, which Typer's own check does not know."""
+    if path is not None and str(path) != "-":
+        if not path.exists():
+            raise typer.BadParameter(f"path {str(path)!r} does not exist.")
+        if not os.access(path, os.R_OK):
+            raise typer.BadParameter(f"path {str(path)!r} is not readable.")
+    return path
+
 
 DataFile: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        exists=True,
-        readable=True,
+        callback=existing,
         show_default=False,
-        help="The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name.",
+        help="The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name. - is "
+        "standard input, as CSV unless --format says another format.",
     ),
 ]
 ModelFile: TypeAlias = Annotated[
@@ -98,6 +124,36 @@ Format: TypeAlias = Annotated[
         show_default=False,
         help="The format of the file, where its name does not say it: csv, tsv, parquet, npz, arff, xmc, "
         "movielens.",
+    ),
+]
+MaxUnpackedMb: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--max-unpacked-mb",
+        metavar="MB",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="What a packed file may become, in megabytes, or none. Without it: what fits into the memory, "
+        "and from 250 MB on at most 100 times the size of the file.",
+    ),
+]
+SpreadsheetSafe: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        rich_help_panel="Output",
+        help="In CSV and TSV, put an apostrophe before texts that begin with =, +, - or @, which a "
+        "spreadsheet would take for formulas and run.",
+    ),
+]
+NumberFormat: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The format of the files, where their names do not say it: csv, tsv, parquet, npz.",
     ),
 ]
 LabelFile: TypeAlias = Annotated[
@@ -157,6 +213,47 @@ Drop: TypeAlias = Annotated[
         help="Columns to leave out. May be repeated.",
     ),
 ]
+Separator: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        metavar="TEXT",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="With --labels COLUMN: the column lists the tags of each row with this between them; ' ' is any "
+        "white space.",
+    ),
+]
+Delimiter: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="SIGN",
+        rich_help_panel=_DATA_PANEL,
+        show_default="found",
+        help="What stands between the values of a CSV or TSV file: ';', tab, ...",
+    ),
+]
+Encoding: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        rich_help_panel=_DATA_PANEL,
+        show_default="found",
+        help="The encoding of a text file: utf-8, latin-1, utf-16, ...",
+    ),
+]
+Decimal: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--decimal",
+        metavar="SIGN",
+        rich_help_panel=_DATA_PANEL,
+        show_default="found",
+        help="What stands before the decimals of a number in a CSV or TSV file: . or ,",
+    ),
+]
 UserColumn: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -197,6 +294,43 @@ SkipUnknown: TypeAlias = Annotated[
     ),
 ]
 
+UnknownIds: TypeAlias = Annotated[
+    Unknown | None,
+    typer.Option(
+        "--unknown",
+        rich_help_panel=_DATA_PANEL,
+        show_default="raise; average in evaluate",
+        help="For a recommender: users and items that the model does not know are an error, or are judged as "
+        "the average user or item.",
+    ),
+]
+ItemTable: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--items",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="For a recommender: a table of items, such as MovieLens' u.item or movies.csv.",
+    ),
+]
+UserTable: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--users",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="For a recommender: a table of users, such as MovieLens' u.user.",
+    ),
+]
+
 # -- metrics -----------------------------------------------------------------------------------------------
 
 AverageOf: TypeAlias = Annotated[
@@ -230,6 +364,15 @@ Quiet: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--quiet", "-q", rich_help_panel=_OUTPUT_PANEL, help="Print nothing but warnings and errors."
+    ),
+]
+Verbose: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        rich_help_panel=_OUTPUT_PANEL,
+        help="Say on stderr what is done, with the time that it takes.",
     ),
 ]
 Force: TypeAlias = Annotated[

@@ -14,13 +14,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from labelgap.data.files import check_writable, detect_format, write_columns
+from labelgap.cli.choices import refuse
+from labelgap.data.files import check_writable, detect_format, write_column_blocks
 from labelgap.exceptions import DataFileError
-from labelgap.persistence.container import atomic_write
+from labelgap.persistence.atomic import atomic_write
 
 Block: TypeAlias = dict[str, Any]
 """Columns of some rows, by name; all blocks of a table have the same ones."""
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
+# A tab or a carriage return in front does not keep a spreadsheet from reading a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def check_output(path: Path | None, force: bool, option: str = "--out") -> None:
@@ -67,14 +70,40 @@ def refuse_twice(names: Sequence[str], advice: str) -> None:
         seen.add(name)
 
 
-def write_blocks(path: Path | None, names: Sequence[str], blocks: Iterable[Block]) -> None:
+def refuse_unguarded(path: Path | None, guarded: bool) -> None:
+    """Raise if --spreadsheet-safe is asked for a file that is no text."""
+    refuse(
+        guarded and path is not None and detect_format(path) not in _SEPARATORS,
+        "--spreadsheet-safe",
+        "it is about CSV and TSV, which spreadsheets search for formulas",
+    )
+
+
+def guard(value: Any) -> Any:
+    """A text with an apostrophe in front if a spreadsheet would take it for a formula; others as they are.
+
+    Examples
+    --------
+    >>> guard("=1+1"), guard("-x"), guard("film"), guard(-1.5)
+    ("'=1+1", "'-x", 'film', -1.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def write_blocks(
+    path: Path | None, names: Sequence[str], blocks: Iterable[Block], guarded: bool = False
+) -> None:
     """Write a table under these names; None is CSV to standard output.
 
-    Text goes out block by block. Other formats are written from all of it at once.
+    It goes out block by block, except that an npz file is written from all of it at once. With ``guarded``,
+    texts that a spreadsheet would take for formulas get an apostrophe.
     """
+    if guarded:
+        blocks = (_guarded(names, block) for block in blocks)
+        names = [guard(name) for name in names]
     separator = "," if path is None else _SEPARATORS.get(detect_format(path))
     if path is not None and (separator is None or path.suffix.lower() == ".gz"):
-        write_columns(path, _joined(names, blocks))
+        write_column_blocks(path, ({name: block[name] for name in names} for block in _some(names, blocks)))
         return
     # The first block is made before anything is written: an error at the start then leaves no partial table.
     blocks = iter(blocks)
@@ -105,13 +134,19 @@ def _text(path: Path | None) -> Iterator[Any]:
         wrapper.detach()
 
 
+def _guarded(names: Sequence[str], block: Block) -> Block:
+    return {guard(name): [guard(one) for one in _values(block[name])] for name in names}
+
+
 def _values(column: Any) -> list[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 
-def _joined(names: Sequence[str], blocks: Iterable[Block]) -> dict[str, Any]:
-    parts: dict[str, list[Any]] = {name: [] for name in names}
+def _some(names: Sequence[str], blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks, or one without rows where there is none."""
+    there = False
     for block in blocks:
-        for name in names:
-            parts[name].append(np.asarray(block[name]))
-    return {name: np.concatenate(part) if part else np.zeros(0) for name, part in parts.items()}
+        there = True
+        yield block
+    if not there:
+        yield {name: np.zeros(0) for name in names}

@@ -14,24 +14,40 @@ from sklearn.utils import _safe_indexing
 from labelgap import LowRankRegressor, Recommender
 from labelgap.cli.choices import refuse, refuse_rating_columns, refuse_table_columns, use_device
 from labelgap.cli.console import PlainTable
-from labelgap.cli.inputs import read_rows
+from labelgap.cli.inputs import read_rows, warn_of_repeated_ids
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     DataFile,
+    Decimal,
+    Delimiter,
     Device,
+    Encoding,
     Force,
     Format,
     IdColumn,
     ItemColumn,
     Json,
+    MaxUnpackedMb,
     ModelFile,
     Quiet,
     SkipUnknown,
+    SpreadsheetSafe,
+    Unknown,
+    UnknownIds,
     UserColumn,
+    Verbose,
 )
-from labelgap.cli.outputs import Block, check_table_output, free_name, refuse_twice, write_blocks
-from labelgap.cli.ratings import known_pairs, read_pairs
+from labelgap.cli.outputs import (
+    Block,
+    check_table_output,
+    free_name,
+    refuse_twice,
+    refuse_unguarded,
+    write_blocks,
+)
+from labelgap.cli.ratings import known_pairs, read_pairs, warn_of_unknown
 from labelgap.cli.session import Session, command
+from labelgap.data.files.dialect import Dialect
 
 # Entries that are predicted at one time.
 _BLOCK_ENTRIES = 1 << 20
@@ -94,10 +110,17 @@ def predict(
     user: UserColumn = None,
     item: ItemColumn = None,
     skip_unknown: SkipUnknown = False,
+    unknown: UnknownIds = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     device: Device = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Decide every label of new rows: 1 is yes, 0 is no.
@@ -112,26 +135,35 @@ def predict(
       labelgap predict articles.labelgap new_articles.csv --long --out tags.csv
       labelgap predict films.labelgap pairs.csv --user user --item film
     """
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         refuse(every and not long, "--all", "it goes with --long")
         refuse(long and what is not None, "--what", "--long has its own columns")
         check_table_output(out, force)
+        refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model)
         use_device(loaded.estimator, device)
-        source = session.source(data, format)
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         if isinstance(loaded.estimator, Recommender):
             refuse(long, "--long", "a recommender writes one line for each pair anyway")
             refuse_table_columns(id_column=id_column)
             users, items = read_pairs(loaded.estimator, source, user, item)
+            refuse(skip_unknown and unknown is not None, "--unknown", "--skip-unknown leaves them out")
             if skip_unknown:
                 users, items = known_pairs(session, loaded.estimator, users, items)
-            table, n_rows = _pair_table(loaded.estimator, users, items, what), len(users)
+            if unknown is Unknown.average:
+                warn_of_unknown(session, loaded.estimator, users, items)
+            how = (unknown or Unknown.raise_).value
+            table, n_rows = _pair_table(loaded.estimator, users, items, what, how), len(users)
         else:
-            refuse_rating_columns(user, item, skip_unknown=skip_unknown)
+            refuse_rating_columns(user, item, skip_unknown=skip_unknown, unknown=unknown)
             X, ids, id_name = read_rows(loaded, source, id_column)
+            use = "Each row is decided on its own, so such an id has several lines in the output."
+            warn_of_repeated_ids(session, source, ids, use)
             table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
             n_rows = len(ids)
-        _write(session, out, table, n_rows)
+        session.step(f"loaded {model} and read {n_rows} rows of {data}")
+        _write(session, out, table, n_rows, spreadsheet_safe)
+        session.step("wrote the predictions")
 
 
 # -- rows and labels ---------------------------------------------------------------------------------------
@@ -217,7 +249,9 @@ def label_names(model: Any) -> list[str]:
 # -- pairs -------------------------------------------------------------------------------------------------
 
 
-def _pair_table(model: Recommender, users: Sequence[Any], items: Sequence[Any], what: What | None) -> _Table:
+def _pair_table(
+    model: Recommender, users: Sequence[Any], items: Sequence[Any], what: What | None, unknown: str
+) -> _Table:
     wanted = {
         None: ["decision", "probability"],
         What.decisions: ["decision"],
@@ -234,7 +268,7 @@ def _pair_table(model: Recommender, users: Sequence[Any], items: Sequence[Any], 
     def blocks() -> Iterator[Block]:
         for rows in _slices(len(users), 1):
             pair = (users[rows], items[rows])
-            columns = {name: methods[name](*pair) for name in wanted}
+            columns = {name: methods[name](*pair, unknown=unknown) for name in wanted}
             yield {"user": pair[0], "item": pair[1]} | columns
 
     return _Table(["user", "item", *wanted], blocks(), ["decision"] if "decision" in wanted else [])
@@ -243,7 +277,7 @@ def _pair_table(model: Recommender, users: Sequence[Any], items: Sequence[Any], 
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-def _write(session: Session, out: Path | None, table: _Table, n_rows: int) -> None:
+def _write(session: Session, out: Path | None, table: _Table, n_rows: int, guarded: bool) -> None:
     if out is not None:
         yes = decided = 0
 
@@ -254,7 +288,7 @@ def _write(session: Session, out: Path | None, table: _Table, n_rows: int) -> No
                 decided += sum(len(block[name]) for name in table.decisions)
                 yield block
 
-        write_blocks(out, table.names, counted())
+        write_blocks(out, table.names, counted(), guarded)
         said = f": {yes} yes among {decided} decisions" if table.decisions else ""
         session.result = {"out": str(out), "rows": n_rows}
         session.result |= {"decisions": decided, "yes": yes} if table.decisions else {}
@@ -265,7 +299,7 @@ def _write(session: Session, out: Path | None, table: _Table, n_rows: int) -> No
         if session.talks:
             _preview(session, table, n_rows)
     else:
-        write_blocks(None, table.names, table.blocks)
+        write_blocks(None, table.names, table.blocks, guarded)
 
 
 def _records(table: _Table) -> Iterator[dict[str, Any]]:

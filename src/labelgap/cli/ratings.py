@@ -11,14 +11,17 @@ import numpy as np
 from labelgap import Recommender
 from labelgap.cli.session import Session
 from labelgap.data.files import AnswerTable
+from labelgap.data.files.ids import listed
 from labelgap.data.files.rating_files import read_ratings_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import UnknownIdError
 
 
-def read_ratings_file(source: Source, user: str | None, item: str | None, value: str | None) -> AnswerTable:
-    """The ratings in a file; columns that were not named have the usual names."""
-    return read_ratings_from(source, user or "user", item or "item", value or "value")
+def read_ratings_file(
+    source: Source, user: str | None, item: str | None, value: str | None, time: str | None = None
+) -> AnswerTable:
+    """The ratings in a file, with times if their column is named; other columns have the usual names."""
+    return read_ratings_from(source, user or "user", item or "item", value or "value", time)
 
 
 def read_judged_ratings(
@@ -56,8 +59,7 @@ def own_ids(known: Sequence[Any], read: Any) -> Any:
 def known_ratings(session: Session, model: Recommender, table: AnswerTable) -> AnswerTable:
     """The ratings of known users about known items; a warning says how many others there are."""
     kept = _known(session, model, table.users, table.items)
-    values = None if table.values is None else table.values[kept]
-    return AnswerTable(table.users[kept], table.items[kept], values)
+    return table.take(kept)
 
 
 def known_pairs(session: Session, model: Recommender, users: Any, items: Any) -> tuple[Any, Any]:
@@ -66,13 +68,35 @@ def known_pairs(session: Session, model: Recommender, users: Any, items: Any) ->
     return users[kept], items[kept]
 
 
-def _known(session: Session, model: Recommender, users: Any, items: Any) -> Any:
+def warn_of_unknown(session: Session, model: Recommender, users: Any, items: Any) -> None:
+    """Say how many lines have a user or an item that is not known, and that they are judged as average."""
+    strange = int(np.sum(~_are_known(model, users, items)))
+    if strange:
+        session.warn(
+            f"{strange} of {len(users)} lines have a user or an item that the model does not know; these get "
+            "the scores of the average user or item. Leave them out with --skip-unknown."
+        )
+
+
+def _are_known(model: Recommender, users: Any, items: Any) -> Any:
     known_users, known_items = set(model.user_ids_), set(model.item_ids_)
     pairs = zip(users.tolist(), items.tolist(), strict=True)
-    kept = np.array([user in known_users and item in known_items for user, item in pairs], dtype=np.bool_)
+    return np.array([user in known_users and item in known_items for user, item in pairs], dtype=np.bool_)
+
+
+def _known(session: Session, model: Recommender, users: Any, items: Any) -> Any:
+    kept = _are_known(model, users, items)
     left_out = int(len(kept) - kept.sum())
     if left_out:
-        session.warn(f"{left_out} of {len(kept)} lines have a user or an item that the model does not know.")
+        known_users, known_items = set(model.user_ids_), set(model.item_ids_)
+        unknown = {
+            "users": [one for one in dict.fromkeys(users.tolist()) if one not in known_users],
+            "items": [one for one in dict.fromkeys(items.tolist()) if one not in known_items],
+        }
+        named = "; ".join(f"{what} {listed(ids)}" for what, ids in unknown.items() if ids)
+        session.warn(
+            f"{left_out} of {len(kept)} lines have a user or an item that the model does not know: {named}."
+        )
     if left_out == len(kept):
         raise UnknownIdError("No line has a user and an item that the model knows.")
     return kept

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.text import Text
 
@@ -14,16 +13,29 @@ from labelgap import Recommender
 from labelgap.cli.choices import refuse, use_device
 from labelgap.cli.console import PlainTable
 from labelgap.cli.models import load_model
-from labelgap.cli.options import Device, Force, Json, ModelFile, Quiet
-from labelgap.cli.outputs import Block, check_table_output, write_blocks
+from labelgap.cli.options import (
+    Device,
+    Force,
+    Json,
+    MaxUnpackedMb,
+    ModelFile,
+    Quiet,
+    SpreadsheetSafe,
+    Unknown,
+    Verbose,
+)
+from labelgap.cli.outputs import Block, check_table_output, refuse_unguarded, write_blocks
+from labelgap.cli.progress import counted
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
-from labelgap.data.files.formats import line_of
+from labelgap.cli.side_tables import read_titles, with_new_users
+from labelgap.data.files.text_encoding import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
+from labelgap.recommending.best_items import BLOCK_USERS
+from labelgap.recommending.tables import as_texts
 
-_NAMES = ["user", "rank", "item", "decision", "probability"]
-# Users whose items are looked for at one time.
-_BLOCK_USERS = 10_000
+_CHOICE = "Which items"
+_NAMES = ["user", "rank", "item", "title", "decision", "probability"]
 
 
 def recommend(
@@ -42,11 +54,92 @@ def recommend(
             help="A file with a user on each line.",
         ),
     ] = None,
+    users_table: Annotated[
+        Path | None,
+        typer.Option(
+            "--users",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            show_default=False,
+            help="A table of users like that of the fit; those that the model does not know get items by "
+            "their features.",
+        ),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="All users of the model.")] = False,
     n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items for each user, at most.")] = 10,
     with_seen: Annotated[
         bool, typer.Option("--with-seen", help="Include items that the user has rated.")
     ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="ID",
+            rich_help_panel=_CHOICE,
+            show_default=False,
+            help="Choose from this item. May be repeated.",
+        ),
+    ] = None,
+    only_file: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            rich_help_panel=_CHOICE,
+            show_default=False,
+            help="A file with the items to choose from, one on each line.",
+        ),
+    ] = None,
+    but: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--not",
+            metavar="ID",
+            rich_help_panel=_CHOICE,
+            show_default=False,
+            help="Leave out this item. May be repeated.",
+        ),
+    ] = None,
+    not_file: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            rich_help_panel=_CHOICE,
+            show_default=False,
+            help="A file with items to leave out, one on each line.",
+        ),
+    ] = None,
+    diversity: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            rich_help_panel=_CHOICE,
+            help="How much the items of a user should differ from each other, from 0 to 1.",
+        ),
+    ] = 0.0,
+    unknown: Annotated[
+        Unknown,
+        typer.Option(help="Users that the model does not know: an error, or the average user's items."),
+    ] = Unknown.raise_,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            "--items",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            show_default=False,
+            help="A table of items with their titles, such as MovieLens' u.item. Without one, the titles "
+            "that the fit was given.",
+        ),
+    ] = None,
     why: Annotated[
         bool, typer.Option("--why", help="Say which ratings of the user each item is recommended for.")
     ] = False,
@@ -61,49 +154,91 @@ def recommend(
             "or CSV into a pipe.",
         ),
     ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
+    max_unpacked_mb: MaxUnpackedMb = None,
     device: Device = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """The best items for users, each with its probability and a decision: would the user like it?
 
-    Items that a user has rated are left out. The decision is yes where the score is at least the
-    threshold of the model.
+    Items that a user has rated are left out, likes and dislikes. The decision is yes where the score is at
+    least the threshold of the model. With --diversity the best items (5 for each one that is shown) are
+    ranked again, so that a list does not repeat itself.
 
     [bold]Examples[/bold]
 
       labelgap recommend films.labelgap --user ann -n 5 --why
-      labelgap recommend films.labelgap --all --out best.csv
+      labelgap recommend films.labelgap --all --out best.parquet
+      labelgap recommend films.labelgap --user 7 --items u.item --diversity 0.3 --not-file sold_out.txt
     """
-    with command(as_json=json, quiet=quiet) as session:
-        if sum([bool(user), users_file is not None, every]) != 1:
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
+        if sum([bool(user), users_file is not None, users_table is not None, every]) != 1:
             raise typer.BadParameter(
-                "say for whom: with one of --user (which may be repeated), --users-file and --all.",
+                "say for whom: with one of --user (which may be repeated), --users-file, --users and --all.",
                 param_hint="'--user'",
             )
         refuse(why and out is not None, "--why", "a file has no column for reasons")
         check_table_output(out, force)
+        refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model).estimator
+        session.step(f"loaded {model}")
         if not isinstance(loaded, Recommender):
             raise InvalidParameterError(
                 f"{model} is a {type(loaded).__name__}, which has no users; see labelgap predict."
             )
         use_device(loaded, device)
-        asked = user or ([] if users_file is None else _listed(users_file))
-        users = list(loaded.user_ids_) if every else find_ids(loaded.user_ids_, asked, "user")
-        blocks = _blocks(loaded, users, n, not with_seen)
-        if out is not None:
-            write_blocks(out, _NAMES, blocks)
-            session.result = {"out": str(out), "users": len(users)}
-            session.say_line(f"Wrote the items of {len(users)} users to {out}.")
-        elif session.as_json or why or session.is_read_by_people:
-            _tell(session, loaded, blocks, why)
+        if items is not None:
+            loaded.set_item_titles(read_titles(session, items, loaded.item_ids_))
+        if users_table is not None:
+            loaded, users = with_new_users(session, loaded, users_table)
         else:
-            write_blocks(None, _NAMES, blocks)
+            listed = [] if users_file is None else _listed(users_file, "user")
+            users = _users(loaded, user or listed, unknown)
+        blocks = loaded.recommendation_blocks(
+            None if every else users,
+            min(n, len(loaded.item_ids_)),
+            not with_seen,
+            only=_items(loaded, only, only_file),
+            exclude=_items(loaded, but, not_file),
+            diversity=diversity,
+            unknown=unknown.value,
+        )
+        if loaded._silence == "missing":
+            session.warn(
+                f"{model} was fitted to decide whether users will like given items, not to choose items to "
+                "show; its lists can be worse than popularity. For lists fit it with --for recommend."
+            )
+        names = [name for name in _NAMES if name != "title" or loaded.item_titles_ is not None]
+        if out is not None:
+            n_users = len(loaded.user_ids_) if every else len(users)
+            shown = counted(blocks, session.err, session.shows_progress, total=n_users, each=BLOCK_USERS)
+            write_blocks(out, names, map(as_texts, shown), spreadsheet_safe)
+            session.result = {"out": str(out), "users": n_users}
+            session.say_line(f"Wrote the items of {n_users} user{'s' if n_users != 1 else ''} to {out}.")
+        elif session.as_json or why or session.is_read_by_people:
+            _tell(session, loaded, names, blocks, why)
+        else:
+            write_blocks(None, names, blocks, spreadsheet_safe)
 
 
-def _listed(path: Path) -> list[str]:
+def _users(model: Recommender, asked: Sequence[str], unknown: Unknown) -> list[Any]:
+    if unknown is Unknown.raise_:
+        return find_ids(model.user_ids_, asked, "user")
+    by_text = {str(one): one for one in model.user_ids_}
+    return [by_text.get(text, text) for text in asked]
+
+
+def _items(model: Recommender, named: list[str] | None, file: Path | None) -> list[Any] | None:
+    if named is None and file is None:
+        return None
+    listed = [] if file is None else _listed(file, "item")
+    return find_ids(model.item_ids_, [*(named or ()), *listed], "item")
+
+
+def _listed(path: Path, what: str) -> list[str]:
     data = path.read_bytes()
     try:
         lines = data.decode("utf-8-sig").splitlines()
@@ -112,31 +247,17 @@ def _listed(path: Path) -> list[str]:
             f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not UTF-8; "
             "save the file as UTF-8."
         ) from error
-    users = [line.strip() for line in lines if line.strip()]
-    if not users:
-        raise DataFileError(f"{path} names no user; it has one on each line.")
-    return users
+    names = [line.strip() for line in lines if line.strip()]
+    if not names:
+        raise DataFileError(f"{path} names no {what}; it has one on each line.")
+    return names
 
 
-def _blocks(model: Recommender, users: Sequence[Any], n: int, exclude_seen: bool) -> Iterator[Block]:
-    for start in range(0, len(users), _BLOCK_USERS):
-        some = users[start : start + _BLOCK_USERS]
-        best = model.recommend_batch(some, n=min(n, len(model.item_ids_)), exclude_seen=exclude_seen)
-        rows, places = np.nonzero(~np.isnan(best.scores))
-        yield {
-            "user": [some[row] for row in rows.tolist()],
-            "rank": places + 1,
-            "item": best.items[rows, places],
-            "decision": best.decisions[rows, places],
-            "probability": best.probabilities[rows, places],
-        }
-
-
-def _tell(session: Session, model: Recommender, blocks: Iterator[Block], why: bool) -> None:
+def _tell(session: Session, model: Recommender, names: list[str], blocks: Iterator[Block], why: bool) -> None:
     found: list[dict[str, Any]] = []
     for block in blocks:
-        rows = zip(*(block[name] for name in _NAMES), strict=True)
-        found += [dict(zip(_NAMES, row, strict=True)) for row in rows]
+        rows = zip(*(block[name].tolist() for name in names), strict=True)
+        found += [dict(zip(names, row, strict=True)) for row in rows]
     explained = [model.explain(one["user"], one["item"]) for one in found] if why else []
     for one, reasons in zip(found, explained, strict=False):
         one["why"] = {
@@ -152,10 +273,7 @@ def _tell(session: Session, model: Recommender, blocks: Iterator[Block], why: bo
         for reasons in explained:
             session.say(Text(str(reasons)))
         return
-    columns = {
-        "user": [one["user"] for one in found],
-        "item": [one["item"] for one in found],
-        "probability": [f"{one['probability']:.3f}" for one in found],
-        "decision": ["yes" if one["decision"] else "no" for one in found],
-    }
-    session.say(PlainTable(columns, left=("user", "item")))
+    columns = {name: [one[name] for one in found] for name in names if name in ("user", "item", "title")}
+    columns["probability"] = [f"{one['probability']:.3f}" for one in found]
+    columns["decision"] = ["yes" if one["decision"] else "no" for one in found]
+    session.say(PlainTable(columns, left=("user", "item", "title")))

@@ -14,6 +14,9 @@ from labelgap.cli.inputs import read_judged_table
 from labelgap.cli.models import load_model, refuse_offsets
 from labelgap.cli.options import (
     DataFile,
+    Decimal,
+    Delimiter,
+    Encoding,
     Force,
     Format,
     IdColumn,
@@ -21,14 +24,18 @@ from labelgap.cli.options import (
     Json,
     LabelFile,
     Labels,
+    MaxUnpackedMb,
     ModelFile,
     Quiet,
+    Separator,
     UserColumn,
     ValueColumn,
+    Verbose,
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.ratings import read_judged_ratings
 from labelgap.cli.session import command
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.exceptions import InvalidParameterError
 
@@ -40,12 +47,16 @@ def report(
         Path, typer.Option("--out", "-o", rich_help_panel="Output", help="The page to write.")
     ] = Path("report.html"),
     labels: Labels = None,
+    separator: Separator = None,
     label_file: LabelFile = None,
     id_column: IdColumn = None,
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
     format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     compare: Annotated[
         list[Path] | None,
         typer.Option(
@@ -64,8 +75,10 @@ def report(
     open_page: Annotated[
         bool, typer.Option("--open", rich_help_panel="Output", help="Open the page in the browser.")
     ] = False,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Write one HTML page about a model: its threshold, its labels, its fit. It needs no network.
@@ -79,10 +92,11 @@ def report(
     """
     from labelgap.report import write_report
 
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         check_output(out, force)
         loaded = load_model(model)
-        source = session.source(data, format)
+        session.step(f"loaded {model}")
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         X: Any = None
         if isinstance(loaded.estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
@@ -91,18 +105,34 @@ def report(
             refuse_rating_columns(user, item, value)
             refuse_offsets(loaded, "Make its report in Python too: write_report(..., exposure=...)")
             second, xml = session.label_file(label_file)
-            columns = Columns(patterns(labels), ids=id_column, label_source=second, label_xml=xml)
+            columns = Columns(
+                patterns(labels), ids=id_column, label_source=second, label_xml=xml, separator=separator
+            )
             X, known = read_judged_table(loaded, source, columns)
+        session.step(f"read {data}")
         others = {}
         for path in compare or ():
             other = load_model(path)
+            if other.prepare is not None or loaded.prepare is not None:
+                raise InvalidParameterError(
+                    f"{path} and {model} cannot be compared in one report, because one of them prepares its "
+                    "features itself. Make a report of each."
+                )
             if other.feature_names != loaded.feature_names:
                 raise InvalidParameterError(
                     f"{path} was fitted to other features than {model}, so one file cannot judge both."
                 )
             # Two folders may hold models of one name.
             others[str(path) if path.stem in others else path.stem] = other.estimator
-        write_report(out, loaded.estimator, X, known, compare=others, title=title or model.stem)
+        write_report(
+            out,
+            loaded.estimator,
+            X,
+            known,
+            compare=others,
+            title=title or model.stem,
+            feature_names=loaded.own_feature_names,
+        )
         session.result = {"out": str(out), "bytes": out.stat().st_size}
         session.say_line(f"Wrote {out}; open it in a browser.")
         if open_page:
@@ -124,6 +154,7 @@ def export(
     dtype: Annotated[Dtype, typer.Option(help="The numbers that go in and come out.")] = Dtype.float64,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Write a model as ONNX, which many languages and servers can run without labelgap.
@@ -136,8 +167,9 @@ def export(
     """
     from labelgap.onnx_export import to_onnx
 
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose) as session:
         check_output(target, force, "TARGET")
         to_onnx(load(model), target, dtype=dtype.value)
+        session.step(f"exported {model}")
         session.result = {"out": str(target), "bytes": target.stat().st_size}
         session.say_line(f"Wrote {target} ({target.stat().st_size} bytes).")

@@ -7,8 +7,10 @@ reads the output any more.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,19 +20,43 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from labelgap.cli.console import forget_stdout, json_text, new_console
+from labelgap.cli.console import json_text, new_console
+from labelgap.cli.streams import (
+    INTERRUPTED,
+    fail_at_output,
+    forget_stdout,
+    interrupts_raised,
+    is_about_stdout,
+)
+from labelgap.data.files.dialect import Dialect
+from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.reading import split_label_file
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, LabelgapError, LabelgapWarning
 
-PROBLEM, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+PROBLEM, USAGE, PIPE_CLOSED = 1, 2, 141
+_STANDARD_INPUT = Path("/dev/stdin")
 
 
 class Session:
     """Where a command prints, and what it has to say in JSON."""
 
-    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
-        self.as_json, self.quiet = as_json, quiet
+    def __init__(
+        self,
+        *,
+        as_json: bool = False,
+        quiet: bool = False,
+        verbose: bool = False,
+        max_unpacked_mb: MaxUnpacked = "auto",
+    ) -> None:
+        if quiet and verbose:
+            raise typer.BadParameter(
+                "it is the opposite of --quiet; leave one out.", param_hint="'--verbose'"
+            )
+        self.as_json, self.quiet, self.verbose = as_json, quiet, verbose
+        self.max_unpacked = max_unpacked_mb
+        """What a packed file may become, as the readers take it."""
+        self._began = time.perf_counter()
         self.out, self.err = new_console(), new_console(stderr=True)
         self.result: dict[str, Any] = {}
         self.warnings: list[str] = []
@@ -38,15 +64,17 @@ class Session:
         """The folder of the checkpoint from which the same command would continue."""
         self._opened = contextlib.ExitStack()
 
-    def source(self, path: Path, format: str | None = None) -> Source:
-        """A data file or a pipe, which is read once and closed when the command ends."""
+    def source(self, path: Path, format: str | None = None, dialect: Dialect | None = None) -> Source:
+        """A data file or a pipe, which is read once and closed when the command ends; - is standard input."""
+        if str(path) == "-":
+            path, format = _STANDARD_INPUT, format or "csv"
         if path.is_dir():
             raise DataFileError(f"{path} is a folder, not a file.")
-        return self._opened.enter_context(Source(path, format))
+        return self._opened.enter_context(Source(path, format, dialect, self.max_unpacked))
 
     def label_file(self, path: Path | None) -> tuple[Source | None, Path | None]:
         """The file of ``--label-file``: a second table, or an XML file that names the labels."""
-        second, _ = split_label_file(path)
+        second, _ = split_label_file(path, self.max_unpacked)
         return (None, path) if second is None else (self._opened.enter_context(second), None)
 
     def close(self) -> None:
@@ -79,6 +107,15 @@ class Session:
         if self.talks:
             self.out.print(Text(text), soft_wrap=True)
 
+    def step(self, text: str) -> None:
+        """With --verbose: what was just done, with the time since the command began, on standard error."""
+        if self.verbose:
+            self.stage(text)
+
+    def stage(self, text: str) -> None:
+        """One line with the time since the command began, on standard error."""
+        self.err.print(Text(f"[{time.perf_counter() - self._began:7.1f} s] {text}"), soft_wrap=True)
+
     def warn(self, message: str) -> None:
         if message in self.warnings:
             return
@@ -109,19 +146,61 @@ class Session:
 
 
 @contextmanager
-def command(*, as_json: bool = False, quiet: bool = False) -> Iterator[Session]:
+def command(
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+    max_unpacked_mb: str | None = None,
+) -> Iterator[Session]:
     """Run the body of a command: errors and warnings of labelgap are told, others pass through."""
-    session = Session(as_json=as_json, quiet=quiet)
-    try:
+    limit = unpacked_limit(max_unpacked_mb)
+    session = Session(as_json=as_json, quiet=quiet, verbose=verbose, max_unpacked_mb=limit)
+    with interrupts_raised(), _errors_told(session):
         with _warnings_told(session):
             yield session
         session.finish()
+
+
+def unpacked_limit(given: str | None) -> MaxUnpacked:
+    """The value of --max-unpacked-mb: a number, or None for no limit.
+
+    Examples
+    --------
+    >>> unpacked_limit("500"), unpacked_limit("none"), unpacked_limit(None)
+    (500.0, None, 'auto')
+    """
+    if given is None:
+        return "auto"
+    if given.strip().lower() == "none":
+        return None
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = math.nan
+    if not limit > 0:
+        raise typer.BadParameter(
+            f"{given!r} is no number of megabytes above 0, nor none.", param_hint="--max-unpacked-mb"
+        )
+    return limit
+
+
+@contextmanager
+def _errors_told(session: Session) -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:
         forget_stdout()
         raise typer.Exit(PIPE_CLOSED) from None
     except LabelgapError as error:
         raise session.fail(type(error).__name__, in_options(str(error)), PROBLEM) from error
+    except MemoryError as error:
+        message = "There is not enough memory for this: use fewer rows or columns, or a larger machine."
+        raise session.fail("MemoryError", message, PROBLEM) from error
     except OSError as error:
+        if is_about_stdout(error):
+            fail_at_output(error)
+            raise typer.Exit(PROBLEM) from error
         raise session.fail(type(error).__name__, in_words(error), PROBLEM) from error
     except KeyboardInterrupt:
         message = "Interrupted; nothing was saved."

@@ -12,14 +12,30 @@ import typer
 from labelgap import LinearFractional, best_threshold, get_metric
 from labelgap._types import Floats
 from labelgap.cli.choices import read_metric, refuse
-from labelgap.cli.console import KeyValues
-from labelgap.cli.models import metric_name
-from labelgap.cli.options import AverageOf, Force, Format, IdColumn, Json, Quiet
+from labelgap.cli.console import KeyValues, whole
+from labelgap.cli.options import (
+    AverageOf,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Force,
+    IdColumn,
+    Json,
+    MaxUnpackedMb,
+    NumberFormat,
+    Quiet,
+    Verbose,
+    existing,
+)
 from labelgap.cli.outputs import check_table_output, free_name, write_blocks
 from labelgap.cli.session import command
+from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.formats import PathLike
+from labelgap.data.files.ids import listed, repeated_ids
 from labelgap.data.files.reading import Columns, read_numbers_from, read_table_from
 from labelgap.data.files.source import Source
+from labelgap.data.files.writing import WRITTEN
+from labelgap.estimators.description import metric_name
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import confusion_counts
@@ -32,15 +48,17 @@ def threshold(
     scores: Annotated[
         Path,
         typer.Argument(
-            metavar="SCORES", exists=True, readable=True, show_default=False, help="A table of scores."
+            metavar="SCORES",
+            callback=existing,
+            show_default=False,
+            help="A table of scores; - is standard input, as CSV unless --format says another format.",
         ),
     ],
     labels: Annotated[
         Path | None,
         typer.Argument(
             metavar="LABELS",
-            exists=True,
-            readable=True,
+            callback=existing,
             show_default=False,
             help="A table of labels with columns of the same names; blank where nothing is known.",
         ),
@@ -54,7 +72,10 @@ def threshold(
         typer.Option(show_default=False, help="With SCORES alone: the column that holds the labels."),
     ] = None,
     id_column: IdColumn = None,
-    format: Format = None,
+    format: NumberFormat = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     metric: Annotated[
         str,
         typer.Option(
@@ -82,8 +103,10 @@ def threshold(
             help="Write the metric at every threshold that makes a difference.",
         ),
     ] = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
     json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     force: Force = False,
 ) -> None:
     """Find the threshold that is best for a metric, exactly, for scores of any model.
@@ -98,16 +121,22 @@ def threshold(
       labelgap threshold scores.csv labels.csv --out yes.csv --curve curve.csv
       labelgap threshold all.csv --score-column p --label-column y
     """
-    with command(as_json=json, quiet=quiet) as session:
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         chosen = get_metric(str(read_metric(metric, average)))
         check_table_output(out, force)
         check_table_output(curve, force, "--curve")
-        source = session.source(scores, format)
+        if format is not None and format not in WRITTEN:
+            raise typer.BadParameter(
+                f"{format!r} is no format of tables of numbers; these are {', '.join(WRITTEN)}.",
+                param_hint="'--format'",
+            )
+        dialect = Dialect(delimiter, encoding, decimal)
+        source = session.source(scores, format, dialect)
         if labels is not None:
             why = "it is for one file that holds both scores and labels"
             refuse(score_column is not None, "--score-column", why)
             refuse(label_column is not None, "--label-column", why)
-            table = read_scores(source, session.source(labels, format), id_column, session.warn)
+            table = read_scores(source, session.source(labels, format, dialect), id_column, session.warn)
         else:
             if score_column is None or label_column is None:
                 raise typer.BadParameter(
@@ -116,6 +145,7 @@ def threshold(
                     param_hint="'LABELS'",
                 )
             table = read_column_pair(source, score_column, label_column, id_column)
+        session.step(f"read {len(table.scores)} rows of {len(table.names)} scores")
         found = best_threshold(table.scores, table.labels, chosen, return_curve=curve is not None)
         facts = _facts(table, found, chosen)
         session.result = facts
@@ -145,12 +175,12 @@ def _facts(table: Scored, found: ThresholdResult, metric: LinearFractional) -> d
     judged = known.align(table.scores, "scores")
     if np.all((judged >= 0) & (judged <= 1)):
         decided = table.scores >= _USUAL
-        facts["at_one_half"] = {"value": metric(decided, known), "counts": _counts(table, _USUAL)}
+        facts["at_one_half"] = {"value": metric(known, decided), "counts": _counts(table, _USUAL)}
     return facts
 
 
 def _counts(table: Scored, threshold: float) -> dict[str, float]:
-    counts = confusion_counts(table.scores >= threshold, table.labels)._asdict()
+    counts = confusion_counts(table.labels, table.scores >= threshold)._asdict()
     return {name: float(total[0]) for name, total in counts.items()}
 
 
@@ -170,7 +200,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _in_words(counts: dict[str, float]) -> str:
-    return " (" + ", ".join(f"{name} {count:g}" for name, count in counts.items()) + ")"
+    return " (" + ", ".join(f"{name} {whole(count)}" for name, count in counts.items()) + ")"
 
 
 def _write_decisions(out: Path, table: Scored, threshold: float) -> None:
@@ -277,15 +307,19 @@ def _by_id(
     assert known.ids is not None
     at = {str(one): place for place, one in enumerate(known.ids)}
     for path, ids in ((scores, rows), (labels, known.ids)):
-        if len(set(map(str, ids))) < len(ids):
-            raise DataFileError(f"{path}: the ids in its column {known.id_name!r} are not all different.")
+        twice = repeated_ids(list(map(str, ids)))
+        if twice is not None:
+            raise DataFileError(f"{path}, column {known.id_name!r}: {twice}. Keep one row of each.")
     places = np.array([at.get(str(one), -1) for one in rows], dtype=np.int64)
     used = int(np.sum(places >= 0))
     if used == 0:
         raise DataFileError(f"{scores} and {labels} have no id in common in their columns of ids.")
     if used < len(known.ids):
+        scored = set(map(str, rows))
+        unknown = listed(one for one in known.ids if str(one) not in scored)
         warn(
-            f"{len(known.ids) - used} of {len(known.ids)} rows of {labels} have no scores; they are not used."
+            f"{len(known.ids) - used} of {len(known.ids)} rows of {labels} have no scores ({unknown}); they "
+            "are not used."
         )
     values = known.values[places]
     values[places < 0] = np.nan

@@ -5,11 +5,14 @@ from labelgap.data.files import (
     AnswerTable,
     LabelTable,
     NumberTable,
+    SideTable,
     check_writable,
     detect_format,
     read_answer_file,
     read_label_table,
     read_numbers,
+    read_side_table,
+    write_column_blocks,
     write_columns,
 )
 from labelgap.data.folder import (
@@ -31,6 +34,7 @@ __all__ = [
     "LowRankProblem",
     "MultiLabelData",
     "NumberTable",
+    "SideTable",
     "check_writable",
     "data_folder",
     "detect_format",
@@ -40,5 +44,7 @@ __all__ = [
     "read_answer_file",
     "read_label_table",
     "read_numbers",
+    "read_side_table",
+    "write_column_blocks",
     "write_columns",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap.data.files.npz_file import Archive, opened_archive
 from labelgap.exceptions import InvalidInputError
 
 
@@ -52,16 +53,11 @@ class MultiLabelData:
 
 def load_multilabel(name: str) -> MultiLabelData:
     """Read ``NAME.npz`` (see ``docs/data.md`` for its arrays) from the data folder."""
-    with np.load(data_file(name), allow_pickle=False) as arrays:
-        X = arrays["X"].astype(np.float64) if "X" in arrays else _csr(arrays, "X").astype(np.float64)
-        Y = _csr(arrays, "Y")
-        train, test = arrays.get("train"), arrays.get("test")
+    with opened_archive(data_file(name)) as arrays:
+        X = arrays.numbers("X") if "X" in arrays else arrays.csr("X").astype(np.float64)
+        Y = arrays.csr("Y")
+        train, test = (arrays.whole(part) if part in arrays else None for part in ("train", "test"))
     return MultiLabelData(name, X, Y, train, test)
-
-
-def _csr(arrays: Any, key: str) -> sp.csr_array:
-    parts = (arrays[f"{key}_data"], arrays[f"{key}_indices"], arrays[f"{key}_indptr"])
-    return sp.csr_array(parts, shape=tuple(arrays[f"{key}_shape"]))
 
 
 # -- ratings of users --------------------------------------------------------------------------------------
@@ -111,14 +107,14 @@ class AnswerData:
 
 def load_answers(name: str) -> AnswerData:
     """Read ``NAME.npz`` (see ``docs/recommender.md`` for its arrays) from the data folder."""
-    with np.load(data_file(name), allow_pickle=False) as arrays:
+    with opened_archive(data_file(name)) as arrays:
         if "user" not in arrays and "train_user" not in arrays:
             raise InvalidInputError(
                 f"{name}.npz has no array 'user' or 'train_user', so it does not hold ratings of users; "
-                f"it holds {', '.join(arrays)}. Multi-label data is read by load_multilabel."
+                f"it holds {arrays.listed()}. Multi-label data is read by load_multilabel."
             )
         split = "train_user" in arrays
-        users, items = (int(size) for size in arrays["shape"])
+        users, items = arrays.shape("shape")
         return AnswerData(
             name,
             _answers(arrays, "train_" if split else ""),
@@ -128,13 +124,13 @@ def load_answers(name: str) -> AnswerData:
         )
 
 
-def _answers(arrays: Any, prefix: str) -> Answers:
+def _answers(arrays: Archive, prefix: str) -> Answers:
     return Answers(
-        arrays[f"{prefix}user"].astype(np.int64),
-        arrays[f"{prefix}item"].astype(np.int64),
-        arrays[f"{prefix}rating"].astype(np.float64),
+        arrays.whole(f"{prefix}user").astype(np.int64),
+        arrays.whole(f"{prefix}item").astype(np.int64),
+        arrays.numbers(f"{prefix}rating"),
     )
 
 
-def _floats(arrays: Any, key: str) -> NDArray[np.float64] | None:
-    return arrays[key].astype(np.float64) if key in arrays else None
+def _floats(arrays: Archive, key: str) -> NDArray[np.float64] | None:
+    return arrays.numbers(key) if key in arrays else None

@@ -15,14 +15,17 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.estimators.frames import FrameOutput
 from labelgap.estimators.inputs import (
     OUTPUTS,
     Targets,
     check_between,
     read_features,
-    read_labels_like,
+    read_judged_labels,
     read_targets,
+    refuse_misaligned,
 )
+from labelgap.estimators.notebook import NotebookView
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import ChosenFit
 from labelgap.labels import ObservedLabels
@@ -36,7 +39,7 @@ from labelgap.recommending.top_items import top_columns
 _BLOCK_SCORES = 1 << 22
 
 
-class CertifiedFit:
+class CertifiedFit(NotebookView):
     """Sets the attributes of a low-rank fit: its penalties, its duality gap, and what was compared."""
 
     def _keep_fit(self, chosen: ChosenFit) -> None:
@@ -65,7 +68,7 @@ class CertifiedFit:
             self._label_flip_rates = chosen.flip_rates.by_label
 
 
-class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
+class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # type: ignore[misc]
     """Scores, decisions, and the metric over observed entries.
 
     A subclass fits, sets ``threshold_``, and says how rows are scored. scikit-learn's ``is_classifier`` is
@@ -112,6 +115,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
     def _read_fit_input(self, X: Any, y: Any, unobserved: str) -> tuple[Any, Targets]:
         """Validate X and y together and remember their form."""
         check_choice("unobserved", unobserved, UNOBSERVED)
+        refuse_misaligned(X, y)
         X = self._read_features(X, reset=True)
         targets = read_targets(y, unobserved)
         labels = targets.labels
@@ -170,25 +174,32 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
 
         For an estimator fitted to a 1-d y: one score per row.
         """
+        scores = self._scores(X)
+        return like_input(self._framed(scores[:, 0] if self._single else scores, X), X)
+
+    def _scores(self, X: Any) -> Floats:
+        """All scores, n x L."""
         check_is_fitted(self)
-        given, X = X, self._read_features(X, reset=False)
+        X = self._read_features(X, reset=False)
         device = self._on_device(X)
         if device is not None:
-            scores: Floats = device.scores(X)
-        else:
-            scores = np.empty((_num_samples(X), self.n_labels_))
-            for start, block in self._blocks(X):
-                scores[start : start + len(block)] = block
-        return like_input(scores[:, 0] if self._single else scores, given)
+            found: Floats = device.scores(X)
+            return found
+        scores = np.empty((_num_samples(X), self.n_labels_))
+        for start, block in self._blocks(X):
+            scores[start : start + len(block)] = block
+        return scores
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of yes for every label (n x L, dense).
 
         For an estimator fitted to a 1-d y: one column per class, as scikit-learn does.
         """
-        probabilities = self._probabilities(self.decision_function(to_host(X)))
-        both = np.column_stack([1 - probabilities, probabilities]) if self._single else probabilities
-        return like_input(both, X)
+        probabilities = self._probabilities(self._scores(X))
+        if not self._single:
+            return like_input(self._framed(probabilities, X), X)
+        both = np.column_stack([1 - probabilities[:, 0], probabilities[:, 0]])
+        return like_input(self._framed(both, X, self.classes_.tolist()), X)
 
     def predict(self, X: Any, output: str = "auto") -> Any:
         """Decisions, 1 for yes, one row of X at a time.
@@ -197,30 +208,32 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or sparse matrix of shape (n, d)
         output : "auto", "dense" or "sparse"
-            "auto" is CSR when X here or the labels in ``fit`` were in a sparse form, else dense.
+            "auto" is CSR when X here or the labels in ``fit`` were in a sparse form, else dense; it is a
+            frame after ``set_output(transform="pandas")``.
         """
         check_is_fitted(self)
         check_choice("output", output, OUTPUTS)
-        came_sparse = sp.issparse(to_host(X)) or self._sparse_labels
+        # A frame of decisions is dense.
+        came_sparse = (sp.issparse(to_host(X)) or self._sparse_labels) and self._container == "default"
         given, X = X, self._read_features(X, reset=False)
-        return like_input(self._decisions(X, output, came_sparse), given)
+        return like_input(self._decisions(X, given, output, came_sparse), given)
 
-    def _decisions(self, X: Any, output: str, came_sparse: bool) -> Any:
+    def _decisions(self, X: Any, given: Any, output: str, came_sparse: bool) -> Any:
         if self._single:
             if output == "sparse":
                 raise InvalidParameterError(
                     "output='sparse' is for a matrix of labels; the estimator was fitted to a 1-d y."
                 )
             yes = np.concatenate([block[:, 0] for _, block in self._blocks(X)]) >= self.threshold_
-            return self.classes_[yes.astype(np.intp)]
+            return self._framed(self.classes_[yes.astype(np.intp)], given)
         if output == "dense" or (output == "auto" and not came_sparse):
             device = self._on_device(X)
             if device is not None:
-                return device.decisions(X, self.threshold_)
+                return self._framed(device.decisions(X, self.threshold_), given)
             decisions = np.empty((_num_samples(X), self.n_labels_), dtype=np.int8)
             for start, block in self._blocks(X):
                 decisions[start : start + len(block)] = block >= self.threshold_
-            return decisions
+            return self._framed(decisions, given)
         return self._sparse_decisions(X)
 
     def _sparse_decisions(self, X: Any) -> sp.csr_array:
@@ -250,7 +263,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         """The k labels with the highest scores of each row, best first.
 
         Returns an (n, k) array of column indices, and with ``return_scores`` their scores too. Equal scores
-        are ordered by column.
+        are ordered by column. After ``set_output(transform="pandas")`` it is a frame of the names of labels.
         """
         check_is_fitted(self)
         check_between("k", k, 1, self.n_labels_, "the number of labels")
@@ -264,7 +277,11 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
             for start, block in self._blocks(X):
                 here = slice(start, start + len(block))
                 top[here], scores[here] = top_columns(block, k)
-        return like_input((top, scores) if return_scores else top, given)
+        named = self._framed_names(top, given)
+        if not return_scores:
+            return like_input(named, given)
+        framed = self._framed(scores, given, [f"score_{place + 1}" for place in range(k)])
+        return like_input((named, framed), given)
 
     def score(self, X: Any, y: Any, unobserved: str | None = None) -> float:
         """The metric of the decisions over the observed entries of y.
@@ -273,6 +290,7 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or sparse matrix of shape (n, d)
         y : labels in any form that ``fit`` takes
+            Where both the fit and y name the labels, they are matched by name.
         unobserved : {"missing", "negative", "unlabelled"} or None, default None
             What an absent entry of y means; None: as in the fit. After a fit to recorded positives alone the
             metric is corrected for those that were not recorded, with the flip rate of the fit; say "missing"
@@ -281,17 +299,12 @@ class DecisionEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if unobserved is not None:
             check_choice("unobserved", unobserved, UNOBSERVED)
+        refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
-        labels = read_labels_like(y, self._single, self.classes_, unobserved or self._unobserved)
-        n = _num_samples(X)
-        if labels.shape != (n, self.n_labels_):
-            raise InvalidLabelsError(
-                f"The labels have shape {labels.shape}; {n} rows of X and the {self.n_labels_} "
-                "labels of the fit were expected."
-            )
+        labels = read_judged_labels(self, y, _num_samples(X), unobserved or self._unobserved)
         if labels.unobserved == "unlabelled":
             return self._unlabelled_score(X, labels)
-        return self.metric_(self._score_entries(X, labels) >= self.threshold_, labels)
+        return self.metric_(labels, self._score_entries(X, labels) >= self.threshold_)
 
     def _unlabelled_score(self, X: Any, labels: ObservedLabels) -> float:
         raise InvalidParameterError(

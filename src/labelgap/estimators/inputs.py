@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from labelgap._arrays import plain_array, refuse_other_order, row_names_of
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
@@ -25,7 +26,9 @@ from labelgap.exceptions import (
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.kernels.gpu.device import check_device
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import as_kept, in_label_order
 from labelgap.labels.sources import observed_mask
+from labelgap.labels.tags import is_tag_sets
 from labelgap.labels.tensors import to_host
 from labelgap.objective.frame import SCALINGS
 from labelgap.sampling import inverse_propensity_weights
@@ -39,6 +42,7 @@ _LARGEST_FEATURE = 1e100
 
 def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = False) -> Any:
     """X as float64, dense or CSR; ``reset`` at fit, else it must have the features of the fit."""
+    X = safe_features(X)
     X = validate_data(
         estimator, to_host(X), reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
     )
@@ -52,6 +56,27 @@ def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = Fa
             names = getattr(estimator, "feature_names_in_", None)
             raise InvalidFeaturesError(_where_bad(X, is_bad, names))
     return X
+
+
+def safe_features(X: Any) -> Any:
+    """X itself, if it may be handed on: with NaN for what is masked, and no sparse entry outside its "
+    "shape."""
+    if sp.issparse(X) or np.ma.isMaskedArray(X):
+        return plain_array(X, "X", InvalidFeaturesError)
+    return X
+
+
+def refuse_misaligned(X: Any, y: Any) -> None:
+    """Raise if X and y name the same rows in another order, because rows are matched by their order."""
+    refuse_other_order(
+        row_names_of(X),
+        row_names_of(y),
+        ("X", "y"),
+        "row",
+        "Rows are matched by their order: pass y.loc[X.index], or reset both indices with "
+        "reset_index(drop=True) if the rows are in the same order already.",
+        InvalidLabelsError,
+    )
 
 
 def _not_finite(values: Floats) -> NDArray[np.bool_]:
@@ -119,8 +144,23 @@ def read_targets(y: Any, unobserved: str) -> Targets:
         labels = ObservedLabels.from_any(_encode(values, missing, classes), unobserved=unobserved)
         return Targets(labels, classes, single=True, sparse=False)
     labels = ObservedLabels.from_any(y, unobserved=unobserved)
-    is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels)
+    is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels) or is_tag_sets(y)
     return Targets(labels, np.array([0, 1]), single=False, sparse=is_sparse)
+
+
+def read_judged_labels(estimator: Any, y: Any, n: int, unobserved: str) -> ObservedLabels:
+    """Labels of n rows to judge a fitted estimator by, in the form and the order of labels of its fit."""
+    if is_tag_sets(y) and estimator.label_names_ is not None:
+        # A label that no row has here is a label all the same.
+        y = ObservedLabels.from_tags(y, unobserved, label_names=as_kept(estimator.label_names_))
+    labels = read_labels_like(y, estimator._single, estimator.classes_, unobserved)
+    labels = in_label_order(labels, estimator.label_names_)
+    if labels.shape != (n, estimator.n_labels_):
+        raise InvalidLabelsError(
+            f"The labels have shape {labels.shape}; {n} rows of X and the {estimator.n_labels_} labels of "
+            "the fit were expected."
+        )
+    return labels
 
 
 def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobserved: str) -> ObservedLabels:
@@ -142,7 +182,7 @@ def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobse
 
 def is_vector(y: Any) -> bool:
     """Whether y is 1-d: the values of a single label."""
-    if isinstance(y, ObservedLabels) or sp.issparse(y):
+    if isinstance(y, ObservedLabels) or sp.issparse(y) or is_tag_sets(y):
         return False
     try:
         shape = getattr(y, "shape", None)
@@ -177,6 +217,7 @@ def vector_values(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     masked = np.ma.getmaskarray(y) if np.ma.isMaskedArray(y) else None
     values = column_or_1d(np.ma.getdata(y) if masked is not None else y, warn=False)
     missing = np.zeros(len(values), dtype=bool) if masked is None else masked
+    plain_array(values, "y", InvalidLabelsError)
     if values.dtype.kind == "f":
         infinite = np.isinf(values) & ~missing
         if infinite.any():
@@ -253,6 +294,12 @@ def check_fraction(name: str, value: Any) -> None:
         raise InvalidParameterError(f"{name} must be a number from 0 to 1; got {value!r}.")
 
 
+def check_at_least_zero(name: str, value: Any) -> None:
+    """Raise unless ``value`` is a number of at least 0, which may be infinite."""
+    if not (_is_a(Real, value) and float(value) >= 0):
+        raise InvalidParameterError(f"{name} must be a number of at least 0; got {value!r}.")
+
+
 def check_whole(name: str, value: Any, *, or_none: str) -> None:
     """Raise unless ``value`` is a whole number of at least 1, or None."""
     if value is None:
@@ -298,7 +345,7 @@ def check_fit_parameters(model: Any) -> None:
         check_choice("score_bound", model.score_bound, ("auto",))
     else:
         check_number("score_bound", model.score_bound, above=0.0, or_none="no bound on the scores")
-    check_number("tol", model.tol, above=0.0, below=1.0)
+    check_number("tol", model.tol, above=0.0, below=1.0, or_none=getattr(model, "_tol_of_none", None))
     check_whole("rank", model.rank, or_none="no cap")
     jobs: Any = model.n_jobs
     if jobs is not None and (not isinstance(jobs, (int, np.integer)) or jobs == 0):
@@ -350,12 +397,17 @@ def refuse_flip_rate(flip_rate: Any, unobserved: str) -> None:
         )
 
 
+def tolerance_of(model: Any) -> float:
+    """The relative duality gap at which the fit of a low-rank estimator stops."""
+    return float(model.default_tol if model.tol is None else model.tol)
+
+
 def solver_settings(model: Any) -> SolverSettings:
     """The solver of a low-rank estimator with its limits."""
     solver = look_up("solver", model.solver, SOLVERS | RIVALS)
     return SolverSettings(
         solver=solver,
         rank=model.rank,
-        tol=model.tol,
+        tol=tolerance_of(model),
         max_iter=model.max_iter or inspect.signature(solver).parameters["max_iter"].default,
     )

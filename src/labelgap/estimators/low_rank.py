@@ -31,6 +31,8 @@ from labelgap.metrics import LinearFractional, unlabelled_metric
 from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
+from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.sweep import steady_threshold
 
 
 @savable_estimator(LOW_RANK_CLASSIFIER)
@@ -84,7 +86,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         Fits of folds and candidates side by side, in threads; None is one for each thread that there is
         (``LABELGAP_NUM_THREADS``, or the cores).
     verbose : int, default 0
-        1 reports the stages, 2 each round of the solver too.
+        1 reports the stages (in a notebook by a progress bar), 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
         κ, a penalty that draws the intercepts to the score c of the overall rate of positives; 0 is none.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
@@ -126,7 +128,9 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         What the columns of X were multiplied with; None where they were left alone. The penalties,
         ``singular_values_`` and ``objective_`` are about ``diag(1 / feature_scales_) W``.
     objective_ : float
-        The penalised objective reached.
+        The penalised objective reached. With a free intercept (``intercept_penalty_`` is 0), labels of which
+        one class alone is observed are left out of the sum over entries, though not out of their number: the
+        loss of such a label has no minimum, it only tends to 0. ``duality_gap_`` is about the same sum.
     duality_gap_ : float
         Absolute; the objective is at most this far above its minimum over all W and b.
     relative_gap_ : float
@@ -293,6 +297,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     backend=backend,
                 )
                 grid = grid_for_observed(problem, labels, request)
+                effect = OneClassEffect(labels, metric, lambda z, some: steady_threshold(z, some, metric))
                 chosen = choice_for_decisions(
                     problem,
                     labels,
@@ -302,7 +307,9 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     run,
                     how=self.threshold,
                     by_row=self._holds_out_rows,
+                    effect=effect,
                 ).fit()
+                effect.warn()
             self._keep_decisions(chosen)
             self.feature_scales_ = problem.feature_scales
             self.coef_left_, self.coef_right_, self.intercept_ = problem.to_original(chosen.fit.factors)
@@ -329,7 +336,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
     def _unlabelled_score(self, X: Any, labels: ObservedLabels) -> float:
         if not hasattr(self, "flip_rate_"):
             return super()._unlabelled_score(X, labels)
-        return unlabelled_metric(self.metric_, self._sparse_decisions(X), labels, self.flip_rate_)
+        return unlabelled_metric(self.metric_, labels, self._sparse_decisions(X), self.flip_rate_)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return np.asarray(self.loss_.inverse_link(scores))

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, validate_data
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
+from labelgap.estimators.inputs import THRESHOLDS, safe_features, warn_of_unseen_labels
 from labelgap.estimators.score_models import (
     DirectModel,
     GivenScores,
@@ -39,10 +39,12 @@ from labelgap.exceptions import (
     UninformativeLabelsWarning,
 )
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import in_label_order, same_names
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import METRIC_THRESHOLD
 from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, hold_out_plan
+from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold
 
 
@@ -66,7 +68,8 @@ class MetricThreshold(DecisionEstimator):
     estimator : scikit-learn classifier, labelgap estimator or None, default None
         Where the scores come from: ``predict_proba`` where there is one, else ``decision_function``.
 
-        - None: X itself is the matrix of scores, n x L, or 1-d for a single label.
+        - None: X itself is the matrix of scores, n x L, or 1-d for a single label. Columns of a frame that
+          have the names of the labels are matched by name.
         - A classifier that takes a 2-d label matrix (forests, neighbours, ``MultiOutputClassifier``, ...) is
           fitted to whole rows if the labels are complete and have no weights.
         - Otherwise any classifier is cloned for every label and fitted to that label's observed entries, as
@@ -181,20 +184,23 @@ class MetricThreshold(DecisionEstimator):
         labels = targets.labels
         if self.estimator is None:
             _check_width(X, labels)
+            labels = self._in_order_of_scores(labels)
             self._model = GivenScores()
             chosen = best_threshold(self._model.score_entries(X, labels), labels, metric)
         else:
             warn_of_unseen_labels(labels)
+            effect = OneClassEffect(labels, metric)
             with warnings.catch_warnings():
                 # A labelgap estimator inside would say it again, and in every fold.
                 warnings.simplefilter("ignore", UninformativeLabelsWarning)
-                self._model, chosen = self._fit_estimator(X, labels, metric)
+                self._model, chosen = self._fit_estimator(X, labels, metric, effect)
+            effect.warn()
         self.threshold_, self.best_score_ = chosen.threshold, chosen.value
         self._keep()
         return self
 
     def _fit_estimator(
-        self, X: Any, labels: ObservedLabels, metric: LinearFractional
+        self, X: Any, labels: ObservedLabels, metric: LinearFractional, effect: OneClassEffect
     ) -> tuple[ScoreModel, Any]:
         estimator, rng = self.estimator, check_random_state(self.random_state)
         direct = isinstance(_last_step(estimator), DecisionEstimator)
@@ -222,8 +228,17 @@ class MetricThreshold(DecisionEstimator):
             return fit_label_models(estimator, X, part, seeds, method, 1 if by_rows else self.n_jobs)
 
         return fit_and_choose(
-            fit_part, X, labels, metric, plan, fold_jobs=self.n_jobs if direct or by_rows else 1
+            fit_part, X, labels, metric, plan, effect, fold_jobs=self.n_jobs if direct or by_rows else 1
         )
+
+    def _in_order_of_scores(self, labels: ObservedLabels) -> ObservedLabels:
+        """The labels in the order of the columns of scores, where these have the names of the labels."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or not same_names(names.tolist(), labels.label_names):
+            return labels
+        labels = in_label_order(labels, names, wanted_in="the scores")
+        self.label_names_ = np.asarray(labels.label_names)
+        return labels
 
     def _keep(self) -> None:
         model = self._model
@@ -233,6 +248,7 @@ class MetricThreshold(DecisionEstimator):
             self.estimator_ = self.estimators_[0]
 
     def _read_features(self, X: Any, *, reset: bool) -> Any:
+        X = safe_features(X)
         if self.estimator is not None:
             if not reset and hasattr(self, "n_features_in_") and not sp.issparse(X) and np.ndim(X) == 1:
                 raise InvalidFeaturesError(

@@ -18,11 +18,13 @@ from labelgap.estimators.score_models import (
     warn_of_training_scores,
 )
 from labelgap.exceptions import InvalidParameterError
+from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import PLUG_IN_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.one_class import OneClassEffect
 
 
 @savable_estimator(PLUG_IN_CLASSIFIER)
@@ -56,7 +58,7 @@ class PlugInClassifier(DecisionEstimator):
         Labels fitted side by side, by joblib. Each is fitted with one BLAS thread, so the result does not
         depend on the number of jobs.
     verbose : int, default 0
-        1 reports the stages.
+        1 reports the stages, in a notebook by a progress bar.
 
     Attributes
     ----------
@@ -145,14 +147,20 @@ class PlugInClassifier(DecisionEstimator):
             warn_of_training_scores(labels)
         seeds = draw_seeds(rng, labels.shape[1])
 
+        bar = bar_for(self)
+
         def fit_part(part: ObservedLabels) -> LabelModels:
-            self._say(f"fitting {part.shape[1]} labels to {part.n_observed} observed entries")
+            self._say(f"fitting {part.shape[1]} labels to {part.n_observed} observed entries", bar)
             return fit_label_models(estimator, X, part, seeds, "predict_proba", self.n_jobs)
 
-        self._model, chosen = fit_and_choose(fit_part, X, labels, metric, plan)
+        effect = OneClassEffect(labels, metric)
+        self._model, chosen = fit_and_choose(fit_part, X, labels, metric, plan, effect)
+        effect.warn()
         self.estimators_ = self._model.estimators
         self.threshold_ = chosen.threshold
-        self._say(f"threshold {chosen.threshold:.4g}, where the metric is {chosen.value:.4f}")
+        self._say(f"threshold {chosen.threshold:.4g}, where the metric is {chosen.value:.4f}", bar)
+        if bar is not None:
+            bar.end()
         return self
 
     def _inner(self) -> Any:
@@ -166,8 +174,10 @@ class PlugInClassifier(DecisionEstimator):
     def _nan_allowed(self) -> bool:
         return bool(get_tags(self._inner()).input_tags.allow_nan)
 
-    def _say(self, message: str) -> None:
-        if self.verbose:
+    def _say(self, message: str, bar: NotebookBar | None) -> None:
+        if bar is not None:
+            bar.stage(message)
+        elif self.verbose:
             print(f"[PlugInClassifier] {message}", flush=True)
 
     # -- scoring ---------------------------------------------------------------------------------------

@@ -14,30 +14,23 @@ from labelgap._warn import warn
 from labelgap.estimators.base import CertifiedFit
 from labelgap.estimators.inputs import (
     check_decision_parameters,
-    check_fraction,
-    refuse_flip_rate,
     solver_settings,
-    weighted_labels,
 )
+from labelgap.estimators.recommender_choice import RecommenderChoice
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import WEIGHTINGS, choice_for_decisions, grid_for_observed
-from labelgap.fitting.cross_validation import largest_trace_penalty
-from labelgap.fitting.device import backend_for, jobs_for
-from labelgap.fitting.problem import observed_problem, recommender_features, shared_column_length
+from labelgap.fitting.choice import ChosenFit
+from labelgap.fitting.problem import shared_column_length
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.search import PenaltyRequest
-from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
+from labelgap.fitting.silence_weights import mean_like, weighted_by_value
 from labelgap.labels import ObservedLabels
-from labelgap.losses import Loss, get_loss
+from labelgap.losses import Loss, Squared, get_loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import RECOMMENDER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
-from labelgap.recommending.ids import propensities_of, rates_of
 from labelgap.recommending.ratings import Rule
 from labelgap.recommending.serving import Recommending
 from labelgap.recommending.side_features import SideFeatures
@@ -45,8 +38,15 @@ from labelgap.solvers import Callback
 
 
 @savable_estimator(RECOMMENDER)
-class Recommender(CertifiedFit, Saved, Recommending):
-    """Decides which items a user likes, from ratings of many users about few items each.
+class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
+    """Decides which items a user likes, or ranks items to show, from ratings of many users.
+
+    There are two questions, and each has a setting of its own:
+
+    - *Decide*: would this user like this item? ``unobserved="missing"``, the default, learns from likes and
+      dislikes, and says nothing about who rates what.
+    - *Recommend*: which items should be shown to this user? ``unobserved="negative"`` takes a pair without a
+      rating as a weak no. So it also learns which items people choose, and its lists are good ones.
 
     Fits, over the ratings Ω,
 
@@ -67,27 +67,46 @@ class Recommender(CertifiedFit, Saved, Recommending):
     user, item, value : str, default "user", "item", "value"
         Names of the columns of frames.
     loss : {"auto", "logistic", "squared", "squared_hinge", "exponential"} or Loss, default "auto"
-        "auto" is the logistic loss, and the squared loss under ``unobserved="unlabelled"``, where it is many
-        times faster and needs no bound on the scores.
+        "auto" is the logistic loss, and the squared loss under ``unobserved="negative"`` and
+        ``"unlabelled"``, where every pair counts: it sums over all pairs in closed form.
     trace_penalty : float or "auto", default "auto"
         λ. "auto" chooses it on held-out ratings by the metric.
     ridge_penalty : float or "auto", default 0
         λ₂.
+    intercept_penalty : float or "auto", default "auto"
+        κ in ``κ/2 Σ_j (b_j − c)²``, where c is the score of the overall rate of likes: it keeps the intercept
+        of an item with few ratings from being extreme. "auto" chooses it with λ. It is 0 where λ is given as
+        a number, and where nothing is known of the other pairs. Under ``unobserved="negative"`` c stands for
+        silence, and "auto" chooses between free intercepts and next to none.
     rank : int or None, default None
-        A cap on the number of factors. None lets the certificate decide.
+        A cap on the number of factors. None lets the certificate decide, and under ``unobserved="negative"``
+        with the squared loss among at most 64: there more factors rank no better.
     score_bound : float, None or "auto", default "auto"
         γ, a bound on every score without its item's intercept; as in :class:`labelgap.LowRankClassifier`.
     unobserved : {"missing", "negative", "unlabelled"}, default "missing"
-        What a pair without a rating means. "negative" makes every pair a rating, and takes that much
-        memory; "unlabelled" takes likes only.
+        What a pair without a rating means: nothing ("missing"), a no of weight ``silence_weight``
+        ("negative"), or a like that may not have been recorded ("unlabelled", which takes likes only). Under
+        "negative" a loss other than the squared one makes every pair a rating, and takes that much memory.
+    silence_weight : float from 0 to 1, or "auto", default "auto"
+        The weight of a pair without a rating under ``unobserved="negative"``, where a rating has the weight
+        1. "auto" chooses it with λ by the NDCG of held-out likes; it is 1 for losses other than the squared
+        one.
+    dislike_weight : float from 0 to 1, or "auto", default "auto"
+        The weight of a dislike under ``unobserved="negative"`` with the squared loss. "auto" is 1, 3 or 10
+        times that of silence, chosen with λ: an item that was rated low was at least worth a look.
+    confidence : float or "auto", default "auto"
+        α, how much more a like counts the larger its value is (a play count, say): its weight is ``(1 + α
+        v)/(1 + α v̄)``, where v̄ is the mean value of the likes; under ``unobserved="negative"`` with the
+        squared loss only. "auto" chooses it with λ where the values differ much; otherwise it is 0.
     flip_rate : float, mapping from item to float, array, or "estimate", default "estimate"
         ρ, the fraction of likes that were not recorded, under ``unobserved="unlabelled"`` only. The places of
         an array are the items' ids, which then must be whole numbers from 0. It cannot be chosen by the
         metric: each rate judges itself.
     threshold : {"cross-fit", "holdout", "train"}, default "cross-fit"
         Where θ comes from; as in :class:`labelgap.LowRankClassifier`.
-    user_intercept : bool, default True
-        Whether users differ in how readily they like anything. Items always do.
+    user_intercept : bool or "auto", default "auto"
+        Whether users differ in how readily they like anything. "auto" is no under ``unobserved="negative"``,
+        since a list is the same with it or without, and yes otherwise.
     count_weighting : float from 0 to 1, or "auto", default "auto"
         How the penalty of a user's, or an item's, factors grows with the number m of its ratings: by m to
         this power, relative to the mean. 0 is the trace norm, which treats all alike; 1 the weighted trace
@@ -97,8 +116,9 @@ class Recommender(CertifiedFit, Saved, Recommending):
     weights : {None, "inverse-propensity"}, default None
         Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
-    tol : float, default 1e-3
+    tol : float or None, default None
         Relative duality gap at which the fit stops. The last digits of a large fit take most of its time.
+        None is 1e-3, and 1e-2 under ``unobserved="negative"``, where the order of the items is what counts.
     max_iter : int or None, default None
     memory_limit_mb : float, default 256
         About what the work over all pairs may take under ``unobserved="unlabelled"``, in megabytes.
@@ -125,6 +145,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
         As in :class:`labelgap.LowRankClassifier`.
     count_weighting_ : float
         The count weighting that was used.
+    silence_weight_, dislike_weight_, confidence_ : floats
+        Those that were used, under ``unobserved="negative"`` only.
     answers_ : ObservedLabels
         The ratings, users x items.
 
@@ -143,6 +165,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
     ['Ikiru']
     """
 
+    _tol_of_none = "the tolerance that fits the setting"
+
     def __init__(
         self,
         metric: str | LinearFractional = "micro-f1",
@@ -153,16 +177,20 @@ class Recommender(CertifiedFit, Saved, Recommending):
         loss: str | Loss = "auto",
         trace_penalty: float | str = "auto",
         ridge_penalty: float | str = 0.0,
+        intercept_penalty: float | str = "auto",
         rank: int | None = None,
         score_bound: float | str | None = "auto",
         unobserved: str = "missing",
+        silence_weight: float | str = "auto",
+        dislike_weight: float | str = "auto",
+        confidence: float | str = "auto",
         flip_rate: Any = "estimate",
         threshold: str = "cross-fit",
-        user_intercept: bool = True,
+        user_intercept: bool | str = "auto",
         count_weighting: float | str = "auto",
         weights: str | None = None,
         solver: str = "auto",
-        tol: float = 1e-3,
+        tol: float | None = None,
         max_iter: int | None = None,
         memory_limit_mb: float = 256.0,
         random_state: Any = None,
@@ -178,9 +206,13 @@ class Recommender(CertifiedFit, Saved, Recommending):
         self.loss = loss
         self.trace_penalty = trace_penalty
         self.ridge_penalty = ridge_penalty
+        self.intercept_penalty = intercept_penalty
         self.rank = rank
         self.score_bound = score_bound
         self.unobserved = unobserved
+        self.silence_weight = silence_weight
+        self.dislike_weight = dislike_weight
+        self.confidence = confidence
         self.flip_rate = flip_rate
         self.threshold = threshold
         self.user_intercept = user_intercept
@@ -231,18 +263,16 @@ class Recommender(CertifiedFit, Saved, Recommending):
             resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
         check_decision_parameters(self)
-        if self.count_weighting != "auto":
-            check_fraction("count_weighting", self.count_weighting)
+        self._check_own_parameters()
         labels = self._read_ratings(answers, self.unobserved)
-        unlabelled = labels.unobserved == "unlabelled"
-        automatic = "squared" if unlabelled else "logistic"
+        meant = self._meaning_of_silence(labels)
+        automatic = "logistic" if meant == "missing" else "squared"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
         self.metric_ = get_metric(self.metric)
         self._users = SideFeatures.read(user_features, self.user, "user", labels.row_names)
         self._items = SideFeatures.read(item_features, self.item, "item", labels.label_names)
         labels = _for_ids(labels, self._users.ids, self._items.ids)
-        labels.require_both_classes()
-        labels = weighted_labels(labels, self.weights, propensities_of(labels, propensities))
+        labels = self._checked(labels, meant, propensities)
         _warn_of_items_without_ratings(labels)
 
         def data() -> dict[str, str]:
@@ -250,104 +280,55 @@ class Recommender(CertifiedFit, Saved, Recommending):
             return {"the ratings": digest(labels), "the features": features}
 
         with fit_run(self, callback, checkpoint, data) as run:
-            X = self._users.matrix
-            weightings = self._weightings(unlabelled)
-            weighting = weightings[0]
-            features = self._feature_settings(weighting)
-            request = PenaltyRequest(self.trace_penalty, self.ridge_penalty, 0.0)
-            settings = solver_settings(self)
-            backend = backend_for(self.device, labels, self.loss_)
-            run.n_jobs = jobs_for(backend, run.n_jobs)
-            if unlabelled:
-                check_unlabelled(labels, self.loss_, self.metric_)
-                by_id = self.flip_rate
-                choice = UnlabelledChoice(
-                    X,
-                    labels,
-                    features,
-                    self.loss_,
-                    request,
-                    settings,
-                    run,
-                    score_bound=self.score_bound,
-                    memory_limit_mb=self.memory_limit_mb,
-                    largest=self._largest_penalty,
-                    backend=backend,
-                )
-                problem = choice.problem
-                chosen = choice.fit(
-                    self.metric_,
-                    by_id if isinstance(by_id, str) else rates_of(labels.label_names or (), by_id),
-                    how=self.threshold,
-                    for_fitted_entries=True,
-                )
-            else:
-                refuse_flip_rate(self.flip_rate, labels.unobserved)
-                problem = observed_problem(
-                    X,
-                    labels,
-                    features,
-                    self.loss_,
-                    fit_intercept=True,
-                    score_bound=self.score_bound,
-                    backend=backend,
-                )
-                grid = grid_for_observed(problem, labels, request, self._largest_penalty)
-
-                def weighted(power: float) -> Problem:
-                    return problem.with_settings(features=replace(features, count_weighting=power))
-
-                chosen = choice_for_decisions(
-                    problem,
-                    labels,
-                    grid,
-                    self.metric_,
-                    settings,
-                    run,
-                    how=self.threshold,
-                    weighted=weighted if len(weightings) > 1 else None,
-                ).fit()
-                if chosen.count_weighting is not None and chosen.problem is not None:
-                    weighting, problem = chosen.count_weighting, chosen.problem
+            choose = {
+                "missing": self._choose_observed,
+                "negative": self._choose_with_silence,
+                "unlabelled": self._choose_unlabelled,
+            }[meant]
+            chosen = choose(labels, solver_settings(self), run)
             self._keep_decisions(chosen)
-            self._keep_factors(problem, chosen.fit.factors.left, chosen.fit.factors.right)
+            assert chosen.problem is not None
+            self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
         self.item_intercept_ = chosen.fit.factors.intercept
         self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
-        self.answers_ = labels
-        self.answer_weight_ = 1.0 / _total_weight(labels)
-        means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
-        self.count_units_ = np.array([weighting, *means])
+        self._keep_ratings(labels, chosen, meant)
         return self
 
-    def _weightings(self, unlabelled: bool) -> tuple[float, ...]:
-        """The count weightings to choose from, the first one to begin with."""
-        if self.count_weighting != "auto":
-            return (float(self.count_weighting),)
-        # A penalty that is given refers to the trace norm as it is.
-        return (0.0,) if unlabelled or self.trace_penalty != "auto" else WEIGHTINGS
+    def _keep_ratings(self, labels: ObservedLabels, chosen: ChosenFit, meant: str) -> None:
+        """The ratings, and what each of them weighs."""
+        variant = chosen.variant
+        weighting = self._weightings()[0] if variant is None else variant.count_weighting
+        fitted = ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_", "intercept_centre_")
+        for name in fitted:
+            self.__dict__.pop(name, None)
+        self.answers_ = labels
+        total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
+        if meant == "unlabelled":
+            total = float(labels.shape[0] * labels.shape[1])
+        elif self._rates_every_pair:
+            self.silence_weight_, self.confidence_ = self._given_silence_weight, 0.0
+            total += self.silence_weight_ * (labels.shape[0] * labels.shape[1] - labels.n_observed)
+        elif meant == "negative":
+            assert variant is not None
+            assert variant.confidence is not None
+            assert variant.dislike_weight is not None
+            self.silence_weight_, self.confidence_ = variant.silence_weight, variant.confidence
+            self.dislike_weight_, self.mean_like_ = variant.dislike_weight, mean_like(labels)
+            self.answers_ = weighted_by_value(labels, self.confidence_, self.dislike_weight_)
+            assert self.answers_.weights is not None
+            total = float(self.answers_.weights.sum())
+        self.answer_weight_ = 1.0 / total
+        # Files of models whose intercepts are free have no place for it.
+        if chosen.penalties.intercept > 0:
+            self.intercept_centre_ = chosen.penalties.centre
+        means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
+        self.count_units_ = np.array([weighting, *means])
 
     @property
     def count_weighting_(self) -> float:
         """The count weighting that was used."""
         check_is_fitted(self)
         return float(self.count_units_[0])
-
-    def _feature_settings(
-        self, count_weighting: float, *, user_intercept: bool | None = None
-    ) -> FeatureSettings:
-        """How the features are used; ``user_intercept`` takes the place of the parameter."""
-        return recommender_features(
-            len(self._items.ids),
-            self._items.matrix,
-            user_intercept=self.user_intercept if user_intercept is None else user_intercept,
-            count_weighting=count_weighting,
-        )
-
-    def _largest_penalty(self, problem: Problem, labels: ObservedLabels) -> float:
-        """The smallest λ at which W = 0 but for the users' intercepts, which cost next to nothing."""
-        weighting = problem.settings.features.count_weighting
-        plain = problem.with_settings(features=self._feature_settings(weighting, user_intercept=False))
-        return largest_trace_penalty(plain.objective(labels))
 
     def _keep_factors(self, problem: Problem, left: Floats, right: Floats) -> None:
         n, n_items = len(self._users.ids), len(self._items.ids)
@@ -359,8 +340,8 @@ class Recommender(CertifiedFit, Saved, Recommending):
             self.user_prior_ = np.asarray(self._users.matrix @ left[n:])
         beyond = right[n_items:]
         shared = shared_column_length(n_items)
-        self.shared_item_factor_ = shared * beyond[0] if self.user_intercept else np.zeros(rank)
-        self.item_feature_factors_ = beyond[1:] if self.user_intercept else beyond
+        self.shared_item_factor_ = shared * beyond[0] if self._has_user_intercept else np.zeros(rank)
+        self.item_feature_factors_ = beyond[1:] if self._has_user_intercept else beyond
         self.user_intercept_ = self.user_factors_ @ self.shared_item_factor_
         trace = self.trace_penalty_ * np.eye(rank)
         self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
@@ -368,10 +349,14 @@ class Recommender(CertifiedFit, Saved, Recommending):
 
     # -- hooks of the serving half -----------------------------------------------------------------------
 
-    def _read_ratings(self, answers: Any, unobserved: str) -> ObservedLabels:
+    def _read_ratings(self, ratings: Any, unobserved: str, *, keep_values: bool = False) -> ObservedLabels:
+        if unobserved == "negative":
+            # Silence is not written out, and the values of the likes are kept as their weights.
+            keep_values = self.loss in ("auto", "squared") or isinstance(self.loss, Squared)
+            return super()._read_ratings(ratings, "missing", keep_values=keep_values)
         if unobserved != "unlabelled":
-            return super()._read_ratings(answers, unobserved)
-        labels = super()._read_ratings(answers, "missing")
+            return super()._read_ratings(ratings, unobserved)
+        labels = super()._read_ratings(ratings, "missing")
         dislikes = int(np.sum(labels.values == 0))
         if dislikes:
             raise InvalidLabelsError(
@@ -379,6 +364,16 @@ class Recommender(CertifiedFit, Saved, Recommending):
                 "likes alone. Leave the dislikes out, or use them with unobserved='missing'."
             )
         return ObservedLabels.from_any(labels, unobserved=unobserved)
+
+    def _read_more(self, ratings: Any) -> ObservedLabels:
+        if getattr(self, "mean_like_", None) is None:
+            return super()._read_more(ratings)
+        more = self._read_ratings(ratings, "negative")
+        return weighted_by_value(more, self.confidence_, self.dislike_weight_, self.mean_like_)
+
+    def _intercept_penalty(self) -> tuple[float, float] | None:
+        strength = getattr(self, "intercept_penalty_", 0.0)
+        return (strength, getattr(self, "intercept_centre_", 0.0)) if strength > 0 else None
 
     def _entry_loss(self, *, of_new_items: bool = False) -> Loss:
         if self.answers_.unobserved != "unlabelled":
@@ -404,13 +399,6 @@ class Recommender(CertifiedFit, Saved, Recommending):
 
     def _item_prior_of_features(self, features: Any) -> Floats:
         return self._items.scaled(features) @ self.item_feature_factors_
-
-
-def _total_weight(labels: ObservedLabels) -> float:
-    """The number, or total weight, of the entries that the loss is the mean of."""
-    if labels.unobserved == "unlabelled":
-        return float(labels.shape[0] * labels.shape[1])
-    return float(labels.n_observed if labels.weights is None else labels.weights.sum())
 
 
 def _for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:

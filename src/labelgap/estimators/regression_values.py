@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap._arrays import plain_array
 from labelgap._types import Floats
 from labelgap.estimators.inputs import is_vector, vector_values
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
@@ -172,7 +173,7 @@ def _at_entries(labels: ObservedLabels, given: Any, what: str) -> Floats:
 
 
 def _per_score(given: Any, shape: tuple[int, int], what: str) -> Floats:
-    array = _numbers(given.toarray() if sp.issparse(given) else given, what)
+    array = _numbers(plain_array(given, f"The {what}").toarray() if sp.issparse(given) else given, what)
     if array.shape == shape[:1]:
         return array[:, None]
     if array.shape not in ((), shape):
@@ -184,7 +185,7 @@ def _per_score(given: Any, shape: tuple[int, int], what: str) -> Floats:
 
 def _numbers(given: Any, what: str) -> Floats:
     try:
-        return np.asarray(given, dtype=np.float64)
+        return np.asarray(plain_array(given, f"The {what}"), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"The {what} must be numbers: {error}.") from error
 

@@ -12,10 +12,12 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._types import Floats
 from labelgap.estimators.base import CertifiedFit
+from labelgap.estimators.frames import FrameOutput
 from labelgap.estimators.inputs import (
     check_fit_parameters,
     read_features,
     refuse_huge,
+    refuse_misaligned,
     solver_settings,
     warn_of_unseen_labels,
 )
@@ -37,6 +39,7 @@ from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import in_label_order, match_labels
 from labelgap.labels.tensors import like_input, to_host
 from labelgap.losses import Family, Poisson, get_family
 from labelgap.persistence.checks import LOW_RANK_REGRESSOR
@@ -46,7 +49,7 @@ from labelgap.solvers import Callback
 
 
 @savable_estimator(LOW_RANK_REGRESSOR)
-class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LowRankRegressor(CertifiedFit, FrameOutput, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Real values, counts or fractions of many labels, from features and incomplete labels.
 
     Fits, over the observed values Ω,
@@ -85,7 +88,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         Fits of folds and candidates side by side, in threads; None is one for each thread that there is
         (``LABELGAP_NUM_THREADS``, or the cores).
     verbose : int, default 0
-        1 reports the stages, 2 each round of the solver too.
+        1 reports the stages (in a notebook by a progress bar), 2 each round of the solver too.
     intercept_penalty : float or "auto", default "auto"
         κ, a penalty that draws the intercepts to c, the one score that fits all values best; 0 is none.
         "auto" chooses it together with λ and λ₂ where the columns of X are centred (as after
@@ -116,7 +119,9 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         What the columns of X were multiplied with; None where they were left alone. The penalties,
         ``singular_values_`` and ``objective_`` are about ``diag(1 / feature_scales_) W``.
     objective_ : float
-        The penalised objective reached.
+        The penalised objective reached. With a free intercept (``intercept_penalty_`` is 0), labels of which
+        one class alone is observed are left out of the sum over entries, though not out of their number: the
+        loss of such a label has no minimum, it only tends to 0. ``duality_gap_`` is about the same sum.
     duality_gap_ : float
         Absolute; the objective is at most this far above its minimum over all W and b.
     n_iter_ : int
@@ -234,6 +239,7 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         """
         check_fit_parameters(self)
         self.family_ = get_family(self.family)
+        refuse_misaligned(X, y)
         X = None if X is None else read_features(self, X, reset=True)
         labels, self._single = read_values(y, self.family_)
         n = labels.shape[0] if X is None else _num_samples(X)
@@ -335,13 +341,16 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
 
     def decision_function(self, X: Any = None, *, offset: Any = None, exposure: Any = None) -> Any:
         """Scores ``z = x·w + b + offset + log(exposure)`` (n x L, dense; 1-d after a fit to a 1-d y)."""
+        return like_input(self._framed(self._scores(to_host(X), offset, exposure), X), X)
+
+    def _scores(self, X: Any, offset: Any, exposure: Any) -> Floats:
         P = self._rows(X)
         identity = np.eye(P.shape[1])
         device = device_scores(self.device, P, identity, self.coef_right_, self.intercept_)
         scores = P @ self.coef_right_.T + self.intercept_ if device is None else device.scores(P)
         known = score_offsets(self.family_, offset, exposure, scores.shape)
         scores = scores if known is None else scores + known
-        return like_input(scores[:, 0] if self._single else scores, X)
+        return scores[:, 0] if self._single else scores
 
     def predict(self, X: Any = None, *, offset: Any = None, exposure: Any = None) -> Any:
         """Means G'(z) of all labels (n x L, dense; 1-d after a fit to a 1-d y).
@@ -353,8 +362,8 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         offset, exposure : number, vector of length n, array or sparse matrix of shape (n, L), or None
             As in :meth:`fit`. None is an offset of 0 and an exposure of 1, whatever the fit had.
         """
-        scores = self.decision_function(to_host(X), offset=offset, exposure=exposure)
-        return like_input(np.asarray(self.family_.inverse_link(scores)), X)
+        scores = self._scores(to_host(X), offset, exposure)
+        return like_input(self._framed(np.asarray(self.family_.inverse_link(scores)), X), X)
 
     def predict_entries(self, X: Any, entries: Any, *, offset: Any = None, exposure: Any = None) -> Floats:
         """Means at some entries only, one number for each; nothing of size n x L is made.
@@ -369,7 +378,10 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         P = self._rows(X)
         wanted = ObservedLabels.from_any(entries, binary=False)
         labels = self._with_known_parts(wanted, len(P), offset, exposure, None)
-        return np.asarray(self.family_.inverse_link(self._score_entries(P, labels)))
+        ordered, numbers = match_labels(labels, self.label_names_)
+        scores = np.empty(labels.n_observed)
+        scores[numbers] = self._score_entries(P, ordered)
+        return np.asarray(self.family_.inverse_link(scores))
 
     def _score_entries(self, P: Floats, labels: ObservedLabels) -> Floats:
         low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
@@ -409,8 +421,11 @@ class LowRankRegressor(CertifiedFit, Saved, RegressorMixin, BaseEstimator):  # t
         self, X: Any, y: Any, offset: Any, exposure: Any, sample_weight: Any
     ) -> tuple[ObservedLabels, Floats]:
         P = self._rows(X)
+        refuse_misaligned(X, y)
         values, _ = read_values(y, self.family_)
         labels = self._with_known_parts(values, len(P), offset, exposure, sample_weight)
+        # After offsets and weights, which may come as vectors in the order of y.
+        labels = in_label_order(labels, self.label_names_)
         return labels, self._score_entries(P, labels)
 
 

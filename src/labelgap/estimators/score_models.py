@@ -28,6 +28,7 @@ from labelgap.labels.rates import smoothed_rates
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.registry import savable_record
 from labelgap.thresholds.cross_fit import gather, map_folds
+from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import ThresholdResult, best_threshold
 
 # Scores held at one time when rows are scored for the sake of some entries.
@@ -274,12 +275,14 @@ def fit_and_choose(
     labels: ObservedLabels,
     metric: LinearFractional,
     plan: NDArray[np.int64],
+    effect: OneClassEffect,
     fold_jobs: int | None = 1,
 ) -> tuple[AnyModel, ThresholdResult]:
     """The model fitted to all labels, and θ from scores of held-out entries (training scores if none are).
 
-    ``plan`` gives the fold in which each entry is held out, as ``hold_out_plan`` makes it. ``fold_jobs``
-    folds run side by side in threads; leave it at 1 where ``fit`` itself runs in parallel.
+    ``plan`` gives the fold in which each entry is held out, as ``hold_out_plan`` makes it. ``effect`` sees
+    the scores that choose θ. ``fold_jobs`` folds run side by side in threads; leave it at 1 where ``fit``
+    itself runs in parallel.
     """
 
     def score_held_out(_: int, train: ObservedLabels, held_out: ObservedLabels) -> Floats:
@@ -287,9 +290,13 @@ def fit_and_choose(
 
     held, scores = gather(plan, map_folds(labels, plan, score_held_out, n_jobs=fold_jobs))
     model = fit(labels)
+    seen = labels
     if held.any():
-        return model, best_threshold(scores, labels.select(held), metric)
-    return model, best_threshold(model.score_entries(X, labels), labels, metric)
+        seen = labels.select(held)
+    else:
+        scores = model.score_entries(X, labels)
+    effect.see(scores, seen)
+    return model, best_threshold(scores, seen, metric)
 
 
 def warn_of_training_scores(labels: ObservedLabels) -> None:

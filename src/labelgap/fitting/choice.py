@@ -18,20 +18,31 @@ from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
 from labelgap.fitting.cross_validation import (
     CrossValidation,
     Judge,
+    Scorer,
     SolverSettings,
     largest_trace_penalty,
     metric_judge,
     steady_judge,
 )
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, leading, penalty_grid, select_penalties
+from labelgap.fitting.search import (
+    INTERCEPT_STRENGTHS,
+    PenaltyGrid,
+    PenaltyRequest,
+    leading,
+    penalty_grid,
+    select_penalties,
+)
+from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
+from labelgap.solvers.bounded import Solver
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
@@ -77,9 +88,11 @@ class ChosenFit:
     flip_rates: FlipRates | None = None
     """Set by a positive-unlabelled fit."""
     problem: Problem | None = None
-    """The problem that was fitted; None from a choice that has only one."""
-    count_weighting: float | None = None
-    """The count weighting of that problem."""
+    """The problem that was fitted."""
+    labels: ObservedLabels | None = None
+    """The labels as that problem weighs them."""
+    variant: Variant | None = None
+    """The settings of that problem that were chosen; None where there were none to choose."""
 
 
 def largest_penalty_of(problem: Problem, labels: ObservedLabels) -> float:
@@ -95,6 +108,7 @@ def grid_for(
     n_terms: int,
     mean: float,
     largest: LargestPenalty,
+    intercept_strengths: Sequence[float] = INTERCEPT_STRENGTHS,
 ) -> PenaltyGrid:
     """The penalties to compare for a problem.
 
@@ -107,6 +121,7 @@ def grid_for(
         n_terms=n_terms,
         square_length=problem.mean_square_length,
         centre=float(problem.loss.link(mean)),
+        intercept_strengths=intercept_strengths,
     )
 
 
@@ -115,16 +130,30 @@ def grid_for_observed(
     labels: ObservedLabels,
     request: PenaltyRequest,
     largest: LargestPenalty = largest_penalty_of,
+    intercept_strengths: Sequence[float] = INTERCEPT_STRENGTHS,
 ) -> PenaltyGrid:
     """The penalties to compare for a problem over observed entries."""
     mean = float(np.average(labels.values, weights=labels.weights))
-    return grid_for(problem, labels, request, n_terms=labels.n_observed, mean=mean, largest=largest)
+    return grid_for(
+        problem,
+        labels,
+        request,
+        n_terms=labels.n_observed,
+        mean=mean,
+        largest=largest,
+        intercept_strengths=intercept_strengths,
+    )
 
 
-# How the penalty may grow with the number of ratings. The search begins with the first, which is mostly close
-# to the best; its neighbours are compared with it at the penalties found, and theirs if they win.
-WEIGHTINGS = (0.75, 1.0, 0.5, 0.0)
-_WEIGHTINGS_BESIDE = {0.75: (1.0, 0.5), 0.5: (0.0,)}
+@dataclass(frozen=True)
+class HeldOut:
+    """Entries to hold out, and how a fit without them is scored on them."""
+
+    plan: NDArray[np.int64]
+    """For each entry the fold in which it is held out, or −1."""
+    scorer: Scorer
+    solver: Solver | None = None
+    """The solver of the fits that are compared; None for that of the last fit."""
 
 
 @dataclass
@@ -148,10 +177,12 @@ class PenaltyChoice:
     """Judges the best penalties in place of ``judge``."""
     training_threshold: ThresholdOf | None = None
     """The threshold from training scores; None where no decisions are made."""
-    weighted: Callable[[float], Problem] | None = None
-    """The problem at another count weighting; None where there is none to choose. ``problem`` is the one at
-    the first of them."""
-    _weighting: float | None = field(default=None, init=False)
+    variants: Variants | None = None
+    """Settings of the problem to choose from; None where there are none. ``problem`` and ``labels`` are those
+    of the first."""
+    held_out: HeldOut | None = None
+    """What is held out and how it is scored, where that is not for the metric over observed entries."""
+    _variant: Variant | None = field(default=None, init=False)
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
     def fit(self) -> ChosenFit:
@@ -179,15 +210,19 @@ class PenaltyChoice:
             tuple(self._candidates),
             None if best is None else best.metric_value,
             problem=self.problem,
-            count_weighting=self._weighting,
+            labels=self.labels,
+            variant=self._variant,
         )
 
     def _choose(self) -> tuple[Candidate | None, Factors | None]:
         """The best candidate, and factors to start the last fit from; None where there is none."""
         run = self.run
-        self._weighting = None if self.weighted is None else WEIGHTINGS[0]
+        self._variant = None if self.variants is None else self.variants.first
         how = "cross-fit" if self.how == "train" and not self.grid.is_single else self.how
-        plan = hold_out_plan(self.labels, how, check_random_state(run.random_state), by_row=self.by_row)
+        if self.held_out is not None:
+            plan = self.held_out.plan
+        else:
+            plan = hold_out_plan(self.labels, how, check_random_state(run.random_state), by_row=self.by_row)
         if not (plan >= 0).any():
             if how != "train":
                 self._warn_of_too_few_entries()
@@ -196,15 +231,29 @@ class PenaltyChoice:
         best = None
         with contextlib.suppress(Stopped):
             best = self._select(plan)
+        self._folds.close()
         if run.checkpoint.stopping() and self._folds.best_so_far is not None:
             return self._folds.best_so_far
         return best, self._folds.fit_of_fold(0)
 
+    def fit_of_fold(self, fold: int) -> Factors | None:
+        """The last fit without this fold; None where there is none."""
+        return self._folds.fit_of_fold(fold)
+
     def _cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
-        run = self.run
+        run, held_out, settings = self.run, self.held_out, self.settings
+        if held_out is not None and held_out.solver is not None:
+            settings = replace(settings, solver=held_out.solver)
         checkpoint = run.checkpoint.part(part)
         return CrossValidation(
-            self.problem, self.labels, plan, self.judge, self.settings, run.n_jobs, checkpoint
+            self.problem,
+            self.labels,
+            plan,
+            self.judge,
+            settings,
+            run.n_jobs,
+            checkpoint,
+            scorer=None if held_out is None else held_out.scorer,
         )
 
     def _select(self, plan: NDArray[np.int64]) -> Candidate:
@@ -218,6 +267,9 @@ class PenaltyChoice:
         run.stage("choosing penalties")
         few = _folds_with(self.labels, plan, *_FOR_PENALTIES)
         coarse = few < folds.n_folds
+        if self.held_out is not None:
+            # The plan holds out no more than is needed, and places in a ranking change little in fine steps.
+            few, enough, coarse = folds.n_folds, folds.n_folds, True
         search_tol, last_tol = (max(self.settings.tol, tol) for tol in (_COARSE if coarse else _FINE))
 
         def compare(choices: Sequence[Penalties], tol: float = search_tol) -> list[Candidate]:
@@ -226,42 +278,52 @@ class PenaltyChoice:
 
         closely = partial(compare, tol=last_tol) if coarse else None
         best = select_penalties(compare, grid, criterion=self.criterion, closely=closely)
-        if self.weighted is not None:
-            best = self._select_weighting(best, plan, last_tol if coarse else search_tol, few)
+        if self.variants is not None:
+            best = self._select_variant(best, plan, last_tol if coarse else search_tol, few)
         folds = self._folds
         with contextlib.suppress(Stopped):
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
 
-    def _select_weighting(
+    def _select_variant(
         self, best: Candidate, plan: NDArray[np.int64], tol: float, n_folds: int
     ) -> Candidate:
-        """The best count weighting at, or next to, the best penalties of the first one.
+        """The best variant at, or next to, the best penalties of the first one.
 
         Where it is stopped, it is the best so far.
         """
-        waiting = list(_WEIGHTINGS_BESIDE[WEIGHTINGS[0]])
+        assert self.variants is not None
+        tried = {self.variants.first}
+        waiting = list(self.variants.beside(self.variants.first))
         while waiting:
-            weighting = waiting.pop(0)
-            before = self.problem, self._folds, self._weighting
+            variant = waiting.pop(0)
+            if variant in tried:
+                continue
+            tried.add(variant)
+            before = self.problem, self.labels, self._folds, self._variant
+            self._folds.close()
             try:
-                found = self._better_with(weighting, best, plan, tol, n_folds)
+                found = self._better_with(variant, best, plan, tol, n_folds)
             except Stopped:
-                self.problem, self._folds, self._weighting = before
+                self.problem, self.labels, self._folds, self._variant = before
                 break
             if found is None:
-                self.problem, self._folds, self._weighting = before
+                self.problem, self.labels, self._folds, self._variant = before
             else:
-                best, waiting = found, [*_WEIGHTINGS_BESIDE.get(weighting, ())]
+                best, waiting = found, list(self.variants.beside(variant))
         return best
 
     def _better_with(
-        self, weighting: float, best: Candidate, plan: NDArray[np.int64], tol: float, n_folds: int
+        self, variant: Variant, best: Candidate, plan: NDArray[np.int64], tol: float, n_folds: int
     ) -> Candidate | None:
-        """Turn to another weighting; its best candidate if one at the same penalties leads, or else None."""
-        assert self.weighted is not None
-        self.problem, self._weighting = self.weighted(weighting), weighting
-        self._folds = self._cross_validation(f"search with weighting {weighting:g}", plan)
+        """Turn to another variant; its best candidate if one at the same penalties leads, or else None."""
+        assert self.variants is not None
+        self.problem, self.labels = self.variants.problem(variant)
+        self._variant = variant
+        named = ", ".join(
+            f"{name} {value:g}" for name, value in variant.settings().items() if value is not None
+        )
+        self._folds = self._cross_validation(f"search with {named}", plan)
 
         def judged(choices: Sequence[Penalties]) -> list[Candidate]:
             return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
@@ -269,7 +331,7 @@ class PenaltyChoice:
         found = judged([best.penalties])
         if not leading([best, *found], self.criterion):
             return None
-        # Another weighting may want a little more or less of the penalty.
+        # Another variant may want a little more or less of the penalty.
         if beside := self._penalties_beside(best.penalties):
             found += judged(beside)
         return found[leading(found, self.criterion)]
@@ -282,8 +344,8 @@ class PenaltyChoice:
         return [replace(penalties, trace=float(traces[p])) for p in near if 0 <= p < len(traces)]
 
     def _report(self, candidate: Candidate) -> Candidate:
-        if self._weighting is not None:
-            candidate = replace(candidate, count_weighting=self._weighting)
+        if self._variant is not None:
+            candidate = replace(candidate, **self._variant.settings())
         self._candidates.append(candidate)
         self.run.candidate(candidate)
         return candidate
@@ -304,8 +366,8 @@ class PenaltyChoice:
         run.say(f"fitting with trace_penalty={penalties.trace:.3g}, ridge_penalty={penalties.ridge:.3g}")
         objective = self.problem.objective(self.labels, free_intercept=penalties.intercept == 0)
         # A fit that is to stop at once keeps the intercepts that belong to the threshold.
-        if start is not None and not run.checkpoint.stopping():
-            # The intercept of a one-class label follows from all of its entries, not from those of a fold.
+        if start is not None and penalties.intercept == 0 and not run.checkpoint.stopping():
+            # The free intercept of a one-class label follows from all of its entries.
             start = start._replace(intercept=objective.starting_intercept())
         return settings.fit(
             objective,
@@ -333,9 +395,13 @@ def choice_for_decisions(
     *,
     how: str,
     by_row: bool = False,
-    weighted: Callable[[float], Problem] | None = None,
+    variants: Variants | None = None,
+    effect: OneClassEffect | None = None,
 ) -> PenaltyChoice:
-    """The choice of penalties and of a threshold for a metric over observed entries."""
+    """The choice of penalties and of a threshold for a metric over observed entries.
+
+    ``effect`` sees the held-out scores that choose the threshold.
+    """
     return PenaltyChoice(
         problem,
         labels,
@@ -345,9 +411,9 @@ def choice_for_decisions(
         run,
         how=how,
         by_row=by_row,
-        last_judge=steady_judge(metric, problem.loss),
+        last_judge=steady_judge(metric, problem.loss, effect),
         training_threshold=lambda scores, seen: best_threshold(scores, seen, metric).threshold,
-        weighted=weighted,
+        variants=variants,
     )
 
 

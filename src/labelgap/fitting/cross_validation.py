@@ -39,11 +39,14 @@ from labelgap.solvers.loop import (
 from labelgap.solvers.penalties import Penalties, with_best_intercept
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
+from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled
 
 # Steps of a fit whose only use is to start the next one.
 _COARSE_STEPS = 50
+# Entries from which on the objectives of several folds are not kept side by side.
+_MANY_ENTRIES = 1 << 20
 # The name, in a state, of the intercept penalty of a fold's last fit; the fold's number follows.
 _INTERCEPT_PENALTY = "intercept penalty "
 
@@ -98,6 +101,15 @@ def largest_trace_penalty(objective: Objective) -> float:
     point = with_best_intercept(objective, objective.at(start), Penalties(1.0))
     shift = LowRankShift(point.score_gradient(), start.left, start.right)
     return leading_triplets(shift, objective.shape, 1, objective.may_form).top
+
+
+Scorer: TypeAlias = Callable[[Problem, Factors, ObservedLabels, int], Floats]
+"""From a problem, a fit of it, the entries held out from it and their fold, to one number per entry."""
+
+
+def plain_scores(problem: Problem, factors: Factors, held: ObservedLabels, fold: int) -> Floats:
+    """The scores of the held-out entries."""
+    return problem.scores(factors, held)
 
 
 FoldFit: TypeAlias = tuple[Factors, float]
@@ -186,7 +198,9 @@ class CrossValidation:
         settings: SolverSettings,
         n_jobs: int | None = None,
         checkpoint: Checkpoint | None = None,
+        scorer: Scorer | None = None,
     ) -> None:
+        self._scorer = plain_scores if scorer is None else scorer
         self._problem, self._labels, self._plan = problem, labels, fold_of_entry
         self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
         self._held = labels.select(fold_of_entry >= 0)
@@ -278,13 +292,15 @@ class CrossValidation:
         ) -> tuple[Floats, Fit]:
             number, penalties = choice
             objective = self._objective(fold, train, free_intercept=penalties.intercept == 0)
+            # The objective holds what it needs of them.
+            del train
             start, intercept_penalty = starts.get(fold, (None, 0.0))
             if start is not None and intercept_penalty != penalties.intercept:
                 # The free intercept of a label without entries must not keep what a penalty made of it.
                 start = start._replace(intercept=objective.starting_intercept())
             part = checkpoint.part(f"choice {number} fold {fold}")
             fit = settings.fit(objective, penalties, warm_start=start, checkpoint=part)
-            return self._problem.scores(fit.factors, held), fit
+            return self._scorer(self._problem, fit.factors, held, fold), fit
 
         by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, list(enumerate(choices)))
         found = []
@@ -301,10 +317,18 @@ class CrossValidation:
 
     def _objective(self, fold: int, train: ObservedLabels, *, free_intercept: bool) -> Objective:
         key = (fold, free_intercept)
-        if key not in self._objectives:
+        found = self._objectives.get(key)
+        if found is None:
+            if self._labels.n_observed > _MANY_ENTRIES:
+                # To make an objective again takes less time than a fit, and each is as large as the data.
+                self._objectives.clear()
             # Two threads may make the same one at a time; either will do.
-            self._objectives[key] = self._problem.objective(train, free_intercept=free_intercept)
-        return self._objectives[key]
+            found = self._objectives[key] = self._problem.objective(train, free_intercept=free_intercept)
+        return found
+
+    def close(self) -> None:
+        """Give up the objectives of the folds, which take as much memory as the data; fits are kept."""
+        self._objectives.clear()
 
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold, from which a fit to all entries can start."""
@@ -342,12 +366,14 @@ def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
     return judge
 
 
-def steady_judge(metric: LinearFractional, loss: Loss) -> Judge:
-    """The metric over observed entries at the threshold that is to be used."""
+def steady_judge(metric: LinearFractional, loss: Loss, effect: OneClassEffect | None = None) -> Judge:
+    """The metric over observed entries at the threshold that is to be used; ``effect`` sees the scores."""
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
         threshold = steady_threshold(scores, labels, metric)
-        value = metric(scores >= threshold, labels)
+        if effect is not None:
+            effect.see(scores, labels)
+        value = metric(labels, scores >= threshold)
         return Verdict(value, threshold, mean_loss(loss, scores, labels))
 
     return judge

@@ -15,7 +15,7 @@ from labelgap.objective.frame import possible_flip_rates
 from labelgap.objective.moments import ColumnMoments
 from labelgap.objective.parts import Backend, FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
-from labelgap.objective.protocol import Factors, Point, entries_within
+from labelgap.objective.protocol import Factors, Point, entries_kept_within, entries_within
 from labelgap.solvers.penalties import Penalties, with_best_intercept
 
 # The length of the column of ones that carries the users' intercepts, in units in which an item's own column
@@ -121,6 +121,7 @@ def unlabelled_problem(
         score_bound=score_bound,
         flip_rate=np.zeros(positives.shape[1]),
         block_entries=entries_within(memory_limit_mb),
+        kept_entries=entries_kept_within(memory_limit_mb),
     )
     return Problem([RowBlock(X, positives, judged)], settings, backend)
 

@@ -18,6 +18,7 @@ from labelgap._version import __version__
 from labelgap._warn import warn
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
+from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.kernels.gpu.device import memory_error
 from labelgap.solvers import Callback, FitListener, Progress
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
@@ -42,34 +43,44 @@ class FitRun:
     """Converts a report of the solver to the units of the user's labels, where the fit uses others."""
     at: str = "fitting"
     """The stage that the work is in."""
+    bar: NotebookBar | None = None
+    """What a notebook shows in place of printed lines."""
 
     def stage(self, what: str) -> None:
         """Begin another stage of the work."""
         self.at = what
-        if isinstance(self.callback, FitListener):
-            self.callback.stage(what)
+        for listener in (self.callback, self.bar):
+            if isinstance(listener, FitListener):
+                listener.stage(what)
 
     def candidate(self, candidate: Candidate) -> None:
         """Report a choice of penalties that was judged on held-out entries."""
-        if isinstance(self.callback, FitListener):
-            self.callback.candidate(candidate)
-        penalties, weighting = candidate.penalties, candidate.count_weighting
-        weighted = "" if weighting is None else f", count weighting {weighting:g}"
+        for listener in (self.callback, self.bar):
+            if isinstance(listener, FitListener):
+                listener.candidate(candidate)
+        penalties = candidate.penalties
+        chosen_with = {
+            "count weighting": candidate.count_weighting,
+            "silence weight": candidate.silence_weight,
+            "dislike weight": candidate.dislike_weight,
+            "confidence": candidate.confidence,
+        }
+        others = "".join(f", {name} {value:g}" for name, value in chosen_with.items() if value is not None)
         self.say(
             f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept {penalties.intercept:.3g}"
-            f"{weighted}: "
+            f"{others}: "
             f"held-out metric {candidate.metric_value:.4f}, loss {candidate.loss:.5g}, rank "
             f"{candidate.rank:.1f}, folds {candidate.n_folds}"
         )
 
     def say(self, message: str) -> None:
-        """Print a message if the estimator is verbose."""
-        if self.verbose:
+        """Print a message if the estimator is verbose and no bar is shown."""
+        if self.verbose and self.bar is None:
             print(f"[{self.name}] {message}", flush=True)
 
     def reporter(self) -> Callback | None:
         """What the solver of the last fit calls after each round; None if there is nothing to report to."""
-        if self.callback is None and self.verbose < 2:
+        if self.callback is None and self.bar is None and self.verbose < 2:
             return None
 
         def report(progress: Progress) -> None:
@@ -80,8 +91,9 @@ class FitRun:
                     f"step {progress.iteration}: objective {progress.objective:.6g}, "
                     f"gap {progress.gap:.1e}, rank {progress.rank}, {progress.seconds:.1f} s"
                 )
-            if self.callback is not None:
-                self.callback(progress)
+            for listener in (self.callback, self.bar):
+                if listener is not None:
+                    listener(progress)
 
         return report
 
@@ -138,6 +150,7 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
                 n_jobs=model.n_jobs,
                 verbose=model.verbose,
                 name=type(model).__name__,
+                bar=bar_for(model),
             )
             if self._checkpoint is not None:
                 about = {**_settings_of(model), **self._data()}
@@ -153,6 +166,8 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
         # Threads that are still at work after an error are to stop.
         self._request.make()
         self._stack.__exit__(kind, error, traceback)
+        if self._run.bar is not None and error is None:
+            self._run.bar.end()
         if error is not None:
             _forget_fit(self._model)
         if (too_large := memory_error(error)) is not None:
@@ -172,10 +187,11 @@ def _report(model: Any, run: FitRun, checkpoint: str | os.PathLike[str] | None) 
         if checkpoint is None
         else f"Fit again with checkpoint={os.fspath(checkpoint)!r} to resume it."
     )
+    wanted = "" if model.tol is None else f" (asked for: {model.tol:.1e})"
     return (
         f"The fit was stopped on request while {run.at}. The model reached by then can be used: rank "
         f"{model.rank_}, trace_penalty {model.trace_penalty_:.3g}, relative duality gap "
-        f"{model.relative_gap_:.1e} (asked for: {model.tol:.1e}). {later}"
+        f"{model.relative_gap_:.1e}{wanted}. {later}"
     )
 
 

@@ -30,7 +30,7 @@ _FIRST_RIDGE = 5
 # Steps of λ and λ₂: first factors of 4 and 10, then 2 and about 3, then √2.
 _STRIDES = ((4, 2), (2, 1), (1, 1))
 # κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
-_INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
+INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
 # Metric values within this many standard errors of the best are left to the loss.
 _ALIKE = 0.5
 # A choice is not followed up if it is behind by this many standard errors, or by this much where there are
@@ -96,6 +96,7 @@ def penalty_grid(
     n_terms: int,
     square_length: float,
     centre: float,
+    intercept_strengths: Sequence[float] = INTERCEPT_STRENGTHS,
 ) -> PenaltyGrid:
     """The penalties to compare: a list for each that is "auto", one value for each that is given.
 
@@ -121,7 +122,7 @@ def penalty_grid(
         # The centre is common to all labels: a single label has no use for it.
         if n_labels == 1:
             return [0.0]
-        return [s / n_terms for s in _INTERCEPT_STRENGTHS]
+        return [s / n_terms for s in intercept_strengths]
 
     ridge_values = given_or(request.ridge, ridges)
     return PenaltyGrid(

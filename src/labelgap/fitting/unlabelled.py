@@ -43,6 +43,8 @@ from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
 _BYTES_PER_JUDGED_ENTRY = 100
 # The bound on the scores lets a label's probability go from one of these to the other.
 _RANGE = (0.01, 0.99)
+# The largest bound for the exponential loss: sums of its squares stay within the range of floating point.
+_LARGEST_EXPONENT = 300.0
 _ACCURACY = LinearFractional({"tp": 1, "tn": 1}, {"const": 1})
 
 
@@ -175,10 +177,17 @@ class UnlabelledChoice:
         problem = self.problem
         grid = self._grid(problem, self.positives.n_observed / self._n_all)
         grid = replace(grid, ridges=[grid.ridges[grid.first_ridge]], first_ridge=0, intercepts=[0.0])
+        plan = hold_out_plan(entries, "cross-fit", self._rng)
+        if plan.max(initial=-1) < 0:
+            raise InvalidParameterError(
+                f"The flip rate cannot be estimated from {entries.n_observed} entries, of which none can be "
+                "held "
+                "out; give flip_rate a number."
+            )
         folds = CrossValidation(
             problem,
             entries,
-            hold_out_plan(entries, "cross-fit", self._rng),
+            plan,
             unlabelled_judge(_ACCURACY, self.loss, none),
             replace(self.settings, tol=max(self.settings.tol, SELECTION_TOL)),
             self.run.n_jobs,
@@ -258,6 +267,13 @@ def _resolved_bound(score_bound: float | str | None, loss: Loss) -> float | None
                 "so something has to bound them: leave score_bound at 'auto', or give a number."
             )
         assert not isinstance(score_bound, str)
+        if score_bound is not None and loss.name == "exponential" and score_bound > _LARGEST_EXPONENT:
+            raise InvalidParameterError(
+                f"score_bound={score_bound:g} is too large for the exponential loss under "
+                "unobserved='unlabelled', where e^score_bound is computed: give at most "
+                f"{_LARGEST_EXPONENT:g} "
+                "(from 19 on a probability is 1 to all digits), or leave it at 'auto'."
+            )
         return score_bound
     low, high = (float(loss.link(p)) for p in _RANGE)
     return None if loss.name == "squared" else high - low

@@ -26,6 +26,7 @@ from labelgap.exceptions import (
     InvalidParameterError,
     InvalidScoresError,
 )
+from labelgap.flip_rates.curves import fit_curves
 
 # Top parts are compared by what their recorded fraction is at least, but for an event of this probability:
 # with less caution a lucky handful of entries wins.
@@ -267,8 +268,8 @@ def _curves(entries: Floats, recorded: Floats, plateaus: Floats) -> Floats:
         return plateaus
     entries, recorded, t = entries[:, upper], recorded[:, upper], t[upper]
     fit = _fit_curve(entries[0], recorded[0], t, _STARTS)
-    again = [_fit_curve(m, k, t, (fit,)) for m, k in zip(entries[1:], recorded[1:], strict=True)]
-    return np.asarray(expit(np.array([fit, *again])[:, 0]))
+    again = fit_curves(entries[1:], recorded[1:], t, fit, _PRIOR_YES, _BOUNDS)
+    return np.asarray(expit(np.vstack([fit, again])[:, 0]))
 
 
 def _fit_curve(entries: Floats, recorded: Floats, t: Floats, starts: Sequence[Floats]) -> Floats:

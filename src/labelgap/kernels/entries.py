@@ -6,6 +6,7 @@ size n x L appears: each kernel touches the entries of Ω and the factors.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,11 @@ from labelgap.kernels.blocks import (
     sampled_by_blocks,
 )
 from labelgap.kernels.options import OPTIONS
-from labelgap.kernels.threads import map_in_order, run_over_rows
+from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import gathered_dots, gathered_sum, lanes_of
 
 # Below this many columns a product is bound by finding the rows, and there is nothing to vectorise.
 _FEW_COLUMNS = 4
-# Entries that are put in order at a time.
-_BLOCK = 1 << 18
 
 
 @njit(**OPTIONS)
@@ -87,29 +86,60 @@ def _csr_product(indptr, indices, data, M, out, start, stop):  # type: ignore[no
 
 
 @njit(**OPTIONS)
-def _csr_product_pair(indptr, indices, data, M, data2, M2, out, start, stop):  # type: ignore[no-untyped-def]
+def _longest(indptr, start, stop):  # type: ignore[no-untyped-def]
+    longest = 0
+    for i in range(start, stop):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    return longest
+
+
+@njit(**OPTIONS)
+def _csr_product_ordered(indptr, indices, order, data, M, out, start, stop):  # type: ignore[no-untyped-def]
+    # One row's numbers at a time are put in order: all of them would take as much memory again.
+    ordered = np.empty(_longest(indptr, start, stop), M.dtype)
+    for i in range(start, stop):
+        begin, end = indptr[i], indptr[i + 1]
+        for e in range(begin, end):
+            ordered[e - begin] = data[order[e]]
+        _sum_of_entries(ordered, indices[begin:end], 0, end - begin, M, out[i])
+
+
+@njit(**OPTIONS)
+def _csr_product_pair(  # type: ignore[no-untyped-def]
+    indptr, indices, order, data, M, data2, M2, out, start, stop
+):
     k = M.shape[1]
     second = np.empty(k, M.dtype)
+    ordered = np.empty(_longest(indptr, start, stop), M.dtype)
     for i in range(start, stop):
         row = out[i]
-        _sum_of_entries(data, indices, indptr[i], indptr[i + 1], M, row)
-        _sum_of_entries(data2, indices, indptr[i], indptr[i + 1], M2, second)
+        begin, end = indptr[i], indptr[i + 1]
+        here = indices[begin:end]
+        for e in range(begin, end):
+            ordered[e - begin] = data[order[e]]
+        _sum_of_entries(ordered, here, 0, end - begin, M, row)
+        for e in range(begin, end):
+            ordered[e - begin] = data2[order[e]]
+        _sum_of_entries(ordered, here, 0, end - begin, M2, second)
         for c in range(k):
             row[c] += second[c]
 
 
 @njit(**OPTIONS)
 def _curvature_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, P, dP, B, dB, db, curvature, gradient, curved, other, out, start, stop
+    indptr, indices, P, dP, B, dB, db, curvature, gradient, curved, out, start, stop
 ):
     k = P.shape[1]
     second = np.empty(k, P.dtype)
+    other = np.empty(_longest(indptr, start, stop), P.dtype)
+    one_row = np.zeros(2, indptr.dtype)
     _sampled_product(indptr, indices, dP, B, curved, start, stop)
-    _sampled_product(indptr, indices, P, dB, other, start, stop)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
+        one_row[1] = end - begin
+        _sampled_product(one_row, indices[begin:end], P[i : i + 1], dB, other, 0, 1)
         for e in range(begin, end):
-            curved[e] = curvature[e] * (curved[e] + other[e] + db[indices[e]])
+            curved[e] = curvature[e] * (curved[e] + other[e - begin] + db[indices[e]])
         row = out[i]
         _sum_of_entries(curved, indices, begin, end, B, row)
         _sum_of_entries(gradient, indices, begin, end, dB, second)
@@ -145,11 +175,22 @@ def _sparse_sampled_product(  # type: ignore[no-untyped-def]
             out[e] = total
 
 
-def sampled_product(indptr: Ints, indices: Ints, P: Floats, B: Floats, out: Floats | None = None) -> Floats:
-    """``(P Bᵀ)`` at the entries of the pattern, in its order; into ``out`` where that is given."""
+def sampled_product(
+    indptr: Ints,
+    indices: Ints,
+    P: Floats,
+    B: Floats,
+    out: Floats | None = None,
+    *,
+    by_entry: bool = False,
+) -> Floats:
+    """``(P Bᵀ)`` at the entries of the pattern, in its order; into ``out`` where that is given.
+
+    With ``by_entry`` the last digit of an entry does not depend on which other entries there are.
+    """
     result = np.empty(len(indices), dtype=P.dtype) if out is None else out
     left, right = np.ascontiguousarray(P), np.ascontiguousarray(B, dtype=P.dtype)
-    if P.shape[1] >= SAMPLED_COLUMNS and is_dense(len(indices), len(P), len(B)):
+    if not by_entry and P.shape[1] >= SAMPLED_COLUMNS and is_dense(len(indices), len(P), len(B)):
         sampled_by_blocks(indptr, indices, left, right, result)
         return result
     run_over_rows(_sampled_product, indptr, P.shape[1], indptr, indices, left, right, result)
@@ -178,38 +219,45 @@ def csr_product(indptr: Ints, indices: Ints, data: Floats, M: Floats, out: Float
 
 
 def csr_product_pair(
-    indptr: Ints, indices: Ints, data: Floats, M: Floats, data2: Floats, M2: Floats
+    indptr: Ints, indices: Ints, order: Ints, data: Floats, M: Floats, data2: Floats, M2: Floats
 ) -> Floats:
-    """``S M + S₂ M₂`` for two sparse matrices of one pattern."""
+    """``S M + S₂ M₂`` for two sparse matrices of one pattern, with entry e at ``data[order[e]]``."""
     out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
-    left, right = np.ascontiguousarray(M), np.ascontiguousarray(M2)
-    run_over_rows(_csr_product_pair, indptr, 2 * M.shape[1], indptr, indices, data, left, data2, right, out)
+    args = (indptr, indices, order, data, np.ascontiguousarray(M), data2, np.ascontiguousarray(M2), out)
+    run_over_rows(_csr_product_pair, indptr, 2 * M.shape[1], *args)
     return out
 
 
 @njit(**OPTIONS)
-def _label_order(indptr, indices, label_indptr, order, rows):  # type: ignore[no-untyped-def]
-    """A counting sort; ``label_indptr`` holds where each label's entries begin, one place further on."""
+def _rows_by_label(indptr, indices, ends, rows):  # type: ignore[no-untyped-def]
+    """A counting sort; ``ends`` holds where each label's entries begin, and then where they end."""
     for i in range(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e] + 1
-            at = label_indptr[j]
-            order[at] = e
-            rows[at] = i
-            label_indptr[j] = at + 1
+            j = indices[e]
+            rows[ends[j]] = i
+            ends[j] += 1
 
 
-def label_order(indptr: Ints, indices: Ints, n_labels: int) -> tuple[Ints, Ints, Ints]:
-    """The entries by label, rows in their order: pointers, entry numbers and rows.
+@njit(**OPTIONS)
+def _data_by_label(indices, ends, data, ordered):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        j = indices[e]
+        ordered[ends[j]] = data[e]
+        ends[j] += 1
 
-    Entry numbers take four bytes where that is enough.
-    """
-    pointers = np.zeros(n_labels + 2, dtype=np.int64)
-    np.cumsum(np.bincount(indices, minlength=n_labels), out=pointers[2:])
-    order = np.empty(len(indices), dtype=np.int32 if len(indices) < 1 << 31 else np.int64)
-    rows = np.empty(len(indices), dtype=np.int32)
-    _label_order(indptr, indices, pointers, order, rows)
-    return pointers[:-1], order, rows
+
+@njit(**OPTIONS)
+def _numbers_by_label(indices, ends, order):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        j = indices[e]
+        order[ends[j]] = e
+        ends[j] += 1
+
+
+@njit(**OPTIONS)
+def _label_sums(indices, data, sums):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        sums[indices[e]] += data[e]
 
 
 def sparse_sparse_product(
@@ -238,25 +286,37 @@ def curvature_rows(
     With ``dZ = dP Bᵀ + P dBᵀ + 1 dbᵀ`` on the pattern, D the curvature and G the gradient of the loss,
     returns the entries ``D∘dZ`` and the matrix ``(D∘dZ) B + G dB``.
     """
-    curved, other = (np.empty(len(indices), dtype=P.dtype) for _ in range(2))
-    out = np.empty(P.shape, dtype=P.dtype)
+    curved, out = np.empty(len(indices), dtype=P.dtype), np.empty(P.shape, dtype=P.dtype)
     factors = (np.ascontiguousarray(M) for M in (P, dP, B, dB))
     run_over_rows(
         _curvature_rows, indptr, 4 * P.shape[1],
-        indptr, indices, *factors, db, curvature, gradient, curved, other, out,
+        indptr, indices, *factors, db, curvature, gradient, curved, out,
     )  # fmt: skip
     return curved, out
 
 
 class EntryPattern:
-    """Positions ``(i, j)`` in row order, with the permutation that puts them in label order."""
+    """Positions ``(i, j)`` in row order, and the rows of each label."""
 
     def __init__(self, indptr: NDArray[Any], indices: NDArray[Any], n_labels: int) -> None:
         self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
         self.indices = np.ascontiguousarray(indices, dtype=np.int32)
         self.n_rows, self.n_labels = len(self.indptr) - 1, n_labels
+        self.label_indptr = np.zeros(n_labels + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.indices, minlength=n_labels), out=self.label_indptr[1:])
         # Within a label the rows stay in order, so that sums are repeatable.
-        self.label_indptr, self.by_label, self.label_rows = label_order(self.indptr, self.indices, n_labels)
+        self.label_rows = np.empty(len(self.indices), dtype=np.int32)
+        _rows_by_label(self.indptr, self.indices, self.label_indptr[:-1].copy(), self.label_rows)
+
+    @cached_property
+    def by_label(self) -> Ints:
+        """The entries' numbers in label order, in four bytes each where that is enough.
+
+        Not every solver needs them.
+        """
+        order = np.empty(len(self), dtype=np.int32 if len(self) < 1 << 31 else np.int64)
+        _numbers_by_label(self.indices, self.label_indptr[:-1].copy(), order)
+        return order
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -275,16 +335,17 @@ class EntryPattern:
 
     def transposed_times(self, data: Floats, M: Floats) -> Floats:
         """``Sᵀ M``."""
-        return self.transposed_times_ordered(self.in_label_order(data), M)
+        if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(self), self.n_labels, len(M)):
+            return self.transposed_times_ordered(self.in_label_order(data), M)
+        out = np.empty((self.n_labels, M.shape[1]), dtype=M.dtype)
+        args = (self.label_indptr, self.label_rows, self.by_label, data, np.ascontiguousarray(M), out)
+        run_over_rows(_csr_product_ordered, self.label_indptr, M.shape[1], *args)
+        return out
 
-    def in_label_order(self, data: Floats) -> Floats:
+    def in_label_order(self, data: NDArray[Any]) -> NDArray[Any]:
         """The data as the labels meet them."""
         ordered = np.empty_like(data)
-
-        def work(block: slice) -> None:
-            np.take(data, self.by_label[block], out=ordered[block], mode="clip")
-
-        map_in_order(work, [slice(s, s + _BLOCK) for s in range(0, len(data), _BLOCK)])
+        _data_by_label(self.indices, self.label_indptr[:-1].copy(), data, ordered)
         return ordered
 
     def transposed_times_ordered(self, by_label: Floats, M: Floats) -> Floats:
@@ -293,11 +354,10 @@ class EntryPattern:
 
     def transposed_times_pair(self, data: Floats, M: Floats, data2: Floats, M2: Floats) -> Floats:
         """``Sᵀ M + S₂ᵀ M₂``."""
-        return csr_product_pair(
-            self.label_indptr, self.label_rows, data[self.by_label], M, data2[self.by_label], M2
-        )
+        return csr_product_pair(self.label_indptr, self.label_rows, self.by_label, data, M, data2, M2)
 
     def label_sums(self, data: Floats) -> Floats:
         """Sum of ``data`` per label."""
-        sums = np.bincount(self.indices, weights=data, minlength=self.n_labels)
-        return sums.astype(np.float64, copy=False)
+        sums = np.zeros(self.n_labels)
+        _label_sums(self.indices, data, sums)
+        return sums

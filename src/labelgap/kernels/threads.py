@@ -72,7 +72,9 @@ def run_over_rows(
 ) -> None:
     """Run ``kernel(*args, start, stop)`` over all rows, shared out so that entries balance."""
     rows, entries = len(indptr) - 1, int(indptr[-1])
-    threads = min(thread_count(), 1 + entries * work_per_entry // _MIN_WORK_PER_THREAD)
+    worth = 1 + entries * work_per_entry // _MIN_WORK_PER_THREAD
+    # How many threads there may be takes longer to find out than little work does.
+    threads = 1 if worth == 1 else min(thread_count(), worth)
     if threads <= 1 or rows < threads:
         kernel(*args, 0, rows)
         return

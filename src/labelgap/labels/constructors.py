@@ -16,7 +16,8 @@ from scipy import sparse
 from labelgap._names import check_choice
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.labels import sources
-from labelgap.labels.sources import Entries, Names, check_names, is_null, read_dense
+from labelgap.labels.frames import frame_library, read_long, read_wide
+from labelgap.labels.tags import is_tag_sets, read_tags
 
 UNOBSERVED = ("missing", "negative", "unlabelled")
 
@@ -34,6 +35,10 @@ class LabelConstructors(ABC):
     @abstractmethod
     def _reread(self, unobserved: str) -> Self:
         """The same entries with another meaning of an absent one."""
+
+    @abstractmethod
+    def _in_rows(self, known: NDArray[np.bool_]) -> Self:
+        """Only the entries of some rows, and nothing known of the others."""
 
     @abstractmethod
     def with_weights(self, weights: Any) -> Self:
@@ -263,13 +268,40 @@ class LabelConstructors(ABC):
         return cls._build(read_long(frame, row, label, value, weights, row_names, label_names), binary)
 
     @classmethod
+    def from_tags(
+        cls,
+        tags: Any,
+        unobserved: str = "missing",
+        *,
+        row_names: Sequence[Hashable] | None = None,
+        label_names: Sequence[Hashable] | None = None,
+    ) -> Self:
+        """Labels from the tags of each row, as lists or sets; None is a row whose tags nobody knows.
+
+        ``unobserved`` says what a tag that a row does not have means, as in ``from_sparse``: nothing
+        ("missing"), a no ("negative", in the rows that are known), or a yes or no ("unlabelled").
+        ``label_names`` are all tags, by default those that appear, in alphabetical order.
+
+        Examples
+        --------
+        >>> from labelgap.labels import ObservedLabels
+        >>> labels = ObservedLabels.from_tags([{"sport"}, ["data", "sport"], None], unobserved="negative")
+        >>> labels.label_names, labels.to_dense().tolist()
+        (('data', 'sport'), [[0.0, 1.0], [1.0, 1.0], [nan, nan]])
+        """
+        check_choice("unobserved", unobserved, UNOBSERVED)
+        entries, known = read_tags(tags, label_names, row_names)
+        labels = cls._build(entries, True)._reread(unobserved)
+        return labels if unobserved != "negative" or known.all() else labels._in_rows(known)
+
+    @classmethod
     def from_any(cls, Y: Any, unobserved: str = "missing", binary: bool = True) -> Self:
         """Labels from anything that says by its type how to read it; this is what estimators do with ``Y``.
 
         ObservedLabels come back as they are, unless ``unobserved`` says something else of absent entries than
-        "missing", which they then mean too. Masked arrays, sparse matrices, frames and arrays go to their
-        constructors; ``unobserved`` then says what an entry that is not observed (absent, masked, NaN, null)
-        means, as in ``from_sparse``. Triplets are not guessed.
+        "missing", which they then mean too. Masked arrays, sparse matrices, frames, arrays and lists of sets
+        of tags go to their constructors; ``unobserved`` then says what an entry that is not observed (absent,
+        masked, NaN, null) means, as in ``from_sparse``. Triplets are not guessed.
 
         Examples
         --------
@@ -282,6 +314,8 @@ class LabelConstructors(ABC):
             return Y._reread(unobserved) if Y.unobserved == "missing" else Y
         if sparse.issparse(Y):
             return cls.from_sparse(Y, unobserved, binary=binary)
+        if is_tag_sets(Y):
+            return cls.from_tags(Y, unobserved)
         if isinstance(Y, np.ma.MaskedArray):
             labels = cls.from_masked_array(Y, binary=binary)
         elif frame_library(Y) and type(Y).__name__ != "Series":
@@ -289,129 +323,3 @@ class LabelConstructors(ABC):
         else:
             labels = cls.from_dense(Y, binary=binary)
         return labels._reread(unobserved)
-
-
-def frame_library(obj: object) -> str | None:
-    """``"pandas"`` or ``"polars"`` when ``obj`` comes from there, else None."""
-    root = type(obj).__module__.partition(".")[0]
-    return root if root in ("pandas", "polars") else None
-
-
-def _check_frame(frame: Any) -> str:
-    library = frame_library(frame)
-    if library is None or type(frame).__name__ != "DataFrame":
-        raise InvalidLabelsError(
-            f"Expected a pandas or polars DataFrame, got {type(frame).__module__}.{type(frame).__name__}; "
-            "use frame.collect() for a LazyFrame and series.to_frame() for a Series."
-        )
-    return library
-
-
-def read_wide(
-    frame: Any,
-    weights: Any,
-    row_names: Sequence[Hashable] | None,
-    label_names: Sequence[Hashable] | None,
-) -> Entries:
-    """Entries of a frame with one column per label; nulls and NaN are not observed."""
-    library = _check_frame(frame)
-    columns = list(frame.columns)
-    if library == "pandas" and row_names is None:
-        row_names = list(frame.index)
-    matrix = np.empty(tuple(frame.shape), dtype=np.float64, order="F")
-    for position, column in enumerate(columns):
-        # By position: pandas allows two columns of one name, which check_names then reports.
-        series = frame.iloc[:, position] if library == "pandas" else frame[column]
-        matrix[:, position] = _numbers(series, column, library)
-    if weights is not None and frame_library(weights):
-        weights = weights.to_numpy()
-    return read_dense(matrix, None, weights, row_names, columns if label_names is None else label_names)
-
-
-def _numbers(series: Any, column: Hashable, library: str) -> NDArray[np.float64]:
-    """One column as float64 with NaN for null."""
-    if library == "polars" and (series.dtype.is_numeric() or str(series.dtype) in ("Boolean", "Null")):
-        import polars
-
-        return np.asarray(series.cast(polars.Float64).to_numpy(), dtype=np.float64)
-    if library == "pandas" and getattr(series.dtype, "kind", "O") in "biuf":
-        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
-    numbers = np.empty(len(series), dtype=np.float64)
-    for row, value in enumerate(series):
-        if is_null(value):
-            numbers[row] = np.nan
-        elif isinstance(value, bool | int | float | np.number | np.bool_):
-            numbers[row] = float(value)
-        else:
-            raise InvalidLabelsError(
-                f"The label at row {row}, column {column!r} is {value!r}, which is no number. "
-                "Code positives as 1, negatives as 0 and leave what is not observed null; "
-                "drop columns that are no labels."
-            )
-    return numbers
-
-
-def read_long(
-    frame: Any,
-    row: str,
-    label: str,
-    value: str,
-    weights: str | None,
-    row_names: Sequence[Hashable] | None,
-    label_names: Sequence[Hashable] | None,
-) -> Entries:
-    """Entries of a frame with one line per entry; ids become positions in order of first appearance."""
-    library = _check_frame(frame)
-    columns = list(frame.columns)
-    for column in (row, label, value) + (() if weights is None else (weights,)):
-        if column not in columns:
-            raise InvalidLabelsError(
-                f"The frame has no column {column!r}; it has {', '.join(map(repr, columns))}."
-            )
-    rows, row_ids = _codes(frame[row], row, library, row_names, "row")
-    cols, label_ids = _codes(frame[label], label, library, label_names, "label")
-    return Entries(
-        rows,
-        cols,
-        _numbers(frame[value], value, library),
-        None if weights is None else _numbers(frame[weights], weights, library),
-        (len(row_ids), len(label_ids)),
-        row_ids,
-        label_ids,
-    )
-
-
-def _codes(
-    series: Any, column: str, library: str, names: Sequence[Hashable] | None, what: str
-) -> tuple[NDArray[np.int64], Names]:
-    """The position of each id among ``names``, or among the ids themselves in order of first appearance."""
-    if library == "pandas":
-        import pandas
-
-        codes, found = pandas.factorize(series, use_na_sentinel=True)
-        codes, ids = np.asarray(codes, dtype=np.int64), tuple(found.tolist())
-    else:
-        import polars
-
-        unique = series.drop_nulls().unique(maintain_order=True)
-        numbered = polars.Series(range(len(unique)), dtype=polars.Int64)
-        positions = series.replace_strict(unique, numbered, default=None, return_dtype=polars.Int64)
-        codes, ids = positions.fill_null(-1).to_numpy().astype(np.int64), tuple(unique.to_list())
-    if (codes < 0).any():
-        raise InvalidLabelsError(
-            f"Column {column!r} has no {what} id in line {int(np.argmax(codes < 0))}; "
-            "drop that line or fill it in."
-        )
-    if names is None:
-        return codes, ids
-    known = check_names(names, len(tuple(names)), what) or ()
-    place = {name: position for position, name in enumerate(known)}
-    if len(place) != len(known):
-        raise InvalidLabelsError(f"{what}_names has a name twice, so ids cannot be matched with it.")
-    absent = [name for name in ids if name not in place]
-    if absent:
-        raise InvalidLabelsError(
-            f"Column {column!r} has the {what} id {absent[0]!r}, which is not among {what}_names; "
-            "add it there or drop its lines."
-        )
-    return np.array([place[name] for name in ids], dtype=np.int64)[codes], known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -10,23 +10,29 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils import check_random_state
 
-from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
+from labelgap._arrays import plain_array, refuse_other_rows
+from labelgap._html import paragraph, table
+from labelgap.exceptions import InvalidInputError, InvalidLabelsError
 from labelgap.labels import sources
 from labelgap.labels.constructors import LabelConstructors
+from labelgap.labels.frames import frame_library
+from labelgap.labels.matching import names_in_order, same_names
+from labelgap.labels.splitting import LabelSplits
 
 _OPTIONAL = ("weights", "offsets")
+# Labels that a notebook shows.
+_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ObservedLabels(LabelConstructors):
+class ObservedLabels(LabelConstructors, LabelSplits):
     """The known entries Ω of an n x L label matrix, row by row (CSR), with values and optional weights.
 
     Three states are kept apart: known positive (1), known negative (0), not observed (no entry). Build one
     with ``from_dense``, ``from_mask``, ``from_masked_array``, ``from_sparse``, ``from_triplets``,
-    ``from_frame`` or ``from_long_frame``; the class itself takes CSR pieces, valid and sorted already. The
-    arrays are shared between selections, so do not write to them.
+    ``from_frame``, ``from_long_frame`` or ``from_tags``; the class itself takes CSR pieces, valid and sorted
+    already. The arrays are shared between selections, so do not write to them.
 
     Parameters
     ----------
@@ -113,6 +119,9 @@ class ObservedLabels(LabelConstructors):
             unobserved=unobserved,
         )
 
+    def _in_rows(self, known: NDArray[np.bool_]) -> Self:
+        return replace(self.select(known[self.rows]), unobserved="missing")
+
     @property
     def n_observed(self) -> int:
         """|Ω|, the number of observed entries."""
@@ -194,7 +203,7 @@ class ObservedLabels(LabelConstructors):
                 raise InvalidInputError(
                     f"The mask over entries has shape {chosen.shape}; there are {self.n_observed} entries."
                 )
-            kept = np.concatenate(([0], np.cumsum(chosen)))[self.indptr]
+            kept = sources.chosen_before(chosen, self.indptr)
         else:
             chosen = chosen.astype(np.int64) if chosen.size == 0 else chosen
             ascending = chosen.dtype.kind in "iu" and bool(np.all(chosen[1:] > chosen[:-1]))
@@ -272,75 +281,14 @@ class ObservedLabels(LabelConstructors):
             "pass a splitter such as cv=KFold(5) instead."
         )
 
-    def fold_numbers(self, k: int, random_state: Any = None) -> NDArray[np.int64]:
-        """A fold from 0 to k - 1 for each entry, every label's positives and negatives spread evenly.
-
-        Fold numbers are assigned cyclically along the entries by value, then label, then at random, so the
-        numbers of any label's positives, and of all positives, differ by at most one between folds.
-
-        Examples
-        --------
-        >>> ObservedLabels.from_dense([[1], [1], [0], [0]]).fold_numbers(2, random_state=0)
-        array([1, 0, 0, 1])
-        """
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 2 <= k <= self.n_observed:
-            raise InvalidParameterError(
-                f"k must be an integer from 2 to the {self.n_observed} observed entries, not {k!r}."
-            )
-        folds = np.empty(self.n_observed, dtype=np.int64)
-        folds[self._stratified_order(check_random_state(random_state))] = np.arange(self.n_observed) % k
-        return folds
-
-    def folds(self, k: int, random_state: Any = None) -> Iterator[tuple[Self, Self]]:
-        """The k pairs (train, held out) of a k-fold cross-validation over the entries of Ω.
-
-        Examples
-        --------
-        >>> labels = ObservedLabels.from_dense(np.eye(4))
-        >>> [(train.n_observed, held_out.n_observed) for train, held_out in labels.folds(4, random_state=0)]
-        [(12, 4), (12, 4), (12, 4), (12, 4)]
-        """
-        numbers = self.fold_numbers(k, random_state)
-        return ((self.select(numbers != fold), self.select(numbers == fold)) for fold in range(k))
-
-    def split(self, fraction: float, random_state: Any = None) -> tuple[Self, Self]:
-        """(train, held out) with a ``fraction`` of the entries held out, spread as in ``folds``.
-
-        ``fraction`` lies strictly between 0 and 1; each part gets at least one entry.
-
-        Examples
-        --------
-        >>> train, held_out = ObservedLabels.from_dense(np.eye(4)).split(0.25, random_state=0)
-        >>> held_out
-        ObservedLabels(4 x 4, 4 observed (25.0 %), 1 positive)
-        """
-        if not 0 < fraction < 1:
-            raise InvalidParameterError(f"fraction must lie strictly between 0 and 1, not {fraction!r}.")
-        total = self.n_observed
-        if total < 2:
-            raise InvalidLabelsError(f"A split needs at least two observed entries; there are {total}.")
-        rng = check_random_state(random_state)
-        order = self._stratified_order(rng)
-        size = min(max(round(fraction * total), 1), total - 1)
-        # Systematic sampling: evenly spaced ticks with a random start take the same part of every stratum.
-        ticks = ((np.arange(size) + rng.uniform()) * (total / size)).astype(np.int64)
-        held_out = np.zeros(total, dtype=np.bool_)
-        held_out[order[np.minimum(ticks, total - 1)]] = True
-        return self.select(~held_out), self.select(held_out)
-
-    def _stratified_order(self, rng: np.random.RandomState) -> NDArray[np.int64]:
-        # Value comes first: with the label first and k a divisor of every label's count, the only positives
-        # of all rare labels would fall into one fold.
-        shuffled = rng.permutation(self.n_observed)
-        return np.asarray(shuffled[np.lexsort((self.indices[shuffled], self.values[shuffled]))])
-
     def align(self, matrix: Any, what: str = "scores") -> NDArray[Any]:
         """One number per entry of Ω, in CSR order, from a matrix or from a vector that is so already.
 
         Parameters
         ----------
         matrix : array of shape (n, L), sparse matrix of that shape, or vector of length |Ω|
-            A sparse matrix holds 0 where nothing is stored.
+            A sparse matrix holds 0 where nothing is stored. Columns of a frame that has names of the labels
+            are matched by name, those of other names by their order.
         what : str, default "scores"
             What the matrix is called in an error.
 
@@ -349,9 +297,14 @@ class ObservedLabels(LabelConstructors):
         >>> ObservedLabels.from_dense([[1, None], [0, 1]]).align([[0.1, 0.2], [0.3, 0.4]])
         array([0.1, 0.3, 0.4])
         """
-        given = matrix if sparse.issparse(matrix) else np.asarray(matrix)
+        given = plain_array(matrix, f"The {what}")
+        refuse_other_rows(matrix, self, what)
+        names = list(matrix.columns) if frame_library(matrix) and given.ndim == 2 else None
+        if self.label_names is not None and names is not None and same_names(names, self.label_names):
+            order = names_in_order(names, self.label_names, found_in=f"the {what}", wanted_in="the labels")
+            given = given if order is None else given[:, order]
         if given.ndim == 1 and len(given) == self.n_observed and not sparse.issparse(given):
-            return given
+            return np.asarray(given)
         if given.shape != self.shape:
             raise InvalidInputError(
                 f"The {what} have shape {given.shape}; expected {self.shape} like the labels, "
@@ -446,3 +399,18 @@ class ObservedLabels(LabelConstructors):
         if self.unobserved != "missing":
             text += f", unobserved={self.unobserved!r}"
         return f"ObservedLabels({text})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is known, in all and of the labels with most known entries."""
+        shown = np.sort(np.argsort(-self._label_counts, kind="stable")[:_SHOWN])
+        positives = self.positive_counts()
+        rows = [
+            (
+                label if self.label_names is None else self.label_names[label],
+                self._label_counts[label],
+                positives[label],
+            )
+            for label in shown.tolist()
+        ]
+        more = f" (the {_SHOWN} labels with most of {self.shape[1]})" if self.shape[1] > _SHOWN else ""
+        return paragraph(repr(self)) + table(("label", f"observed{more}", "above 0"), rows)

@@ -15,9 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from labelgap._arrays import check_sparse, plain_array
 from labelgap.exceptions import InvalidLabelsError
 
 Names = tuple[Hashable, ...]
+
+# Entries whose chosen ones are counted at a time.
+_BLOCK = 1 << 18
 
 
 @dataclass
@@ -153,6 +157,7 @@ def _gather_weights(
     if sparse.issparse(weights):
         if weights.shape != shape:
             raise InvalidLabelsError(f"weights has shape {weights.shape} but Y has shape {shape}.")
+        check_sparse(weights, "weights", InvalidLabelsError)
         return gather_sparse(weights, rows, cols)[0]
     matrix = as_matrix(weights, "weights")
     if matrix.shape != shape:
@@ -171,6 +176,7 @@ def read_sparse(
         raise InvalidLabelsError(
             f"Y must be 2-d (instances x labels), but it has {len(Y.shape)} dimension(s)."
         )
+    check_sparse(Y, "Y", InvalidLabelsError)
     # COO keeps duplicates apart, so that they are reported and not summed into a wrong value.
     stored = Y.tocoo()
     rows, cols = stored.row, stored.col
@@ -209,6 +215,7 @@ def gather_sparse(
 
 def fill_weights(weights: Any) -> NDArray[np.float64]:
     """A sparse weight matrix as a dense one that weighs 1 where nothing is stored."""
+    check_sparse(weights, "weights", InvalidLabelsError)
     filled = np.ones(weights.shape)
     stored = weights.tocoo()
     filled[stored.row, stored.col] = stored.data
@@ -259,7 +266,7 @@ def _check_indices(
             f"The {what} numbers must be a vector of integers, not {array.ndim}-d of type {array.dtype}; "
             "for names use from_long_frame."
         )
-    numbers = array.astype(np.int64)
+    numbers = array.astype(np.int64, copy=False)
     if bound is None:
         bound = len(names) if names is not None else int(numbers.max(initial=-1)) + 1
     bad = (numbers < 0) | (numbers >= bound)
@@ -330,6 +337,7 @@ def check_weights(entries: Entries) -> NDArray[np.float64] | None:
     """The weights as float64, or an error that names the first that is not positive and finite."""
     if entries.weights is None:
         return None
+    plain_array(entries.weights, "The weights", InvalidLabelsError)
     try:
         weights = entries.weights.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -354,3 +362,15 @@ def row_pointers(counts: NDArray[Any]) -> NDArray[np.int64]:
     indptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=indptr[1:])
     return indptr
+
+
+def chosen_before(chosen: NDArray[np.bool_], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many are chosen before each of some ascending places; counted in blocks, which take no memory."""
+    before = np.empty(len(places), dtype=np.int64)
+    total = done = 0
+    for start in range(0, len(chosen) + 1, _BLOCK):
+        counts = np.concatenate(([0], np.cumsum(chosen[start : start + _BLOCK])))
+        upto = int(np.searchsorted(places, start + _BLOCK))
+        before[done:upto] = total + counts[places[done:upto] - start]
+        total, done = total + int(counts[-1]), upto
+    return before

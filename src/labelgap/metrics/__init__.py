@@ -4,17 +4,20 @@ from labelgap.metrics.formula import parse_formula
 from labelgap.metrics.linear_fractional import Counts, LinearFractional, confusion_counts
 from labelgap.metrics.named import get_metric, metric_names
 from labelgap.metrics.ranking import ndcg_at_k, precision_at_k, recall_at_k
+from labelgap.metrics.top_n import RankingFigures, ranking_figures
 from labelgap.metrics.unlabelled import trivial_values, unlabelled_counts, unlabelled_metric
 
 __all__ = [
     "Counts",
     "LinearFractional",
+    "RankingFigures",
     "confusion_counts",
     "get_metric",
     "metric_names",
     "ndcg_at_k",
     "parse_formula",
     "precision_at_k",
+    "ranking_figures",
     "recall_at_k",
     "trivial_values",
     "unlabelled_counts",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from labelgap._names import check_choice, unknown_name
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidMetricError
@@ -53,7 +54,7 @@ class LinearFractional:
     Examples
     --------
     >>> f1 = LinearFractional({"tp": 2}, {"tp": 2, "fp": 1, "fn": 1}, average="macro")
-    >>> f1([[1, 1], [0, 1]], [[1, 0], [0, 1]])
+    >>> f1([[1, 0], [0, 1]], [[1, 1], [0, 1]])
     0.8333333333333333
     >>> f1.from_counts(tp=3, fp=1, fn=1, tn=10)
     0.75
@@ -91,22 +92,35 @@ class LinearFractional:
         set_field(self, "vertex_numerator", top)
         set_field(self, "vertex_denominator", bottom)
 
-    def __call__(self, decisions: Any, labels: Any) -> float:
-        """Ψ of the decisions over the observed entries.
+    @property
+    def __name__(self) -> str:
+        """The name, or how the metric is written; scikit-learn shows it of a scorer."""
+        return self.name or repr(self)
+
+    def __call__(
+        self, y_true: Any = None, y_pred: Any = None, *, labels: Any = None, decisions: Any = None
+    ) -> float:
+        """Ψ of the decisions over the observed entries; the truth comes first, as in scikit-learn.
 
         Parameters
         ----------
-        decisions : array or sparse matrix of shape (n, L), or vector over the observed entries
-            0/1 or boolean; a sparse matrix says no where nothing is stored.
-        labels : anything ``ObservedLabels.from_any`` takes
+        y_true : anything ``ObservedLabels.from_any`` takes, or a vector for a single label
+            The labels, NaN where nothing is observed.
+        y_pred : array, sparse matrix or frame of shape (n, L), or vector over the observed entries
+            The decisions, 0/1 or boolean; a sparse matrix says no where nothing is stored.
+        labels, decisions
+            The same two by name, in any order.
 
         Examples
         --------
-        >>> accuracy = LinearFractional({"tp": 1, "tn": 1}, {"const": 1})
-        >>> accuracy([[1, 1], [0, 1]], [[1, 0], [float("nan"), 1]])
+        >>> precision = LinearFractional({"tp": 1}, {"tp": 1, "fp": 1})
+        >>> precision([[1, 0], [float("nan"), 1]], [[1, 1], [0, 1]])
+        0.6666666666666666
+        >>> precision(decisions=[[1, 1], [0, 1]], labels=[[1, 0], [float("nan"), 1]])
         0.6666666666666666
         """
-        return self.from_counts(*confusion_counts(decisions, labels, self.average))
+        y_true, y_pred = truth_and_decisions(y_true, y_pred, labels, decisions)
+        return self.from_counts(*confusion_counts(y_true, y_pred, self.average))
 
     def from_counts(self, tp: ArrayLike, fp: ArrayLike, fn: ArrayLike, tn: ArrayLike) -> float:
         """Ψ from (weighted) counts: numbers for one group, or arrays with one count per group.
@@ -300,7 +314,7 @@ class Counts(NamedTuple):
 
     Examples
     --------
-    >>> confusion_counts([[1, 1], [0, 1]], [[1, 0], [0, 1]], "macro").total
+    >>> confusion_counts([[1, 0], [0, 1]], [[1, 1], [0, 1]], "macro").total
     array([2., 2.])
     """
 
@@ -337,9 +351,14 @@ def aligned_decisions(decisions: Any, labels: ObservedLabels) -> NDArray[np.bool
     bad = (given != 0) & (given != 1)
     if np.any(bad):
         first = int(np.argmax(bad))
+        advice = (
+            "The truth, which may have NaN, comes first: metric(y_true, y_pred)."
+            if np.isnan(given[first])
+            else "Scores become decisions by a threshold, see best_threshold."
+        )
         raise InvalidInputError(
             f"The decision at row {labels.rows[first]}, column {labels.cols[first]} is {given[first]}; "
-            "decisions are 0 or 1. Scores become decisions by a threshold, see best_threshold."
+            f"decisions are 0 or 1. {advice}"
         )
     return np.asarray(given != 0)
 
@@ -354,25 +373,56 @@ def group_of_entries(labels: ObservedLabels, average: str) -> tuple[NDArray[Any]
     return np.zeros(labels.n_observed, dtype=np.int32), 1
 
 
-def confusion_counts(decisions: Any, labels: Any, average: str = "micro") -> Counts:
+def truth_and_decisions(y_true: Any, y_pred: Any, labels: Any, decisions: Any) -> tuple[Any, Any]:
+    """The truth and the decisions, given in this order or by their names."""
+    by_place, by_name = (y_true, y_pred), (labels, decisions)
+    both = tuple(a if b is None else b for a, b in zip(by_place, by_name, strict=True))
+    if any(part is None for part in both) or all(part is not None for part in (y_true, labels)):
+        raise TypeError(
+            "A metric takes the truth and the decisions: metric(y_true, y_pred), or "
+            "metric(labels=..., decisions=...)."
+        )
+    if all(_is_vector(part) for part in both):
+        # One label: the scorers of scikit-learn pass vectors then.
+        return np.asarray(both[0]).reshape(-1, 1), np.asarray(both[1]).reshape(-1, 1)
+    return both
+
+
+def _is_vector(values: Any) -> bool:
+    if isinstance(values, ObservedLabels) or issparse(values):
+        return False
+    try:
+        return np.ndim(values) == 1
+    except ValueError:  # Rows of several lengths: the reader of matrices says so.
+        return False
+
+
+def confusion_counts(
+    y_true: Any = None,
+    y_pred: Any = None,
+    average: str = "micro",
+    *,
+    labels: Any = None,
+    decisions: Any = None,
+) -> Counts:
     """Weighted TP, FP, FN and TN of each group of observed entries.
 
     ``TP_g = Σ w_ij [decided yes, y_ij = 1]`` over the entries of Ω in group g, and so on.
 
     Parameters
     ----------
-    decisions : array or sparse matrix of shape (n, L), or vector over the observed entries
-        0/1 or boolean; a sparse matrix says no where nothing is stored.
-    labels : anything ``ObservedLabels.from_any`` takes
+    y_true, y_pred, labels, decisions
+        The truth and the decisions, as for a metric.
     average : "micro", "instance" or "macro", default "micro"
         One group, one per row, or one per label. A group without observed entries counts 0 everywhere.
 
     Examples
     --------
-    >>> counts = confusion_counts([[1, 1], [0, 1]], [[1, 0], [float("nan"), 1]], "instance")
+    >>> counts = confusion_counts([[1, 0], [float("nan"), 1]], [[1, 1], [0, 1]], "instance")
     >>> counts.tp, counts.fp
     (array([1., 1.]), array([1., 0.]))
     """
+    labels, decisions = truth_and_decisions(y_true, y_pred, labels, decisions)
     known = judged_labels(labels)
     group, n_groups = group_of_entries(known, average)
     # One bin per (group, label, decision); bincount keeps this to a pass over Ω.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import math
 import re
@@ -17,6 +18,8 @@ from labelgap.metrics.linear_fractional import AVERAGES, LinearFractional
 Coefficients = tuple[dict[str, float], dict[str, float]]
 
 _ALIASES = {"samples": "instance"}
+# Measures of scores and of rankings, by words in their names.
+_RANKING = re.compile(r"auc|roc|average-precision|\bmap\b|ndcg|log-?loss|brier|rank|lrap|coverage|@")
 _F_NUMBER = re.compile(r"f(\d+(?:\.\d+)?)")
 
 
@@ -90,7 +93,7 @@ def get_metric(
 
     Examples
     --------
-    >>> get_metric("macro-jaccard")([[1, 1], [0, 1]], [[1, 0], [0, 1]])
+    >>> get_metric("macro-jaccard")([[1, 0], [0, 1]], [[1, 1], [0, 1]])
     0.75
     >>> get_metric("micro-fbeta", beta=2) == get_metric("micro-f2")
     True
@@ -142,6 +145,22 @@ def _parse(name: object) -> tuple[str, bool, str]:
     if isinstance(name, str) and (bare in _BUILDERS or _F_NUMBER.fullmatch(bare)):
         choices = ", ".join(f"{average}-{text}" for average in AVERAGES)
         raise UnknownNameError(f"{name!r} does not say how to average; write one of {choices}.")
+    base = rest.removeprefix("balanced-") if average in AVERAGES else bare
+    if isinstance(name, str) and _RANKING.search(base):
+        raise UnknownNameError(
+            f"{name!r} judges scores or their order, and not decisions, so no threshold could be best for "
+            "it. Choose a metric of decisions, such as micro-f1 or micro-balanced-accuracy; precision@k, "
+            "recall@k and nDCG@k are functions of labelgap.metrics."
+        )
+    if isinstance(name, str) and average in AVERAGES:
+        # The average is right: only the base may be misspelt, and only bases near to it help.
+        near = difflib.get_close_matches(base, [*_BUILDERS, "balanced-accuracy"], n=1, cutoff=0.6)
+        hint = f" Did you mean '{average}-{near[0]}'?" if near else ""
+        known = ", ".join(sorted(_BUILDERS))
+        raise UnknownNameError(
+            f"Unknown metric {name!r}.{hint} After {average}- comes one of {known}, or balanced- and one of "
+            "these; or write a formula such as 'tp/(tp + fp)'."
+        )
     raise unknown_name("metric", name, metric_names())
 
 

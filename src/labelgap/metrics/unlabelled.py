@@ -13,10 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from labelgap._arrays import plain_array
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.metrics.linear_fractional import Counts, LinearFractional, balanced_counts, group_of_entries
+from labelgap.metrics.linear_fractional import (
+    Counts,
+    LinearFractional,
+    balanced_counts,
+    group_of_entries,
+    truth_and_decisions,
+)
 from labelgap.metrics.named import get_metric
 
 _SUM_OVER: dict[str, int | None] = {"micro": None, "instance": 1, "macro": 0}
@@ -37,6 +44,11 @@ def check_flip_rate(flip_rate: ArrayLike, n_labels: int) -> Floats:
     >>> check_flip_rate(0.3, n_labels=2)
     array([0.3, 0.3])
     """
+    if flip_rate is None:
+        raise InvalidParameterError(
+            "flip_rate is not given: say which fraction of the positives is not recorded, 0 if none is "
+            "missing."
+        )
     try:
         given = np.asarray(flip_rate, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -122,7 +134,15 @@ def corrected_counts(decided: ArrayLike, found: ArrayLike, positive: ArrayLike, 
     return Counts(TP, FP, P - TP, np.maximum(Q - FP, 0.0))
 
 
-def unlabelled_counts(decisions: Any, labels: Any, flip_rate: ArrayLike, average: str = "micro") -> Counts:
+def unlabelled_counts(
+    y_true: Any = None,
+    y_pred: Any = None,
+    flip_rate: Any = None,
+    average: str = "micro",
+    *,
+    labels: Any = None,
+    decisions: Any = None,
+) -> Counts:
     """TP, FP, FN and TN of each group over all n·L entries, when a fraction ρ of the yes is not recorded.
 
     ``TP = Σ ŷ ỹ / (1 − ρ_j)``, ``FP = Σ ŷ − TP``, ``FN = Σ ỹ / (1 − ρ_j) − TP`` and TN is the rest, each sum
@@ -130,21 +150,24 @@ def unlabelled_counts(decisions: Any, labels: Any, flip_rate: ArrayLike, average
 
     Parameters
     ----------
-    decisions : array or sparse matrix of shape (n, L)
-        0/1 or boolean; a sparse matrix says no where nothing is stored.
-    labels : anything ``ObservedLabels.from_any(labels, unobserved="unlabelled")`` takes
-        1 where a yes is recorded.
+    y_true : anything ``ObservedLabels.from_any(labels, unobserved="unlabelled")`` takes
+        The labels, 1 where a yes is recorded.
+    y_pred : array or sparse matrix of shape (n, L)
+        The decisions, 0/1 or boolean; a sparse matrix says no where nothing is stored.
     flip_rate : float or array of length L
         ρ, the fraction of the yes that is not recorded, for all labels or for each.
     average : "micro", "instance" or "macro", default "micro"
         One group, one per row, or one per label.
+    labels, decisions
+        The truth and the decisions by name, in any order.
 
     Examples
     --------
-    >>> counts = unlabelled_counts([[1, 1, 1, 0, 0, 0]], [[1, 0, 0, 0, 0, 0]], flip_rate=0.5)
+    >>> counts = unlabelled_counts([[1, 0, 0, 0, 0, 0]], [[1, 1, 1, 0, 0, 0]], flip_rate=0.5)
     >>> [count.item() for count in counts]
     [2.0, 1.0, 0.0, 3.0]
     """
+    labels, decisions = truth_and_decisions(y_true, y_pred, labels, decisions)
     known = recorded_labels(labels)
     group, n_groups = group_of_entries(known, average)
     decided, yes = _read_decisions(decisions, known, average)
@@ -156,7 +179,13 @@ def unlabelled_counts(decisions: Any, labels: Any, flip_rate: ArrayLike, average
 
 
 def unlabelled_metric(
-    metric: str | LinearFractional, decisions: Any, labels: Any, flip_rate: ArrayLike
+    metric: str | LinearFractional,
+    y_true: Any = None,
+    y_pred: Any = None,
+    flip_rate: Any = None,
+    *,
+    labels: Any = None,
+    decisions: Any = None,
 ) -> float:
     """Ψ of decisions over all n·L entries, when a fraction ρ of the yes is not recorded.
 
@@ -166,17 +195,18 @@ def unlabelled_metric(
     ----------
     metric : str or LinearFractional
         The metric and its average.
-    decisions, labels, flip_rate
+    y_true, y_pred, flip_rate, labels, decisions
         As for :func:`unlabelled_counts`.
 
     Examples
     --------
     >>> decisions, recorded = [[1, 1, 1, 0, 0, 0]], [[1, 0, 0, 0, 0, 0]]
-    >>> unlabelled_metric("micro-f1", decisions, recorded, flip_rate=0.5)
+    >>> unlabelled_metric("micro-f1", recorded, decisions, flip_rate=0.5)
     0.8
     """
     psi = get_metric(metric)
-    return psi.from_counts(*unlabelled_counts(decisions, labels, flip_rate, psi.average))
+    labels, decisions = truth_and_decisions(y_true, y_pred, labels, decisions)
+    return psi.from_counts(*unlabelled_counts(labels, decisions, flip_rate, psi.average))
 
 
 def trivial_values(metric: str | LinearFractional, labels: Any, flip_rate: ArrayLike) -> tuple[float, float]:
@@ -235,7 +265,7 @@ def punishes_false_positives(metric: LinearFractional) -> bool:
 
 def _read_decisions(decisions: Any, labels: ObservedLabels, average: str) -> tuple[Floats, NDArray[np.bool_]]:
     """The number of yes of each group, and the decision at each recorded yes."""
-    given = decisions if sparse.issparse(decisions) else np.asarray(decisions)
+    given = plain_array(decisions, "The decisions")
     if given.shape != labels.shape:
         raise InvalidInputError(
             f"The decisions have shape {given.shape}; expected {labels.shape} like the labels, because every "

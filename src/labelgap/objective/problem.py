@@ -15,8 +15,15 @@ from array_api_compat import array_namespace
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.objective.cpu.part import CpuBackend
-from labelgap.objective.frame import FeatureFrame, Frame, observed_frame, orthonormal, unlabelled_frame
-from labelgap.objective.moments import ObservedMoments, UnlabelledMoments
+from labelgap.objective.frame import (
+    FeatureFrame,
+    Frame,
+    observed_frame,
+    orthonormal,
+    silence_frame,
+    unlabelled_frame,
+)
+from labelgap.objective.moments import ObservedMoments, SilenceMoments, UnlabelledMoments
 from labelgap.objective.parts import Backend, ProblemSettings, RowBlock, RowData
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.objective.sum import RowSplit, SumBounds, SumObjective
@@ -129,6 +136,11 @@ class Problem:
                 thinned=thinned,
                 fit_intercept=settings.fit_intercept,
                 free_intercept=free_intercept,
+            )
+        if isinstance(total, SilenceMoments):
+            assert settings.silence_weight is not None
+            return silence_frame(
+                self.features, total, settings.silence_weight, fit_intercept=settings.fit_intercept
             )
         assert isinstance(total, ObservedMoments)
         return observed_frame(

@@ -211,24 +211,33 @@ class ScoreBounds(Protocol):
         """γ."""
         ...
 
+    @property
+    def stiffness(self) -> float:
+        """The curvature of the smooth term to begin with, a few times that of an entry's loss."""
+        ...
+
     def start(self) -> Any:
         """The entries that are held from the beginning."""
         ...
 
+    def with_term(self, objective: Objective, entries: Any, stiffness: float) -> Objective:
+        """The objective that the bounds belong to, plus a smooth term for the constraint on these entries."""
+        ...
+
     def next(self, entries: Any, point: Point, beyond: Any) -> Any:
-        """The entries to hold next, from a point of their term and those found beyond the bound."""
+        """The entries to hold next, from a point of that sum and those found beyond the bound."""
         ...
 
     def scan(self, factors: Factors) -> tuple[float, Any]:
         """The largest |score|, and the entries beyond the bound."""
         ...
 
-    def term(self, entries: Any, stiffness: float) -> Objective:
-        """A smooth term that stands for the constraint on these entries."""
-        ...
+    def conjugate(self, gradient: ScoreGradient, scale: float, capacity: Floats | None = None) -> float:
+        """The conjugate of the data term and the constraint itself at the gradient of that sum.
 
-    def conjugate(self, gradient: ScoreGradient, scale: float) -> float:
-        """The conjugate of the constraint itself at the term's gradient, ``γ Σ|scale · a|``."""
+        With a the gradient of the smooth term, ``f*(scale · G) + γ Σ|scale · a|``, or less. ``capacity`` is
+        as in :meth:`ScoreGradient.conjugate`.
+        """
         ...
 
 
@@ -309,6 +318,9 @@ _SHORT_SIDE = 2048
 _ARRAYS = 8
 # Entries in a block at most: its arrays stay in the cache, and there are blocks for every thread.
 _MOST_ENTRIES = 1 << 14
+# Arrays of n·L numbers that are alive at one time where the scores are kept: scores and slopes of the points
+# on a solver's way, multipliers, and workings.
+_KEPT_ARRAYS = 24
 # Blocks at work at one time. Not the number of threads: on that no sum may depend.
 BLOCKS_AT_A_TIME = 8
 
@@ -331,3 +343,8 @@ def entries_within(megabytes: float) -> int:
     """Entries in a block, so that several blocks at work take at most this much memory."""
     fitting = int(megabytes * 1e6 / (8 * _ARRAYS * BLOCKS_AT_A_TIME))
     return max(1, min(fitting, _MOST_ENTRIES))
+
+
+def entries_kept_within(megabytes: float) -> int:
+    """Of how many entries the scores may be kept, so that all arrays of that size take at most so much."""
+    return int(megabytes * 1e6 / (8 * _KEPT_ARRAYS))

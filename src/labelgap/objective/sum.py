@@ -196,6 +196,7 @@ class SumBounds:
     def __init__(self, parts: Sequence[ScoreBounds], split: RowSplit | None) -> None:
         self._parts, self._split = tuple(parts), split
         self.bound = self._parts[0].bound
+        self.stiffness = self._parts[0].stiffness
 
     def start(self) -> tuple[Any, ...]:
         return tuple(part.start() for part in self._parts)
@@ -211,11 +212,13 @@ class SumBounds:
         found = [part.scan(factors._replace(left=left)) for part, left in pairs]
         return max(largest for largest, _ in found), tuple(beyond for _, beyond in found)
 
-    def term(self, entries: Any, stiffness: float) -> Objective:
-        terms = [part.term(held, stiffness) for part, held in zip(self._parts, entries, strict=True)]
-        return SumObjective(terms, self._split)
+    def with_term(self, objective: Objective, entries: Any, stiffness: float) -> Objective:
+        assert isinstance(objective, SumObjective)
+        rows = zip(self._parts, objective.terms, entries, strict=True)
+        return SumObjective([part.with_term(term, held, stiffness) for part, term, held in rows], self._split)
 
-    def conjugate(self, gradient: ScoreGradient, scale: float) -> float:
+    def conjugate(self, gradient: ScoreGradient, scale: float, capacity: Floats | None = None) -> float:
         assert isinstance(gradient, SumGradient)
+        total = gradient.label_capacity(scale) if capacity is None else capacity
         pairs = zip(self._parts, gradient.parts, strict=True)
-        return float(sum(part.conjugate(one, scale) for part, one in pairs))
+        return float(sum(part.conjugate(one, scale, total) for part, one in pairs))

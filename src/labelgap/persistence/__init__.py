@@ -1,6 +1,8 @@
-"""Reading saved models."""
+"""Saving and reading models."""
 
-import labelgap.persistence.kinds  # noqa: F401  (registers what a model may hold)
+import labelgap.persistence.kinds
+import labelgap.persistence.transformers  # noqa: F401  (both register what a model may hold)
 from labelgap.persistence.loading import load
+from labelgap.persistence.saving import save
 
-__all__ = ["load"]
+__all__ = ["load", "save"]

@@ -16,7 +16,9 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.losses import Family, Loss
 from labelgap.metrics import LinearFractional
+from labelgap.persistence.kinds import is_float
 from labelgap.persistence.registry import Requirements, kind_of, requirements_of
+from labelgap.persistence.transformers import last_step
 
 # The names in files of the models of scores inside a PlugInClassifier or a MetricThreshold.
 _PER_LABEL, _PER_ROW, _DIRECT, _GIVEN = "label_models", "row_model", "direct_model", "given_scores"
@@ -89,7 +91,22 @@ def check_shapes(model: Any) -> None:
     required = requirements_of(model)
     if required is not None:
         _check_types(model)
+        _check_arrays(model)
         required.check(model)
+
+
+def _check_arrays(model: Any) -> None:
+    """Check that arrays are of types in which a fit computes. Classes and parameters are as users gave "
+    "them."""
+    given = {"classes_", "feature_names_in_", *model.get_params(deep=False)}
+    for name, value in vars(model).items():
+        if (
+            isinstance(value, np.ndarray)
+            and name not in given
+            and value.dtype.kind in "fc"
+            and not is_float(value)
+        ):
+            raise ValueError(f"{name} holds {value.dtype}; float64 was expected")
 
 
 def _check_types(model: Any) -> None:
@@ -133,6 +150,17 @@ def _check_recommender(model: Any) -> None:
     n, n_items = len(model.user_ids_), len(model.item_ids_)
     if model.answers_.shape != (n, n_items):
         raise ValueError("its ratings are not those of its users and items")
+    titles = getattr(model, "item_titles_", None)
+    for name in ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_"):
+        value = getattr(model, name, None)
+        if value is not None and not (_is_number(value) and value >= 0):
+            raise ValueError(f"{name} is not a number of at least 0")
+    if not _is_number(getattr(model, "intercept_centre_", 0.0)):
+        raise ValueError("intercept_centre_ is not a number")
+    if titles is not None and not (
+        type(titles) is dict and all(isinstance(text, str) for text in titles.values())
+    ):
+        raise ValueError("the titles of its items are not texts")
     for ids, side in ((model.user_ids_, model._users), (model.item_ids_, model._items)):
         # Ids that were folded in come last and have no features there.
         if ids[: len(side.ids)] != side.ids:
@@ -166,12 +194,14 @@ def _check_inner(model: Any) -> None:
             _check_classifier(model, estimator)
 
 
-def _check_direct(model: Any, estimator: Any) -> None:
+def _check_direct(model: Any, inner: Any) -> None:
+    estimator = last_step(inner)
     if requirements_of(estimator) is None:
         raise ValueError(f"a {type(estimator).__name__} gives no scores for several labels")
     require_fitted(estimator)
     check_shapes(estimator)
-    for name in ("n_features_in_", "n_labels_"):
+    # The steps of a pipeline before it may make other features of those of the model.
+    for name in ("n_features_in_", "n_labels_") if estimator is inner else ("n_labels_",):
         if getattr(estimator, name, None) != getattr(model, name):
             raise ValueError(f"{name} is not that of the {type(estimator).__name__} inside")
 
@@ -180,7 +210,9 @@ def _check_classifier(model: Any, estimator: Any) -> None:
     """Check the LogisticRegression of one label; it is None where the label has a constant score."""
     if estimator is None:
         return
-    shapes = {"coef_": (1, model.n_features_in_), "intercept_": (1,)}
+    inner, estimator = estimator, last_step(estimator)
+    n_features = model.n_features_in_ if estimator is inner else getattr(estimator, "n_features_in_", None)
+    shapes: dict[str, tuple[Any, ...]] = {"coef_": (1, n_features), "intercept_": (1,)}
     if type(estimator).__name__ != "LogisticRegression" or any(
         not hasattr(estimator, name) for name in shapes
     ):
@@ -191,12 +223,14 @@ def _check_classifier(model: Any, estimator: Any) -> None:
 
 
 def _is_vector(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 1
+    return is_float(value) and value.ndim == 1
 
 
 def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     n, n_items, rank = len(model.user_ids_), len(model.item_ids_), _columns(model, "user_factors_")
     for side in (model._users, model._items):
+        if side.matrix is not None and not is_float(side.matrix.data):
+            raise ValueError(f"its {side.what} features hold {side.matrix.dtype}; float64 was expected")
         if not _is_vector(side.mean) or not _is_vector(side.scale) or len(side.mean) != len(side.scale):
             raise ValueError(f"the units of its {side.what} features do not fit together")
     return {
@@ -224,7 +258,9 @@ def _columns(model: Any, name: str) -> int:
 def _expect(model: Any, shapes: dict[str, tuple[int, ...]]) -> None:
     for name, shape in shapes.items():
         array = getattr(model, name)
-        if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.shape != shape:
+        if isinstance(array, np.ndarray) and not is_float(array):
+            raise ValueError(f"{name} holds {array.dtype}; float64 was expected")
+        if not isinstance(array, np.ndarray) or array.shape != shape:
             found = getattr(array, "shape", type(array).__name__)
             raise ValueError(f"{name} has the shape {found}; numbers of shape {shape} were expected")
 

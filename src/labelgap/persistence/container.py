@@ -13,13 +13,11 @@ objects are refused, so no pickle is read or written. The same contents give the
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -27,6 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.exceptions import InvalidInputError
+from labelgap.persistence.atomic import atomic_write
+from labelgap.persistence.zip_arrays import check_members, read_array
 
 __all__ = ["FORMAT", "Contents", "atomic_write", "read_file", "write_file"]
 
@@ -136,7 +136,9 @@ def _why_not(file: IO[bytes]) -> str:
 
 
 def _read(path: Path, file: IO[bytes], kind: str, error: type[InvalidInputError]) -> Contents:
+    size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
+        check_members(archive, size)
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise ValueError("something in it is compressed")
         header = json.loads(archive.read(_HEADER))
@@ -155,17 +157,12 @@ def _read(path: Path, file: IO[bytes], kind: str, error: type[InvalidInputError]
         arrays = {}
         for name in archive.namelist():
             if name.startswith(_ARRAYS):
-                with archive.open(name) as member:
-                    array = np.lib.format.read_array(member, allow_pickle=False)
-                _require_bytes(name, array)
+                try:
+                    array = read_array(archive, name)
+                except ValueError as problem:
+                    raise ValueError(f"the array {name[:60]!r}: {problem}") from problem
                 arrays[name.removeprefix(_ARRAYS).removesuffix(".npy")] = array
     return Contents(document, arrays)
-
-
-def _require_bytes(name: str, array: NDArray[Any]) -> None:
-    # A few bytes in a file could stand for any number of texts of length 0.
-    if array.dtype.itemsize == 0 and array.size > 0:
-        raise ValueError(f"the array {name!r} holds {array.size} values of no bytes")
 
 
 def _packed(name: str, array: Any) -> NDArray[Any]:
@@ -173,7 +170,9 @@ def _packed(name: str, array: Any) -> NDArray[Any]:
     given: NDArray[Any] = np.asarray(array)
     if given.dtype.hasobject:
         raise TypeError(f"the array {name!r} holds Python objects, which are not written")
-    _require_bytes(name, given)
+    # Reading refuses them, because a few bytes in a file could stand for any number of texts of length 0.
+    if given.dtype.itemsize == 0 and given.size > 0:
+        raise ValueError(f"the array {name!r} holds {given.size} values of no bytes")
     return given if given.flags.c_contiguous or given.flags.f_contiguous else given.copy(order="K")
 
 
@@ -187,56 +186,3 @@ def _digest(file: IO[bytes], end: int) -> bytes:
             break
         digest.update(block)
     return digest.hexdigest().encode()
-
-
-# -- files that are replaced in one step ---------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of ``path`` at the end of the block, or never if that fails.
-
-    It is written under another name and renamed when it is complete and on the disk. So a reader sees the old
-    file or the new one, even if the writer is killed.
-
-    Examples
-    --------
-    >>> with atomic_write("a.txt") as file:
-    ...     _ = file.write(b"all of it")
-    >>> Path("a.txt").read_text()
-    'all of it'
-    """
-    # If the path is a link, the file that it points to is replaced, not the link.
-    path = Path(os.path.realpath(path))
-    temporary = path.with_name(f".{_short_name(path.name)}.{secrets.token_hex(6)}.part")
-    # Opened like any new file, so that the system gives it the usual permissions. Asking for the umask would
-    # change it for a moment, for all threads.
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with os.fdopen(descriptor, "w+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(temporary, os.stat(path).st_mode & 0o777)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
-
-
-def _short_name(name: str) -> str:
-    """The start of a name, so that a longer name is not too long for the system, which counts bytes."""
-    return os.fsencode(name)[:100].decode("utf-8", "ignore")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write the folder to the disk where the system can, so that the new name survives a power failure."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap._arrays import check_pointers
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.losses import FAMILIES, LOSSES, Loss, Unlabelled
@@ -24,6 +25,12 @@ _SCALARS = {np.dtype(code).name: np.dtype(code).type for code in "?bhilBHILefd"}
 _KEY_LENGTH = 624
 # The attributes that a fit of scikit-learn's LogisticRegression sets.
 _FITTED = ("classes_", "coef_", "intercept_", "n_iter_", "n_features_in_", "feature_names_in_")
+
+
+def is_float(value: Any) -> bool:
+    """Whether it is an array of the types in which a fit computes; float16 and others are not computed "
+    "with."""
+    return isinstance(value, np.ndarray) and value.dtype in (np.float32, np.float64)
 
 
 # -- numbers -------------------------------------------------------------------------------------------
@@ -49,7 +56,7 @@ def _sparse_parts(value: Any) -> Mapping[str, Any]:
 
 def _sparse(parts: dict[str, Any]) -> Any:
     matrix = _SPARSE[parts["type"]]((parts["data"], parts["indices"], parts["indptr"]), shape=parts["shape"])
-    matrix.check_format(full_check=True)
+    check_pointers(matrix)
     return matrix
 
 
@@ -105,7 +112,7 @@ def _rows_are_whole(labels: ObservedLabels) -> bool:
     (n, n_labels), indptr, indices = labels.shape, labels.indptr, labels.indices
     if type(n) is not int or type(n_labels) is not int or indptr.shape != (n + 1,) or indices.ndim != 1:
         return False
-    if indptr.dtype.kind != "i" or indices.dtype.kind != "i":
+    if indptr.dtype not in (np.int32, np.int64) or indices.dtype not in (np.int32, np.int64):
         return False
     count = len(indices)
     if indptr[0] != 0 or indptr[-1] != count or (np.diff(indptr) < 0).any():
@@ -121,8 +128,10 @@ def _rows_are_whole(labels: ObservedLabels) -> bool:
 def _entries_are_whole(labels: ObservedLabels) -> bool:
     """Whether each entry has a value and each row and column a name, where there are any."""
     count = len(labels.indices)
-    for per_entry, kinds in ((labels.values, "biuf"), (labels.weights, "f"), (labels.offsets, "f")):
-        if per_entry is not None and (per_entry.shape != (count,) or per_entry.dtype.kind not in kinds):
+    for per_entry, kinds in ((labels.values, "biu"), (labels.weights, ""), (labels.offsets, "")):
+        if per_entry is None:
+            continue
+        if per_entry.shape != (count,) or not (per_entry.dtype.kind in kinds or is_float(per_entry)):
             return False
     for names, length in zip((labels.row_names, labels.label_names), labels.shape, strict=True):
         if names is not None and (type(names) is not tuple or len(names) != length):

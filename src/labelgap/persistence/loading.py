@@ -10,8 +10,10 @@ from labelgap.exceptions import ModelFileError
 from labelgap.persistence.checks import check_shapes, require_fitted
 from labelgap.persistence.codec import Decoder, check_extent
 from labelgap.persistence.container import Contents, read_file
-from labelgap.persistence.registry import estimator_names, kinds
+from labelgap.persistence.parameters import check_parameters
+from labelgap.persistence.registry import estimator_names, kinds, requirements_of
 from labelgap.persistence.saving import FILE_KIND, VERSION
+from labelgap.persistence.transformers import PIPELINE, last_step
 
 _UPGRADES: dict[int, Callable[[Contents], Contents]] = {}
 """For each older version of the document, the function that converts it to the next version."""
@@ -31,7 +33,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier or Recommender
+    LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier or Recommender, or a Pipeline
+    that ends in one of them
 
     Raises
     ------
@@ -78,10 +81,14 @@ def _model(contents: Contents) -> Any:
     document, arrays = contents
     node = document["model"]
     (name,) = node
-    if name not in estimator_names():
+    if name not in (*estimator_names(), PIPELINE):
         raise ValueError(f"{name!r} is no model that is known")
     check_extent(node, document["shared"])
     model = Decoder(kinds(), arrays, document["shared"]).decode(node)
-    require_fitted(model)
-    check_shapes(model)
+    last = last_step(model)
+    if requirements_of(last) is None:
+        raise ValueError(f"its last step is a {type(last).__name__}, which makes no decisions")
+    require_fitted(last)
+    check_parameters(last)
+    check_shapes(last)
     return model

@@ -26,6 +26,7 @@ from labelgap.persistence.codec import CannotSaveError, Kind
 _BY_NAME: dict[str, Kind] = {}
 _BY_CLASS: dict[type, Kind] = {}
 _REQUIREMENTS: dict[type, Requirements] = {}
+_FINDERS: list[Callable[[Any], str | None]] = []
 AnyClass = TypeVar("AnyClass", bound=type)
 
 
@@ -45,6 +46,11 @@ def register(kind: Kind, *classes: type) -> None:
         raise ValueError(f"Two classes want the name {kind.name!r} in files; give one of them another name.")
     for cls in classes:
         _BY_CLASS[cls] = kind
+
+
+def register_finder(find: Callable[[Any], str | None]) -> None:
+    """Ask this function, too, for the name of the kind of a value, where its class is not registered."""
+    _FINDERS.append(find)
 
 
 def savable_record(name: str) -> Callable[[AnyClass], AnyClass]:
@@ -77,7 +83,13 @@ def kind_of(value: Any) -> Kind | None:
     >>> kind_of(Poisson()).name, kind_of(print)
     ('loss', None)
     """
-    return _BY_NAME["LogisticRegression"] if is_logistic_regression(value) else _BY_CLASS.get(type(value))
+    if is_logistic_regression(value):
+        return _BY_NAME["LogisticRegression"]
+    kind = _BY_CLASS.get(type(value))
+    if kind is None:
+        found = next((name for find in _FINDERS if (name := find(value)) is not None), None)
+        kind = None if found is None else _BY_NAME[found]
+    return kind
 
 
 def is_logistic_regression(value: Any) -> bool:

@@ -17,11 +17,15 @@ from labelgap.losses import Family, Loss, family_names, loss_names
 from labelgap.persistence.checks import check_shapes, require_fitted
 from labelgap.persistence.codec import CannotSaveError, Encoder, check_extent
 from labelgap.persistence.container import write_file
-from labelgap.persistence.registry import estimator_names, has_place, kind_of
+from labelgap.persistence.parameters import check_parameters
+from labelgap.persistence.registry import estimator_names, has_place, kind_of, requirements_of
+from labelgap.persistence.transformers import PIPELINE, TRANSFORMERS, is_pipeline, last_step
 
 VERSION = 1
 """The version of the document. A higher one is refused on loading, a lower one brought up to this."""
 FILE_KIND = "model"
+# Transformers that are only found inside of others.
+_INNER = ("FunctionTransformer", "MissingIndicator")
 
 _IDS = ("user_ids_", "item_ids_", "_users", "_items", "answers_", "label_names_")
 
@@ -62,26 +66,85 @@ class Saved:
         >>> bool((again.predict(problem.X) == clf.predict(problem.X)).all())
         True
         """
-        check_is_fitted(self)
-        require_fitted(self)
-        _require_folder(path)
-        encoder = Encoder(kind_of)
-        try:
-            model = encoder.encode(self, "")
-        except CannotSaveError as problem:
-            raise InvalidInputError(_refusal(self, problem)) from None
-        _require_one_piece(self)
-        try:
-            check_extent(model, encoder.shared)
-        except ValueError as problem:
-            raise InvalidInputError(f"This {type(self).__name__} cannot be saved: {problem}.") from None
-        document = {
-            "version": VERSION,
-            "labelgap": __version__,
-            "model": model,
-            "shared": encoder.shared,
-        }
-        write_file(path, FILE_KIND, document, encoder.arrays)
+        save(self, path)
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator of labelgap, or a pipeline that ends in one, to a file that ``load`` reads.
+
+    Of an estimator it is the same as its method ``save``. The steps of a pipeline before the estimator may be
+    scikit-learn's ColumnTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, OneHotEncoder, PCA,
+    RobustScaler, SimpleImputer, StandardScaler, TruncatedSVD and VarianceThreshold, and pipelines of these.
+
+    Parameters
+    ----------
+    model : fitted estimator or Pipeline
+    path : str or path
+        A name in an existing folder. The usual suffix is ".labelgap".
+
+    Raises
+    ------
+    InvalidInputError
+        If a step is of another class, or a part of the model is code. Nothing is written then.
+
+    Examples
+    --------
+    >>> import labelgap
+    >>> from labelgap.data import make_low_rank_labels
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> problem = make_low_rank_labels(n=100, n_labels=5, observed=0.5, random_state=0)
+    >>> model = make_pipeline(StandardScaler(), labelgap.LowRankClassifier(trace_penalty=0.01))
+    >>> labelgap.save(model.fit(problem.X, problem.Y_observed), "tags.labelgap")
+    >>> again = labelgap.load("tags.labelgap")
+    >>> bool((again.predict(problem.X) == model.predict(problem.X)).all())
+    True
+    """
+    last = last_step(model)
+    if is_pipeline(model) and requirements_of(last) is None:
+        raise InvalidInputError(
+            f"This Pipeline cannot be saved: it ends in a {type(last).__name__}, and not in one of "
+            f"{', '.join(estimator_names())}."
+        )
+    check_is_fitted(last)
+    require_fitted(last)
+    _require_folder(path)
+    encoder = Encoder(kind_of)
+    try:
+        node = encoder.encode(model, "")
+    except CannotSaveError as problem:
+        refusal = _pipeline_refusal(model, problem) if is_pipeline(model) else None
+        raise InvalidInputError(refusal or _refusal(last, problem)) from None
+    _require_one_piece(last)
+    try:
+        check_parameters(last)
+        check_extent(node, encoder.shared)
+    except ValueError as problem:
+        raise InvalidInputError(f"This {type(model).__name__} cannot be saved: {problem}.") from None
+    document = {
+        "version": VERSION,
+        "labelgap": __version__,
+        "model": node,
+        "shared": encoder.shared,
+    }
+    write_file(path, FILE_KIND, document, encoder.arrays)
+
+
+def _pipeline_refusal(pipeline: Any, problem: CannotSaveError) -> str | None:
+    """Why a pipeline cannot be saved; None where it is the estimator at its end that cannot."""
+    # The place in a pipeline begins with steps.NUMBER.1, the estimator of that step.
+    parts = problem.where.split(".")
+    if len(parts) < 3 or parts[0] != "steps" or int(parts[1]) == len(pipeline.steps) - 1:
+        if len(parts) >= 3:
+            problem.where = ".".join(parts[3:])
+        return None
+    name, value = pipeline.steps[int(parts[1])][0], problem.value
+    known = ", ".join(name for name in TRANSFORMERS if name not in (PIPELINE, *_INNER))
+    what = "a function" if callable(value) and not isinstance(value, type) else f"a {type(value).__name__}"
+    return (
+        f"This Pipeline cannot be saved: its step {name!r} holds {what}, for which a file has no place. The "
+        f"transformers that can be saved are {known}; save the last step alone, or use one of these."
+    )
 
 
 def _require_folder(path: str | os.PathLike[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError
 from labelgap.labels import ObservedLabels
 from labelgap.labels.sources import index_type, row_pointers
@@ -22,6 +23,8 @@ Model = TypeVar("Model", bound=FactorModel)
 
 # So many entries are completed at one time, where the loss is taken of every entry.
 _BLOCK_ENTRIES = 1 << 22
+# New users and new items who rate each other are solved for in turn, until this little changes.
+_MAX_SWEEPS, _SWEEP_TOL = 100, 1e-7
 
 
 class _Side(NamedTuple):
@@ -45,29 +48,29 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any)
         raise InvalidInputError(
             "There is nothing to fold in: give ratings or features of new users or items."
         )
-    absent = model.answers_.unobserved
-    # What an absent rating means is decided below, once all ratings of a user are together.
-    added = model._read_ratings(
-        ((), (), ()) if ratings is None else ratings, "unlabelled" if absent == "unlabelled" else "missing"
-    )
+    added = model._read_more(((), (), ()) if ratings is None else ratings)
     described_users = read_side_features(user_features, model._setting("user", "user"), "user")
     described_items = read_side_features(item_features, model._setting("item", "item"), "item")
     users = _side(model._index("user"), added.row_names or (), described_users.ids)
     items = _side(model._index("item"), added.label_names or (), described_items.ids)
     rows, cols = users.rated[added.rows], items.rated[added.indices]
+    between_new = (rows >= users.n_known) & (cols >= items.n_known)
     _refuse_strangers(users, items, rows, cols)
 
     result = copy.copy(model)
     result.user_ids_, result.item_ids_ = users.ids, items.ids
     result.answers_ = merged_ratings(model.answers_, added, rows, cols, users.ids, items.ids)
+    item_prior = _item_prior(model, items, described_items)
     if items.n_new:
-        _add_items(result, items, described_items)
+        _add_items(result, items, item_prior)
     if users.n_new:
         _add_users(result, users, described_users)
     # Ratings of known items change a known user; ratings of new items only determined the items.
     moved = np.union1d(rows[cols < items.n_known], np.arange(users.n_known, len(users.ids)))
     if len(moved):
         _solve_users(result, moved)
+    if between_new.any():
+        _alternate(result, items, item_prior, moved)
     return result
 
 
@@ -90,14 +93,28 @@ def _side(index: IdIndex, rated: Ids, described: Ids) -> _Side:
 
 
 def _refuse_strangers(users: _Side, items: _Side, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> None:
-    strange = (rows >= users.n_known) & (cols >= items.n_known)
+    """Raise if a rating is linked to nothing that is known, by however many other ratings or by features."""
+    placed_user, placed_item = _placed(users), _placed(items)
+    placed = 0
+    while placed < (placed := int(placed_user.sum() + placed_item.sum())):
+        placed_item[cols[placed_user[rows]]] = True
+        placed_user[rows[placed_item[cols]]] = True
+    strange = ~placed_user[rows]
     if strange.any():
         first = int(np.argmax(strange))
         raise InvalidInputError(
-            f"Neither the user {users.ids[rows[first]]!r} nor the item {items.ids[cols[first]]!r} is known. "
-            "A new item is placed by ratings of known users, and a new user by ratings of known items: "
-            "leave this rating out, or fold the item in first."
+            f"Neither the user {users.ids[rows[first]]!r} nor the item {items.ids[cols[first]]!r} is known, "
+            "and no other rating or feature links them to what is known. A new item is placed by ratings of "
+            "known users, and a new user by ratings of known items: give such ratings, too, or leave this "
+            "rating out."
         )
+
+
+def _placed(side: _Side) -> NDArray[np.bool_]:
+    """Which users, or items, have factors already or get some from their features."""
+    placed = np.arange(len(side.ids)) < side.n_known
+    placed[side.described] = True
+    return placed
 
 
 def merged_ratings(
@@ -136,6 +153,7 @@ def merged_ratings(
         label_names=item_ids,
         unobserved=old.unobserved,
     )
+    # A model of an earlier version has an entry for every pair.
     return complete(merged) if old.unobserved == "negative" else merged
 
 
@@ -159,15 +177,27 @@ def _insertion_points(
     return at, known
 
 
-def _add_items(model: FactorModel, items: _Side, features: FeatureRows) -> None:
-    """Add factors and intercepts of the new items, computed from the present user factors."""
-    old, n_users = model.item_factors_, len(model.user_factors_)
+def _item_prior(model: FactorModel, items: _Side, features: FeatureRows) -> Floats:
+    """The factors that the new items have without ratings."""
     prior = np.tile(model._shared_item_factor(), (items.n_new, 1))
     if len(features.ids):
         prior[items.described - items.n_known] += model._item_prior_of_features(features.rows)
+    return prior
+
+
+def _add_items(model: FactorModel, items: _Side, prior: Floats) -> None:
+    """Add factors and intercepts of the new items, computed from the present user factors."""
+    factors, intercept = _solved_items(model, items, prior)
+    model.item_factors_ = np.vstack([model.item_factors_, factors])
+    model.item_intercept_ = np.concatenate([model.item_intercept_, intercept])
+
+
+def _solved_items(model: FactorModel, items: _Side, prior: Floats) -> tuple[Floats, Floats]:
+    """Factors and intercepts of the new items from the ratings of all users who have factors."""
+    n_users = len(model.user_factors_)
     ratings = _corner(model.answers_, n_users, items.n_known)
     factors, intercept = prior.copy(), np.zeros(items.n_new)
-    for start, stop in _ranges(items.n_new, n_users, ratings):
+    for start, stop in _ranges(model, items.n_new, n_users):
         block = _column_range(ratings, start, stop)
         factors[start:stop], intercept[start:stop] = fold_in_columns(
             model.user_factors_,
@@ -177,12 +207,29 @@ def _add_items(model: FactorModel, items: _Side, features: FeatureRows) -> None:
             rating_weight=model.answer_weight_,
             prior=prior[start:stop],
             sizes=model._penalty_sizes("item", block.label_counts()),
+            intercept_penalty=model._intercept_penalty(),
         )
     unrated = ratings.label_counts() == 0
     factors[unrated] = prior[unrated]
     intercept[unrated] = model._intercept_without_ratings()
-    model.item_factors_ = np.vstack([old, factors])
-    model.item_intercept_ = np.concatenate([model.item_intercept_, intercept])
+    return factors, intercept
+
+
+def _alternate(model: FactorModel, items: _Side, item_prior: Floats, users: NDArray[np.int64]) -> None:
+    """Solve for the new items and for these users in alternation, where new users have rated new items.
+
+    Each half lowers the objective, as a function of their factors, as far as it can be lowered.
+    """
+    n_known = items.n_known
+    for _ in range(_MAX_SWEEPS):
+        before = np.column_stack([model.item_factors_[n_known:], model.item_intercept_[n_known:]])
+        factors, intercept = _solved_items(model, items, item_prior)
+        model.item_factors_ = np.vstack([model.item_factors_[:n_known], factors])
+        model.item_intercept_ = np.concatenate([model.item_intercept_[:n_known], intercept])
+        _solve_users(model, users)
+        change = np.abs(np.column_stack([factors, intercept]) - before).max()
+        if change <= _SWEEP_TOL * max(1.0, float(np.abs(before).max())):
+            return
 
 
 def _add_users(model: FactorModel, users: _Side, features: FeatureRows) -> None:
@@ -198,7 +245,7 @@ def _solve_users(model: FactorModel, users: NDArray[np.int64]) -> None:
     """Compute the factors of these users from all their ratings, in a copy of the array."""
     factors = model.user_factors_.copy()
     ratings = replace(model.answers_, row_names=None)
-    for start, stop in _ranges(len(users), ratings.shape[1], ratings):
+    for start, stop in _ranges(model, len(users), ratings.shape[1]):
         here = users[start:stop]
         theirs = ratings.take_rows(here)
         factors[here] = fold_in(
@@ -216,10 +263,10 @@ def _solve_users(model: FactorModel, users: NDArray[np.int64]) -> None:
         model.user_intercept_ = factors @ model._shared_item_factor()
 
 
-def _ranges(count: int, entries_each: int, ratings: ObservedLabels) -> Iterator[tuple[int, int]]:
+def _ranges(model: FactorModel, count: int, entries_each: int) -> Iterator[tuple[int, int]]:
     """One range for all, or blocks where every entry takes part and rows are completed."""
     step = count
-    if ratings.unobserved == "unlabelled":
+    if model._silence != "missing":
         step = max(1, _BLOCK_ENTRIES // max(entries_each, 1))
     for start in range(0, count, step or 1):
         yield start, min(start + step, count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,13 +12,17 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from labelgap._types import Floats, Ints
-from labelgap.exceptions import InvalidFeaturesError
+from labelgap.exceptions import InvalidFeaturesError, InvalidParameterError
 from labelgap.labels import ObservedLabels
+from labelgap.labels.sources import row_pointers
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.recommending.ids import IdIndex, Ids
 from labelgap.recommending.ratings import Rule, read_ratings
 from labelgap.recommending.top_items import Seen, UserItemFactors
+
+UNKNOWN = ("raise", "average")
+"""What can happen to users and items that are not known."""
 
 
 class FactorModel(BaseEstimator):  # type: ignore[misc]
@@ -42,6 +47,11 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     answer_weight_: float
     """The weight of one rating in the objective."""
     answers_: ObservedLabels
+    """The ratings that were given."""
+    silence_weight_: float | None = None
+    """The weight of a pair without a rating, where it counts as a no; None where it does not."""
+    item_titles_: dict[Any, str] | None = None
+    """Titles of items by id, for people; None without titles."""
     loss_: Loss
     metric_: LinearFractional
     threshold_: float
@@ -84,7 +94,12 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
 
     def _intercept_without_ratings(self) -> float:
         """The intercept of a new item without ratings."""
-        return float(self.item_intercept_.mean())
+        penalty = self._intercept_penalty()
+        return float(self.item_intercept_.mean()) if penalty is None else penalty[1]
+
+    def _intercept_penalty(self) -> tuple[float, float] | None:
+        """κ and c, where the intercepts of the items are drawn to c; None where they are free."""
+        return None
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -97,7 +112,29 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     def _setting(self, name: str, default: Any) -> Any:
         return getattr(self, name, default)
 
-    def _read_ratings(self, ratings: Any, unobserved: str) -> ObservedLabels:
+    @property
+    def _silence(self) -> str:
+        """What a pair without a rating meant in the fit: "missing", "negative" or "unlabelled"."""
+        return self.answers_.unobserved if self.silence_weight_ is None else "negative"
+
+    def _probability(self, scores: Any) -> Any:
+        """The probability of a like at these scores.
+
+        Where a pair without a rating counts less than a rating, the odds of a no are taken up to their weight
+        again.
+        """
+        probability = self.loss_.inverse_link(scores)
+        if self.silence_weight_ in (None, 1.0):
+            return probability
+        yes = self.silence_weight_ * probability
+        return yes / (1.0 - probability + yes)
+
+    def _read_more(self, ratings: Any) -> ObservedLabels:
+        """Ratings to fold in, weighted as those of the fit."""
+        # What an absent rating means is decided once all ratings of a user are together.
+        return self._read_ratings(ratings, "unlabelled" if self._silence == "unlabelled" else "missing")
+
+    def _read_ratings(self, ratings: Any, unobserved: str, *, keep_values: bool = False) -> ObservedLabels:
         positive: Rule = self._setting("positive", None)
         return read_ratings(
             ratings,
@@ -106,6 +143,7 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
             value=self._setting("value", "value"),
             positive=positive,
             unobserved=unobserved,
+            keep_values=keep_values,
         )
 
     def _index(self, what: str) -> IdIndex:
@@ -122,28 +160,60 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         return {name: value for name, value in super().__getstate__().items() if name != "_indices"}
 
     def _factors(self, users: Ints | None = None) -> UserItemFactors:
+        """Factors of all users, or of these; -1 stands for the average user."""
         chosen = self.user_factors_ if users is None else self.user_factors_[users]
+        if users is not None and (strange := np.asarray(users) < 0).any():
+            chosen[strange] = self._average_user()
         return UserItemFactors(chosen, self.item_factors_, self.item_intercept_)
+
+    def _average_user(self) -> Floats:
+        """Factors whose scores are the means of all users' scores."""
+        return np.asarray(self.user_factors_.mean(axis=0))
+
+    def _average_item(self) -> tuple[Floats, float]:
+        """Factors and an intercept whose scores are the means of the scores of all items."""
+        return np.asarray(self.item_factors_.mean(axis=0)), float(self.item_intercept_.mean())
+
+    def _rated(self) -> ObservedLabels:
+        """The ratings that the users gave, without what stands for absent ones."""
+        if self.answers_.unobserved == "negative" and self.answers_.is_complete:
+            # A model of an earlier version does not say which of its dislikes were given.
+            return self.answers_.select(self.answers_.values == 1)
+        return self.answers_
+
+    def _rated_rows(self, users: Ints | None = None) -> ObservedLabels:
+        """The ratings that these users gave, without names; -1 stands for a user without ratings."""
+        ratings = replace(self._rated(), row_names=None)
+        if users is None:
+            return ratings
+        numbers = np.asarray(users)
+        strange = numbers < 0
+        if not strange.any():
+            return ratings.take_rows(numbers)
+        known = ratings.take_rows(numbers[~strange])
+        counts = np.zeros(len(numbers), dtype=np.int64)
+        counts[~strange] = known.row_counts()
+        return replace(known, indptr=row_pointers(counts), shape=(len(numbers), known.shape[1]))
 
     def _seen(self, users: Ints | None = None) -> Seen:
         """The items that the users have rated, row by row."""
-        ratings = replace(self.answers_, row_names=None)
-        if users is not None:
-            ratings = ratings.take_rows(users)
-        if ratings.unobserved == "negative":
-            # Every pair has an entry there, and only the likes were given by the users.
-            ratings = ratings.select(ratings.values == 1)
+        ratings = self._rated_rows(users)
         return Seen(ratings.indptr, ratings.indices)
 
     def _decided(self, rows: Ints, columns: Ints, scores: Floats) -> NDArray[np.int8]:
-        """Decisions for pairs: a score of at least θ, or a recorded like where only likes are recorded."""
+        """Decisions for pairs: a score of at least θ, or a recorded like where only likes are recorded.
+
+        A row or column of -1 is unknown, and has no recorded like.
+        """
         yes = np.asarray(scores >= self.threshold_)
         if self.answers_.unobserved == "unlabelled":
-            yes = yes | contains(self.answers_, rows, columns)
+            yes = yes | (contains(self.answers_, np.maximum(rows, 0), columns) & (rows >= 0))
         return yes.astype(np.int8)
 
     def _judged_rows(self, labels: ObservedLabels) -> ObservedLabels:
         """The entries of these rows that the loss is taken of."""
+        if self.silence_weight_ is not None:
+            return complete(labels, self.silence_weight_)
         return complete(labels) if labels.unobserved == "unlabelled" else labels
 
 
@@ -168,15 +238,21 @@ def contains(labels: ObservedLabels, rows: Ints, columns: Ints) -> NDArray[np.bo
     return np.asarray(found)
 
 
-def complete(labels: ObservedLabels) -> ObservedLabels:
-    """The labels with an entry for every pair, 0 where there was none.
+def complete(labels: ObservedLabels, weight: float = 1.0) -> ObservedLabels:
+    """The labels with an entry for every pair, 0 of the given weight where there was none.
 
     Examples
     --------
     >>> complete(ObservedLabels.from_triplets([0], [1], [1], shape=(1, 3))).to_dense()
     array([[0., 1., 0.]])
     """
-    return ObservedLabels.from_any(replace(labels, unobserved="missing"), "negative")
+    n, n_labels = labels.shape
+    filled = ObservedLabels.from_any(replace(labels, weights=None, unobserved="missing"), "negative")
+    if weight == 1.0 and labels.weights is None:
+        return filled
+    weights = np.full((n, n_labels), weight)
+    weights[labels.rows, labels.indices] = 1.0 if labels.weights is None else labels.weights
+    return filled.with_weights(weights.ravel())
 
 
 def _no_features(what: str) -> NoReturn:
@@ -184,3 +260,10 @@ def _no_features(what: str) -> NoReturn:
         f"This recommender was fitted without {what} features, so it cannot read those of new {what}s. "
         f"Leave {what}_features out, or fit it with features."
     )
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A parameter that counts something: an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+        raise InvalidParameterError(f"{name} must be a whole number, 1 or more; got {value!r}.")
+    return int(value)

@@ -121,15 +121,16 @@ def fold_in_columns(
     rating_weight: float,
     prior: Floats | None = None,
     sizes: Floats | None = None,
+    intercept_penalty: tuple[float, float] | None = None,
     tol: float = 1e-10,
     max_iter: int = 100,
 ) -> tuple[Floats, Floats]:
     """Factors and intercepts of new items from the ratings of known users.
 
     For each column of the labels, ``v_j = prior + v`` and b_j with
-    ``argmin_{v, b} w Σ_i ω_i ℓ(u_i·(prior + v) + b, y_i) + ½ vᵀ M v``. The intercept is not penalised. So
-    an item with only likes, only dislikes or no ratings has no finite minimiser; it gets v = 0 and the
-    intercept that stands for a probability of (likes + ½) / (ratings + 1).
+    ``argmin_{v, b} w Σ_i ω_i ℓ(u_i·(prior + v) + b, y_i) + ½ vᵀ M v + κ/2 (b − c)²``. Without a penalty on
+    the intercept, an item with only likes, only dislikes or no ratings has no finite minimiser; it gets v = 0
+    and the intercept that stands for a probability of (likes + ½) / (ratings + 1).
 
     Parameters
     ----------
@@ -144,6 +145,8 @@ def fold_in_columns(
         The items' factors as far as they are known without ratings; None for 0.
     sizes : array of length m, default None
         The factor by which M is multiplied for each item; None for 1.
+    intercept_penalty : (κ, c), default None
+        The penalty of the intercept and what it is drawn to; None for none.
 
     Returns
     -------
@@ -172,11 +175,17 @@ def fold_in_columns(
     start[:, -1] = entry_loss.link((likes + 0.5) / (counts + 1))
     held = np.zeros((k + 1, k + 1))
     held[:-1, :-1] = np.asarray(penalty) / rating_weight
+    mixed, centre = np.flatnonzero((likes > 0) & (likes < counts)), 0.0
+    if intercept_penalty is not None:
+        # The last variable is how far the intercept is from what it is drawn to.
+        strength, centre = intercept_penalty
+        held[-1, -1] = strength / rating_weight
+        mixed = np.flatnonzero(counts)
+        start[:, -1] = np.where(counts > 0, start[:, -1] - centre, 0.0)
 
     def offset(items: Ints, users: Ints) -> Floats:
-        return np.asarray((U[users] @ base[mixed[items]][:, :, None])[:, :, 0])
+        return np.asarray((U[users] @ base[mixed[items]][:, :, None])[:, :, 0] + centre)
 
-    mixed = np.flatnonzero((likes > 0) & (likes < counts))
     indptr, users, entries = _by_column(labels, mixed)
     problem = SmallProblems(
         np.column_stack([U, np.ones(n)]),
@@ -191,7 +200,7 @@ def fold_in_columns(
         sizes=None if sizes is None else sizes[mixed],
     )
     start[mixed] = minimise_rows(problem, start[mixed], tol, max_iter)
-    return base + start[:, :-1], start[:, -1].copy()
+    return base + start[:, :-1], start[:, -1] + centre
 
 
 def _prior_or_zero(prior: Floats | None, shape: tuple[int, int]) -> Floats:

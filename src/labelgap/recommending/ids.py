@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap._arrays import plain_array
 from labelgap._types import Floats
 from labelgap.exceptions import (
     InvalidInputError,
@@ -21,13 +22,15 @@ from labelgap.exceptions import (
     UnknownIdError,
 )
 from labelgap.labels import ObservedLabels
-from labelgap.labels.constructors import frame_library
+from labelgap.labels.frames import frame_library
 from labelgap.labels.sources import is_null
 
 Ids = tuple[Hashable, ...]
 
 # Whole numbers are looked up in a table over their range, if that is at most this many times as long.
 _TABLE_FACTOR = 4
+# Ids that are numbered at a time.
+_BLOCK = 1 << 18
 
 
 def number_ids(ids: Any, what: str) -> tuple[NDArray[np.int64], Ids]:
@@ -76,12 +79,18 @@ def _number_whole(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ids]:
     places = values - low
     first = np.full(span, count, dtype=np.int64)
     # Where several values are written to one place, the last one stays. Written backwards, that is the first.
-    first[places[::-1]] = np.arange(count - 1, -1, -1)
+    for stop in range(count, 0, -_BLOCK):
+        block = slice(max(stop - _BLOCK, 0), stop)
+        first[places[block][::-1]] = np.arange(block.stop - 1, block.start - 1, -1)
     present = np.flatnonzero(first < count)
     order = present[np.argsort(first[present])]
     number = np.empty(span, dtype=np.int64)
     number[order] = np.arange(len(order))
-    return number[places], tuple((order + low).tolist())
+    # Into the array of the places, which is as long as the data.
+    for start in range(0, count, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        places[block] = number[places[block]]
+    return places, tuple((order + low).tolist())
 
 
 def _number_sorted(values: NDArray[Any]) -> tuple[NDArray[np.int64], Ids]:
@@ -154,16 +163,17 @@ class IdIndex:
         """From id to number."""
         return {name: place for place, name in enumerate(self.ids)}
 
-    def find(self, given: Any) -> tuple[NDArray[np.int64], bool]:
+    def find(self, given: Any, unknown: str = "raise") -> tuple[NDArray[np.int64], bool]:
         """The numbers of one id or of a sequence of them, and whether it was one.
 
-        A tuple that is an id is one id; any other tuple is a sequence.
+        A tuple that is an id is one id; any other tuple is a sequence. An id that is not known is an error,
+        or gets the number -1 where ``unknown`` is "average".
         """
         if self._is_one(given):
-            return np.array([self.find_one(given)], dtype=np.int64), True
+            return np.array([self.find_one(given, unknown)], dtype=np.int64), True
         numbers, found = number_ids(given, self.what)
         where = self.find_or(found)
-        if (where < 0).any():
+        if unknown == "raise" and (where < 0).any():
             line = int(np.argmax(where[numbers] < 0))
             raise self.unknown(found[numbers[line]], f" (position {line})")
         return where[numbers], False
@@ -179,12 +189,14 @@ class IdIndex:
             raise self.unknown(ids[int(np.argmax(where < 0))], "")
         return where
 
-    def find_one(self, given: Any) -> int:
-        """The number of one id."""
+    def find_one(self, given: Any, unknown: str = "raise") -> int:
+        """The number of one id; -1 for one that is not known, where ``unknown`` is "average"."""
         name = python_scalar(given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given)
         try:
             return self.places[name]
         except KeyError:
+            if unknown == "average":
+                return -1
             raise self.unknown(name, "") from None
         except TypeError as error:
             raise InvalidInputError(f"One {self.what} id is expected, not {given!r} ({error}).") from error
@@ -240,7 +252,8 @@ def propensities_of(labels: ObservedLabels, propensities: Any) -> Any:
                 f"There is no propensity of the pair {missing!r}, which has a rating; give one for each."
             )
         return np.array([float(propensities[pair]) for pair in pairs])
-    table = sp.csr_array(propensities) if sp.issparse(propensities) else np.asarray(propensities)
+    table = plain_array(propensities, "The propensities")
+    table = sp.csr_array(table) if sp.issparse(table) else table
     if table.ndim != 2:
         raise InvalidInputError(
             "Propensities are a mapping from (user, item) to a number, or an array of users x items whose "

@@ -15,7 +15,8 @@ from scipy import sparse
 from labelgap._names import check_choice
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.constructors import UNOBSERVED, frame_library, read_long
+from labelgap.labels.constructors import UNOBSERVED
+from labelgap.labels.frames import frame_library, read_long
 from labelgap.labels.sources import Entries, index_type, is_null, read_sparse
 from labelgap.recommending.ids import number_ids
 
@@ -38,6 +39,7 @@ def read_ratings(
     value: str | None = "value",
     positive: Rule = None,
     unobserved: str = "missing",
+    keep_values: bool = False,
 ) -> ObservedLabels:
     """Ratings as labels 0 and 1, users x items, with the ids as ``row_names`` and ``label_names``.
 
@@ -67,6 +69,9 @@ def read_ratings(
     unobserved : "missing", "negative" or "unlabelled", default "missing"
         What a pair without a rating means, as in ``ObservedLabels``. Under "unlabelled" only likes are kept;
         under "negative" every pair becomes an entry.
+    keep_values : bool, default False
+        Keep the values of the likes, such as play counts, as weights; that of a dislike is 1. The last value
+        of a pair that comes twice counts. ObservedLabels keep their own weights.
 
     Examples
     --------
@@ -93,7 +98,10 @@ def read_ratings(
     if entries.values.dtype != np.bool_:
         # Likes without values are booleans already.
         entries = replace(entries, values=_as_numbers(entries))
-    return ObservedLabels.from_any(_pack(entries, positive), unobserved)
+    labels = _pack(entries, positive)
+    if keep_values and entries.values.dtype != np.bool_:
+        labels = labels.with_weights(_values_of_likes(entries, labels))
+    return ObservedLabels.from_any(labels, unobserved)
 
 
 def _check_rule(positive: Any) -> None:
@@ -325,6 +333,17 @@ def _pack(entries: Entries, positive: Rule) -> ObservedLabels:
         row_names=entries.row_names,
         label_names=entries.label_names,
     )
+
+
+def _values_of_likes(entries: Entries, labels: ObservedLabels) -> NDArray[np.float64]:
+    """The value of each like, and 1 for a dislike."""
+    given = np.flatnonzero(~np.isnan(entries.values))
+    width = labels.shape[1]
+    keys = entries.rows[given].astype(np.int64) * width + entries.cols[given]
+    places = np.searchsorted(labels.rows * width + labels.indices, keys)
+    values = np.ones(labels.n_observed)
+    values[places] = entries.values[given]
+    return np.where((labels.values == 1) & (values > 0), values, 1.0)
 
 
 def _two_ratings(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats, Ints
+from labelgap.recommending.tables import as_column, frame_of, html_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,10 @@ class Recommendations:
         The probability of a like.
     decisions : int8 array
         1 where the score is at least the threshold.
+    users : tuple of ids or None, default None
+        The users of the rows, where there are several.
+    titles : object array or None, default None
+        Titles of the items, None for an item without one; None where the recommender has no titles.
 
     Examples
     --------
@@ -45,14 +50,57 @@ class Recommendations:
     scores: Floats
     probabilities: NDArray[np.floating[Any]]
     decisions: NDArray[np.int8]
+    users: tuple[Hashable, ...] | None = None
+    titles: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def columns(self) -> dict[str, Any]:
+        """The recommendations as columns, one line for each item: user (of several), rank, item, title (if
+        there are any), score, probability and decision."""
+        there = ~np.isnan(self.scores)
+        ranks = np.broadcast_to(np.arange(1, self.items.shape[-1] + 1), self.items.shape)
+        found: dict[str, Any] = {}
+        if self.users is not None:
+            lines = np.flatnonzero(there) // max(self.items.shape[-1], 1)
+            found["user"] = as_column([self.users[line] for line in lines.tolist()])
+        found |= {"rank": ranks[there], "item": as_column(self.items[there].tolist())}
+        if self.titles is not None:
+            found["title"] = as_column([title or "" for title in self.titles[there].tolist()])
+        return found | {
+            "score": self.scores[there],
+            "probability": np.asarray(self.probabilities)[there],
+            "decision": self.decisions[there],
+        }
+
+    def to_pandas(self) -> Any:
+        """The recommendations as a pandas frame, one line for each item.
+
+        Examples
+        --------
+        >>> ids = np.array(["Ran", "Alien"], dtype=object)
+        >>> best = Recommendations(ids, np.array([1.2, -0.3]), np.array([0.77, 0.43]), np.array([1, 0]))
+        >>> best.to_pandas().columns.tolist()
+        ['rank', 'item', 'score', 'probability', 'decision']
+        """
+        return frame_of(self.columns(), "pandas")
+
+    def to_polars(self) -> Any:
+        """The recommendations as a polars frame, one line for each item."""
+        return frame_of(self.columns(), "polars")
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns(), titled=self.titles is not None)
 
     def __str__(self) -> str:
         if self.items.ndim != 1:
             return repr(self)
         names = [str(item) for item in self.items]
+        if self.titles is not None:
+            names = [
+                f"{name}  {title or ''}".rstrip() for name, title in zip(names, self.titles, strict=True)
+            ]
         width = max(map(len, names), default=0)
         return "\n".join(
             f"{name:<{width}}  score {score:.4g}, probability {chance:.2f}, {'yes' if decision else 'no'}"
@@ -62,18 +110,52 @@ class Recommendations:
         )
 
 
-class Neighbours(NamedTuple):
-    """Items, or users, by likeness, the most alike first.
+class _IdsAndSimilarities(NamedTuple):
+    ids: list[Hashable]
+    similarities: Floats
+    """Cosine of the factors, from -1 to 1; 0 where one of them is 0."""
+
+
+class Neighbours(_IdsAndSimilarities):
+    """Items, or users, by likeness, the most alike first: a pair of ``ids`` and ``similarities``.
+
+    A similarity is the cosine of the factors, from -1 to 1, and 0 where one of them is 0. ``titles`` has the
+    titles of items, or is None.
 
     Examples
     --------
     >>> Neighbours(["Ran"], np.array([0.9])).ids
     ['Ran']
+    >>> Neighbours([7], np.array([0.9]), ["Ran"]).to_pandas().to_dict("list")
+    {'id': [7], 'title': ['Ran'], 'similarity': [0.9]}
     """
 
-    ids: list[Hashable]
-    similarities: Floats
-    """Cosine of the factors, from -1 to 1; 0 where one of them is 0."""
+    titles: list[str | None] | None
+
+    def __new__(
+        cls, ids: list[Hashable], similarities: Floats, titles: list[str | None] | None = None
+    ) -> Self:
+        self = super().__new__(cls, ids, similarities)
+        self.titles = titles
+        return self
+
+    def columns(self) -> dict[str, Any]:
+        """The neighbours as columns: id, title (if there are any) and similarity."""
+        found: dict[str, Any] = {"id": as_column(self.ids)}
+        if self.titles is not None:
+            found["title"] = as_column([title or "" for title in self.titles])
+        return found | {"similarity": self.similarities}
+
+    def to_pandas(self) -> Any:
+        """The neighbours as a pandas frame."""
+        return frame_of(self.columns(), "pandas")
+
+    def to_polars(self) -> Any:
+        """The neighbours as a polars frame."""
+        return frame_of(self.columns(), "polars")
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns(), titled=self.titles is not None)
 
 
 class Contribution(NamedTuple):
@@ -109,6 +191,8 @@ class Explanation:
         The number of these other ratings.
     unexplained : float
         The rest of the score: 0 when the fit, or the fold-in, has converged for this user.
+    titles : mapping from item to title, or None, default None
+        What is printed in place of the ids.
 
     Examples
     --------
@@ -135,6 +219,10 @@ class Explanation:
     other_answers: float
     n_other_answers: int
     unexplained: float
+    titles: Mapping[Hashable, str] | None = None
+
+    def _name(self, item: Hashable) -> str:
+        return repr(item if self.titles is None else self.titles.get(item, item))
 
     def __str__(self) -> str:
         relation = "at least" if self.score >= self.threshold else "below"
@@ -142,7 +230,7 @@ class Explanation:
         if self.decision and relation == "below":
             reason = f"the like is recorded, though {reason}"
         title = (
-            f"{self.user!r} and {self.item!r}: {'yes' if self.decision else 'no'}, for {reason} "
+            f"{self.user!r} and {self._name(self.item)}: {'yes' if self.decision else 'no'}, for {reason} "
             f"(probability {self.probability:.2f})"
         )
         lines = [
@@ -153,7 +241,9 @@ class Explanation:
         if self.from_features:
             lines.append(f"  {self.from_features:+.4f}  the user's features")
         says = {1: "likes", 0: "does not like", None: "has not rated"}
-        lines += [f"  {part:+.4f}  {says[answer]} {item!r}" for item, answer, part in self.contributions]
+        lines += [
+            f"  {part:+.4f}  {says[answer]} {self._name(item)}" for item, answer, part in self.contributions
+        ]
         if self.n_other_answers:
             lines.append(f"  {self.other_answers:+.4f}  {self.n_other_answers} other items")
         # A smaller one would be printed as 0.

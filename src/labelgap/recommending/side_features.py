@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap._arrays import plain_array
 from labelgap._types import Floats
+from labelgap.data.files.side_tables import SideTable
 from labelgap.exceptions import InvalidFeaturesError
-from labelgap.labels.constructors import frame_library
+from labelgap.labels.frames import frame_library
 from labelgap.persistence.registry import savable_record
 from labelgap.recommending.ids import Ids, number_ids
 
@@ -45,7 +47,7 @@ class SideFeatures(NamedTuple):
 
         Parameters
         ----------
-        features : mapping from id to row, frame, or None
+        features : mapping from id to row, frame, SideTable, or None
         id_column : str
             The column of a frame that holds the ids.
         what : str
@@ -57,6 +59,9 @@ class SideFeatures(NamedTuple):
         none = np.zeros(0)
         if features is None:
             return cls(what, ids, None, none, none, None)
+        names = None
+        if isinstance(features, SideTable):
+            names, features = features.names, features.features or {}
         given = read_side_features(features, id_column, what)
         place = {name: number for number, name in enumerate(given.ids)}
         missing = [name for name in ids if name not in place]
@@ -74,7 +79,7 @@ class SideFeatures(NamedTuple):
         scale = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1.0), spread, np.inf)
         scale = scale * np.sqrt(len(rows))
         matrix = sp.csr_array((rows - mean) / scale)
-        return cls(what, ids, matrix, mean, scale, _column_names(given.rows))
+        return cls(what, ids, matrix, mean, scale, names or _column_names(given.rows))
 
     def scaled(self, features: Any) -> Floats:
         """The features of other users, or items, on the same scale."""
@@ -113,7 +118,12 @@ def read_side_features(features: Any, id_column: str, what: str) -> FeatureRows:
     if isinstance(features, Mapping):
         ids: Ids = tuple(features)
         try:
-            rows: Any = np.array([np.asarray(row, dtype=np.float64) for row in features.values()])
+            rows: Any = np.array(
+                [
+                    np.asarray(plain_array(row, f"The {what} features"), np.float64)
+                    for row in features.values()
+                ]
+            )
         except (TypeError, ValueError) as error:
             raise InvalidFeaturesError(
                 f"The {what} features must be one row of numbers for each {what}, of one length ({error})."
@@ -147,7 +157,9 @@ def _column_names(features: Any) -> tuple[str, ...] | None:
 
 def _numbers(features: Any, what: str) -> Floats:
     try:
-        rows = np.asarray(features, dtype=np.float64)
+        rows = np.asarray(
+            plain_array(features, f"The {what} features", InvalidFeaturesError), dtype=np.float64
+        )
     except (TypeError, ValueError) as error:
         raise InvalidFeaturesError(
             f"The {what} features must be numbers ({error}). Encode categories first, for instance with "

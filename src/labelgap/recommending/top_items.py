@@ -95,10 +95,11 @@ def score_rows(factors: UserItemFactors, indptr: Ints, items: Ints) -> Floats:
     >>> score_rows(factors, np.array([0, 1, 3]), np.array([1, 0, 1]))
     array([4.5, 6. , 8.5])
     """
-    # With one data type for each argument, the same compiled loop adds up every score.
+    # With one data type for each argument, and without blocks of rows that are nearly complete, the same
+    # compiled loop adds up every score.
     pointers, columns = (np.ascontiguousarray(part, dtype=np.int64) for part in (indptr, items))
     left, right = (np.ascontiguousarray(part, dtype=np.float64) for part in factors[:2])
-    return sampled_product(pointers, columns, left, right) + factors.intercept[columns]
+    return sampled_product(pointers, columns, left, right, by_entry=True) + factors.intercept[columns]
 
 
 def top_items(factors: UserItemFactors, n: int, seen: Seen | None = None) -> tuple[NDArray[np.int64], Floats]:
@@ -132,7 +133,7 @@ def top_items(factors: UserItemFactors, n: int, seen: Seen | None = None) -> tup
                 alone = slice(row, row + 1)
                 kernels.write_best(*_ranking(factors, alone, rough), items[alone], scores[alone])
 
-    _over_users(work, factors)
+    over_users(work, factors)
     return items, scores
 
 
@@ -164,7 +165,7 @@ def items_above(
             found.append(above.chosen(factors, here, threshold, best_first))
         return found
 
-    found = [chosen for part in _over_users(work, factors) for chosen in part]
+    found = [chosen for part in over_users(work, factors) for chosen in part]
     counts = np.concatenate([np.diff(chosen.indptr) for chosen in found])
     items = np.concatenate([chosen.items for chosen in found])
     return ScoredItems(row_pointers(counts), items, np.concatenate([chosen.scores for chosen in found]))
@@ -205,12 +206,15 @@ def top_columns(scores: Rough, n: int) -> tuple[NDArray[np.int64], Rough]:
 
 
 class RoughScores:
-    """Computes tiles of rough scores, with a bound on their rounding error."""
+    """Computes tiles of rough scores, with a bound on their rounding error.
 
-    def __init__(self, factors: UserItemFactors, seen: Seen | None) -> None:
+    They are in float32 where there are many users, unless ``double`` asks for float64.
+    """
+
+    def __init__(self, factors: UserItemFactors, seen: Seen | None, *, double: bool = False) -> None:
         users, items = _norms(factors.users), float(_norms(factors.items).max())
         reach = users * items + np.abs(factors.intercept).max()
-        many = len(factors.users) >= _MANY_USERS
+        many = len(factors.users) >= _MANY_USERS and not double
         self.single = many and max(reach.max(), users.max(), items) < _LARGEST_SINGLE
         self.dtype = np.dtype(np.float32 if self.single else np.float64)
         self._factors = factors
@@ -381,7 +385,7 @@ def _ranking(factors: UserItemFactors, rows: slice, rough: RoughScores) -> Score
     return ScoredItems(indptr, items, scores)
 
 
-def _over_users(work: Callable[[slice], Any], factors: UserItemFactors) -> list[Any]:
+def over_users(work: Callable[[slice], Any], factors: UserItemFactors) -> list[Any]:
     """Run ``work`` on all users, one part of them in each thread."""
     count = len(factors.users)
     total = count * len(factors.items) * (factors.users.shape[1] + 1)

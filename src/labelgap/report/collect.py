@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from labelgap.report.judged import Judged, judge, judge_innermost
 from labelgap.report.label_details import similar_items, strongest_features
 from labelgap.report.metric_choices import describe_metric, metric_choices
 from labelgap.report.observed_pattern import describe_pattern
+from labelgap.report.ranking import describe_ranking
 from labelgap.report.regression_figures import describe_regression
 from labelgap.thresholds import best_threshold
 
@@ -44,6 +45,7 @@ def collect(
     offset: Any = None,
     exposure: Any = None,
     sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The numbers behind a page; parameters as in :func:`labelgap.report.write_report`.
 
@@ -58,6 +60,8 @@ def collect(
     others = _check_compared(compare)
     known = {"offset": offset, "exposure": exposure, "sample_weight": sample_weight}
     found = innermost(model, X)
+    if found.feature_names is None and feature_names is not None:
+        found = found._replace(feature_names=[str(name) for name in feature_names])
     if isinstance(found.model, LowRankRegressor):
         if others or metrics is not None:
             raise InvalidParameterError(
@@ -70,7 +74,7 @@ def collect(
     by_entry = judged.labels.n_observed <= MOST_ENTRIES
     models = [describe_model(_kind(judged), judged, choices, judged.metric)]
     for name, other in others.items():
-        compared = judge(other, X, y)
+        compared = judge(other, X, y).in_label_order(judged.labels.label_names)
         _require_same_entries(name, compared.labels, judged.labels)
         models.append(describe_model(name, compared, choices, judged.metric))
     details = (
@@ -89,6 +93,7 @@ def collect(
         "entries": encode_entries(judged.labels) if by_entry else None,
         "models": models,
         "metrics": [describe_metric(metric) for metric in choices],
+        "ranking": describe_ranking(judged.model, y) if judged.is_recommender else None,
         "calibration": None
         if probabilities is None
         else reliability(probabilities, judged.labels.values, judged.labels.weights),
@@ -110,7 +115,7 @@ def describe_model(
     return {
         "name": name,
         "threshold": number(judged.threshold),
-        "value": float(metric(scores >= judged.threshold, labels)),
+        "value": float(metric(labels, scores >= judged.threshold)),
         "best_value": best_threshold(scores, labels, metric).value,
         "thresholds": encode_array(thresholds, "f8"),
         "probabilities": None if probabilities is None else encode_array(probabilities, "f8"),
@@ -152,7 +157,8 @@ def _label_names(model: Any, labels: ObservedLabels) -> list[str]:
         names = getattr(model, "label_names_", None)
     if names is None:
         return [f"label {label}" for label in range(labels.shape[1])]
-    return [str(name) for name in names]
+    titles = getattr(model, "item_titles_", None) or {}
+    return [str(titles.get(name, name)) for name in names]
 
 
 def _kind(judged: Judged) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from labelgap.estimators.inputs import tolerance_of
 from labelgap.report.encoding import number
 
 
@@ -16,7 +17,7 @@ def describe_fit(model: Any) -> dict[str, Any] | None:
         "objective": number(model.objective_),
         "gap": number(model.duality_gap_),
         "relative_gap": number(model.relative_gap_),
-        "tol": number(model.tol),
+        "tol": number(tolerance_of(model)),
         "ended": how_it_ended(model),
         "rank_cap": None if model.rank is None else int(model.rank),
         "n_iter": int(model.n_iter_),
@@ -56,7 +57,7 @@ def how_it_ended(model: Any) -> str:
     """Whether the gap is closed: "reached", or why not: "interrupted", "capped" or "short"."""
     if getattr(model, "interrupted_", False):
         return "interrupted"
-    if model.relative_gap_ <= model.tol:
+    if model.relative_gap_ <= tolerance_of(model):
         return "reached"
     return "capped" if model.rank is not None and model.rank_ >= model.rank else "short"
 

@@ -8,7 +8,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ _SCRIPTS = (
     "labels.js",
     "details.js",
     "compare.js",
+    "ranking.js",
     "regression.js",
     "theme.js",
     "main.js",
@@ -55,13 +56,15 @@ def write_report(
     offset: Any = None,
     exposure: Any = None,
     sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
 ) -> Path:
     """Write a report on a fitted model as one HTML file that needs nothing else, not even a network.
 
     The page shows what is observed, the metric at every threshold with a slider and any metric of the
     linear-fractional family (computed in the page, exactly as here), the fit and its certificate, whether the
-    probabilities are right, every label, and other models beside this one. It judges the observed entries of
-    ``y`` and nothing else; on the rows that the model was fitted to its figures are too good.
+    probabilities are right, every label, and other models beside this one; of a recommender also how good
+    its lists of 10 items are, beside popularity. It judges the observed entries of ``y`` and nothing else; on
+    the rows that the model was fitted to its figures are too good.
 
     Parameters
     ----------
@@ -81,6 +84,8 @@ def write_report(
     offset, exposure, sample_weight : as for ``LowRankRegressor.score``, default None
         Of the rows in ``X``, for a regressor only. After a fit with an offset or an exposure one of them is
         needed here too (or an ``y`` that holds offsets).
+    feature_names : sequence of str, default None
+        What the page calls the features, where neither the model nor a pipeline around it has names for them.
 
     Returns
     -------
@@ -106,6 +111,7 @@ def write_report(
         offset=offset,
         exposure=exposure,
         sample_weight=sample_weight,
+        feature_names=feature_names,
     )
     page = render(figures)
     with atomic_write(path) as file:

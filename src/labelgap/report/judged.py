@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._types import Floats
+from labelgap._warn import warn
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.inputs import read_labels_like
-from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.estimators.inputs import read_judged_labels
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
+from labelgap.labels.matching import match_labels
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.linear_fractional import judged_labels
 from labelgap.recommending.factor_model import contains
 from labelgap.recommending.serving import Recommending
-from labelgap.recommending.top_items import score_rows
 from labelgap.report.innermost import Innermost, innermost
 
 
@@ -54,8 +56,14 @@ class Judged:
     @property
     def fitted_to(self) -> str:
         """What an absent entry meant in the fit."""
-        unobserved: str = self.model.answers_.unobserved if self.is_recommender else self.model._unobserved
+        unobserved: str = self.model._silence if self.is_recommender else self.model._unobserved
         return unobserved
+
+    def in_label_order(self, names: Sequence[Hashable] | None) -> Judged:
+        """The same with its labels in the order of these names, where both have names."""
+        labels, numbers = match_labels(self.labels, names, wanted_in="the model of the report")
+        probabilities = None if self.probabilities is None else self.probabilities[numbers]
+        return replace(self, labels=labels, scores=self.scores[numbers], probabilities=probabilities)
 
     def probabilities_at(self, thresholds: Floats) -> Floats | None:
         """Thresholds on the scale of probabilities."""
@@ -92,13 +100,7 @@ def judge_innermost(found: Innermost, y: Any) -> Judged:
     check_is_fitted(estimator)
     X = estimator._read_features(X, reset=False)
     fitted_to = estimator._unobserved
-    labels = read_labels_like(y, estimator._single, estimator.classes_, _reading(fitted_to))
-    expected = (_num_samples(X), estimator.n_labels_)
-    if labels.shape != expected:
-        raise InvalidLabelsError(
-            f"The labels have shape {labels.shape}; {expected[0]} rows of X and the {expected[1]} labels of "
-            "the fit were expected."
-        )
+    labels = read_judged_labels(estimator, y, _num_samples(X), _reading(fitted_to))
     _require_negatives(labels, fitted_to)
     labels = judged_labels(labels)
     scores = np.asarray(estimator._score_entries(X, labels), dtype=np.float64)
@@ -110,26 +112,28 @@ def _judge_ratings(model: Recommending, X: Any, ratings: Any) -> Judged:
     model._require_fit()
     if X is not None:
         raise InvalidParameterError("A recommender needs no X to be judged; pass None, and the ratings as y.")
-    fitted_to = model.answers_.unobserved
+    fitted_to = model._silence
     labels = model._read_ratings(ratings, "missing")
     _require_negatives(labels, fitted_to)
-    users = model._index("user").find_all(labels.row_names or ())
-    items = model._index("item").find_all(labels.label_names or ())
+    users = model._index("user").find_or(labels.row_names or ())
+    items = model._index("item").find_or(labels.label_names or ())
+    _warn_of_unknown(users, items)
     if fitted_to == "negative":
         labels, items = _all_items(model, labels, items), np.arange(len(model.item_ids_))
     n_left_out = 0
     if fitted_to == "unlabelled":
-        known = contains(model.answers_, users[labels.rows], items[labels.indices])
+        rows = users[labels.rows]
+        known = contains(model.answers_, np.maximum(rows, 0), items[labels.indices]) & (rows >= 0)
         labels, n_left_out = labels.select(~known), int(known.sum())
     labels = judged_labels(labels)
-    scores = score_rows(model._factors(users), labels.indptr, items[labels.indices])
+    scores = model._pair_scores(users[labels.rows], items[labels.indices])
     return Judged(model, None, labels, scores, _probabilities(model, scores), n_left_out)
 
 
 def _all_items(model: Recommending, labels: ObservedLabels, items: Any) -> ObservedLabels:
     """The ratings of all items of the model by these users, a no where there is none."""
     shape = (labels.shape[0], len(model.item_ids_))
-    liked = labels.select(labels.values == 1)
+    liked = labels.select((labels.values == 1) & (items[labels.indices] >= 0))
     recorded = ObservedLabels.from_triplets(
         liked.rows,
         items[liked.indices],
@@ -141,14 +145,29 @@ def _all_items(model: Recommending, labels: ObservedLabels, items: Any) -> Obser
     return ObservedLabels.from_any(recorded, unobserved="negative")
 
 
+def _warn_of_unknown(users: Any, items: Any) -> None:
+    strange = [
+        f"{int(np.sum(ids < 0))} {what}s"
+        for ids, what in ((users, "user"), (items, "item"))
+        if (ids < 0).any()
+    ]
+    if strange:
+        warn(
+            f"The recommender does not know {' and '.join(strange)} of these ratings; they are judged as the "
+            "average user or item.",
+            LabelgapWarning,
+        )
+
+
 def _reading(fitted_to: str) -> str:
     """What an absent entry of the data means: as in the fit, except where that leaves no known negatives."""
     return "missing" if fitted_to == "unlabelled" else fitted_to
 
 
 def _require_negatives(labels: ObservedLabels, fitted_to: str) -> None:
-    unlabelled = labels.unobserved == "unlabelled"
-    if unlabelled or (fitted_to == "unlabelled" and labels.n_observed and (labels.values == 1).all()):
+    only_yes = labels.n_observed > 0 and bool((labels.values == 1).all())
+    # After a fit that takes silence for no, every other entry is a known no.
+    if labels.unobserved == "unlabelled" or (only_yes and fitted_to != "negative"):
         raise InvalidLabelsError(
             "A report counts true and false decisions, which takes known negatives, and these labels have "
             "recorded positives only. Pass labels with both, such as a sample that was checked; the metric "
@@ -157,5 +176,5 @@ def _require_negatives(labels: ObservedLabels, fitted_to: str) -> None:
 
 
 def _probabilities(model: Any, scores: Floats) -> Floats:
-    inverse = model.loss_.inverse_link if isinstance(model, Recommending) else model._probabilities
+    inverse = model._probability if isinstance(model, Recommending) else model._probabilities
     return np.asarray(inverse(scores), dtype=np.float64)

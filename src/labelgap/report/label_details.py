@@ -56,6 +56,9 @@ def strongest_features(
 def similar_items(model: Any, labels: ObservedLabels) -> dict[str, Any]:
     """For the items with most ratings, the most similar ones, by the cosine of their factors."""
     chosen = most_observed(labels)
+    # An item that the recommender does not know is like no other.
+    known = set(model.item_ids_)
+    chosen = chosen[[(labels.label_names or ())[label] in known for label in chosen.tolist()]]
     n_listed = min(_LISTED, len(model.item_ids_) - 1)
     ids: dict[Any, int] = {}
     places = np.empty((len(chosen), n_listed), dtype=np.int64)
@@ -65,7 +68,9 @@ def similar_items(model: Any, labels: ObservedLabels) -> dict[str, Any]:
             alike = model.similar_items((labels.label_names or ())[label], n=n_listed)
             places[row] = [ids.setdefault(one, len(ids)) for one in alike.ids]
             cosines[row] = alike.similarities
-    return {"kind": "items", "names": [str(one) for one in ids], **_lists(chosen, places, cosines)}
+    titles = model.item_titles_ or {}
+    names = [str(titles.get(one, one)) for one in ids]
+    return {"kind": "items", "names": names, **_lists(chosen, places, cosines)}
 
 
 def most_observed(labels: ObservedLabels) -> NDArray[np.int64]:

@@ -31,8 +31,7 @@ def describe_regression(
             "would be about other entries than those of y. Pass exposure= or offset= for these rows, or "
             "offset=0 for entries that have none."
         )
-    predicted = np.asarray(model.family_.inverse_link(scores), dtype=np.float64)
-    deviance = 2.0 * np.asarray(model.family_.value(scores, labels.values), dtype=np.float64)
+    predicted, deviance = _predictions(model, scores, labels)
     figures = {
         "family": model.family_.name,
         "deviance": number(np.average(deviance, weights=labels.weights)),
@@ -44,6 +43,23 @@ def describe_regression(
         "reliability": reliability(predicted, labels.values, labels.weights),
     }
     return labels, figures
+
+
+def label_means(model: LowRankRegressor, X: Any, y: Any) -> dict[str, Floats]:
+    """The mean value, the mean prediction and the mean deviance over the observed entries of each label."""
+    labels, scores = model._judged(X, y, None, None, None)
+    predicted, deviance = _predictions(model, scores, labels)
+    return {
+        "mean": _by_label(labels, labels.values),
+        "predicted": _by_label(labels, predicted),
+        "deviance": _by_label(labels, deviance),
+    }
+
+
+def _predictions(model: LowRankRegressor, scores: Floats, labels: ObservedLabels) -> tuple[Floats, Floats]:
+    """The predicted mean and the deviance of each entry."""
+    predicted = np.asarray(model.family_.inverse_link(scores), dtype=np.float64)
+    return predicted, 2.0 * np.asarray(model.family_.value(scores, labels.values), dtype=np.float64)
 
 
 def _by_label(labels: ObservedLabels, values: Any) -> Floats:

@@ -30,10 +30,10 @@ from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
 from labelgap.solvers.linalg import (
     Array,
-    balanced,
     contiguous,
     leading_eigenvectors,
     like,
+    product_values,
     rounding,
     smallest,
     zeros_like,
@@ -152,6 +152,9 @@ class AlternatingMethod(Method):
         self._due = near or self._died_out
         self._factors = None
 
+    def close(self) -> None:
+        self._sweeps = None
+
     @property
     def stalled(self) -> bool:
         return self._died_out
@@ -162,7 +165,7 @@ class AlternatingMethod(Method):
 
     @property
     def capped(self) -> bool:
-        values = balanced(self.factors.left, self.factors.right, cutoff=_DEAD)[0]
+        values = product_values(self.factors.left, self.factors.right, cutoff=_DEAD)
         return int(values.shape[0]) == self._cap < self._full
 
 
@@ -273,10 +276,10 @@ class BlockSweeps:
 
     def sweep(self) -> float:
         state = FactoredState(self._objective, self._penalties, self._objective.at(self._factors))
-        whole = minimise_block(WholeState(state), LABELS)
-        after = minimise_block(whole, FEATURES).state
-        self._factors = balanced_factors(after.point.factors, self._factors.rank)
-        return state.value - after.value
+        before = state.value
+        after = minimise_block(minimise_block(WholeState(state), LABELS), FEATURES).state
+        self._factors = balanced_factors(after.x, self._factors.rank)
+        return before - after.value
 
     def factors(self) -> Factors:
         return self._factors
@@ -337,6 +340,8 @@ def with_leading_columns(
         V = xp.astype(V, xp.float32)
     U = _principal(gradient.left_product(V), xp).vectors
     V = _principal(gradient.right_product(U), xp).vectors
+    # As large as a factor, and there will be another one.
+    del U
     leading = _principal(gradient.left_product(V), xp)
     # It holds a copy of its entries, and the curvature is another array of that size.
     del gradient
@@ -349,8 +354,11 @@ def with_leading_columns(
     curvature = float(point.curvature_along(*along)[0]) + penalties.ridge
     surplus = max(steepest - penalties.trace, (1 - _HOPELESS) * steepest)
     length = math.sqrt(surplus / max(curvature, smallest(factors.left)))
-    new = like(leading.vectors, factors.left)
-    left = xp.concat([factors.left, new * length], axis=1)
+    left = length * like(leading.vectors, factors.left)
+    # Each of these is as large as a factor.
+    del leading, point
+    if factors.rank:
+        left = xp.concat([factors.left, left], axis=1)
     right = xp.concat([factors.right, zeros_like(like(V, factors.right))], axis=1)
     return Start(Factors(left, right, factors.intercept), steepest)
 
@@ -367,10 +375,11 @@ def _principal(M: Array, xp: Any) -> _Principal:
     """By the Gram matrix: half the digits are plenty for a start, and it is one matrix product."""
     # Scaled: squares of small numbers would underflow.
     largest = float(xp.max(xp.abs(M))) or 1.0
-    scaled = M / largest
-    squares, rotation = leading_eigenvectors(xp.astype(scaled.T @ scaled, xp.float64), M.shape[1])
+    # Nobody else needs M, which is as large as a factor.
+    M = M / largest
+    squares, rotation = leading_eigenvectors(xp.astype(M.T @ M, xp.float64), M.shape[1])
     values, rotation = xp.sqrt(xp.clip(squares, 0.0, None)), contiguous(like(rotation, M))
     # Squares have half the digits.
     known = values > 4 * math.sqrt(rounding(M)) * values[0]
     inverse = like(xp.where(known, 1.0 / xp.where(known, values, 1.0), 0.0), M)
-    return _Principal(scaled @ (rotation * inverse), largest * values, rotation)
+    return _Principal(M @ (rotation * inverse), largest * values, rotation)

@@ -14,15 +14,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from labelgap.objective.protocol import Factors, Objective, Point, ScoreBounds, ScoreGradient
-from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
+from labelgap.objective.protocol import Factors, Objective, Point, ScoreBounds
 from labelgap.solvers.certificate import Certificate, certify
-from labelgap.solvers.linalg import balanced, rounding
+from labelgap.solvers.linalg import like, rounding
 from labelgap.solvers.loop import Callback, Checkpoint, Fit, Method, State, run, starting_factors
-from labelgap.solvers.penalties import Penalties, with_best_intercept
+from labelgap.solvers.penalties import Penalties, best_intercept_within
 
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
 _STIFFEST = 1e4
+# Relative gaps of the inner fits: of the first one, of later ones as a fraction of the gap so far, and of the
+# closest one as a fraction of the gap that is asked for. Where that is loose, the first fit may be enough.
+_FIRST_TOL, _FRACTION, _CLOSEST, _LOOSE = 0.1, 0.1, 0.3, 1e-2
+# By how much closer at least every inner fit is than the one before.
+_CLOSER = 0.3
 # By how much less than the bound the largest score is made, as a fraction and in units of rounding.
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
 
@@ -64,7 +68,7 @@ class BoundedMethod(Method):
         self._solver, self._bounds, self._checkpoint = solver, bounds, checkpoint
         self._rank, self._max_rounds = rank, max_rounds
         self._entries = bounds.start()
-        self._stiffness = 1.0 / max(self._objective.n_stored, 1)
+        self._stiffness = bounds.stiffness
         self._stiffest = _STIFFEST * self._stiffness
         self._rounds, self._gap, self._last_excess = 0, 1.0, math.inf
         self._best: tuple[Certificate, Point] | None = None
@@ -78,19 +82,21 @@ class BoundedMethod(Method):
         if excess > 0.25 * self._last_excess:
             self._stiffness = min(4.0 * self._stiffness, self._stiffest)
         self._last_excess = excess
-        self._entries = self._bounds.next(self._entries, self._point.parts[1], self._beyond)
+        self._entries = self._bounds.next(self._entries, self._point, self._beyond)
         self._fit_once()
 
     def _fit_once(self) -> None:
         """Fit with the entries that are held now, and see which scores are beyond the bound."""
-        term = self._bounds.term(self._entries, self._stiffness)
-        self._total = SumObjective([self._objective, term])
+        first = _FIRST_TOL if self._tol < _LOOSE else self._tol
+        # Under a rank cap the gap stays open, and fits must become closer all the same.
+        most = first * _CLOSER**self._rounds
+        self._total = self._bounds.with_term(self._objective, self._entries, self._stiffness)
         solve = partial(
             self._solver,
             self._total,
             self._penalties,
             rank=self._rank,
-            tol=max(0.1 * self._tol, min(1e-2, 0.1 * self._gap)),
+            tol=max(_CLOSEST * self._tol, min(most, _FRACTION * self._gap)),
             max_iter=max(self._max_iter - self.iteration, 1),
             warm_start=self._start,
         )
@@ -98,16 +104,20 @@ class BoundedMethod(Method):
         self._rounds += 1
         self.iteration += self._fit.n_iter
         self._start = starting_factors(self._objective, self._fit.factors)
-        point = self._total.at(self._start)
-        assert isinstance(point, SumPoint)
-        self._point = point
+        self._point = self._total.at(self._start)
         self._largest, self._beyond = self._bounds.scan(self._start)
 
     def certify(self) -> Certificate:
-        factors, bounds = self._start, self._bounds
-        assert factors is not None
-        feasible = _onto_bound(self._objective, factors, bounds.bound, self._largest, self._penalties)
-        certificate = _certify(self._total, self._point, feasible, self._penalties, bounds)
+        feasible, scale = self._onto_bound()
+        values = like(self._fit.singular_values, self._point.factors.intercept)
+        certificate = certify(
+            self._total,
+            self._point,
+            self._penalties,
+            singular_values=values,
+            primal=feasible.value + self._penalties.of(scale * values, feasible.factors.intercept),
+            conjugate=self._bounds.conjugate,
+        )
         if self._best is not None:
             # A lower bound once proved stays proved, and so does the better of two models.
             known, model = self._best
@@ -121,6 +131,16 @@ class BoundedMethod(Method):
         self._best = certificate, feasible
         self._gap = certificate.relative_gap
         return certificate
+
+    def _onto_bound(self) -> tuple[Point, float]:
+        """The model scaled so that its largest score is the bound, with its own best intercept; the scale."""
+        left, right, intercept = self._point.factors
+        # The last digits of the scaled scores must not stick out.
+        margin = max(_MARGIN, _MARGIN_ROUNDING * rounding(left))
+        bound = self._bounds.bound
+        scale = 1.0 if self._largest <= bound else bound / self._largest * (1 - margin)
+        point = self._objective.at(Factors(left * scale, right, intercept))
+        return best_intercept_within(self._objective, point, self._penalties, self._tol), scale
 
     @property
     def factors(self) -> Factors:
@@ -178,32 +198,3 @@ def solve_bounded(
         max_iter=max_iter,
     )
     return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
-
-
-def _onto_bound(
-    objective: Objective, factors: Factors, bound: float, largest: float, penalties: Penalties
-) -> Point:
-    """The model scaled so that its largest score is the bound, with its own best intercept."""
-    # The last digits of the scaled scores must not stick out.
-    margin = max(_MARGIN, _MARGIN_ROUNDING * rounding(factors.left))
-    scale = 1.0 if largest <= bound else bound / largest * (1 - margin)
-    scaled = Factors(factors.left * scale, factors.right, factors.intercept)
-    return with_best_intercept(objective, objective.at(scaled), penalties)
-
-
-def _certify(
-    total: SumObjective,
-    point: SumPoint,
-    feasible: Point,
-    penalties: Penalties,
-    bounds: ScoreBounds,
-) -> Certificate:
-    values = balanced(feasible.factors.left, feasible.factors.right, cutoff=0.0)[0]
-
-    def conjugate(gradient: ScoreGradient, scale: float) -> float:
-        assert isinstance(gradient, SumGradient)
-        data, constraint = gradient.parts
-        return data.conjugate(scale) + bounds.conjugate(constraint, scale)
-
-    primal = feasible.value + penalties.of(values, feasible.factors.intercept)
-    return certify(total, point, penalties, primal=primal, conjugate=conjugate)

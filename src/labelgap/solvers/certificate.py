@@ -14,6 +14,7 @@ optimum from below. At the optimum c = 1 and the bound is tight. With λ = 0 the
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,12 +22,14 @@ from dataclasses import dataclass, replace
 from array_api_compat import device
 
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
-from labelgap.solvers.linalg import Array, balanced, dot
+from labelgap.solvers.linalg import Array, dot, product_values
 from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
 
 # Columns of the gradient that are formed at a time where all of it may not be.
 _BLOCK = 64
+# A shrinking of the gradient beyond which the point is far from the optimum.
+_FAR = 0.5
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def certify(
     factors = point.factors
     values = singular_values
     if values is None:
-        values, _, _ = balanced(factors.left, factors.right, cutoff=0.0)
+        values = product_values(factors.left, factors.right, cutoff=0.0)
     if primal is None:
         primal = point.value + penalties.of(values, factors.intercept)
     sums: Array | None = None
@@ -108,11 +111,15 @@ def certify(
             value += scale * penalties.centre * float(objective.xp.sum(sums)) - scale * scale * square
         return value
 
-    lower = data_dual(0.0)
+    lower = -math.inf
+    c = 0.0
     if penalties.trace > 0:
         c = min(1.0, penalties.trace / residual.top) if residual.top > 0 else 1.0
         ridge = 0.5 * penalties.ridge * dot(values, values)
-        lower = max(lower, data_dual(c) - c * c * ridge)
+        lower = data_dual(c) - c * c * ridge
+    if c < _FAR or lower == -math.inf:
+        # Far from the optimum no slopes at all may prove more.
+        lower = max(lower, data_dual(0.0))
     if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
         # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
         square = _squared_norm(shift, objective)

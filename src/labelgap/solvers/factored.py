@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,6 +50,8 @@ from labelgap.solvers.spectral import SingularTriplets
 # Directions of W below this fraction of the largest are dead.
 _DEAD = 1e-6
 _MAX_NEW_DIRECTIONS = 64
+# Lengths that are tried for new directions, each half of the one before.
+_GROWTH_TRIALS = 6
 # A Newton round ends when a step gains less than this fraction of the gap that is still to be closed.
 _ROUND_FRACTION = 0.02
 # Proximal steps between two certificates; fewer where a few steps may be enough.
@@ -195,13 +198,22 @@ class FactoredMethod(Method):
         """Grow, if there is a direction to grow in, and make Newton steps; or make one accurate step."""
         certificate = self._certificate
         steps_left = self._max_iter - self.iteration
-        grown = grown_along(
+        rank = self._point.factors.rank
+        growth = growth_along(
             self._objective, self._penalties, self._point, certificate.residual, self._cap, 0.1 * self._tol
         )
-        if grown is not None:
+        # A point is as large as the data: none is kept beside those that the steps need.
+        point = self._point
+        del self._point
+        if growth is not None:
+            del point
+            point = growth.followed(self._objective, self._penalties.trace)
+        start = FactoredState(self._objective, self._penalties, point)
+        del point
+        if growth is not None:
             # What the new directions bring is worth taking up to a fraction of the gap they leave open.
             report = newton.minimise(
-                FactoredState(self._objective, self._penalties, grown),
+                start,
                 enough=_ROUND_FRACTION * certificate.gap,
                 max_steps=steps_left,
                 stopping=stopping,
@@ -209,19 +221,20 @@ class FactoredMethod(Method):
         else:
             # Nothing to add: the gap is unfinished work at this rank, one accurate step at a time.
             report = newton.minimise(
-                FactoredState(self._objective, self._penalties, self._point),
+                start,
                 enough=math.inf,
                 max_steps=steps_left,
                 radius=self._radius,
                 forcing=0.1,
                 stopping=stopping,
             )
-            self._capped = self._point.factors.rank == self._cap < self._full
+            self._capped = rank == self._cap < self._full
             smallest_gain = _DIED_OUT_CAPPED * self._tol * certificate.scale if self._capped else 0.0
             self._died_out = report.decrease <= smallest_gain and not stopping()
         self._judge(report)
         self.iteration, self._radius = self.iteration + report.steps, report.radius
-        factors = balanced_factors(report.state.point.factors, self._cap, _DEAD)
+        factors = balanced_factors(report.state.x, self._cap, _DEAD)
+        report.state.release()
         self._point = self._objective.at(factors)
 
     def _judge(self, report: NewtonReport) -> None:
@@ -272,7 +285,35 @@ def _count(penalties: Penalties, rank: int, cap: int) -> int:
     return min(max(8, rank), _MAX_NEW_DIRECTIONS, cap)
 
 
-def grown_along(
+class Growth(NamedTuple):
+    """New directions for the factors at a point, and how far to go along each."""
+
+    factors: Factors
+    value: float
+    """The data term at the point plus its trace norm."""
+    U: Array
+    V: Array
+    lengths: Array
+
+    def followed(self, objective: Objective, trace_penalty: float) -> Point:
+        """The point with the new directions, shorter ones where that lowers the objective only so."""
+        xp, factors, lengths = objective.xp, self.factors, self.lengths
+        grown: Point | None = None
+        for _ in range(_GROWTH_TRIALS):
+            # The last one is dropped before the next is made, which is as large.
+            grown = None
+            left = xp.concat([factors.left, -lengths * self.U], axis=1)
+            right = xp.concat([factors.right, lengths * self.V], axis=1)
+            grown = objective.at(Factors(left, right, factors.intercept))
+            value = grown.value + trace_penalty * 0.5 * _square(grown.factors)
+            if value < self.value:
+                break
+            lengths = 0.5 * lengths
+        assert grown is not None
+        return grown
+
+
+def growth_along(
     objective: Objective,
     penalties: Penalties,
     point: Point,
@@ -280,8 +321,8 @@ def grown_along(
     cap: int,
     negligible: float,
     least: float = 0.0,
-) -> Point | None:
-    """Add the directions in which the objective falls fastest, each as far as its curvature says.
+) -> Growth | None:
+    """The directions in which the objective falls fastest, each as far as its curvature says; or None.
 
     A singular value that exceeds λ by a fraction below ``negligible`` does not keep the gap open. Each
     direction is followed as if it exceeded λ by a fraction of at least ``least``.
@@ -300,16 +341,8 @@ def grown_along(
     surplus = xp.take(residual.values, chosen) - penalties.trace
     surplus = xp.clip(surplus, least * penalties.trace, None)
     curvature = point.curvature_along(U, V) + penalties.ridge
-    size = xp.sqrt(surplus / xp.clip(curvature, smallest(curvature), None))
-    before = point.value + penalties.trace * 0.5 * _square(factors)
-    for _ in range(6):
-        left = xp.concat([factors.left, -size * U], axis=1)
-        right = xp.concat([factors.right, size * V], axis=1)
-        grown = objective.at(Factors(left, right, factors.intercept))
-        if grown.value + penalties.trace * 0.5 * _square(grown.factors) < before:
-            break
-        size = 0.5 * size
-    return grown
+    lengths = xp.sqrt(surplus / xp.clip(curvature, smallest(curvature), None))
+    return Growth(factors, point.value + penalties.trace * 0.5 * _square(factors), U, V, lengths)
 
 
 def _square(factors: Factors) -> float:

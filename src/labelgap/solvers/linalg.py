@@ -21,6 +21,10 @@ _SAFE, _SAFE_ROUNDING = 1e-6, 1e3
 _TALL = 8
 # Rows of a symmetric matrix from which on some of its eigenvectors cost less than all, and which fraction.
 _LARGE, _FEW = 256, 8
+# Rows and columns of a product whose singular values are found sooner than those of its factors.
+_SMALL = 16
+# Rows that are multiplied at a time.
+_BLOCK = 1 << 13
 # Singular values below so many units of rounding of the largest are rounding themselves.
 _NOISE = 8
 
@@ -41,7 +45,8 @@ def thin_qr(M: Array) -> tuple[Array, Array]:
     if M.shape[1] and M.shape[0] >= _TALL * M.shape[1]:
         by_gram = _by_cholesky if is_numpy_array(M) else _by_eigenvectors
         once = by_gram(M)
-        twice = None if once is None else by_gram(once[0])
+        # The first Q is of no further use.
+        twice = None if once is None else by_gram(once[0], overwrite=True)
         if once is not None and twice is not None:
             return twice[0], twice[1] @ once[1]
     if is_numpy_array(M):
@@ -55,7 +60,7 @@ def _safe(M: Array) -> float:
     return max(_SAFE, _SAFE_ROUNDING * rounding(M))
 
 
-def _by_cholesky(M: Array) -> tuple[Array, Array] | None:
+def _by_cholesky(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | None:
     gram = M.T @ M
     largest = gram.diagonal().max(initial=0.0)
     if not smallest(M) < largest < np.inf:
@@ -66,10 +71,11 @@ def _by_cholesky(M: Array) -> tuple[Array, Array] | None:
     if failed or R.diagonal().min() ** 2 <= _safe(M) * largest:
         return None
     (solve,) = scipy.linalg.get_blas_funcs(("trsm",), (R, M))
-    return solve(1.0, R, M, side=1), R
+    # In the transposes, whose columns lie as LAPACK wants them: nothing is copied for it.
+    return solve(1.0, R, M.T, side=0, trans_a=1, overwrite_b=overwrite).T, R
 
 
-def _by_eigenvectors(M: Array) -> tuple[Array, Array] | None:
+def _by_eigenvectors(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | None:
     """As with Cholesky factors; no namespace has one that says that it failed instead of raising."""
     xp = namespace(M)
     gram = M.T @ M
@@ -109,15 +115,53 @@ def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, A
     xp = namespace(left)
     if left.shape[1] == 0:
         return xp.sum(left, axis=0), left, right
+    if max(left.shape[0], right.shape[0]) <= _SMALL:
+        U, values, Vt = small_svd(left @ right.T)
+        rank = min(left.shape[1], _alive(values, cutoff))
+        roots = xp.sqrt(values[:rank])
+        return values[:rank], U[:, :rank] * roots, Vt[:rank, :].T * roots
     Ql, Rl = thin_qr(left)
     Qr, Rr = thin_qr(right)
     U, values, Vt = xp.linalg.svd(Rl @ Rr.T, full_matrices=False)
+    values = values[: _alive(values, cutoff)]
+    roots, keep = xp.sqrt(values), values.shape[0]
+    return values, _rotated(Ql, U[:, :keep] * roots), _rotated(Qr, Vt[:keep, :].T * roots)
+
+
+def small_svd(M: Array) -> tuple[Array, Array, Array]:
+    """The thin singular value decomposition of a matrix so small that a search for the routine counts."""
+    if isinstance(M, np.ndarray) and M.dtype == np.float64 and M.size:
+        U, values, Vt, failed = scipy.linalg.lapack.dgesdd(M, full_matrices=0)
+        if not failed:
+            return U, values, Vt
+    U, values, Vt = namespace(M).linalg.svd(M, full_matrices=False)
+    return U, values, Vt
+
+
+def _rotated(Q: Array, rotation: Array) -> Array:
+    """``Q @ rotation``; in place where that is possible, since Q may be as large as the data."""
+    if not is_numpy_array(Q) or rotation.shape[0] != rotation.shape[1] or len(Q) <= _BLOCK:
+        return Q @ rotation
+    for start in range(0, len(Q), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        Q[rows] = Q[rows] @ rotation
+    return Q
+
+
+def product_values(left: Array, right: Array, cutoff: float = 1e-10) -> Array:
+    """The singular values of ``left @ right.T`` alone, as :func:`balanced` has them."""
+    if left.shape[1] == 0:
+        return namespace(left).sum(left, axis=0)
+    small = thin_qr(left)[1] @ thin_qr(right)[1].T
+    values = namespace(left).linalg.svd(small, full_matrices=False)[1]
+    return values[: _alive(values, cutoff)]
+
+
+def _alive(values: Array, cutoff: float) -> int:
+    """How many of the descending values lie above the cutoff, a fraction of the first."""
     if cutoff > 0:
-        cutoff = max(cutoff, _NOISE * rounding(left))
-    keep = int(xp.count_nonzero(values > max(cutoff * float(values[0]), smallest(left))))
-    values = values[:keep]
-    roots = xp.sqrt(values)
-    return values, (Ql @ U[:, :keep]) * roots, (Qr @ Vt[:keep, :].T) * roots
+        cutoff = max(cutoff, _NOISE * rounding(values))
+    return int(namespace(values).count_nonzero(values > max(cutoff * float(values[0]), smallest(values))))
 
 
 Array: TypeAlias = Any

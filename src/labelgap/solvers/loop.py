@@ -9,6 +9,7 @@ A method takes a snapshot at places where it restarts from that snapshot itself,
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.certificate import Certificate
 from labelgap.solvers.linalg import Array, balanced, contiguous, host, like
@@ -88,6 +90,9 @@ class Method(ABC):
     def capped(self) -> bool:
         """Whether the rank cap binds."""
 
+    def close(self) -> None:  # noqa: B027 - most methods hold nothing of the kind
+        """Give up what is large and only further steps would need."""
+
     @property
     def settled(self) -> bool:
         """Whether the method has done all it can although the gap is open."""
@@ -102,8 +107,36 @@ def run(
     callback: Callback | None,
     checkpoint: Checkpoint | None,
 ) -> Fit:
-    """Iterate until the relative duality gap is ``tol`` or no progress is made."""
-    checkpoint = checkpoint or Checkpoint()
+    """Iterate until the relative duality gap is ``tol`` or no progress is made.
+
+    Raises InvalidParameterError if nothing but infinity is reached.
+    """
+    # A trial step may overflow. It is not taken then, so there is nothing to warn of.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        try:
+            fit = _iterate(method, tol, warm_start, callback, checkpoint or Checkpoint())
+        except np.linalg.LinAlgError as error:
+            raise InvalidParameterError(_overflow(str(error))) from error
+    if not math.isfinite(fit.objective):
+        raise InvalidParameterError(_overflow(f"the objective is {fit.objective}"))
+    return fit
+
+
+def _overflow(problem: str) -> str:
+    return (
+        f"The fit left the range of floating point ({problem}). Scale the features to sizes near 1, raise "
+        "the "
+        "penalties, or lower score_bound."
+    )
+
+
+def _iterate(
+    method: Method,
+    tol: float,
+    warm_start: Factors | None,
+    callback: Callback | None,
+    checkpoint: Checkpoint,
+) -> Fit:
     kept = checkpoint.last()
     recorder = _Recorder(callback, kept)
     method.begin(warm_start, kept)
@@ -119,7 +152,9 @@ def run(
         # A step that was cut short ends at a place where an uninterrupted run never is.
         if not checkpoint.stopping() and (state := method.snapshot()) is not None:
             checkpoint.snapshot(Snapshot({**state, "history": history_state(recorder.history)}))
+    capped, converged = not reached and method.capped, reached or method.settled
     factors = method.factors
+    method.close()
     values, left, right = balanced(factors.left, factors.right)
     return Fit(
         factors=contiguous_factors(Factors(left, right, factors.intercept)),
@@ -128,8 +163,8 @@ def run(
         gap=certificate.gap,
         relative_gap=certificate.relative_gap,
         n_iter=method.iteration,
-        converged=reached or method.settled,
-        capped=not reached and method.capped,
+        converged=converged,
+        capped=capped,
         history=tuple(recorder.history),
     )
 
@@ -238,6 +273,12 @@ class Candidate:
     """The metric with one part of the rows left out at a time; None where that is not known."""
     count_weighting: float | None = None
     """The count weighting that it was judged with; None where there is none to choose."""
+    silence_weight: float | None = None
+    """The weight of silence that it was judged with; None where silence does not count."""
+    dislike_weight: float | None = None
+    """The weight of a dislike that it was judged with; None where silence does not count."""
+    confidence: float | None = None
+    """How much more a like counted for each unit of its value; None where silence does not count."""
 
 
 class FitListener:

@@ -58,6 +58,10 @@ class SmoothState(Protocol):
         """The same function elsewhere."""
         ...
 
+    def release(self) -> None:
+        """Give up what is large and can be computed anew from x, should it be asked for again."""
+        ...
+
 
 @dataclass
 class NewtonReport:
@@ -106,7 +110,10 @@ def minimise(
         )
         products += used
         steps += 1
-        candidate = state.moved_to(tuple(map(operator.add, state.x, step)))
+        there_x = tuple(map(operator.add, state.x, step))
+        # Two places at a time would take twice the memory, and this one is rarely returned to.
+        state.release()
+        candidate = state.moved_to(there_x)
         decrease = state.value - candidate.value
         there: Variables | None = None
         at_floor = predicted <= state.resolution and abs(decrease) <= _NOISE * state.resolution
@@ -118,7 +125,8 @@ def minimise(
                 gained = 0.0
                 break
         ratio = decrease / predicted if predicted > 0 else 0.0
-        if ratio < 0.25:
+        # A step to where nothing can be computed gains NaN, and is too long like one that gains little.
+        if not ratio >= 0.25:
             radius = 0.25 * min(radius, _norm(step, diagonal))
         elif ratio > 0.75 and at_border:
             radius = 3.0 * radius
@@ -127,6 +135,8 @@ def minimise(
             if gained < enough:
                 break
             gradient, diagonal = there or state.gradient(), state.preconditioner()
+        else:
+            candidate.release()
     return NewtonReport(state, steps, products, gained, at_floor, radius)
 
 
@@ -205,7 +215,9 @@ class FactoredState:
     """The penalised objective in (A, B, b) at one point."""
 
     def __init__(self, objective: Objective, penalties: Penalties, point: Point) -> None:
-        self._objective, self._penalties, self.point = objective, penalties, point
+        self._objective, self._penalties = objective, penalties
+        self._point: Point | None = point
+        self.x = point.factors
         A, B, b = point.factors
         self._AA, self._BB = A.T @ A, B.T @ B
         xp = objective.xp
@@ -219,18 +231,24 @@ class FactoredState:
         self.resolution = _RESOLUTION * rounding(A) * max(abs(self.value), point.size)
 
     @property
-    def x(self) -> Factors:
-        return self.point.factors
+    def point(self) -> Point:
+        """The data term here."""
+        if self._point is None:
+            self._point = self._objective.at(self.x)
+        return self._point
+
+    def release(self) -> None:
+        self._point = None
 
     def gradient(self) -> Factors:
-        A, B, b = self.point.factors
+        A, B, b = self.x
         dA, dB, db = self.point.gradient()
         db = db + self._penalties.intercept_slope(b)
         lam, ridge = self._penalties.trace, self._penalties.ridge
         return Factors(dA + lam * A + ridge * (A @ self._BB), dB + lam * B + ridge * (B @ self._AA), db)
 
     def hessian_product(self, direction: Variables) -> Factors:
-        A, B, _ = self.point.factors
+        A, B, _ = self.x
         dA, dB, db = direction
         hA, hB, hb = self.point.hessian_product(Factors(dA, dB, db))
         lam, ridge = self._penalties.trace, self._penalties.ridge
@@ -310,6 +328,9 @@ class BlockState:
     def moved_to(self, x: Variables) -> BlockState:
         moved = self.whole.state.moved_to(self._filled(x, self.whole.state.x))
         return BlockState(WholeState(moved), self._block)
+
+    def release(self) -> None:
+        self.whole.state.release()
 
     def slope(self, diagonal: Variables) -> float:
         """The length of the gradient in the norm of a preconditioner."""

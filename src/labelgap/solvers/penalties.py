@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Objective, Point
@@ -60,6 +61,9 @@ class Penalties:
 _MAX_STEPS = 60
 # A step in a flat tail overshoots: never more than so many units of score at a time.
 _LONGEST = 4.0
+# Slope that may be left in the intercepts, as a fraction of the labels' gradient mass, for each unit of the
+# gap that is asked for.
+_INTERCEPT_FRACTION = 0.03
 # The least slope that can be asked for, in units of rounding of the label's gradient mass.
 _FINEST = 8
 
@@ -82,28 +86,56 @@ def with_best_intercept(
     b = point.factors.intercept
     tol = max(tol, _FINEST * rounding(b))
     mass: Array | None = None
-    low, high = xp.full_like(b, -math.inf), xp.full_like(b, math.inf)
+    bracket: _Bracket | None = None
     for _ in range(_MAX_STEPS):
         up, down = point.signed_label_sums()
         mass = up - down if mass is None else mass
-        penalty_slope = penalties.intercept_slope(b)
-        slope, largest = up + down + penalty_slope, mass + abs(penalty_slope)
-        steepness = xp.abs(slope)
-        active = steepness > tol * largest
-        if not bool(xp.any(active)) or float(xp.sum(steepness)) <= total_tol * float(xp.sum(largest)):
+        slope, largest = up + down, mass
+        if penalties.intercept:
+            penalty_slope = penalties.intercept_slope(b)
+            slope, largest = slope + penalty_slope, mass + abs(penalty_slope)
+        steepness = abs(slope)
+        # Mostly all slopes together are small enough; that is seen before anything else is computed.
+        if float(xp.sum(steepness)) <= total_tol * float(xp.sum(largest)):
             break
-        curvature = point.label_curvature() + penalties.intercept
-        high = xp.where(slope > 0, xp.minimum(high, b), high)
-        low = xp.where(slope < 0, xp.maximum(low, b), low)
-        curved = curvature > 0
-        step = xp.where(curved, -slope / xp.where(curved, curvature, 1.0), -xp.sign(slope))
-        proposal = b + xp.clip(step, -_LONGEST, _LONGEST)
-        bracketed = xp.isfinite(low) & xp.isfinite(high)
-        middle = 0.5 * (xp.where(bracketed, low, b) + xp.where(bracketed, high, b))
-        proposal = xp.where(bracketed & ((proposal <= low) | (proposal >= high)), middle, proposal)
+        active = steepness > tol * largest
+        if not bool(xp.any(active)):
+            break
+        bracket = bracket or _Bracket(xp, b)
+        proposal = bracket.next(b, slope, point.label_curvature() + penalties.intercept)
         proposal = xp.where(active, proposal, b)
         if not bool(xp.any(proposal != b)):
             break
         b = proposal
         point = point.with_intercept(b)
     return point
+
+
+def best_intercept_within(objective: Objective, point: Point, penalties: Penalties, gap: float) -> Point:
+    """The best intercept as closely as a relative gap asks for it."""
+    tol = _INTERCEPT_FRACTION * gap
+    return with_best_intercept(objective, point, penalties, 0.1 * tol, tol)
+
+
+class _Bracket:
+    """Each label's intercept between the largest one known to be too low and the least too high."""
+
+    def __init__(self, xp: Any, b: Array) -> None:
+        self._xp = xp
+        self._low, self._high = xp.full_like(b, -math.inf), xp.full_like(b, math.inf)
+
+    def next(self, b: Array, slope: Array, curvature: Array) -> Array:
+        """Newton's step from b, or the middle of the bracket where the step would leave it."""
+        xp, low, high = self._xp, self._low, self._high
+        self._high = high = xp.where(slope > 0, xp.minimum(high, b), high)
+        self._low = low = xp.where(slope < 0, xp.maximum(low, b), low)
+        curved = curvature > 0
+        step = xp.where(curved, -slope / xp.where(curved, curvature, 1.0), -xp.sign(slope))
+        longest = xp.full_like(step, _LONGEST)
+        proposal = b + xp.minimum(xp.maximum(step, -longest), longest)
+        outside = (proposal <= low) | (proposal >= high)
+        if not bool(xp.any(outside)):
+            return proposal
+        bracketed = xp.isfinite(low) & xp.isfinite(high)
+        middle = 0.5 * (xp.where(bracketed, low, b) + xp.where(bracketed, high, b))
+        return xp.where(bracketed & outside, middle, proposal)

@@ -33,7 +33,7 @@ from labelgap.solvers.loop import (
     scalars,
     starting_factors,
 )
-from labelgap.solvers.penalties import Penalties, with_best_intercept
+from labelgap.solvers.penalties import Penalties, best_intercept_within
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 
 _CERTIFY_EVERY = 10
@@ -44,10 +44,9 @@ _QUIET = 30
 # A gain of so many units of rounding is not measurable. A capped fit is done when its steps gain less than
 # this fraction of the tolerance.
 _NOTHING, _NOTHING_CAPPED = 4, 1e-4
-# Slope that may be left in the intercepts, as a fraction of the labels' gradient mass, for each unit of the
-# gap that is asked for; early on, for each unit of this fraction of the gap when last computed, and for each
-# unit of the objective that the last step gained.
-_INTERCEPT_FRACTION, _EARLY = 0.03, 0.1
+# The intercepts are as good as the gap asks for it; early on, as this fraction of the gap when last computed,
+# and as the gain of the last step, ask for it.
+_EARLY = 0.1
 # Directions whose curvature says how long the first step may be, and the least curvature that is believed.
 _PROBES, _LEAST_STIFFNESS = 8, 1e-12
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
@@ -218,8 +217,7 @@ class ProximalPath:
         return point.value + self._penalties.of(_singular_values(point), point.factors.intercept)
 
     def _at_best_intercept(self, point: Point) -> Point:
-        tol = _INTERCEPT_FRACTION * self._intercept_tol
-        return with_best_intercept(self._objective, point, self._penalties, 0.1 * tol, tol)
+        return best_intercept_within(self._objective, point, self._penalties, self._intercept_tol)
 
     def _step_from(self, ahead: Iterate) -> Iterate:
         """``prox_{R/M}(Y − XᵀG/M)`` with R the penalties: shrink the singular values of ``M·Y − XᵀG``."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse.linalg as spla
-from array_api_compat import is_numpy_array
+from array_api_compat import device, is_numpy_array
 
 from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
@@ -22,6 +22,7 @@ from labelgap.solvers.linalg import (
     namespace,
     norm,
     rounding,
+    small_svd,
     smallest,
     standard_normal,
     thin_qr,
@@ -56,15 +57,19 @@ class LowRankShift:
     def matrix(self) -> Array:
         if self.scale == 0 or self.left.shape[1] == 0:
             return self.gradient_matrix
-        product = self.left @ self.right.T if self.product is None else self.product
-        total = self.scale * product
+        right = self.scale * self.right
+        total = self.left @ right.T if self.product is None else self.scale * self.product
         total += self.gradient_matrix
         return total
 
     def times(self, V: Array) -> Array:
+        if self.scale == 0:
+            return self.gradient.left_product(V)
         return self.gradient.left_product(V) + self.left @ (self.scale * (self.right.T @ V))
 
     def transposed_times(self, U: Array) -> Array:
+        if self.scale == 0:
+            return self.gradient.right_product(U)
         return self.gradient.right_product(U) + self.right @ (self.scale * (self.left.T @ U))
 
 
@@ -138,7 +143,7 @@ def _dense(
     H = operator.matrix()
     xp = namespace(H)
     if min(shape) <= _SHORT:
-        left, values, right = xp.linalg.svd(H, full_matrices=False)
+        left, values, right = small_svd(H)
         count = _wanted(values, count, above)
         return SingularTriplets(left[:, :count], values[:count], right[:count, :].T, _rounded_up(values))
     # The Gram matrix of the smaller side: one GEMM instead of a bidiagonalisation. Squares of numbers in
@@ -263,11 +268,14 @@ def leading_by_blocks(
     block = min(max(_BLOCK, count), shape[1])
     V = thin_qr(standard_normal(np.random.default_rng(0), (shape[1], block), example))[0]
     for _ in range(_RESTARTS):
-        found = _one_run(times, transposed_times, V, accuracy)
-        if found.residual <= accuracy * max(float(found.values[0]), smallest(example)):
+        values, V, residual = _one_run(times, transposed_times, V, accuracy)
+        if residual <= accuracy * max(float(values[0]), smallest(example)):
             break
-        V = found.right[:, :block]
-    return Leading(found.left[:, :count], found.values[:count], found.right[:, :count], found.residual)
+    # Squares cost small singular values half their digits; in this span they are had once more.
+    right = contiguous(V[:, :count])
+    Q, R = thin_qr(times(right))
+    u, values, vt = namespace(R).linalg.svd(R, full_matrices=False)
+    return Leading(Q @ u, values, right @ vt.T, residual)
 
 
 def _one_run(
@@ -275,28 +283,41 @@ def _one_run(
     transposed_times: Callable[[Array], Array],
     V: Array,
     accuracy: float,
-) -> Leading:
-    """As many triplets as V has columns, from blocks until the first is good enough or they are too many."""
+) -> tuple[Array, Array, float]:
+    """Singular values, right vectors and the first one's residual; as many as V has columns.
+
+    Blocks are added to the basis until the first triplet is good enough or they are too many.
+
+    The basis is that of the shorter side alone, for ``AᵀA``: one of the longer side would often take more
+    memory than the data.
+    """
     xp = namespace(V)
     full, block = V.shape
-    rights = V
-    lefts, projected = thin_qr(times(V))
-    last = block
+    image = times(V)
+    # In units of their size the squares neither overflow nor vanish.
+    unit = norm(image)
+    if unit == 0:
+        return xp.zeros(block, dtype=V.dtype, device=device(V)), V, 0.0
+    basis, last = V, block
+    projected = xp.zeros((0, 0), dtype=V.dtype, device=device(V))
     while True:
-        u, values, vt = xp.linalg.svd(projected, full_matrices=False)
-        fresh, _, link = _beside(rights, transposed_times(lefts[:, -last:]))
+        fresh, inside, link = _beside(basis, transposed_times(image) / unit / unit)
+        # As long as the longer side: not kept beside the next one.
+        del image
+        above = inside[: basis.shape[1] - last, :]
+        projected = xp.concat(
+            [xp.concat([projected, above], axis=1), xp.concat([above.T, inside[-last:, :]], axis=1)], axis=0
+        )
+        squares, vectors = leading_eigenvectors(0.5 * (projected + projected.T), block)
+        values = xp.sqrt(xp.clip(squares[:block], 0.0, None))
         # With all of the right side in the basis nothing is left over.
-        width = min(block, full - rights.shape[1])
-        residual = norm(link @ u[-last:, 0]) if width else 0.0
-        if residual <= accuracy * float(values[0]) or rights.shape[1] >= _MOST_BLOCKS * block:
-            return Leading(lefts @ u[:, :block], values[:block], rights @ vt[:block, :].T, residual)
-        fresh = fresh[:, :width]
-        rights = xp.concat([rights, fresh], axis=1)
-        new, across, corner = _beside(lefts, times(fresh))
-        lefts = xp.concat([lefts, new], axis=1)
-        below = xp.concat([xp.zeros_like(projected[:width, :]), corner], axis=1)
-        projected = xp.concat([xp.concat([projected, across], axis=1), below], axis=0)
-        last = width
+        width = min(block, full - basis.shape[1])
+        first = float(values[0])
+        residual = norm(link @ vectors[-last:, 0]) / max(first, smallest(values)) if width else 0.0
+        if residual <= accuracy * first or basis.shape[1] >= _MOST_BLOCKS * block:
+            return unit * values, basis @ vectors[:, :block], unit * residual
+        basis = xp.concat([basis, fresh[:, :width]], axis=1)
+        image, last = times(basis[:, -width:]), width
 
 
 def _beside(basis: Array, M: Array) -> tuple[Array, Array, Array]:

@@ -22,7 +22,7 @@ import numpy as np
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers.alternating import RowSweeps, certify_to_tolerance, row_steps
 from labelgap.solvers.certificate import Certificate
-from labelgap.solvers.factored import FactoredMethod, grown_along
+from labelgap.solvers.factored import FactoredMethod, growth_along
 from labelgap.solvers.linalg import Array, balanced, contiguous, dot, host, like, thin_qr
 from labelgap.solvers.loop import (
     Callback,
@@ -219,10 +219,12 @@ class SweepingMethod(Method):
         if float(residual.values[0]) - penalties.trace <= _OUTSIDE * total:
             # What keeps the gap open lies within the span of the columns.
             return factors, 0
-        grown = grown_along(objective, penalties, point, residual, self._cap, -_BELOW, _LEAST)
-        if grown is None:
+        growth = growth_along(objective, penalties, point, residual, self._cap, -_BELOW, _LEAST)
+        if growth is None:
             return factors, 0
-        return contiguous_factors(grown.factors), grown.factors.rank - rank
+        del point
+        grown = growth.followed(objective, penalties.trace).factors
+        return contiguous_factors(grown), grown.rank - rank
 
     def _pruned(self) -> Point:
         """The place without columns that do not matter, or that the optimum will not have.
@@ -293,6 +295,8 @@ def _dot(first: Factors, second: Factors) -> float:
 def _best_along(state: FactoredState, direction: Factors, slope: float) -> FactoredState:
     """About the lowest place along a direction with this slope, by parabolas through the values."""
     length = 1.0
+    # A place is as large as the data, and those that are left behind are rarely returned to.
+    state.release()
     best = state.moved_to(combined(1.0, state.x, length, direction))
     for _ in range(_TRIALS - 1):
         bend = 2 * (best.value - state.value - slope * length) / length**2
@@ -300,6 +304,7 @@ def _best_along(state: FactoredState, direction: Factors, slope: float) -> Facto
         wanted = min(max(wanted, length / _LONGER**2), length * _LONGER)
         if abs(wanted - length) <= _CLOSE * length and best.value < state.value:
             break
+        best.release()
         other = state.moved_to(combined(1.0, state.x, wanted, direction))
         if other.value >= best.value and best.value < state.value:
             break

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from labelgap._arrays import plain_array
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidParameterError, InvalidScoresError
@@ -283,7 +284,7 @@ def _expected_loss(loss: Loss, scores: Any, eta: Floats) -> Floats:
 
 
 def _probabilities(given: ArrayLike) -> Floats:
-    eta = np.asarray(given, dtype=np.float64)
+    eta = np.asarray(plain_array(given, "The probabilities"), dtype=np.float64)
     if eta.ndim != 2 or eta.size == 0:
         raise InvalidInputError(
             f"probabilities must be an n x L array with at least one entry, not {eta.shape}."
@@ -300,21 +301,29 @@ def _probabilities(given: ArrayLike) -> Floats:
 def _weights(given: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
     if given is None:
         return np.ones(shape)
-    mass: Floats = _of_shape("weights", np.asarray(given, dtype=np.float64), shape)
+    mass: Floats = _of_shape(
+        "weights", np.asarray(plain_array(given, "The weights"), dtype=np.float64), shape
+    )
     if not (np.all(np.isfinite(mass) & (mass >= 0)) and mass.sum() > 0):
         raise InvalidInputError("weights must be finite and at least 0, and not all 0.")
     return mass
 
 
 def _decisions(given: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    array = _of_shape("decisions", given.toarray() if sp.issparse(given) else np.asarray(given), shape)
+    array = _of_shape(
+        "decisions",
+        plain_array(given, "The decisions").toarray() if sp.issparse(given) else np.asarray(given),
+        shape,
+    )
     if not np.isin(array, (0, 1)).all():
         raise InvalidInputError("decisions must be 0 or 1; scores become decisions by a threshold.")
     return np.asarray(array, dtype=bool)
 
 
 def _scores(given: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    scores: Floats = _of_shape("scores", np.asarray(given, dtype=np.float64), shape)
+    scores: Floats = _of_shape(
+        "scores", np.asarray(plain_array(given, "The scores"), dtype=np.float64), shape
+    )
     if not np.isfinite(scores).all():
         raise InvalidScoresError("The scores hold NaN or infinity; the expected loss needs finite ones.")
     return scores

@@ -40,7 +40,8 @@ def hold_out_plan(
         folds = check_random_state(random_state).permutation(len(used))[row] % n_folds
     else:
         folds = labels.fold_numbers(n_folds, random_state=random_state)
-    return np.where(folds == 0, 0, NEVER) if how == "holdout" else folds
+    # Fold numbers are small, and there is one for each entry.
+    return np.where(folds == 0, 0, NEVER).astype(np.int8) if how == "holdout" else folds.astype(np.int8)
 
 
 def map_folds(
@@ -84,7 +85,8 @@ def map_folds(
 def gather(fold_of_entry: NDArray[np.int64], by_fold: list[Floats]) -> tuple[NDArray[np.bool_], Floats]:
     """Which entries were held out, and their scores in the order of Ω."""
     held = fold_of_entry != NEVER
-    scores = np.empty(len(fold_of_entry))
+    fold_of_held = fold_of_entry[held]
+    scores = np.empty(len(fold_of_held))
     for fold, part in enumerate(by_fold):
-        scores[fold_of_entry == fold] = part
-    return held, scores[held]
+        scores[fold_of_held == fold] = part
+    return held, scores

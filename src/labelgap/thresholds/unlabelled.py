@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from labelgap._arrays import plain_array
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import (
@@ -108,7 +109,7 @@ def best_unlabelled_threshold(
     psi = get_metric(metric)
     known = recorded_labels(labels)
     rates = check_flip_rate(flip_rate, known.shape[1])
-    given = scores if sparse.issparse(scores) else np.asarray(scores)
+    given = plain_array(scores, "The scores", InvalidScoresError)
     if given.shape != known.shape:
         raise InvalidScoresError(
             f"The scores have shape {given.shape}; expected {known.shape} like the labels, because every "

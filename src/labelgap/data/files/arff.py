@@ -18,10 +18,16 @@ from labelgap._types import Floats
 from labelgap.data.files.arff_header import ArffFile, Attribute, Header
 from labelgap.data.files.arff_rows import Rows, read_rows
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column
-from labelgap.data.files.formats import PathLike, open_errors
+from labelgap.data.files.feature_plan import FeaturePlan
+from labelgap.data.files.formats import PathLike, open_errors, shortened
 from labelgap.data.files.tables import LabelTable, number_of
 from labelgap.exceptions import DataFileError
 from labelgap.labels import ObservedLabels
+
+_WHICH_LABELS = (
+    "which attributes are labels? There is no XML file beside it that names them, and its relation has no "
+    "-C. Give the XML with label_file= (--label-file), or name the labels with labels= (--labels)."
+)
 
 
 def read_arff(
@@ -32,8 +38,13 @@ def read_arff(
     xml: PathLike | None,
     unobserved: str | None,
     binary: bool,
+    *,
+    plan: FeaturePlan | None = None,
 ) -> LabelTable:
-    """Features and labels. ``labels``, the XML file or the relation says which attributes are labels."""
+    """Features and labels. ``labels``, the XML file or the relation says which attributes are labels.
+
+    ``plan`` says whether a ``?`` among the features is left as NaN; else it is refused.
+    """
     path, header = file.path, file.header
     names = tuple(attribute.name for attribute in header.attributes)
     taken = dict.fromkeys(choose_columns(path, names, drop, "drop", {}), "dropped")
@@ -48,7 +59,25 @@ def read_arff(
         _check_type(path, header.attributes[at[name]])
     chosen = [at[name] for name in feature_names], [at[name] for name in label_names]
     rows = read_rows(file, [*chosen[0], *chosen[1]])
-    X, expanded = _features(path, header, rows, chosen[0])
+    # A sparse row of no characters has a value of every label, and one of an attribute has a column for each
+    # value that the attribute can have.
+    columns = len(label_names) + sum(
+        len(header.attributes[place].feature_names)
+        for place in chosen[0]
+        if not (rows.is_sparse and header.attributes[place].is_number)
+    )
+    file.limits.check(path, 8 * len(rows.lines) * columns, None, 2.0)
+    if plan is None or not plan.keep_missing:
+        for place in chosen[0]:
+            attribute = header.attributes[place]
+            name = shortened(attribute.name, quotes=False)
+            advice = f"Fill it in (--impute median), or leave it out with drop (--drop {name})."
+            if plan is not None and plan.for_model:
+                advice = "Fill it in, or fit again with --impute."
+            elif not label_names:
+                advice = _WHICH_LABELS
+            _check_complete(path, rows, place, attribute, advice)
+    X, expanded = _features(header, rows, chosen[0])
     known = _labels(path, header, rows, chosen[1], binary) if label_names else None
     if known is not None:
         known = ObservedLabels.from_any(known, unobserved or "missing", binary)
@@ -69,7 +98,7 @@ def _label_names(
             if name not in known:
                 require_column(path, names, name, f"the label in {beside}")
         return tuple(name for name in names if name in listed and name not in taken)
-    return tuple(name for name in header.meka_labels() or () if name not in taken)
+    return tuple(name for name in header.meka_labels(path) or () if name not in taken)
 
 
 def _beside(path: PathLike) -> Path | None:
@@ -85,15 +114,14 @@ def _beside(path: PathLike) -> Path | None:
 def _check_type(path: PathLike, attribute: Attribute) -> None:
     if not attribute.values and not attribute.is_number:
         raise DataFileError(
-            f"{path}, attribute {attribute.name!r}: its type is {attribute.kind}, which is no number; leave "
-            f"it out with drop (--drop {attribute.name})."
+            f"{path}, attribute {shortened(attribute.name)}: its type is {attribute.kind}, which is no "
+            "number; leave "
+            f"it out with drop (--drop {shortened(attribute.name, quotes=False)})."
         )
 
 
-def _features(
-    path: PathLike, header: Header, rows: Rows, places: Sequence[int]
-) -> tuple[Any, tuple[str, ...] | None]:
-    """The features and their names; a nominal attribute that is no number becomes a column for each value."""
+def _features(header: Header, rows: Rows, places: Sequence[int]) -> tuple[Any, tuple[str, ...] | None]:
+    """The features and their names; a nominal attribute of several values becomes a column for each."""
     if not places:
         return None, None
     attributes = [header.attributes[place] for place in places]
@@ -107,18 +135,17 @@ def _features(
             run.clear()
 
     for place, attribute in zip(places, attributes, strict=True):
-        _check_complete(path, rows, place, attribute)
-        if attribute.is_number and not (rows.is_sparse and attribute.default):
+        if attribute.is_one_feature and not (rows.is_sparse and attribute.default):
             run.append(place)
             names.append(attribute.name)
             continue
         end_run()
         column = rows.column(place, attribute)
-        if attribute.is_number:
+        if attribute.is_one_feature:
             block = column[:, None]
             names.append(attribute.name)
         else:
-            block = (column[:, None] == np.arange(len(attribute.values))).astype(np.float64)
+            block = (column[:, None] == np.array(list(attribute.codes.values()))).astype(np.float64)
             names.extend(attribute.feature_names)
         blocks.append(sp.csc_array(block) if rows.is_sparse else block)
     end_run()
@@ -129,18 +156,21 @@ def _features(
     return X, tuple(names)
 
 
-def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute) -> None:
+def _check_complete(path: PathLike, rows: Rows, place: int, attribute: Attribute, advice: str) -> None:
     if rows.is_sparse:
         stored = slice(*rows.values.indptr[place : place + 2])
         missing, at = np.isnan(rows.values.data[stored]), rows.values.indices[stored]
     else:
         missing, at = np.isnan(rows.values[:, place]), np.arange(len(rows.lines))
-    if missing.any():
-        line = rows.lines[at[missing].min()]
-        raise DataFileError(
-            f"{path}, line {line}, attribute {attribute.name!r}: '?' is a missing value. Fill it in "
-            f"(impute), or leave the attribute out with drop (--drop {attribute.name})."
-        )
+    if not missing.any():
+        return
+    line = rows.lines[at[missing].min()]
+    if advice == _WHICH_LABELS:
+        # Without a list of labels they are taken for features, of which a ? is not the fault.
+        raise DataFileError(f"{path}: {advice}")
+    raise DataFileError(
+        f"{path}, line {line}, attribute {shortened(attribute.name)}: '?' is a missing value. {advice}"
+    )
 
 
 def _labels(
@@ -179,9 +209,9 @@ def _label_column(path: PathLike, rows: Rows, attribute: Attribute, codes: Float
     else:
         words = [number_of(value) for value in attribute.values]
         if any(word is None or np.isnan(word) for word in words):
+            listed = ", ".join(shortened(value, quotes=False) for value in attribute.values[:10])
             raise DataFileError(
-                f"{path}, attribute {attribute.name!r}: its values are {', '.join(attribute.values[:10])}. "
-                f"{advice}"
+                f"{path}, attribute {shortened(attribute.name)}: its values are {listed}. {advice}"
             )
         missing = np.isnan(codes)
         values = np.array(words, dtype=np.float64)[np.where(missing, 0, codes).astype(np.int64)]
@@ -190,7 +220,8 @@ def _label_column(path: PathLike, rows: Rows, attribute: Attribute, codes: Float
     if binary and wrong.any():
         row = int(np.argmax(wrong))
         raise DataFileError(
-            f"{path}, line {rows.lines[row]}, attribute {attribute.name!r}: {values[row]:g} is no label. "
+            f"{path}, line {rows.lines[row]}, attribute {shortened(attribute.name)}: {values[row]:g} is no "
+            "label. "
             f"{advice}"
         )
     return values
@@ -226,6 +257,13 @@ def read_label_names(path: PathLike) -> tuple[str, ...]:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         raise DataFileError(f"{path}, line {error.lineno}: no well-formed XML ({error}).") from error
+    except DataFileError:
+        raise
+    except (LookupError, ValueError) as error:
+        # Codecs are looked up by the name that the file gives.
+        raise DataFileError(
+            f"{path}, line 1: its encoding cannot be read ({error}); save the file as UTF-8."
+        ) from error
     if not names:
         raise DataFileError(f'{path} names no labels; each is an element <label name="...">.')
     return tuple(names)

@@ -8,17 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from labelgap.data.files.formats import PathLike
+from labelgap.data.files.arff_text import split_attribute, split_values, strip_comment
+from labelgap.data.files.formats import PathLike, shortened
+from labelgap.data.files.limits import Limits
 from labelgap.data.files.tables import number_of
 from labelgap.exceptions import DataFileError
 
-_QUOTED = r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\""""
-_ATTRIBUTE = re.compile(rf"@attribute\s+(?:{_QUOTED}|([^\s{{]+))\s*(.*)", re.IGNORECASE | re.DOTALL)
-_VALUE = re.compile(rf"\s*(?:{_QUOTED}|([^,'\"]*?))\s*(,|$)", re.DOTALL)
-_COMMENT = re.compile(rf"(?:{_QUOTED}|[^%'\"])*(%)")
-_ESCAPE = re.compile(r"\\(.)")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
-_MEKA = re.compile(r"-C\s+(-?\d+)", re.IGNORECASE)
+_MEKA = re.compile(r"-C\s++(-?)([0-9]++)", re.IGNORECASE)
 _NUMERIC = ("numeric", "real", "integer")
 _TEXT = ("string", "date", "relational")
 
@@ -53,9 +49,18 @@ class Attribute:
         return {value: float(place) for place, value in enumerate(self.values)}
 
     @property
+    def is_one_feature(self) -> bool:
+        """Whether it is one feature: a number, or one of two numbers such as 0 and 1.
+
+        A nominal attribute of more values has one feature for each, also where the values are numbers: the
+        header says that they are names, such as those of a continent, and not amounts.
+        """
+        return self.is_number and len(self.values) <= 2
+
+    @property
     def feature_names(self) -> list[str]:
-        """The features that it becomes: one, or one for each value where the values are no numbers."""
-        return [self.name] if self.is_number else [f"{self.name}={value}" for value in self.values]
+        """The features that it becomes: one, or one for each value."""
+        return [self.name] if self.is_one_feature else [f"{self.name}={value}" for value in self.values]
 
     @property
     def default(self) -> float:
@@ -90,21 +95,28 @@ class Header:
     attributes: tuple[Attribute, ...]
     lines: int
 
-    def meka_labels(self) -> tuple[str, ...] | None:
+    def meka_labels(self, path: PathLike) -> tuple[str, ...] | None:
         """The labels of a MEKA file: the first ``-C n`` attributes, the last for a negative number."""
         found = _MEKA.search(self.relation)
-        count = int(found[1]) if found else 0
-        if count == 0:
+        digits = found[2].lstrip("0") if found else ""
+        if found is None or not digits:
             return None
         names = tuple(attribute.name for attribute in self.attributes)
-        return names[:count] if count > 0 else names[count:]
+        # A number of very many digits is not even converted.
+        if len(digits) > 9 or int(digits) > len(names):
+            raise DataFileError(
+                f"{path}: the relation says that {shortened(digits)} attributes are labels (-C), but there "
+                "are "
+                f"{len(names)}."
+            )
+        return names[: int(digits)] if not found[1] else names[-int(digits) :]
 
 
 class ArffFile:
-    """An ARFF file: its header and its lines."""
+    """An ARFF file: its header, its lines, and what it may become."""
 
-    def __init__(self, path: PathLike, text: bytes) -> None:
-        self.path = path
+    def __init__(self, path: PathLike, text: bytes, limits: Limits) -> None:
+        self.path, self.size, self.limits = path, len(text), limits
         self.lines = text.decode("utf-8").split("\n")
         self.header = read_header(path, self.lines)
 
@@ -130,7 +142,7 @@ def read_header(path: PathLike, lines: list[str]) -> Header:
             return Header(relation, tuple(attributes), number)
         else:
             raise DataFileError(
-                f"{path}, line {number}: {text[:40]!r} is none of @relation, @attribute and @data."
+                f"{path}, line {number}: {shortened(text)} is none of @relation, @attribute and @data."
             )
     raise DataFileError(f"{path} has no @data, so it is no ARFF file, or it was cut short.")
 
@@ -141,57 +153,37 @@ def _check_names(path: PathLike, attributes: list[Attribute]) -> None:
     seen: set[str] = set()
     for attribute in attributes:
         if attribute.name in seen:
-            raise DataFileError(f"{path}: two attributes are both named {attribute.name!r}; rename one.")
+            raise DataFileError(
+                f"{path}: two attributes are both named {shortened(attribute.name)}; rename one."
+            )
         seen.add(attribute.name)
 
 
 def _read_attribute(path: PathLike, number: int, text: str) -> Attribute:
-    found = _ATTRIBUTE.fullmatch(text)
-    if found is None or not found[4]:
-        raise DataFileError(f"{path}, line {number}: {text[:60]!r} is not '@attribute name type'.")
-    name = found[3] if found[3] is not None else _unescape(found[1] if found[1] is not None else found[2])
-    kind = found[4]
+    parts = split_attribute(text)
+    if parts is None:
+        raise DataFileError(f"{path}, line {number}: {shortened(text)} is not '@attribute name type'.")
+    name, kind = parts
     if kind.startswith("{"):
         if not kind.endswith("}"):
             raise DataFileError(
-                f"{path}, line {number}: the values of the attribute {name!r} do not end in a brace."
+                f"{path}, line {number}: the values of the attribute {shortened(name)} do not end in a brace."
             )
         values = split_values(kind[1:-1])
         if values is None or "" in values:
             raise DataFileError(
-                f"{path}, line {number}: the values of the attribute {name!r} cannot be read."
+                f"{path}, line {number}: the values of the attribute {shortened(name)} cannot be read."
+            )
+        if len(set(values)) < len(values):
+            raise DataFileError(
+                f"{path}, line {number}: the attribute {shortened(name)} has a value twice; remove one."
             )
         return Attribute(name, "nominal", tuple(values))
     word = kind.split(None, 1)[0].lower()
     if word not in _NUMERIC + _TEXT:
         raise DataFileError(
-            f"{path}, line {number}: the attribute {name!r} has the type {word!r}; known are "
+            f"{path}, line {number}: the attribute {shortened(name)} has the type {shortened(word)}; known "
+            "are "
             f"{', '.join(_NUMERIC + _TEXT)} and {{values}}."
         )
     return Attribute(name, word)
-
-
-def strip_comment(line: str) -> str:
-    """The line without what follows a % outside quotes."""
-    if "%" not in line:
-        return line
-    found = _COMMENT.match(line)
-    return line[: found.start(3)] if found else line
-
-
-def split_values(text: str) -> list[str] | None:
-    """Values between commas, quotes and escapes taken off; None where the quotes do not match."""
-    values, at = [], 0
-    while True:
-        found = _VALUE.match(text, at)
-        if found is None:
-            return None
-        quoted = found[1] if found[1] is not None else found[2]
-        values.append(found[3] if quoted is None else _unescape(quoted))
-        at = found.end()
-        if not found[4]:
-            return values
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)

@@ -14,11 +14,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.data.files.arff_header import ArffFile, Attribute, split_values, strip_comment
+from labelgap.data.files.arff_header import ArffFile, Attribute
+from labelgap.data.files.arff_text import split_pairs, split_values, strip_comment
+from labelgap.data.files.formats import shortened
 from labelgap.exceptions import DataFileError
 
-_PAIR = re.compile(r"(\d+)\s+(.*)", re.DOTALL)
-_PAIRS = re.compile(r"""(?:[^,'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")+""")
+_PAIR = re.compile(r"([0-9]++)\s++(.*)", re.DOTALL)
 # Anything but plain numbers: quotes, comments, words, and what Python alone reads as a number.
 _CAREFUL = re.compile(r"[^0-9\s,.eE+\-{}?]")
 
@@ -129,12 +130,18 @@ class _RowReader:
 
     def _add_pairs(self, number: int, inside: str) -> None:
         seen: set[int] = set()
-        for pair in _split_pairs(inside):
-            found = _PAIR.fullmatch(pair.strip())
-            place = int(found[1]) if found else self.width
+        pairs = split_pairs(inside)
+        if pairs is None:
+            raise DataFileError(f"{self.path}, line {number}: the quotes do not match.")
+        for pair in pairs:
+            found = _PAIR.fullmatch(pair)
+            # A number of very many digits is not even converted.
+            digits = found[1].lstrip("0")[:19] if found else ""
+            place = int(digits or 0)
             if found is None or place >= self.width:
                 raise DataFileError(
-                    f"{self.path}, line {number}: {pair.strip()!r} is no 'number value' with a number from 0 "
+                    f"{self.path}, line {number}: {shortened(pair)} is no 'number value' with a number from "
+                    "0 "
                     f"to {self.width - 1}."
                 )
             if place in seen:
@@ -158,9 +165,11 @@ class _RowReader:
             self._refuse(number, self.attributes[place], word)
 
     def _refuse(self, number: int, attribute: Attribute, word: str) -> NoReturn:
-        expected = f"one of {', '.join(attribute.values[:10])}" if attribute.values else "a number"
+        values = ", ".join(shortened(value, quotes=False) for value in attribute.values[:10])
+        expected = f"one of {values}" if values else "a number"
         raise DataFileError(
-            f"{self.path}, line {number}, attribute {attribute.name!r}: {word!r} is not {expected}."
+            f"{self.path}, line {number}, attribute {shortened(attribute.name)}: {shortened(word)} is not "
+            f"{expected}."
         )
 
     def rows(self) -> Rows:
@@ -201,8 +210,3 @@ class _RowReader:
 
 def _skip(text: str) -> float:
     return math.nan
-
-
-def _split_pairs(inside: str) -> list[str]:
-    """``0 'a, b', 3 1`` at the commas outside quotes."""
-    return _PAIRS.findall(inside)

@@ -8,11 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
+from labelgap.data.files.formats import shortened
 from labelgap.exceptions import DataFileError
 
 Patterns: TypeAlias = str | Iterable[str]
 
-_RANGE = re.compile(r"(\d*):(\d*)")
+_COMPARED, _LONG = 5000, 100
+_RANGE = re.compile(r"([0-9]*+):([0-9]*+)")
 
 
 def choose_columns(
@@ -77,7 +79,8 @@ def _matches(path: object, names: Sequence[str], pattern: str, what: str) -> lis
     numbers = _RANGE.fullmatch(pattern)
     if numbers is None or pattern == ":":
         return [name for name in names if fnmatchcase(name, pattern)]
-    first, last = int(numbers[1] or 1), int(numbers[2] or len(names))
+    # Nine digits are enough to see that a number is too large; Python does not convert thousands of them.
+    first, last = int(numbers[1][:9] or 1), int(numbers[2][:9] or len(names))
     if not 1 <= first <= last <= len(names):
         raise DataFileError(
             f"{path}: the range {pattern!r} in {what} does not fit the {len(names)} columns, which are "
@@ -87,7 +90,9 @@ def _matches(path: object, names: Sequence[str], pattern: str, what: str) -> lis
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    # To compare two names takes time that grows with the product of their lengths.
+    compared = [one for one in names[:_COMPARED] if len(one) <= _LONG]
+    near = difflib.get_close_matches(name[:_LONG], compared, n=3, cutoff=0.4)
     if not near:
         near = list(names[:3])
-    return f"; the nearest are {', '.join(map(repr, near))}" if near else ""
+    return f"; the nearest are {', '.join(map(shortened, near))}" if near else ""

@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.data.files.formats import shortened
 from labelgap.data.files.source import Sheet
 from labelgap.data.files.tables import number_of
 from labelgap.exceptions import DataFileError
+
+# Up to here every whole number is a float64 of its own.
+_LARGEST_EXACT = 2.0**53
 
 
 def feature_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str]) -> Floats | None:
@@ -20,8 +24,9 @@ def feature_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str]) 
         return None
     X = np.empty((len(columns[names[0]]), len(names)))
     for place, name in enumerate(names):
+        shown = shortened(name, quotes=False)
         advice = (
-            f"Features are numbers: encode the column as numbers, or leave it out with drop (--drop {name})."
+            f"Features are numbers: encode the column as numbers, or leave it out with drop (--drop {shown})."
         )
         values = to_numbers(sheet, name, columns[name], advice)
         _refuse_infinite(sheet, name, values, advice)
@@ -32,7 +37,8 @@ def feature_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str]) 
                 name,
                 int(np.argmax(missing)),
                 "is a missing value",
-                f"Fill it in (impute), or leave the column out with drop (--drop {name}).",
+                "Fill it in (impute), or leave the column out with drop (--drop "
+                f"{shortened(name, quotes=False)}).",
             )
         X[:, place] = values
     return X
@@ -73,13 +79,17 @@ def to_numbers(sheet: Sheet, name: str, column: Any, advice: str) -> Floats:
         types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
     ):
         raise DataFileError(
-            f"{sheet.path}, column {name!r}: its type is {kind}, which is no number. {advice}"
+            f"{sheet.path}, column {shortened(name)}: its type is {kind}, which is no number. {advice}"
         )
     numbers = column.cast(sheet.arrow.float64(), safe=False)
     return np.array(numbers.to_numpy(), dtype=np.float64)
 
 
 def _text_to_numbers(sheet: Sheet, name: str, column: Any, advice: str) -> Floats:
+    if sheet.decimal != ".":
+        from pyarrow import compute
+
+        column = compute.replace_substring(column, pattern=sheet.decimal, replacement=".")
     try:
         return np.array(column.cast(sheet.arrow.float64()).to_numpy(), dtype=np.float64)
     except sheet.arrow.ArrowInvalid:
@@ -110,17 +120,24 @@ def id_values(sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
     gaps = missing.to_numpy()
     if gaps.any():
         row = int(np.argmax(gaps))
-        raise DataFileError(f"{sheet.path}, {sheet.place(row)}, column {name!r}: the id is missing.")
+        raise DataFileError(f"{sheet.path}, {sheet.place(row)}, column {shortened(name)}: the id is missing.")
     if text:
         return _text_ids(arrow, column)
-    if arrow.types.is_integer(column.type):
+    if arrow.types.is_signed_integer(column.type):
         return np.array(column.cast(arrow.int64()).to_numpy(), dtype=np.int64)
+    if arrow.types.is_integer(column.type):
+        # Numbers from 2^63 on become texts, as they do from a csv file.
+        return _text_ids(arrow, column.cast(arrow.string()))
     if arrow.types.is_floating(column.type):
-        values = column.to_numpy()
+        values = np.asarray(column.to_numpy(), dtype=np.float64)
+        inexact = ~(np.abs(values) <= _LARGEST_EXACT)
+        if inexact.any():
+            advice = "Write ids as integers or text: a real number does not hold all digits of such an id."
+            _refuse(sheet, name, int(np.argmax(inexact)), "is no exact id", advice)
         if (values == np.round(values)).all():
             return np.asarray(values.astype(np.int64))
     raise DataFileError(
-        f"{sheet.path}, column {name!r}: its type is {column.type}; ids are whole numbers or text."
+        f"{sheet.path}, column {shortened(name)}: its type is {column.type}; ids are whole numbers or text."
     )
 
 
@@ -143,5 +160,7 @@ def _refuse_infinite(sheet: Sheet, name: str, values: Floats, advice: str) -> No
 
 def _refuse(sheet: Sheet, name: str, row: int, why: str, advice: str) -> NoReturn:
     raise DataFileError(
-        f"{sheet.path}, {sheet.place(row)}, column {name!r}: {sheet.value(name, row)!r} {why}. {advice}"
+        f"{sheet.path}, {sheet.place(row)}, column {shortened(name)}: {shortened(sheet.value(name, row))} "
+        f"{why}. "
+        f"{advice}"
     )

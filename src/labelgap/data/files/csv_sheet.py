@@ -8,8 +8,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads, line_of
+from labelgap.data.files.formats import (
+    PathLike,
+    arrow_reader,
+    import_pyarrow,
+    is_worth_threads,
+    shortened,
+)
 from labelgap.data.files.tables import MISSING_SPELLINGS
+from labelgap.data.files.text_encoding import line_of
 from labelgap.exceptions import DataFileError
 
 _BLOCK = 1 << 22
@@ -25,9 +32,9 @@ class CsvSheet:
 
     index_names: tuple[str, ...] = ()
 
-    def __init__(self, path: PathLike, delimiter: str, data: bytes) -> None:
+    def __init__(self, path: PathLike, delimiter: str, data: bytes, decimal: str = ".") -> None:
         self.path = path
-        self.delimiter = delimiter
+        self.delimiter, self.decimal = delimiter, decimal
         self.arrow = import_pyarrow("Reading CSV files")
         self.data = data
         self.names, self._header_lines = self._read_header()
@@ -67,6 +74,11 @@ class CsvSheet:
                     yield begins, record
                 begins = reader.line_num + 1
         except csv.Error as error:
+            if "field limit" in str(error):
+                raise DataFileError(
+                    f"{self.path}, line {begins}: a value has more than {csv.field_size_limit()} characters; "
+                    "is a quote missing?"
+                ) from error
             raise DataFileError(
                 f"{self.path}, line {begins}: wrong quoting ({error}); a quote inside a quoted value "
                 "is written twice."
@@ -79,8 +91,9 @@ class CsvSheet:
             for other, called in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
                 if other in names[0]:
                     raise DataFileError(
-                        f"{self.path}, line {line}: the header is separated by {called}; "
-                        "save the file with commas as csv, or with tabs as tsv (--format tsv)."
+                        f"{self.path}, line {line}: the header is separated by {called}, and some line has "
+                        "another number of values; correct it, or name the sign with delimiter= "
+                        f"(--delimiter '{other}')."
                     )
         seen: dict[str, int] = {}
         for number, name in enumerate(names, start=1):
@@ -91,7 +104,8 @@ class CsvSheet:
                 )
             if name in seen:
                 raise DataFileError(
-                    f"{self.path}, line {line}: columns {seen[name]} and {number} are both named {name!r}; "
+                    f"{self.path}, line {line}: columns {seen[name]} and {number} are both named "
+                    f"{shortened(name)}; "
                     "rename one."
                 )
             seen[name] = number
@@ -111,7 +125,8 @@ class CsvSheet:
             empty = _EMPTY_LINE.search(self.data.rstrip(), at - 1)
             if empty:
                 raise DataFileError(
-                    f"{self.path}, line {line_of(self.data, empty.end())}, column {self.names[0]!r}: the "
+                    f"{self.path}, line {line_of(self.data, empty.end())}, column "
+                    f"{shortened(self.names[0])}: the "
                     "line is empty; in a file of one column write NA for what is missing."
                 )
         return at
@@ -131,6 +146,7 @@ class CsvSheet:
             include_columns=[number[name] for name in types],
             null_values=list(MISSING_SPELLINGS),
             strings_can_be_null=False,
+            decimal_point=self.decimal,
         )
         body = memoryview(self.data)[self._body :]
         parse = arrow_csv.ParseOptions(
@@ -169,7 +185,7 @@ class CsvSheet:
                     f"{self.path}, line {line}: {len(record)} values, but the header has {len(self.names)}; "
                     "check the separators and quotes of that line."
                 )
-        return DataFileError(f"{self.path} cannot be read: {error}.")
+        return DataFileError(f"{self.path} cannot be read: {shortened(error, quotes=False)}.")
 
     def _find(self, row: int) -> tuple[int, list[str]]:
         records = self._records()

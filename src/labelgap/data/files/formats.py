@@ -1,10 +1,8 @@
-"""The format of a file, its bytes, and the memory that Arrow reads them from."""
+"""The format of a file, the memory that Arrow reads it from, and words for error messages."""
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +28,7 @@ SHEETS = ("csv", "tsv", "parquet")
 TEXT = ("csv", "tsv", "arff", "xmc", "movielens")
 """Formats that may be compressed by gzip."""
 _THREADS_FROM = 1 << 23
+_SHOWN = 60
 
 
 def detect_format(path: PathLike, format: str | None = None) -> str:
@@ -98,46 +97,24 @@ def open_errors(path: PathLike) -> Iterator[None]:
         raise DataFileError(f"{path} is a folder, not a file.") from error
     except PermissionError as error:
         raise DataFileError(f"{path} may not be read by this user.") from error
-
-
-def read_text_bytes(path: PathLike) -> bytes:
-    """The UTF-8 text of a file, unpacked if it is gzip, no byte-order mark, lines ending in newlines."""
-    with open_errors(path):
-        data = Path(path).read_bytes()
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataFileError(f"{path}: the gzip file is damaged ({error}); fetch it again.") from error
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if not data.strip():
-        raise DataFileError(f"{path} is empty.")
-    _check_encoding(path, data)
-    if b"\r" in data and b"\n" not in data:
-        data = data.replace(b"\r", b"\n")
-    return data
-
-
-def _check_encoding(path: PathLike, data: bytes) -> None:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataFileError(f"{path} is in UTF-16; save it as UTF-8.")
-    zero = data.find(b"\0")
-    if zero >= 0:
+    except OSError as error:
         raise DataFileError(
-            f"{path}, line {line_of(data, zero)}: a zero byte, so this is no text; check the format "
-            "(--format)."
-        )
-    if data.isascii():
-        return
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataFileError(
-            f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not UTF-8; "
-            "save the file as UTF-8."
+            f"{path} cannot be read: {shortened(error.strerror or error, quotes=False)}."
         ) from error
 
 
-def line_of(data: bytes, position: int) -> int:
-    """The line, from 1, of a position in a text."""
-    return data.count(b"\n", 0, position) + 1
+def shortened(value: object, quotes: bool = True) -> str:
+    """What a file holds, for an error message: its beginning alone if it is long.
+
+    Examples
+    --------
+    >>> shortened("tall"), shortened(b"9" * 5000)
+    ("'tall'", "'99999999999999999999999999999999999999999999999999999999999…' (5000 characters)")
+    """
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if not quotes:
+        text = " ".join(text.split())
+    if len(text) <= _SHOWN:
+        return repr(text) if quotes else text
+    begins = text[: _SHOWN - 1] + "…"
+    return f"{begins!r} ({len(text)} characters)" if quotes else begins

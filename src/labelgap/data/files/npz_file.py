@@ -13,33 +13,45 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labelgap.data.files.formats import PathLike, open_errors
+from labelgap._arrays import check_pointers
+from labelgap.data.files.formats import PathLike, open_errors, shortened
+from labelgap.data.files.limits import Limits, read_limits
 from labelgap.data.files.tables import AnswerTable, LabelTable, NumberTable
 from labelgap.exceptions import DataFileError, InvalidLabelsError
 from labelgap.labels import ObservedLabels
+from labelgap.persistence.zip_arrays import check_members, read_array
 
+MAX_SIDE = 2**31 - 1
+"""The largest side of a matrix that a file may claim."""
+_LISTED = 10
+# To read an array takes about so many times its size.
+_TIMES = 3.0
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, NotImplementedError, RuntimeError)
 
 
 class Archive:
     """The arrays of an npz file, each read when asked for. Close it after use."""
 
-    def __init__(self, path: PathLike) -> None:
-        self.path = path
+    def __init__(self, path: PathLike, limits: Limits) -> None:
+        self.path, self._limits = path, limits
         with open_errors(path):
             file = open(path, "rb")  # noqa: SIM115
-        self._file = file
+        self._file: Any = file
         try:
             # The list of the arrays is at the end of the file, and a pipe cannot be read from there.
-            self._arrays = _load(path, file if file.seekable() else io.BytesIO(file.read()))
+            if not file.seekable():
+                self._file = io.BytesIO(file.read())
+                file.close()
+            self._zip = _open_zip(path, self._file)
         except BaseException:
-            file.close()
+            self._file.close()
             raise
-        self.names: tuple[str, ...] = tuple(self._arrays.files)
+        members = [name for name in self._zip.namelist() if name.endswith(".npy")]
+        self.names: tuple[str, ...] = tuple(name.removesuffix(".npy") for name in members)
 
     def close(self) -> None:
         """Close the file; arrays that were read stay usable."""
-        self._arrays.close()
+        self._zip.close()
         self._file.close()
 
     def __contains__(self, name: str) -> bool:
@@ -48,14 +60,24 @@ class Archive:
     def array(self, name: str) -> NDArray[Any]:
         """The array of that name, or an error that says what the file has."""
         if name not in self.names:
-            raise DataFileError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}.")
+            raise DataFileError(f"{self.path} has no array {name!r}; it has {self.listed()}.")
+        member = self._zip.getinfo(f"{name}.npy")
+        self._limits.check(self.path, member.file_size, max(member.compress_size, 1), _TIMES)
         try:
-            return np.asarray(self._arrays[name])
-        except ValueError as error:
+            return read_array(self._zip, f"{name}.npy")
+        except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
+            # The header of an array is written in Python, and what is wrong with it can be anything.
             raise DataFileError(
-                f"{self.path}: the array {name!r} cannot be read ({error}). Arrays of objects are not read; "
-                "save numbers, or text of a fixed length."
+                f"{self.path}: the array {name!r} cannot be read ({shortened(error, quotes=False)}). Arrays "
+                "of "
+                "objects are not read; save numbers, or text of a fixed length."
             ) from error
+
+    def listed(self) -> str:
+        """The names of the arrays, for an error message."""
+        more = f" and {len(self.names) - _LISTED} more" if len(self.names) > _LISTED else ""
+        shown = ", ".join(shortened(name, quotes=False) for name in self.names[:_LISTED])
+        return (shown or "none") + more
 
     def numbers(self, name: str) -> NDArray[Any]:
         """The array of that name as float64."""
@@ -71,15 +93,52 @@ class Archive:
         array = self.array(name)
         if array.ndim != 1:
             raise DataFileError(f"{self.path}: the array {name!r} is {array.ndim}-d; it must be 1-d.")
+        if array.dtype.kind not in "iuU" and not (array.dtype.kind == "f" and np.isfinite(array).all()):
+            raise DataFileError(
+                f"{self.path}: the array {name!r} is of type {array.dtype}; ids and names are numbers or "
+                "text."
+            )
         return tuple(array.tolist())
+
+    def shape(self, name: str) -> tuple[int, int]:
+        """The array of that name as the shape of a matrix."""
+        sides = self.whole(name)
+        if sides.shape != (2,):
+            raise DataFileError(
+                f"{self.path}: the array {name!r} has the shape {sides.shape}; a shape is two whole numbers."
+            )
+        rows, columns = (int(side) for side in sides)
+        if not (0 <= rows <= MAX_SIDE and 0 <= columns <= MAX_SIDE):
+            raise DataFileError(
+                f"{self.path}: {name} says {rows} x {columns}; sides from 0 to {MAX_SIDE} are read."
+            )
+        # Row pointers and counts are as long as the sides, whatever the matrix holds.
+        self._limits.check(self.path, 8.0 * (rows + columns), None, _TIMES)
+        return rows, columns
+
+    def whole(self, name: str) -> NDArray[Any]:
+        """The array of that name, which must be of integers: others would be rounded."""
+        array = self.array(name)
+        if array.size == 0:
+            # numpy makes an empty list an array of real numbers.
+            return np.zeros(array.shape, dtype=np.int64)
+        if array.dtype.kind not in "iu":
+            raise DataFileError(
+                f"{self.path}: the array {name!r} is of type {array.dtype}; places and shapes are integers."
+            )
+        return array
 
     def csr(self, key: str) -> Any:
         """The CSR matrix with the parts ``KEY_data``, ``KEY_indices``, ``KEY_indptr`` and ``KEY_shape``."""
-        parts = [self.array(f"{key}_{part}") for part in ("data", "indices", "indptr", "shape")]
+        data = self.array(f"{key}_data")
+        indices, indptr = self.whole(f"{key}_indices"), self.whole(f"{key}_indptr")
+        shape = self.shape(f"{key}_shape")
+        if data.dtype.kind not in "biuf":
+            raise DataFileError(f"{self.path}: {key}_data is of type {data.dtype}, not of numbers.")
         try:
-            matrix = sp.csr_array(tuple(parts[:3]), shape=tuple(int(size) for size in parts[3]))
-            matrix.check_format(full_check=True)
-        except (ValueError, TypeError, IndexError) as error:
+            matrix = sp.csr_array((data, indices, indptr), shape=shape)
+            check_pointers(matrix)
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise DataFileError(
                 f"{self.path}: {key}_data, {key}_indices, {key}_indptr and {key}_shape are no CSR matrix: "
                 f"{error}."
@@ -87,13 +146,18 @@ class Archive:
         return matrix
 
 
-def _load(path: PathLike, file: Any) -> Any:
+def _open_zip(path: PathLike, file: Any) -> zipfile.ZipFile:
     start = file.read(2)
     if start != b"PK":
         raise DataFileError(f"{path} is {'no npz file' if start else 'empty'}; numpy.savez writes one.")
-    file.seek(0)
+    size = file.seek(0, io.SEEK_END)
     with _archive_errors(path):
-        return np.load(file, allow_pickle=False)
+        archive = zipfile.ZipFile(file)
+        try:
+            check_members(archive, size)
+        except ValueError as error:
+            raise DataFileError(f"{path} is damaged: {error}. Make it again, or use a copy.") from error
+        return archive
 
 
 @contextmanager
@@ -107,6 +171,17 @@ def _archive_errors(path: PathLike) -> Iterator[None]:
         raise DataFileError(f"{path}: {error}") from error
 
 
+@contextmanager
+def opened_archive(path: PathLike) -> Iterator[Archive]:
+    """The archive of a file with the usual limits, closed at the end; damage is a DataFileError."""
+    archive = Archive(path, read_limits("auto"))
+    try:
+        with _archive_errors(path):
+            yield archive
+    finally:
+        archive.close()
+
+
 def read_npz_table(archive: Archive, unobserved: str | None, binary: bool) -> LabelTable:
     """Features and labels of an npz file."""
     path = archive.path
@@ -115,9 +190,7 @@ def read_npz_table(archive: Archive, unobserved: str | None, binary: bool) -> La
         labels = _labels(archive, row_ids, unobserved, binary)
         X = _features(archive)
         if X is None and labels is None:
-            raise DataFileError(
-                f"{path} has neither features (X) nor labels (Y); it has {', '.join(archive.names)}."
-            )
+            raise DataFileError(f"{path} has neither features (X) nor labels (Y); it has {archive.listed()}.")
         for what, rows in (("Y", labels), ("row_ids", row_ids)):
             if X is not None and rows is not None and len(rows) != X.shape[0]:
                 raise DataFileError(f"{path}: X has {X.shape[0]} rows, but {what} has {len(rows)}.")
@@ -163,7 +236,14 @@ def _labels(
     if forms == ["Y"]:
         labels = ObservedLabels.from_dense(archive.array("Y"), binary=binary, **names)
     else:
-        rows, cols, values = (archive.array(f"Y_{part}") for part in ("rows", "cols", "values"))
+        rows, cols, values = archive.whole("Y_rows"), archive.whole("Y_cols"), archive.array("Y_values")
+        for part, vector in (("rows", rows), ("cols", cols), ("values", values)):
+            if vector.ndim != 1:
+                raise DataFileError(
+                    f"{archive.path}: the array 'Y_{part}' is {vector.ndim}-d; it must be 1-d."
+                )
+        if "Y_shape" not in archive and max(rows.max(initial=0), cols.max(initial=0)) > MAX_SIDE:
+            raise DataFileError(f"{archive.path}: Y_rows and Y_cols are numbers from 0 to {MAX_SIDE}.")
         labels = ObservedLabels.from_triplets(rows, cols, values, _shape(archive), binary=binary, **names)
     return ObservedLabels.from_any(labels, unobserved or "missing", binary)
 
@@ -171,25 +251,31 @@ def _labels(
 def _shape(archive: Archive) -> tuple[int, int] | None:
     """The shape of triplets: Y_shape, or rows as in X and labels as named or numbered."""
     if "Y_shape" in archive:
-        n, L = (int(size) for size in archive.array("Y_shape"))
-        return n, L
+        return archive.shape("Y_shape")
     if "X" in archive or "X_shape" in archive:
-        n = len(archive.array("X")) if "X" in archive else int(archive.array("X_shape")[0])
+        n = _n_rows(archive.array("X")) if "X" in archive else archive.shape("X_shape")[0]
         names = archive.ids("label_names")
-        last = int(np.max(archive.array("Y_cols"), initial=-1))
+        last = int(np.max(archive.whole("Y_cols"), initial=-1))
         return n, last + 1 if names is None else len(names)
     return None
 
 
-def read_npz_ratings(archive: Archive, user: str, item: str, value: str | None) -> AnswerTable:
-    """The ratings of an npz file: vectors of users, items and values."""
+def _n_rows(X: NDArray[Any]) -> int:
+    return len(X) if X.ndim else 0
+
+
+def read_npz_ratings(
+    archive: Archive, user: str, item: str, value: str | None, time: str | None = None
+) -> AnswerTable:
+    """The ratings of an npz file: vectors of users, items and values, and of times if these are named."""
     path = archive.path
     with _archive_errors(path):
         if value == "value" and value not in archive:
             value = "rating" if "rating" in archive else None
         users, items = archive.array(user), archive.array(item)
         values = None if value is None else archive.numbers(value)
-        for name, vector in ((user, users), (item, items), (value, values)):
+        times = None if time is None else archive.array(time)
+        for name, vector in ((user, users), (item, items), (value, values), (time, times)):
             if vector is not None and (vector.ndim != 1 or len(vector) != len(users)):
                 raise DataFileError(
                     f"{path}: the array {name!r} has shape {vector.shape}, but {user!r} has {users.shape}; "
@@ -200,7 +286,11 @@ def read_npz_ratings(archive: Archive, user: str, item: str, value: str | None) 
                 raise DataFileError(
                     f"{path}: the array {name!r} is of type {ids.dtype}; ids are integers or text."
                 )
-        return AnswerTable(_plain(users), _plain(items), values)
+        if times is not None and times.dtype.kind not in "iufM":
+            raise DataFileError(
+                f"{path}: the array {time!r} is of type {times.dtype}; times are numbers or datetime64."
+            )
+        return AnswerTable(_plain(users), _plain(items), values, times)
 
 
 def _plain(ids: NDArray[Any]) -> NDArray[Any]:
@@ -217,7 +307,7 @@ def read_npz_numbers(archive: Archive) -> NumberTable:
         if len(names) != 1:
             raise DataFileError(
                 f"{path} has {len(names) or 'no'} matrices to choose from; it must have one of two "
-                f"dimensions, or one named scores or Y. It has {', '.join(archive.names)}."
+                f"dimensions, or one named scores or Y. It has {archive.listed()}."
             )
         values = archive.numbers(names[0])
         if values.ndim != 2:

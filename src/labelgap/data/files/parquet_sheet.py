@@ -8,9 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads, open_errors
+from labelgap.data.files.formats import (
+    PathLike,
+    arrow_reader,
+    import_pyarrow,
+    is_worth_threads,
+    open_errors,
+    shortened,
+)
+from labelgap.data.files.limits import Limits
 from labelgap.exceptions import DataFileError
 
+# The least that a value takes, and how many times that reading takes.
+_BYTES, _TIMES = 8, 2.0
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -21,8 +31,10 @@ class ParquetSheet:
     read only where they are asked for by name.
     """
 
-    def __init__(self, path: PathLike) -> None:
-        self.path = path
+    decimal = "."
+
+    def __init__(self, path: PathLike, limits: Limits) -> None:
+        self.path, self._limits = path, limits
         self.arrow = import_pyarrow("Reading Parquet files")
         from pyarrow import parquet
 
@@ -33,11 +45,13 @@ class ParquetSheet:
                 source = path if whole.is_file() else arrow_reader(self.arrow, whole.read_bytes())
                 self._file = parquet.ParquetFile(source)
         except (self.arrow.ArrowException, OSError) as error:
-            raise DataFileError(f"{path} is no Parquet file, or a damaged one: {error}") from error
+            raise DataFileError(
+                f"{path} is no Parquet file, or a damaged one: {shortened(error, quotes=False)}."
+            ) from error
         schema, metadata = self._file.schema_arrow, self._file.metadata
         twice = [name for name, count in Counter(schema.names).items() if count > 1]
         if twice:
-            raise DataFileError(f"{path}: two columns are both named {twice[0]!r}; rename one.")
+            raise DataFileError(f"{path}: two columns are both named {shortened(twice[0])}; rename one.")
         if metadata.num_rows == 0:
             raise DataFileError(f"{path} has no rows.")
         index = _index_columns(schema)
@@ -53,10 +67,12 @@ class ParquetSheet:
     def read(self, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
         """Arrow columns by name, of the types that the file has."""
         names = [*numbers, *texts] or list(self.names[:1])
+        # Values that repeat take next to nothing in such a file, so that any multiple of its size is usual.
+        self._limits.check(self.path, _BYTES * self._file.metadata.num_rows * len(names), None, _TIMES)
         try:
             table = self._file.read(columns=names, use_threads=self._use_threads)
         except (self.arrow.ArrowException, OSError) as error:
-            raise DataFileError(f"{self.path} is damaged: {error}") from error
+            raise DataFileError(f"{self.path} is damaged: {shortened(error, quotes=False)}.") from error
         self._table = table
         return {name: table.column(name) for name in names}
 

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelgap.data.files.choosing import require_column
 from labelgap.data.files.columns import id_values, to_numbers
-from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads
+from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads, shortened
+from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.npz_file import read_npz_ratings
 from labelgap.data.files.source import Sheet, Source
-from labelgap.data.files.tables import AnswerTable
+from labelgap.data.files.tables import AnswerTable, number_of
 from labelgap.exceptions import DataFileError
 
 _MOVIELENS_HEADER = {"user": "userId", "item": "movieId", "value": "rating"}
+# Headers that say that a file holds ratings; a column "timestamp" may stand beside.
+_RATINGS_HEADERS = (
+    {"userId", "movieId", "rating"},
+    {"user", "item"},
+    {"user", "item", "value"},
+    {"user", "item", "rating"},
+)
 _MOVIELENS_COLUMNS = ("user", "item", "rating", "timestamp")
 _MOVIELENS_ADVICE = (
     "A line has user, item, rating and time, all numbers; for a file with a header use csv or tsv (--format)."
 )
+_WHOLE = re.compile(rb"-?[0-9]++")
+_RATING = re.compile(rb"[0-9eE+.\-]++")
 
 
 def read_answer_file(
@@ -29,6 +41,7 @@ def read_answer_file(
     item: str = "item",
     value: str | None = "value",
     format: str | None = None,
+    max_unpacked_mb: MaxUnpacked = "auto",
 ) -> AnswerTable:
     """Ratings of items by users, from a long table with one line per rating.
 
@@ -41,6 +54,8 @@ def read_answer_file(
         ``value=None``, each line is a like. The header of MovieLens (userId, movieId, rating) is known.
     format : str, default None
         One of ``FORMATS``; None goes by the suffix.
+    max_unpacked_mb : float, "auto" or None, default "auto"
+        What a packed file may become, as in ``read_label_table``.
 
     Examples
     --------
@@ -50,61 +65,96 @@ def read_answer_file(
     >>> table.users, table.values
     (array(['ann', 'bob'], dtype=object), array([5., 2.]))
     """
-    with Source(path, format) as source:
+    with Source(path, format, max_unpacked_mb=max_unpacked_mb) as source:
         return read_ratings_from(source, user, item, value)
 
 
-def read_ratings_from(source: Source, user: str, item: str, value: str | None) -> AnswerTable:
-    """As :func:`read_answer_file`, from a file that may be open already."""
+def read_ratings_from(
+    source: Source, user: str, item: str, value: str | None, time: str | None = None
+) -> AnswerTable:
+    """As :func:`read_answer_file`, from a file that may be open already; with times if ``time`` is given.
+
+    ``time`` is the name of a column; in MovieLens files without a header it must be "timestamp".
+    """
     if source.kind == "npz":
-        return read_npz_ratings(source.archive, user, item, value)
+        return read_npz_ratings(source.archive, user, item, value, time)
     if source.kind == "movielens":
         data = source.text
         head = data[: data.find(b"\n")] if b"\n" in data else data
         if b"::" in head or b"\t" in head:
-            return _read_movielens(source.path, data, head)
+            return _read_movielens(source.path, data, head, time)
     elif not source.is_sheet:
         raise DataFileError(
             f"{source.path}: the format {source.kind} holds rows with labels, not ratings of users; read it "
             "by read_label_table, or name another format (--format)."
         )
-    return _read_long(source.sheet, user, item, value)
+    return _read_long(source.sheet, user, item, value, time)
 
 
 def is_ratings_file(source: Source) -> bool:
-    """Whether the file says that it holds ratings: by its format, or by the header of MovieLens."""
+    """Whether the file says that it holds ratings: by its format, or by its header."""
     if source.kind == "movielens":
         return True
-    return source.is_sheet and set(source.sheet.names) - {"timestamp"} == set(_MOVIELENS_HEADER.values())
+    return source.is_sheet and set(source.sheet.names) - {"timestamp"} in _RATINGS_HEADERS
 
 
-def _read_long(sheet: Sheet, user: str, item: str, value: str | None) -> AnswerTable:
-    user, item, value = _column_names(sheet, user, item, value)
-    columns = sheet.read([] if value is None else [value], [user, item])
+def _read_long(sheet: Sheet, user: str, item: str, value: str | None, time: str | None = None) -> AnswerTable:
+    user, item, value = _column_names(sheet, user, item, value, time)
+    texts = [user, item] if time is None else [user, item, time]
+    columns = sheet.read([] if value is None else [value], texts)
     users, items = (id_values(sheet, name, columns[name]) for name in (user, item))
+    times = None if time is None else _times(sheet, time, columns[time])
     if value is None:
-        return AnswerTable(users, items)
+        return AnswerTable(users, items, None, times)
     advice = "A value is a number; leave the line out where there is no rating."
     values = to_numbers(sheet, value, columns[value], advice)
     unusable = ~np.isfinite(values)
     if unusable.any():
         row = int(np.argmax(unusable))
         raise DataFileError(
-            f"{sheet.path}, {sheet.place(row)}, column {value!r}: {sheet.value(value, row)!r} is no rating. "
+            f"{sheet.path}, {sheet.place(row)}, column {value!r}: {shortened(sheet.value(value, row))} is no "
+            "rating. "
             f"{advice}"
         )
-    return AnswerTable(users, items, values)
+    return AnswerTable(users, items, values, times)
 
 
-def _column_names(sheet: Sheet, user: str, item: str, value: str | None) -> tuple[str, str, str | None]:
+def _times(sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
+    """A column of times: numbers, or dates and times as in 2024-05-31 or 2024-05-31T12:00:00."""
+    types = sheet.arrow.types
+    if types.is_temporal(column.type):
+        return np.asarray(column.to_numpy(), dtype="datetime64[ns]")
+    advice = "A time is a number, or a date as 2024-05-31 or 2024-05-31T12:00:00."
+    texts = column.to_pylist()
+    try:
+        return np.array([float(text) for text in texts])
+    except (TypeError, ValueError):
+        pass
+    for row, text in enumerate(texts):
+        try:
+            good = text is not None and not np.isnat(np.datetime64(text))
+        except ValueError:
+            good = False
+        if not good:
+            raise DataFileError(
+                f"{sheet.path}, {sheet.place(row)}, column {name!r}: {text!r} is no time. {advice}"
+            )
+    return np.array(texts, dtype="datetime64[ns]")
+
+
+def _column_names(
+    sheet: Sheet, user: str, item: str, value: str | None, time: str | None = None
+) -> tuple[str, str, str | None]:
     names = (*sheet.names, *sheet.index_names)
     if (user, item) == ("user", "item") and not {"user", "item"} & set(names):
         known = {_MOVIELENS_HEADER["user"], _MOVIELENS_HEADER["item"]} <= set(names)
         user, item = (_MOVIELENS_HEADER["user"], _MOVIELENS_HEADER["item"]) if known else (user, item)
     require_column(sheet.path, names, user, "users (--user)")
     require_column(sheet.path, names, item, "items (--item)")
+    if time is not None:
+        require_column(sheet.path, names, time, "times (--time)")
     if value == "value" and value not in names:
-        others = [name for name in sheet.names if name not in (user, item, "timestamp")]
+        others = [name for name in sheet.names if name not in (user, item, "timestamp", time)]
         if not others:
             return user, item, None
         if "rating" not in others:
@@ -118,7 +168,7 @@ def _column_names(sheet: Sheet, user: str, item: str, value: str | None) -> tupl
     return user, item, value
 
 
-def _read_movielens(path: PathLike, data: bytes, head: bytes) -> AnswerTable:
+def _read_movielens(path: PathLike, data: bytes, head: bytes, time: str | None) -> AnswerTable:
     arrow = import_pyarrow("Reading MovieLens files")
     from pyarrow import csv as arrow_csv
 
@@ -128,6 +178,8 @@ def _read_movielens(path: PathLike, data: bytes, head: bytes) -> AnswerTable:
     if not 2 <= width <= len(_MOVIELENS_COLUMNS):
         raise DataFileError(f"{path}, line 1: {width} values. {_MOVIELENS_ADVICE}")
     names = _MOVIELENS_COLUMNS[:width]
+    if time is not None and time not in names[2:]:
+        raise DataFileError(f"{path} has no column {time!r}; it has {', '.join(map(repr, names))}.")
     types = dict.fromkeys(names, arrow.int64())
     if "rating" in names:
         types["rating"] = arrow.float64()
@@ -144,7 +196,7 @@ def _read_movielens(path: PathLike, data: bytes, head: bytes) -> AnswerTable:
         )
     except arrow.ArrowInvalid as error:
         raise _movielens_fault(path, data, separator, names) or DataFileError(
-            f"{path} cannot be read: {error}."
+            f"{path} cannot be read: {shortened(error, quotes=False)}."
         ) from error
     columns: dict[str, Any] = {name: table.column(name).to_numpy() for name in names}
     values = columns.get("rating")
@@ -152,7 +204,8 @@ def _read_movielens(path: PathLike, data: bytes, head: bytes) -> AnswerTable:
         fault = _movielens_fault(path, data, separator, names)
         if fault:
             raise fault
-    return AnswerTable(np.array(columns["user"]), np.array(columns["item"]), values)
+    times = None if time is None else np.array(columns[time])
+    return AnswerTable(np.array(columns["user"]), np.array(columns["item"]), values, times)
 
 
 def _movielens_fault(
@@ -169,13 +222,22 @@ def _movielens_fault(
                 f"{_MOVIELENS_ADVICE}"
             )
         for name, word in zip(names, words, strict=True):
-            try:
-                good = np.isfinite(float(word) if name == "rating" else int(word))
-            except ValueError:
-                good = False
-            if not good:
+            why = _not_finite(word) if name == "rating" else _not_whole(word)
+            if why:
                 return DataFileError(
-                    f"{path}, line {line}, column {name!r}: {word.decode()!r} is no number. "
-                    f"{_MOVIELENS_ADVICE}"
+                    f"{path}, line {line}, column {name!r}: {shortened(word)} is {why}. {_MOVIELENS_ADVICE}"
                 )
     return None
+
+
+def _not_finite(word: bytes) -> str | None:
+    number = number_of(word.decode()) if _RATING.fullmatch(word) else None
+    return "no number" if number is None else None
+
+
+def _not_whole(word: bytes) -> str | None:
+    if not _WHOLE.fullmatch(word):
+        return "no number"
+    # Python does not convert thousands of digits.
+    digits = word.lstrip(b"-").lstrip(b"0")
+    return "too large" if len(digits) > 19 or not -(2**63) <= int(word) < 2**63 else None

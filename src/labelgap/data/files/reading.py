@@ -10,16 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from labelgap._warn import warn
 from labelgap.data.files.arff import read_arff
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column, split_patterns
 from labelgap.data.files.columns import feature_matrix, id_values, label_matrix, to_numbers
+from labelgap.data.files.dialect import Dialect
+from labelgap.data.files.feature_plan import FeaturePlan
 from labelgap.data.files.formats import PathLike
+from labelgap.data.files.ids import listed, repeated_ids
+from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.npz_file import read_npz_numbers, read_npz_table
 from labelgap.data.files.source import Sheet, Source
-from labelgap.data.files.tables import LabelTable, NumberTable
+from labelgap.data.files.tables import MISSING, LabelTable, NumberTable
 from labelgap.data.files.xmc import read_xmc
-from labelgap.exceptions import DataFileError, InvalidParameterError
+from labelgap.exceptions import DataFileError, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
+from labelgap.labels.tags import split_tags
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,12 @@ class Columns:
         A second file, which holds the labels.
     label_xml : str, path or None
         An XML file, which names the labels of an ARFF file.
+    separator : str or None
+        What separates the tags in the one column of labels, which then lists the tags of each row.
+    tags : sequence of str or None
+        All tags that are labels, in their order; None takes those that appear.
+    plan : FeaturePlan or None
+        How columns that are no numbers become features; None refuses them.
     """
 
     labels: Patterns | None = None
@@ -42,6 +54,9 @@ class Columns:
     drop: Patterns = ()
     label_source: Source | None = None
     label_xml: PathLike | None = None
+    separator: str | None = None
+    tags: Sequence[str] | None = None
+    plan: FeaturePlan | None = None
 
 
 def read_label_table(
@@ -55,6 +70,11 @@ def read_label_table(
     format: str | None = None,
     unobserved: str | None = None,
     binary: bool = True,
+    separator: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    max_unpacked_mb: MaxUnpacked = "auto",
 ) -> LabelTable:
     """Features and labels from a file.
 
@@ -80,6 +100,18 @@ def read_label_table(
         What an absent label means, as in ``ObservedLabels``. None is "missing", and "negative" for xmc.
     binary : bool, default True
         False allows any finite number as a label. The labels that an xmc file lists are a yes either way.
+    separator : str, default None
+        Of csv, tsv and parquet: ``labels`` is one column that lists the tags of each row with this between
+        them (" " for any white space). Each tag is a label, a yes in the rows that list it; ``unobserved``
+        says what it is in the others. A row that says NA or ? has no known labels.
+    delimiter, encoding, decimal : str, default None
+        Of a text: the sign between values, the encoding, and the sign before decimals. None finds them where
+        that is safe: another delimiter that cuts all lines alike, a decimal comma beside it, UTF-16 with a
+        mark, and Latin-1, with a warning.
+    max_unpacked_mb : float, "auto" or None, default "auto"
+        What a packed file may become, in megabytes. "auto" is what fits into the free memory, and at most 100
+        times the size of the file once that is above 250 MB; None is no limit. The environment variable
+        LABELGAP_MAX_UNPACKED_MB changes what "auto" means.
 
     Examples
     --------
@@ -90,36 +122,52 @@ def read_label_table(
     ([[1.5], [2.0]], (7, 9), ObservedLabels(2 x 2, 3 observed (75.0 %), 2 positive))
     """
     with contextlib.ExitStack() as stack:
-        source = stack.enter_context(Source(path, format))
-        second, xml = split_label_file(label_file)
+        dialect = Dialect(delimiter, encoding, decimal)
+        source = stack.enter_context(Source(path, format, dialect, max_unpacked_mb))
+        second, xml = split_label_file(label_file, max_unpacked_mb)
         if second is not None:
             stack.enter_context(second)
-        columns = Columns(labels, features, ids, drop, second, xml)
+        columns = Columns(labels, features, ids, drop, second, xml, separator)
         return read_table_from(source, columns, unobserved=unobserved, binary=binary)
 
 
-def split_label_file(path: PathLike | None) -> tuple[Source | None, PathLike | None]:
+def split_label_file(
+    path: PathLike | None, max_unpacked_mb: MaxUnpacked = "auto"
+) -> tuple[Source | None, PathLike | None]:
     """A file of labels as what it is: a second table, or an XML file that names labels."""
     if path is None:
         return None, None
-    return (None, path) if Path(path).suffix.lower() == ".xml" else (Source(path), None)
+    if Path(path).suffix.lower() == ".xml":
+        return None, path
+    return Source(path, max_unpacked_mb=max_unpacked_mb), None
 
 
 def read_table_from(source: Source, columns: Columns, *, unobserved: str | None, binary: bool) -> LabelTable:
     """As :func:`read_label_table`, from files that may be open already."""
     path, kind, second = source.path, source.kind, columns.label_source
+    if columns.separator is not None and not (source if second is None else second).is_sheet:
+        raise InvalidParameterError(
+            f"{path}: separator (--separator) is about a column of a csv, tsv or parquet file."
+        )
     if columns.label_xml is not None and kind != "arff":
         raise InvalidParameterError(
             f"{columns.label_xml}: an XML file names the labels of an arff file; {path} is {kind}."
         )
     # With a second file, the label patterns are about that file.
-    here = columns if second is None else replace(columns, labels=None)
+    here = columns if second is None else replace(columns, labels=None, separator=None)
     if source.is_sheet:
         table = _read_sheet(source.sheet, here, unobserved, binary)
     elif kind == "arff":
         _refuse_unused(path, kind, ids=here.ids)
         table = read_arff(
-            source.arff, here.labels, here.features, here.drop, here.label_xml, unobserved, binary
+            source.arff,
+            here.labels,
+            here.features,
+            here.drop,
+            here.label_xml,
+            unobserved,
+            binary,
+            plan=here.plan,
         )
     else:
         dropped = tuple(split_patterns(here.drop)) or None
@@ -129,7 +177,13 @@ def read_table_from(source: Source, columns: Columns, *, unobserved: str | None,
     return table if second is None else _join(path, table, columns, second, unobserved, binary)
 
 
-def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = None) -> NumberTable:
+def read_numbers(
+    path: PathLike,
+    *,
+    drop: Patterns = (),
+    format: str | None = None,
+    max_unpacked_mb: MaxUnpacked = "auto",
+) -> NumberTable:
     """The columns of a file as numbers, such as scores or labels; NaN where a value is missing.
 
     Parameters
@@ -141,6 +195,8 @@ def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = No
         Columns to leave out, such as ids; as in ``read_label_table``.
     format : str, default None
         One of ``FORMATS``; None goes by the suffix.
+    max_unpacked_mb : float, "auto" or None, default "auto"
+        What a packed file may become, as in ``read_label_table``.
 
     Examples
     --------
@@ -150,7 +206,7 @@ def read_numbers(path: PathLike, *, drop: Patterns = (), format: str | None = No
     >>> names, values.tolist()
     (('calm', 'sad'), [[0.9, 0.2], [0.4, nan]])
     """
-    with Source(path, format) as source:
+    with Source(path, format, max_unpacked_mb=max_unpacked_mb) as source:
         return read_numbers_from(source, drop)
 
 
@@ -200,24 +256,65 @@ def _read_sheet(sheet: Sheet, wanted: Columns, unobserved: str | None, binary: b
         feature_names = tuple(name for name in sheet.names if name not in taken)
     else:
         feature_names = choose(wanted.features, "features")
-    columns = sheet.read([*feature_names, *label_names], [] if ids is None else [ids])
+    plan = wanted.plan
+    texts = () if plan is None else plan.text_columns(sheet, feature_names)
+    if wanted.separator is not None:
+        texts += _tag_column(sheet, label_names)
+    numbers = [name for name in (*feature_names, *label_names) if name not in texts]
+    columns = sheet.read(numbers, [*texts, *([] if ids is None else [ids])])
     row_ids = None if ids is None else tuple(id_values(sheet, ids, columns[ids]).tolist())
     known = None
-    if labels is not None:
+    if wanted.separator is not None:
+        known = _tag_labels(sheet, columns[label_names[0]], wanted, unobserved, row_ids)
+    elif labels is not None:
         Y = label_matrix(sheet, columns, label_names, binary)
         known = ObservedLabels.from_any(
             ObservedLabels.from_dense(Y, row_names=row_ids, label_names=label_names, binary=binary),
             unobserved or "missing",
             binary,
         )
-    return LabelTable(feature_matrix(sheet, columns, feature_names), known, feature_names or None, row_ids)
+    read = feature_matrix if plan is None else plan.matrix
+    return LabelTable(read(sheet, columns, feature_names), known, feature_names or None, row_ids)
+
+
+def _tag_column(sheet: Sheet, label_names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(label_names) != 1:
+        raise DataFileError(
+            f"{sheet.path}: with separator (--separator) one column lists all tags; labels (--labels) names "
+            f"{len(label_names)}."
+        )
+    return label_names
+
+
+def _tag_labels(
+    sheet: Sheet, column: Any, wanted: Columns, unobserved: str | None, row_ids: tuple[Any, ...] | None
+) -> ObservedLabels:
+    """The labels of a column of tags; an empty text is a row without tags, NA or ? one that is not known."""
+    values = column.cast(column.type.value_type) if sheet.arrow.types.is_dictionary(column.type) else column
+    texts = ["" if text is None else str(text).strip() for text in values.to_pylist()]
+    separator = wanted.separator or " "
+    tags: list[list[str] | None] = [
+        None if text and text.lower() in MISSING else split_tags(text, separator) for text in texts
+    ]
+    if wanted.tags is not None:
+        known = set(wanted.tags)
+        others = dict.fromkeys(tag for one in tags for tag in one or () if tag not in known)
+        if others:
+            warn(
+                f"{sheet.path}: {len(others)} tags are no labels of the model: {listed(others)}.",
+                LabelgapWarning,
+            )
+        tags = [None if one is None else [tag for tag in one if tag in known] for one in tags]
+    elif not any(tags):
+        raise DataFileError(f"{sheet.path}: no row of the column of labels lists a tag.")
+    return ObservedLabels.from_tags(tags, unobserved or "missing", row_names=row_ids, label_names=wanted.tags)
 
 
 def _read_arrays(source: Source, unobserved: str | None, binary: bool) -> LabelTable:
     if source.kind == "npz":
         return read_npz_table(source.archive, unobserved, binary)
     if source.kind == "xmc":
-        return read_xmc(source.path, source.text, unobserved)
+        return read_xmc(source.path, source.text, unobserved, source.limits)
     raise DataFileError(
         f"{source.path}: the format {source.kind} holds ratings of users, not rows with labels; read it by "
         "read_answer_file."
@@ -244,7 +341,8 @@ def _join(
     if table.X is None:
         raise DataFileError(f"{path} has no feature columns to match the labels of {label_file} with.")
     if label_source.is_sheet:
-        second = _read_sheet(label_source.sheet, Columns(columns.labels or "*", (), ids), None, binary)
+        there = Columns(columns.labels or "*", (), ids, separator=columns.separator, tags=columns.tags)
+        second = _read_sheet(label_source.sheet, there, None, binary)
     elif kind == "npz":
         _refuse_unused(label_file, kind, labels=columns.labels)
         second = read_npz_table(label_source.archive, None, binary)
@@ -281,18 +379,16 @@ def _by_id(
     """The labels in the order of the rows; a row that they lack has none."""
     if {type(one) for one in row_ids} != {type(one) for one in label_ids}:
         row_ids, label_ids = [str(one) for one in row_ids], [str(one) for one in label_ids]
-    at: dict[Any, int] = {}
-    for place, one in enumerate(label_ids):
-        if one in at:
-            raise DataFileError(
-                f"{label_file}: the id {one!r} comes twice, in rows {at[one] + 1} and {place + 1}."
-            )
-        at[one] = place
-    unknown = set(at) - set(row_ids)
+    twice = repeated_ids(label_ids)
+    if twice is not None:
+        raise DataFileError(f"{label_file}: {twice}. Keep one row of each.")
+    at = {one: place for place, one in enumerate(label_ids)}
+    known = set(row_ids)
+    unknown = [one for one in label_ids if one not in known]
     if unknown:
-        first = next(one for one in label_ids if one in unknown)
         raise DataFileError(
-            f"{label_file}: {len(unknown)} of its {len(at)} ids are not in {path}; the first is {first!r}."
+            f"{label_file}: {len(unknown)} of its {len(at)} ids are not in {path}: {listed(unknown)}. Leave "
+            "these rows out, or correct the ids."
         )
     # One more row, which is empty, stands for all that the labels lack.
     L = len(labels)

@@ -19,7 +19,7 @@ MISSING_SPELLINGS = tuple(
 )
 YES = frozenset(("true", "yes"))
 NO = frozenset(("false", "no"))
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,13 @@ class AnswerTable:
     ----------
     users, items : arrays of int64, or of str (as objects)
     values : float64 array, or None where each line is a like
+    times : array of numbers or datetime64, or None where they were not asked for
     """
 
     users: NDArray[Any]
     items: NDArray[Any]
     values: Floats | None = None
+    times: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.users)
@@ -70,6 +72,11 @@ class AnswerTable:
         (array([1, 2]), array([7, 7]))
         """
         return (self.users, self.items) if self.values is None else (self.users, self.items, self.values)
+
+    def take(self, lines: NDArray[Any]) -> AnswerTable:
+        """Some of the lines, by a mask or by their numbers."""
+        rest = (None if part is None else part[lines] for part in (self.values, self.times))
+        return AnswerTable(self.users[lines], self.items[lines], *rest)
 
 
 class NumberTable(NamedTuple):

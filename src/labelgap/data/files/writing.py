@@ -7,7 +7,9 @@ import gzip
 import io
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from labelgap.data.files.formats import SHEETS, PathLike, detect_format, import_pyarrow
 from labelgap.exceptions import DataFileError, InvalidInputError
-from labelgap.persistence.container import atomic_write
+from labelgap.persistence.atomic import atomic_write
 
 WRITTEN = (*SHEETS, "npz")
 """Formats that can be written."""
@@ -68,12 +70,7 @@ def write_columns(path: PathLike, columns: Mapping[str, ArrayLike], format: str 
     b,0,nan
     """
     kind = check_writable(path, format)
-    vectors = {name: np.asarray(column) for name, column in columns.items()}
-    if not vectors or any(vector.ndim != 1 for vector in vectors.values()):
-        raise InvalidInputError("Columns are vectors, at least one of them.")
-    if len({len(vector) for vector in vectors.values()}) > 1:
-        lengths = ", ".join(f"{name} {len(vector)}" for name, vector in vectors.items())
-        raise InvalidInputError(f"The columns differ in length: {lengths}.")
+    vectors = _vectors(columns)
     with atomic_write(path) as file:
         if kind == "npz":
             _write_npz(file, vectors)
@@ -87,6 +84,89 @@ def write_columns(path: PathLike, columns: Mapping[str, ArrayLike], format: str 
                 _write_text(packed, vectors, kind)
         else:
             _write_text(file, vectors, kind)
+
+
+def write_column_blocks(
+    path: PathLike, blocks: Iterable[Mapping[str, Any]], format: str | None = None
+) -> None:
+    """As :func:`write_columns`, of a table that comes some rows at a time; only one block is in memory.
+
+    Parameters
+    ----------
+    path : str or path
+    blocks : iterable of mappings from name to vector
+        At least one; all of them have the same names, and a column has the type that it has in the first
+        block with rows.
+    format : "csv", "tsv" or "parquet", default None
+        None goes by the suffix. An npz file is written from all of it at once.
+
+    Examples
+    --------
+    >>> write_column_blocks("best.csv", ({"user": [user], "rank": [1]} for user in "ab"))
+    >>> print(Path("best.csv").read_text(), end="")
+    user,rank
+    a,1
+    b,1
+    """
+    kind = check_writable(path, format)
+    filled = _filled(_vectors(block) for block in blocks)
+    # An error in the first block leaves no file.
+    first = next(filled)
+    rest = chain([first], filled)
+    if kind == "npz":
+        parts = list(rest)
+        write_columns(path, {name: np.concatenate([part[name] for part in parts]) for name in first}, kind)
+        return
+    with ExitStack() as stack:
+        file: Any = stack.enter_context(atomic_write(path))
+        if kind == "parquet":
+            _write_parquet_blocks(file, rest)
+            return
+        if Path(path).suffix.lower() == ".gz":
+            file = stack.enter_context(gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0))
+        for number, block in enumerate(rest):
+            _write_text(file, block, kind, header=number == 0)
+
+
+def _filled(blocks: Iterator[dict[str, NDArray[Any]]]) -> Iterator[dict[str, NDArray[Any]]]:
+    """The blocks with rows; where none has any, one without. An empty column does not say its type."""
+    empty = None
+    for block in blocks:
+        if len(next(iter(block.values()))):
+            empty = None
+            yield block
+            # Whatever is empty from here on may be passed over.
+            yield from (later for later in blocks if len(next(iter(later.values()))))
+            return
+        empty = block
+    if empty is None:
+        raise InvalidInputError("There is no block of columns to write.")
+    yield empty
+
+
+def _write_parquet_blocks(file: Any, blocks: Iterable[dict[str, NDArray[Any]]]) -> None:
+    from pyarrow import parquet
+
+    writer = None
+    try:
+        for block in blocks:
+            table = _table(block, nulls=True)
+            if writer is None:
+                writer = parquet.ParquetWriter(file, table.schema)
+            writer.write_table(table.cast(writer.schema))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _vectors(columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    vectors = {name: np.asarray(column) for name, column in columns.items()}
+    if not vectors or any(vector.ndim != 1 for vector in vectors.values()):
+        raise InvalidInputError("Columns are vectors, at least one of them.")
+    if len({len(vector) for vector in vectors.values()}) > 1:
+        lengths = ", ".join(f"{name} {len(vector)}" for name, vector in vectors.items())
+        raise InvalidInputError(f"The columns differ in length: {lengths}.")
+    return vectors
 
 
 def _table(vectors: Mapping[str, NDArray[Any]], nulls: bool) -> Any:
@@ -104,13 +184,14 @@ def _write_npz(file: Any, vectors: Mapping[str, NDArray[Any]]) -> None:
                 np.lib.format.write_array(member, plain, allow_pickle=False)
 
 
-def _write_text(file: Any, vectors: Mapping[str, NDArray[Any]], kind: str) -> None:
+def _write_text(file: Any, vectors: Mapping[str, NDArray[Any]], kind: str, *, header: bool = True) -> None:
     from pyarrow import csv as arrow_csv
 
     delimiter = "\t" if kind == "tsv" else ","
-    header = io.StringIO()
-    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(vectors)
-    file.write(header.getvalue().encode())
+    if header:
+        names = io.StringIO()
+        csv.writer(names, delimiter=delimiter, lineterminator="\n").writerow(vectors)
+        file.write(names.getvalue().encode())
     # Quotes only where a text needs them.
     structure = {'"', "\n", "\r", delimiter}
     texts = (v for v in vectors.values() if v.dtype.kind in "UO")

@@ -125,6 +125,7 @@ class EntryPoint(DesignPoint):
         super().__init__(term.design, factors, P, Q)
         self._term = term
         self._pattern = term.pattern
+        # This sets the property below.
         self._low_rank = low_rank
         self._sums: Floats | None = None
         if term.passes is None:
@@ -138,6 +139,11 @@ class EntryPoint(DesignPoint):
         size = getattr(term.function, "size", None)
         self.size = abs(self.value) if size is None else float(size(self.scores))
 
+    @cached_property
+    def _low_rank(self) -> Floats:
+        """The scores without intercepts."""
+        return self._design.rows.scores_at(self._pattern, self.factors.left, self._Q)[0]
+
     @property
     def _intercept(self) -> Floats | None:
         return self.factors.intercept if self._term.has_intercept else None
@@ -150,6 +156,13 @@ class EntryPoint(DesignPoint):
 
     @cached_property
     def _curvature(self) -> Floats:
+        curvature = self._entry_curvature()
+        # Steps that go by the curvature have no use for the scores: one array less of the size of the data.
+        del self._low_rank
+        self.__dict__.pop("scores", None)
+        return curvature
+
+    def _entry_curvature(self) -> Floats:
         passes = self._term.passes
         if passes is None:
             return self._term.function.curvature(self.scores)
@@ -186,7 +199,10 @@ class EntryPoint(DesignPoint):
         )
 
     def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
-        return np.asarray(np.einsum("ic,ic->c", XU * XU, self._pattern.times(self._curvature, FV * FV)))
+        # Asked for once at a point: another array of the size of the data is not kept for it.
+        known = self.__dict__.get("_curvature")
+        curvature = self._entry_curvature() if known is None else known
+        return np.asarray(np.einsum("ic,ic->c", XU * XU, self._pattern.times(curvature, FV * FV)))
 
     def label_curvature(self) -> Floats:
         return self._intercept_part(self._curvature) if self._sums is None else self._sums[2]
@@ -200,11 +216,10 @@ class EntryPoint(DesignPoint):
     def score_gradient(
         self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
     ) -> ScoreGradient:
-        G = self.entry_gradient
-        if balanced and self._term.has_intercept:
-            factors = zero_sum_factors(self._term.xp, *(self.signed_label_sums() if sums is None else sums))
-            G = _balanced(G, self._pattern.indices, *factors)
-        return EntryGradient(self._term, G)
+        if not (balanced and self._term.has_intercept):
+            return EntryGradient(self._term, self.entry_gradient)
+        factors = zero_sum_factors(self._term.xp, *(self.signed_label_sums() if sums is None else sums))
+        return EntryGradient(self._term, self.entry_gradient, factors)
 
     def with_intercept(self, intercept: Floats) -> Point:
         factors = self.factors._replace(intercept=intercept)
@@ -226,11 +241,23 @@ class EntryPoint(DesignPoint):
 
 
 class EntryGradient(DesignGradient):
-    """``G`` on the pattern, as the linear map ``Xᵀ G F``."""
+    """``G`` on the pattern, as the linear map ``Xᵀ G F``.
 
-    def __init__(self, term: EntryTerm, G: Floats) -> None:
+    With ``factors`` up and down for each label, the entries of G above 0 are multiplied with the one and the
+    others with the other, when they are first asked for. By then the point that G came from may be gone.
+    """
+
+    def __init__(self, term: EntryTerm, G: Floats, factors: tuple[Floats, Floats] | None = None) -> None:
         super().__init__(term.design)
-        self._term, self.entries = term, G
+        self._term, self._given, self._factors = term, G, factors
+
+    @cached_property
+    def entries(self) -> Floats:
+        entries = self._given
+        if self._factors is not None:
+            entries = _balanced(entries, self._term.pattern.indices, *self._factors)
+        del self._given
+        return entries
 
     def _times(self, M: Floats) -> Floats:
         return self._term.pattern.times(self.entries, M)

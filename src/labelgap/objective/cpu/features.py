@@ -21,6 +21,8 @@ from labelgap.kernels.entries import (
     sparse_sampled_product,
     sparse_sparse_product,
 )
+from labelgap.labels.sources import index_type
+from labelgap.objective.moments import row_blocks
 
 # Labels that are worked on at a time where Xᵀ S is formed.
 _BLOCK = 64
@@ -28,6 +30,8 @@ _BLOCK = 64
 _GATHER = 14
 # A matrix product makes so many multiply-adds in the time of one that adds up rows of X entry by entry.
 _DENSE_PRODUCT = 2
+# Numbers for each entry up to which ``X left`` is kept beside the scores.
+_KEPT_PRODUCT = 1
 # Rows at least this long can be streamed.
 _SHORTEST = 8
 
@@ -137,15 +141,15 @@ class SparseFeatures:
         rows = sp.csr_array(X, dtype=np.float64)
         if scales is not None:
             rows = sp.csr_array(rows @ sp.diags_array(scales))
-        if not rows.has_canonical_format:
-            # The caller's matrix stays as it is.
-            rows = rows.copy()
-            rows.sum_duplicates()
+        # Entries that are stored twice matter to squares alone, which are those of the columns. So the rows,
+        # which may be the caller's own arrays, stay as they are.
         columns = sp.csr_array(rows.T)
+        columns.sum_duplicates()
         self.n_rows, self.n_features = rows.shape
-        self.n_stored = 2 * rows.nnz
+        self.n_stored = rows.nnz + columns.nnz
         self._rows = (rows.indptr.astype(np.int64), rows.indices, rows.data)
-        self._columns = (columns.indptr.astype(np.int64), columns.indices, columns.data)
+        numbers = columns.indices.astype(index_type(self.n_rows), copy=False)
+        self._columns = (columns.indptr.astype(np.int64), numbers, columns.data)
 
     def product(self, M: Floats) -> Floats:
         return feature_products.product(self._rows, M)
@@ -182,11 +186,11 @@ class SparseFeatures:
                 self._columns, pattern.indptr, pattern.indices, data, pattern.n_labels
             )
         # By label: a label's row of SᵀX stays in the cache while the rows of X stream by.
-        rows = (pattern.label_indptr, pattern.label_rows, data[pattern.by_label])
+        rows = (pattern.label_indptr, pattern.label_rows, pattern.in_label_order(data))
         return sparse_sparse_product(rows, self._rows, self.n_features).T
 
     def square_length(self) -> float:
-        data = self._rows[2]
+        data = self._columns[2]
         return float(np.dot(data, data))
 
 
@@ -205,13 +209,25 @@ class DenseFeatures:
         return self._X.T @ M
 
     def squared_transposed_product(self, M: Floats) -> Floats:
-        product: Floats = (self._X * self._X).T @ M
-        return product
+        # Some rows at a time: their squares are a copy.
+        total = np.zeros((self.n_features, M.shape[1]))
+        for rows in row_blocks(self.n_rows, self.n_features):
+            total += np.square(self._X[rows]).T @ M[rows]
+        return total
 
     def scores_at(
         self, pattern: EntryPattern, left: Floats, right: Floats, product: Floats | None = None
     ) -> tuple[Floats, Floats | None]:
-        return through_factors(self, pattern, left, right)
+        if self.n_rows * left.shape[1] <= _KEPT_PRODUCT * len(pattern):
+            return through_factors(self, pattern, left, right)
+        # ``X left`` would be the largest array of all, and not every caller needs it again.
+        scores = np.empty(len(pattern))
+        for rows in row_blocks(self.n_rows, self.n_features + left.shape[1]):
+            indptr = pattern.indptr[rows.start : rows.stop + 1]
+            some = slice(indptr[0], indptr[-1])
+            P = np.ascontiguousarray(self._X[rows] @ left)
+            sampled_product(indptr - indptr[0], pattern.indices[some], P, right, scores[some])
+        return scores, None
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         if self.n_rows * pattern.n_labels <= _DENSE_PRODUCT * len(pattern):

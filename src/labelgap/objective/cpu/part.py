@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError
 from labelgap.kernels.entries import EntryPattern, sampled_product
+from labelgap.kernels.unlabelled_passes import LEFT_OUT, RECORDED, UNLABELLED
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import LabelSums
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.objective.cpu.all_entries import AllEntriesTerm
 from labelgap.objective.cpu.design import Design
-from labelgap.objective.cpu.entries import EntryTerm, WeightedLoss
+from labelgap.objective.cpu.entries import EntryTerm, WeightedLoss, entry_blocks
 from labelgap.objective.cpu.features import (
     DenseFeatures,
     Features,
@@ -27,7 +28,9 @@ from labelgap.objective.cpu.features import (
     StackedFeatures,
 )
 from labelgap.objective.cpu.gram import GramTerm
-from labelgap.objective.cpu.score_bound import EntryBounds
+from labelgap.objective.cpu.kept_scores import KeptScoresObjective, can_keep_scores
+from labelgap.objective.cpu.score_bound import EntryBounds, stiffness_for
+from labelgap.objective.cpu.silence import SilencePart
 from labelgap.objective.cpu.unlabelled import HeldCorrection, RecordedCorrection, UnlabelledObjective
 from labelgap.objective.frame import Coordinates, FeatureFrame, Frame, scales_by_count
 from labelgap.objective.moments import (
@@ -118,12 +121,18 @@ class CpuRows:
         labels: ObservedLabels,
     ) -> Floats:
         P, Q = self.left(settings, frame, A), self.right(settings, frame, B)
-        scores = sampled_product(labels.indptr, labels.indices, P, Q) + b[labels.indices]
-        return np.asarray(scores if labels.offsets is None else scores + labels.offsets)
+        scores = sampled_product(labels.indptr, labels.indices, P, Q)
+        for block in entry_blocks(len(scores)):
+            scores[block] += b[labels.indices[block]]
+        if labels.offsets is not None:
+            scores += labels.offsets
+        return scores
 
     def part(
         self, settings: ProblemSettings, block: RowBlock, labels: ObservedLabels, *, thinned: bool
     ) -> Part:
+        if settings.silence_weight is not None:
+            return SilencePart(self, settings, labels)
         if settings.flip_rate is None:
             return ObservedPart(self, settings, labels)
         judged = block.labels if block.judged is None else block.judged
@@ -200,7 +209,7 @@ class ObservedPart:
             WeightedLoss(settings.loss, kept.values, kept.weights, frame.total, kept.offsets),
             has_intercept=settings.fit_intercept,
             starting_intercept=frame.starting_intercept,
-            bounds=None if bound is None else EntryBounds(design, bound),
+            bounds=None if bound is None else EntryBounds(design, bound, stiffness_for(frame.total)),
         )
 
 
@@ -241,8 +250,17 @@ class UnlabelledPart:
         design = self._rows.design(settings.features, frame.features)
         positives = self._positives.select(inside[self._positives.indices])
         held = self._held.select(inside[self._held.indices])
-        unbiased = Unlabelled(loss, frame.flip_rates[positives.indices])
         has_intercept, labels = settings.fit_intercept, np.flatnonzero(inside)
+        n_rows = self._judged.shape[0]
+        if can_keep_scores(loss) and n_rows * n_labels <= settings.kept_entries:
+            kinds = np.where(inside, UNLABELLED, LEFT_OUT).astype(np.int8)
+            kinds = np.repeat(kinds[None, :], n_rows, axis=0)
+            kinds[positives.rows, positives.indices] = RECORDED
+            kinds[held.rows, held.indices] = LEFT_OUT
+            return KeptScoresObjective(
+                design, kinds, frame, settings.score_bound, has_intercept=has_intercept
+            )
+        unbiased = Unlabelled(loss, frame.flip_rates[positives.indices])
 
         def sparse(entries: ObservedLabels, function: Any) -> EntryTerm:
             pattern = EntryPattern(entries.indptr, entries.indices, n_labels)
@@ -265,7 +283,7 @@ class UnlabelledPart:
         if settings.score_bound is not None:
             # Only at recorded positives does the loss fall without limit.
             always = positives.rows * n_labels + positives.indices
-            bounds = EntryBounds(design, settings.score_bound, always=always)
+            bounds = EntryBounds(design, settings.score_bound, stiffness_for(total), always)
         out = sparse(held, HeldCorrection(loss, total))
         return UnlabelledObjective(every, recorded, out, unbiased, frame, bounds)
 

@@ -78,9 +78,9 @@ class RowwiseSteps:
         none = np.empty(0, self.dtype)
         held = none if weights is None else weights.astype(self.dtype)
         self._by_row = _Entries(pattern.indptr, pattern.indices, targets, held)
-        order = pattern.by_label
+        ordered = pattern.in_label_order(held) if len(held) else none
         self._by_label = _Entries(
-            pattern.label_indptr, pattern.label_rows, targets[order], held[order] if len(held) else none
+            pattern.label_indptr, pattern.label_rows, pattern.in_label_order(targets), ordered
         )
         self._gains = np.zeros(max(pattern.n_rows, pattern.n_labels))
         self._no_shift = np.zeros(pattern.n_rows, self.dtype)

@@ -48,7 +48,7 @@ class GramRowwise:
         self._pattern, self._labels, self._total = pattern, labels, total
         self._linear, self._has_intercept = linear, has_intercept
         self._row_data = linear[pattern.indices].astype(self.dtype)
-        self._label_data = self._row_data[pattern.by_label]
+        self._label_data = pattern.in_label_order(self._row_data)
         self._counts = np.diff(pattern.label_indptr)
 
     def start(self, factors: Factors) -> WorkingFactors:
@@ -108,12 +108,13 @@ class GramRowwise:
     ) -> float:
         """Rows ``p + (m M + gram)⁻¹ (−slope − gram p)`` with p the prior; returns what they gain.
 
-        With ``relaxation`` they go on by that much of the way there.
+        A direction in which the matrix is 0 does not change the objective, and rows do not go along it. With
+        ``relaxation`` they go on by that much of the way there.
         """
         prior = side.prior if len(side.prior) == 1 else side.prior[chosen]
         sizes = side.sizes if len(side.sizes) == 1 else side.sizes[chosen]
-        values, vectors = scipy.linalg.eigh(gram, penalty)
-        inverse = (1.0 / (sizes[:, None].astype(np.float64) + np.maximum(values, 0.0))).astype(self.dtype)
+        of_penalty, of_gram, vectors = diagonalise_jointly(penalty, gram, np.finfo(self.dtype).eps)
+        inverse = (1.0 / (sizes[:, None] * of_penalty + of_gram)).astype(self.dtype)
         right = slope + prior @ gram.astype(self.dtype)
         V = vectors.astype(self.dtype)
         before = side.factor[chosen].copy()
@@ -126,3 +127,30 @@ class GramRowwise:
     def _intercept(self, at: WorkingFactors) -> Floats:
         b = at.intercept.astype(np.float64)
         return b if self._has_intercept else np.zeros_like(b)
+
+
+def diagonalise_jointly(penalty: Floats, gram: Floats, precision: float) -> tuple[Floats, Floats, Floats]:
+    """V with ``Vᵀ penalty V`` and ``Vᵀ gram V`` diagonal, and both diagonals, which are not negative.
+
+    The penalty may be singular up to ``precision``, the rounding of entries relative to the largest, as it is
+    without a trace norm for a rank above the number of rows. Then the columns of V span the directions in
+    which the sum of the two matrices is not 0. So ``V diag(1 / (m p + g)) Vᵀ`` always solves a system of
+    ``m penalty + gram``, in the sense of least squares where it is singular.
+
+    Examples
+    --------
+    >>> p, g, V = diagonalise_jointly(np.diag([1.0, 0.0, 0.0]), np.diag([3.0, 2.0, 0.0]), 1e-16)
+    >>> ((V / (2 * p + g)) @ V.T).round(3).tolist()
+    [[0.2, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]]
+    """
+    of_penalty = scipy.linalg.eigvalsh(penalty)
+    if of_penalty[0] > len(of_penalty) * precision * of_penalty[-1]:
+        values, vectors = scipy.linalg.eigh(gram, penalty)
+        return np.ones_like(values), np.maximum(values, 0.0), vectors
+    sizes, basis = scipy.linalg.eigh(penalty + gram)
+    kept = sizes > len(sizes) * precision * sizes[-1]
+    # In this basis the sum is the identity, so that the two diagonals add up to 1.
+    scaled = basis[:, kept] / np.sqrt(sizes[kept])
+    values, rotation = scipy.linalg.eigh(scaled.T @ gram @ scaled)
+    values = np.clip(values, 0.0, 1.0)
+    return 1.0 - values, values, scaled @ rotation

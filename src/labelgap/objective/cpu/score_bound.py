@@ -20,10 +20,19 @@ from labelgap._types import Floats
 from labelgap.kernels.entries import EntryPattern
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.entries import EntryGradient, EntryPoint, EntryTerm
-from labelgap.objective.protocol import Factors, Point, ScoreGradient
+from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
+from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 
 # Scores looked at in one go when all n·L of them are scanned.
 _SCAN_BLOCK = 1 << 20
+# The first stiffness for each entry that the losses are the mean of: twice the largest curvature of the
+# logistic loss. With more, the first fits take longer; with less, there are more of them.
+_STIFFNESS = 0.5
+
+
+def stiffness_for(total: float) -> float:
+    """The stiffness to begin with, where the sum of the losses is divided by ``total``."""
+    return _STIFFNESS / max(total, 1.0)
 
 
 class ScoreBoundPenalty:
@@ -83,8 +92,10 @@ class EntryBounds:
     those with the keys in ``always``, for a data term that without the bound would fall without limit there.
     """
 
-    def __init__(self, design: Design, bound: float, always: NDArray[np.int64] | None = None) -> None:
-        self.bound = bound
+    def __init__(
+        self, design: Design, bound: float, stiffness: float, always: NDArray[np.int64] | None = None
+    ) -> None:
+        self.bound, self.stiffness = bound, stiffness
         self._design, self._n_labels = design, design.n_labels
         self._always = np.zeros(0, dtype=np.int64) if always is None else always
 
@@ -94,9 +105,11 @@ class EntryBounds:
 
     def next(self, entries: BoundedEntries, point: Point, beyond: NDArray[np.int64]) -> BoundedEntries:
         """The entries to hold next: those that need it still, those newly beyond, and the constant ones."""
-        assert isinstance(point, EntryPoint)
+        assert isinstance(point, SumPoint)
+        held = point.parts[1]
+        assert isinstance(held, EntryPoint)
         # The next multiplier is the term's derivative at the entry.
-        kept = entries.updated(point.entry_gradient)
+        kept = entries.updated(held.entry_gradient)
         return kept.including(np.union1d(beyond, self._always))
 
     def scan(self, factors: Factors) -> tuple[float, NDArray[np.int64]]:
@@ -122,7 +135,11 @@ class EntryBounds:
             has_intercept=False,
         )
 
-    def conjugate(self, gradient: ScoreGradient, scale: float) -> float:
-        """``γ Σ|scale · a|``, the conjugate of the constraint itself at the term's gradient."""
-        assert isinstance(gradient, EntryGradient)
-        return float(self.bound * scale * np.abs(gradient.entries).sum())
+    def with_term(self, objective: Objective, entries: BoundedEntries, stiffness: float) -> Objective:
+        return SumObjective([objective, self.term(entries, stiffness)])
+
+    def conjugate(self, gradient: ScoreGradient, scale: float, capacity: Floats | None = None) -> float:
+        assert isinstance(gradient, SumGradient)
+        data, held = gradient.parts
+        assert isinstance(held, EntryGradient)
+        return data.conjugate(scale, capacity) + float(self.bound * scale * np.abs(held.entries).sum())

@@ -20,6 +20,7 @@ from labelgap.kernels.gpu.pattern import TensorPattern, as_tensor
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.cpu.part import CpuRows, ObservedPart, UnlabelledPart, moved_rows
+from labelgap.objective.cpu.score_bound import stiffness_for
 from labelgap.objective.frame import FeatureFrame, Frame
 from labelgap.objective.moments import FeatureMoments
 from labelgap.objective.parts import FeatureSettings, Part, ProblemSettings, RowBlock
@@ -156,7 +157,7 @@ class TorchObservedPart(ObservedPart):
             WeightedEntries(loss, pattern, _entry_data(design, kept, frame.total)),
             has_intercept=settings.fit_intercept,
             starting_intercept=frame.starting_intercept,
-            bounds=None if bound is None else TensorBounds(design, bound),
+            bounds=None if bound is None else TensorBounds(design, bound, stiffness_for(frame.total)),
         )
 
 

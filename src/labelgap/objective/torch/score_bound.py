@@ -15,7 +15,8 @@ from labelgap.kernels.gpu.device import block_bytes
 from labelgap.kernels.gpu.losses import Tensor
 from labelgap.kernels.gpu.pattern import TensorPattern
 from labelgap.objective.cpu.score_bound import BoundedEntries
-from labelgap.objective.protocol import Factors, Point, ScoreGradient
+from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
+from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 from labelgap.objective.torch.design import TensorDesign
 from labelgap.objective.torch.entries import TensorEntryGradient, TensorEntryPoint, TensorEntryTerm
 
@@ -53,16 +54,20 @@ class TensorBoundPenalty:
 class TensorBounds:
     """``|(XWFᵀ)_ij| ≤ γ`` for every row of X and every label, observed or not."""
 
-    def __init__(self, design: TensorDesign, bound: float, always: NDArray[np.int64] | None = None) -> None:
-        self.bound, self._design = bound, design
+    def __init__(
+        self, design: TensorDesign, bound: float, stiffness: float, always: NDArray[np.int64] | None = None
+    ) -> None:
+        self.bound, self.stiffness, self._design = bound, stiffness, design
         self._always = np.zeros(0, dtype=np.int64) if always is None else always
 
     def start(self) -> BoundedEntries:
         return BoundedEntries(self._always, np.zeros(len(self._always)))
 
     def next(self, entries: BoundedEntries, point: Point, beyond: NDArray[np.int64]) -> BoundedEntries:
-        assert isinstance(point, TensorEntryPoint)
-        kept = entries.updated(point.entry_gradient.cpu().numpy())
+        assert isinstance(point, SumPoint)
+        held = point.parts[1]
+        assert isinstance(held, TensorEntryPoint)
+        kept = entries.updated(held.entry_gradient.cpu().numpy())
         return kept.including(np.union1d(beyond, self._always))
 
     def scan(self, factors: Factors) -> tuple[float, NDArray[np.int64]]:
@@ -88,6 +93,12 @@ class TensorBounds:
             has_intercept=False,
         )
 
-    def conjugate(self, gradient: ScoreGradient, scale: float) -> float:
-        assert isinstance(gradient, TensorEntryGradient)
-        return float(self.bound * scale * torch.sum(torch.abs(gradient.entries)))
+    def with_term(self, objective: Objective, entries: BoundedEntries, stiffness: float) -> Objective:
+        return SumObjective([objective, self.term(entries, stiffness)])
+
+    def conjugate(self, gradient: ScoreGradient, scale: float, capacity: Any = None) -> float:
+        assert isinstance(gradient, SumGradient)
+        data, held = gradient.parts
+        assert isinstance(held, TensorEntryGradient)
+        multipliers = float(torch.sum(torch.abs(held.entries)))
+        return data.conjugate(scale, capacity) + self.bound * scale * multipliers

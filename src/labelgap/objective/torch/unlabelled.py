@@ -21,6 +21,7 @@ from labelgap.kernels.gpu.losses import Tensor, TorchLoss, torch_loss
 from labelgap.kernels.gpu.pattern import TensorPattern
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Logistic, Squared
+from labelgap.objective.cpu.score_bound import stiffness_for
 from labelgap.objective.frame import Frame
 from labelgap.objective.parts import ProblemSettings
 from labelgap.objective.protocol import Factors, Point, ScoreBounds, ScoreGradient
@@ -120,7 +121,7 @@ def unlabelled_objective(
     if settings.score_bound is not None:
         # Only at recorded positives does the loss fall without limit.
         always = positives.rows * n_labels + positives.indices
-        bounds = TensorBounds(design, settings.score_bound, always=always)
+        bounds = TensorBounds(design, settings.score_bound, stiffness_for(frame.total), always)
     return TensorUnlabelled(every, recorded, out, rates, frame, bounds)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from labelgap._names import check_choice
+from labelgap.estimators.inputs import tolerance_of
 from labelgap.exceptions import InvalidInputError
 from labelgap.report.displays.entries import is_model
 from labelgap.report.displays.style import REFERENCE, axes_for, draw_line, show_names, tidy
@@ -130,7 +131,7 @@ class ConvergenceDisplay:
                 "Recommender and LowRankRegressor do."
             )
         called = type(inner).__name__ if name is None else name
-        return cls.from_history(inner.history_, tol=inner.tol, name=called, ax=ax, **kwargs)
+        return cls.from_history(inner.history_, tol=tolerance_of(inner), name=called, ax=ax, **kwargs)
 
     @classmethod
     def from_history(

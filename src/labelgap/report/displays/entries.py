@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
-from labelgap.estimators.inputs import read_labels_like, read_targets
+from labelgap.estimators.inputs import read_judged_labels, read_targets
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.unlabelled import judged_entries
 from labelgap.labels import ObservedLabels
@@ -86,9 +86,7 @@ def scored_entries(
         return found
     if response == "auto" and _is_clipped(model):
         return found
-    to_probability = (
-        model._probabilities if isinstance(model, DecisionEstimator) else model.loss_.inverse_link
-    )
+    to_probability = model._probabilities if isinstance(model, DecisionEstimator) else model._probability
     return ScoredEntries(
         found.labels,
         to_probability(found.scores),
@@ -131,12 +129,7 @@ def _of_rows(model: DecisionEstimator, X: Any, y: Any, unobserved: str | None) -
             f"A {type(model).__name__} is judged on rows X and their labels y; y is None."
         )
     X = model._read_features(X, reset=False)
-    labels = read_labels_like(y, model._single, model.classes_, unobserved or model._unobserved)
-    if labels.shape != (_num_samples(X), model.n_labels_):
-        raise InvalidLabelsError(
-            f"The labels have shape {labels.shape}; {_num_samples(X)} rows of X and the {model.n_labels_} "
-            "labels of the fit were expected."
-        )
+    labels = read_judged_labels(model, y, _num_samples(X), unobserved or model._unobserved)
     labels.require_observed()
     rates = None
     if labels.unobserved == "unlabelled":
@@ -156,7 +149,7 @@ def _of_ratings(model: Recommending, ratings: Any, y: Any, unobserved: str | Non
     model._require_fit()
     if y is not None:
         raise InvalidInputError("A Recommender is judged on ratings alone; leave y out.")
-    how = unobserved or model.answers_.unobserved
+    how = unobserved or model._silence
     if how != "missing":
         raise InvalidParameterError(
             f"With unobserved={how!r} a Recommender is judged on every pair of a user and an item, which is "

@@ -226,7 +226,7 @@ class ObservedDisplay:
                 f"{type(inner).__name__} does not keep the labels that it was fitted to; give those instead."
             )
         inner._require_fit()
-        display = cls.from_labels(inner.answers_, unobserved=inner.answers_.unobserved, **kwargs)
+        display = cls.from_labels(inner.answers_, unobserved=inner._silence, **kwargs)
         display.ax_.set(xlabel="item", ylabel="user")
         return display
 

@@ -13,6 +13,7 @@ showCalibration();
 if (figures.kind === "decisions") {
   showThreshold();
   showCompare();
+  showRanking();
   showMetrics();
   showLabels(decisionColumns(), `How each ${words.label} fares at the θ that the slider stands on${details ? `; choose one to see ${details.kind === "features" ? "what speaks for and against it" : "what is most like it"}` : ""}. ` +
     `“${NO_VALUE}” stands for 0/0: no decided yes (precision), no true yes (recall), or neither (F1). A macro average counts such a ${words.label} with the metric’s own value of 0/0, and leaves out one without observed entries.`);

@@ -1,0 +1,157 @@
+"""Arrays as users hand them in: what numpy or scipy would change or read wrongly without a word is "
+"refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from labelgap.exceptions import InvalidInputError
+
+_POINTERS = ("csr", "csc", "bsr")
+
+
+def plain_array(given: Any, what: str, error: type[InvalidInputError] = InvalidInputError) -> Any:
+    """``given`` as a numpy array or a sparse matrix that is safe to read.
+
+    What is masked becomes NaN. Complex numbers and sparse matrices with entries outside their shape raise
+    ``error``: numpy drops imaginary parts, and compiled code reads such entries without a check.
+
+    Parameters
+    ----------
+    given : anything
+    what : str
+        What it is called in an error.
+    error : type, default InvalidInputError
+
+    Examples
+    --------
+    >>> plain_array(np.ma.masked_equal([1, 2], 2), "X")
+    array([ 1., nan])
+    """
+    if sparse.issparse(given):
+        check_sparse(given, what, error)
+        return given
+    if np.ma.isMaskedArray(given):
+        hidden = np.ma.getmaskarray(given)
+        array = np.ma.getdata(given)
+        if hidden.any():
+            array = np.where(hidden, np.nan, array) if array.dtype.kind in "biuf" else given.filled(None)
+    else:
+        array = np.asarray(given)
+    _refuse_complex(array.dtype, what, error)
+    return array
+
+
+def check_sparse(matrix: Any, what: str, error: type[InvalidInputError] = InvalidInputError) -> None:
+    """Raise ``error`` if a sparse matrix has complex numbers or entries outside its shape.
+
+    Examples
+    --------
+    >>> check_sparse(sparse.csr_array(([1.0], [7], [0, 1]), shape=(1, 2)), "X")
+    Traceback (most recent call last):
+    labelgap.exceptions.InvalidInputError: X: a damaged sparse matrix (indices must be < 2).
+    """
+    _refuse_complex(matrix.dtype, what, error)
+    try:
+        if matrix.format in _POINTERS:
+            check_pointers(matrix)
+        elif matrix.format == "coo":
+            _check_coordinates(matrix)
+        else:
+            # The other formats are converted by Python, which checks what it reads.
+            check_pointers(matrix.tocsr())
+    except (ValueError, IndexError, TypeError) as problem:
+        raise error(f"{what}: a damaged sparse matrix ({problem}).") from problem
+
+
+def check_pointers(matrix: Any) -> None:
+    """Raise ValueError unless a CSR, CSC or BSR matrix has sound pointers and no entry outside its shape.
+
+    scipy's full check alone is not enough: it looks at no entry if the last pointer is 0 or less.
+    """
+    pointers, places = matrix.indptr, matrix.indices
+    if len(pointers) == 0 or pointers[0] != 0 or (np.diff(pointers) < 0).any():
+        raise ValueError("the pointers must begin with 0 and not fall")
+    if pointers[-1] > min(len(places), len(matrix.data)):
+        raise ValueError(f"the last pointer is {pointers[-1]}, and there are {len(places)} entries")
+    matrix.check_format(full_check=True)
+
+
+def _check_coordinates(matrix: Any) -> None:
+    coordinates = getattr(matrix, "coords", None) or (matrix.row, matrix.col)
+    for axis, (places, side) in enumerate(zip(coordinates, matrix.shape, strict=True)):
+        if len(places) != len(matrix.data):
+            raise ValueError(f"{len(places)} places on axis {axis} for {len(matrix.data)} values")
+        if len(places) and not 0 <= places.min() <= places.max() < side:
+            raise ValueError(f"places on axis {axis} must lie between 0 and {side - 1}")
+
+
+def _refuse_complex(dtype: Any, what: str, error: type[InvalidInputError]) -> None:
+    if getattr(dtype, "kind", "") == "c":
+        raise error(
+            f"{what} must be real numbers, not complex ones; take their real part or their size first."
+        )
+
+
+# -- names of rows and columns -------------------------------------------------------------------------------
+
+
+def row_names_of(given: Any) -> Sequence[Hashable] | None:
+    """The index of a pandas frame or series, or the names of rows that labels have; None without any."""
+    if type(given).__module__.partition(".")[0] == "pandas":
+        return getattr(given, "index", None)
+    return getattr(given, "row_names", None)
+
+
+def column_names_of(given: Any) -> Sequence[Hashable] | None:
+    """The columns of a pandas or polars frame; None for anything else."""
+    if type(given).__module__.partition(".")[0] in ("pandas", "polars"):
+        return getattr(given, "columns", None)
+    return None
+
+
+def refuse_other_rows(matrix: Any, labels: Any, what: str) -> None:
+    """Raise if a frame names the rows of the labels in another order."""
+    if column_names_of(matrix) is None:
+        return
+    pair, advice = (f"the {what}", "the labels"), "Give them in the order of the labels."
+    refuse_other_order(row_names_of(matrix), labels.row_names, pair, "row", advice)
+
+
+def refuse_other_order(
+    first: Sequence[Hashable] | None,
+    second: Sequence[Hashable] | None,
+    names: tuple[str, str],
+    what: str,
+    advice: str,
+    error: type[InvalidInputError] = InvalidInputError,
+) -> None:
+    """Raise ``error`` if two tables name the same rows, or columns, in another order.
+
+    They are matched by their order, so this would be a wrong result. Other names in one of them are no
+    contradiction: whoever makes an array into a frame gets new ones.
+
+    Examples
+    --------
+    >>> refuse_other_order(["a", "b"], ["b", "a"], ("X", "y"), "row", "Sort them.")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    labelgap.exceptions.InvalidInputError: X and y have the same rows in another order: row 0 is 'a' in X ...
+    """
+    if first is None or second is None or len(first) != len(second):
+        return
+    equals = getattr(first, "equals", None)
+    if equals is not None and type(first) is type(second) and equals(second):
+        return
+    mine, other = list(first), list(second)
+    if mine == other or Counter(mine) != Counter(other):
+        return
+    at = next(place for place, pair in enumerate(zip(mine, other, strict=True)) if pair[0] != pair[1])
+    raise error(
+        f"{names[0]} and {names[1]} have the same {what}s in another order: {what} {at} is {mine[at]!r} in "
+        f"{names[0]} and {other[at]!r} in {names[1]}. {advice}"
+    )

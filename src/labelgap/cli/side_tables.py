@@ -1,0 +1,104 @@
+"""Tables of users and items for the commands about ratings: features for a fit, titles for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelgap import Recommender
+from labelgap.cli.session import Session
+from labelgap.data.files import AnswerTable, SideTable, read_side_table
+from labelgap.exceptions import InvalidParameterError, UnknownIdError
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What tables of users and items say, under the ids of the ratings."""
+
+    features: dict[str, Any]
+    """``item_features`` and ``user_features``, where there are some."""
+    titles: dict[Any, str] | None
+    facts: dict[str, Any]
+    """What is printed about the tables."""
+
+
+def read_sides(session: Session, ratings: AnswerTable, given: Mapping[str, Any]) -> Sides:
+    """The tables that were given to a fit to these ratings."""
+    features: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
+    titles = None
+    for what, rated in (("item", ratings.items), ("user", ratings.users)):
+        path = given[f"{what}s"]
+        if path is None:
+            continue
+        table = read_side_table(path, what, id=given[what], max_unpacked_mb=session.max_unpacked)
+        ids = _as_rated(table.ids, rated.tolist())
+        if not set(ids) & set(rated.tolist()):
+            raise UnknownIdError(
+                f"{path} has none of the {what}s with ratings; the first here is {ids[0]!r}, and there "
+                f"{rated[0]!r}."
+            )
+        if table.names:
+            features[f"{what}_features"] = _complete(session, path, table, ids, rated.tolist(), what)
+            facts[f"{what} features"] = _counted(table)
+        if what == "item" and table.titles is not None:
+            titles = {
+                ids[at]: table.titles[name] for at, name in enumerate(table.ids) if name in table.titles
+            }
+    return Sides(features, titles, facts)
+
+
+def read_titles(session: Session, path: Path, known: Iterable[Any]) -> dict[Any, str]:
+    """The titles of a table of items, under the ids of a model."""
+    table = read_side_table(path, "item", max_unpacked_mb=session.max_unpacked)
+    return _titles(table, _as_rated(table.ids, known))
+
+
+def _titles(table: SideTable, ids: list[Any]) -> dict[Any, str]:
+    titles = table.titles or {}
+    return {ids[at]: titles[name] for at, name in enumerate(table.ids) if name in titles}
+
+
+def _as_rated(ids: Iterable[Any], rated: Iterable[Any]) -> list[Any]:
+    """Ids as the ratings have them: 7 here is the '7' there."""
+    by_text = {str(one): one for one in rated}
+    return [by_text.get(str(one), one) for one in ids]
+
+
+def _complete(
+    session: Session, path: Path, table: SideTable, ids: list[Any], rated: Iterable[Any], what: str
+) -> SideTable:
+    """The table under the ids of the ratings; those that are rated and have no row get the means."""
+    there = set(ids)
+    absent = [one for one in dict.fromkeys(rated) if one not in there]
+    if absent:
+        session.warn(
+            f"{path} has no row for {len(absent)} of the {what}s with ratings (the first: {absent[0]!r}); "
+            "they get the mean of each feature."
+        )
+    means = np.tile(table.rows.mean(axis=0), (len(absent), 1))
+    return replace(table, ids=(*ids, *absent), rows=np.vstack([table.rows, means]))
+
+
+def with_new_users(session: Session, model: Recommender, path: Path) -> tuple[Recommender, list[Any]]:
+    """A recommender that knows the users of a table, by their features, and these users."""
+    names = model._users.names
+    if names is None:
+        raise InvalidParameterError(
+            "The model was fitted without a table of users (labelgap fit --users), so features of new users "
+            "say nothing to it."
+        )
+    table = read_side_table(path, "user", names=names, max_unpacked_mb=session.max_unpacked)
+    ids = _as_rated(table.ids, model.user_ids_)
+    known = set(model.user_ids_)
+    new = {name: row for name, row in zip(ids, table.rows, strict=True) if name not in known}
+    return (model.fold_in(user_features=new) if new else model), ids
+
+
+def _counted(table: SideTable) -> str:
+    ignored = f"; not used: {', '.join(table.ignored)}" if table.ignored else ""
+    return f"{len(table.names)} of {len(table.ids)} rows{ignored}"

@@ -1,0 +1,108 @@
+"""The bytes of a text file as UTF-8, from whatever encoding they are in."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TypeAlias
+
+from labelgap._warn import warn
+from labelgap.exceptions import DataFileError, InvalidParameterError, LabelgapWarning
+
+PathName: TypeAlias = object
+
+_UTF8_MARK = b"\xef\xbb\xbf"
+# The longer marks first: that of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_WESTERN = "cp1252"
+# Signs besides letters that are written in Western European texts.
+_SIGNS = frozenset("–—‘’‚“”„…€£§©®°±²³´µ·×÷¿¡«»•\u00a0ªº¼½¾")
+
+
+def line_of(data: bytes, position: int) -> int:
+    """The line, from 1, of a position in a text."""
+    return data.count(b"\n", 0, position) + 1
+
+
+def check_encoding_name(name: str) -> str:
+    """The usual name of an encoding of texts, or an error if there is none of that name.
+
+    Examples
+    --------
+    >>> check_encoding_name("Latin-1")
+    'iso8859-1'
+    """
+    try:
+        return codecs.lookup(name).name
+    except LookupError as error:
+        raise InvalidParameterError(
+            f"There is no encoding {name!r}; usual ones are utf-8, latin-1, cp1252 and utf-16."
+        ) from error
+
+
+def to_utf8(path: PathName, data: bytes, encoding: str | None = None) -> bytes:
+    """The text as UTF-8 without a mark at its beginning.
+
+    An encoding that is not given is UTF-8, or that of the mark at the beginning of the file. A text that is
+    neither is read as Latin-1 (Windows-1252), with a warning, where all it has besides ASCII are letters and
+    signs of Western European languages.
+
+    Examples
+    --------
+    >>> to_utf8("a.csv", "größe".encode("latin-1"), "latin-1").decode()
+    'größe'
+    """
+    if encoding is not None:
+        return _decoded(path, data, check_encoding_name(encoding)).removeprefix(_UTF8_MARK)
+    for mark, marked in _MARKS.items():
+        if data.startswith(mark):
+            return _decoded(path, data, marked)
+    data = data.removeprefix(_UTF8_MARK)
+    zero = data.find(b"\0")
+    if zero >= 0:
+        raise DataFileError(
+            f"{path}, line {line_of(data, zero)}: a zero byte, so this is no text; check the format "
+            "(--format)."
+        )
+    if data.isascii():
+        return data
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return _western(path, data, error.start)
+    return data
+
+
+def _decoded(path: PathName, data: bytes, encoding: str) -> bytes:
+    try:
+        return data.decode(encoding).encode()
+    except UnicodeDecodeError as error:
+        raise DataFileError(
+            f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not "
+            f"{encoding.upper()}; name the encoding with encoding= (--encoding), or save the file as UTF-8."
+        ) from error
+
+
+def _western(path: PathName, data: bytes, start: int) -> bytes:
+    """The text read as Windows-1252, of which Latin-1 is a part, if that makes sense."""
+    try:
+        text = data.decode(_WESTERN)
+    except UnicodeDecodeError:
+        text = ""
+    others = {sign for sign in set(text) if not sign.isascii()}
+    if not text or not all(sign.isalpha() or sign in _SIGNS for sign in others):
+        raise DataFileError(
+            f"{path}, line {line_of(data, start)}: the byte 0x{data[start]:02x} is not UTF-8, and the text "
+            "is not Latin-1 either; name the encoding with encoding= (--encoding), or save the file as UTF-8."
+        )
+    warn(
+        f"{path} is not UTF-8 (line {line_of(data, start)}, byte 0x{data[start]:02x}); it was read as "
+        f"Latin-1, where this is {bytes([data[start]]).decode(_WESTERN)!r}. Say encoding='latin-1' "
+        "(--encoding latin-1) if that is right, or name another encoding.",
+        LabelgapWarning,
+    )
+    return text.encode()

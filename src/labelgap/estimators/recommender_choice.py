@@ -1,0 +1,267 @@
+"""How a recommender chooses its penalties: one way for each meaning of a pair without a rating."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from labelgap.estimators.inputs import (
+    check_at_least_zero,
+    check_fraction,
+    refuse_flip_rate,
+    weighted_labels,
+)
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.fitting.choice import ChosenFit, choice_for_decisions, grid_for_observed
+from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.fitting.device import backend_for, jobs_for
+from labelgap.fitting.problem import observed_problem, recommender_features
+from labelgap.fitting.run import FitRun
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.silence import MOST_FACTORS, SilenceChoice
+from labelgap.fitting.silence_weights import silence_variants
+from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
+from labelgap.fitting.variants import COUNT_WEIGHTINGS, Variant, Variants
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Loss
+from labelgap.metrics import LinearFractional
+from labelgap.objective.parts import FeatureSettings
+from labelgap.objective.problem import Problem
+from labelgap.recommending.factor_model import complete
+from labelgap.recommending.ids import propensities_of, rates_of
+from labelgap.recommending.side_features import SideFeatures
+
+# κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on an item's log-odds.
+_INTERCEPT_STRENGTHS = (1.0, 4.0, 16.0)
+# The count weighting that a search begins with.
+_FIRST_COUNT_WEIGHTING = {"missing": 0.75, "negative": 0.0}
+
+
+class RecommenderChoice:
+    """The part of a Recommender that turns its parameters and the ratings into a chosen fit."""
+
+    trace_penalty: float | str
+    ridge_penalty: float | str
+    intercept_penalty: float | str
+    rank: int | None
+    score_bound: float | str | None
+    unobserved: str
+    silence_weight: float | str
+    dislike_weight: float | str
+    confidence: float | str
+    flip_rate: Any
+    threshold: str
+    user_intercept: bool | str
+    count_weighting: float | str
+    weights: str | None
+    memory_limit_mb: float
+    device: str
+    loss_: Loss
+    metric_: LinearFractional
+    _users: SideFeatures
+    _items: SideFeatures
+
+    def _choose_observed(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
+        """Likes and dislikes alone."""
+        weightings = self._weightings()
+        features = self._feature_settings(weightings[0])
+        backend = backend_for(self.device, labels, self.loss_)
+        run.n_jobs = jobs_for(backend, run.n_jobs)
+        problem = observed_problem(
+            self._users.matrix,
+            labels,
+            features,
+            self.loss_,
+            fit_intercept=True,
+            score_bound=self.score_bound,
+            backend=backend,
+        )
+
+        def variant(chosen: Variant) -> tuple[Problem, ObservedLabels]:
+            changed = replace(features, count_weighting=chosen.count_weighting)
+            return problem.with_settings(features=changed), labels
+
+        variants = Variants(Variant(weightings[0]), {"count_weighting": weightings[1:]}, variant)
+        request = self._request("negative" if self._rates_every_pair else "missing")
+        grid = grid_for_observed(problem, labels, request, self._largest_penalty, _INTERCEPT_STRENGTHS)
+        return choice_for_decisions(
+            problem,
+            labels,
+            grid,
+            self.metric_,
+            settings,
+            run,
+            how=self.threshold,
+            variants=variants if len(weightings) > 1 else None,
+        ).fit()
+
+    def _choose_with_silence(
+        self, labels: ObservedLabels, settings: SolverSettings, run: FitRun
+    ) -> ChosenFit:
+        """Every pair counts, those without a rating as a no of less weight."""
+        if self._rates_every_pair:
+            return self._choose_observed(complete(labels, self._given_silence_weight), settings, run)
+        if self.device not in ("auto", "cpu"):
+            raise InvalidParameterError(
+                f"device={self.device!r} cannot fit lists: unobserved='negative' with the squared loss runs "
+                "on the CPU. Leave it at 'auto', which makes the lists on a GPU all the same."
+            )
+        variants = silence_variants(
+            labels,
+            self._users.matrix,
+            self._feature_settings(0.0),
+            self.loss_,
+            count_weightings=self._weightings(),
+            silence_weight=self.silence_weight,
+            dislike_weight=self.dislike_weight,
+            confidence=self.confidence,
+            fixed=self.trace_penalty != "auto",
+        )
+        if self.rank is None:
+            settings = replace(settings, rank=MOST_FACTORS)
+        choice = SilenceChoice(variants, self._request("negative"), settings, run, self._largest_penalty)
+        return choice.fit(self.metric_, how=self.threshold)
+
+    def _choose_unlabelled(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
+        """Likes that were recorded, and nothing known of the other pairs."""
+        check_unlabelled(labels, self.loss_, self.metric_)
+        backend = backend_for(self.device, labels, self.loss_)
+        run.n_jobs = jobs_for(backend, run.n_jobs)
+        choice = UnlabelledChoice(
+            self._users.matrix,
+            labels,
+            self._feature_settings(self._weightings()[0]),
+            self.loss_,
+            self._request("unlabelled"),
+            settings,
+            run,
+            score_bound=self.score_bound,
+            memory_limit_mb=self.memory_limit_mb,
+            largest=self._largest_penalty,
+            backend=backend,
+        )
+        rates = self.flip_rate
+        if not isinstance(rates, str):
+            rates = rates_of(labels.label_names or (), rates)
+        return choice.fit(self.metric_, rates, how=self.threshold, for_fitted_entries=True)
+
+    # -- parameters --------------------------------------------------------------------------------------
+
+    def _check_own_parameters(self) -> None:
+        for name in ("count_weighting", "silence_weight", "dislike_weight"):
+            if getattr(self, name) != "auto":
+                check_fraction(name, getattr(self, name))
+        for name in ("silence_weight", "dislike_weight"):
+            if getattr(self, name) == 0:
+                raise InvalidParameterError(
+                    f"{name} must be above 0. Use unobserved='missing' where pairs without a rating are to "
+                    "count for nothing, and leave dislikes out of the ratings where they are."
+                )
+        if self.confidence != "auto":
+            check_at_least_zero("confidence", self.confidence)
+        if self.user_intercept not in (True, False, "auto"):
+            raise InvalidParameterError(
+                f"user_intercept must be True, False or 'auto'; got {self.user_intercept!r}."
+            )
+
+    def _meaning_of_silence(self, labels: ObservedLabels) -> str:
+        """What a pair without a rating means, as the parameter or the labels themselves say."""
+        meant = self.unobserved if labels.unobserved == "missing" else labels.unobserved
+        if meant != "negative":
+            for name in ("silence_weight", "dislike_weight", "confidence"):
+                if getattr(self, name) != "auto":
+                    raise InvalidParameterError(
+                        f"{name} has a meaning only under unobserved='negative'; here it is {meant!r}. Leave "
+                        "it out, or set unobserved='negative' to count pairs without a rating as a no."
+                    )
+        if meant != "unlabelled":
+            refuse_flip_rate(self.flip_rate, meant)
+        return meant
+
+    def _checked(self, labels: ObservedLabels, meant: str, propensities: Any) -> ObservedLabels:
+        """The labels that the fit is over, weighted where that is asked for."""
+        if meant != "negative":
+            labels.require_both_classes()
+            return weighted_labels(labels, self.weights, propensities_of(labels, propensities))
+        if labels.unobserved == "negative":
+            # Every pair has an entry there, and only the likes were given by the users.
+            labels = replace(labels.select(labels.values == 1), unobserved="missing")
+        labels.require_observed()
+        if not np.any(labels.values == 1):
+            raise InvalidLabelsError(
+                "None of the ratings is a like, so there is nothing to recommend by. Say with positive=... "
+                "which ratings are likes."
+            )
+        if self.weights is not None or propensities is not None:
+            raise InvalidParameterError(
+                "Weights by propensities correct for ratings that are missing; under unobserved='negative' "
+                "none are. Leave weights and propensities out, or use unobserved='missing'."
+            )
+        for name in ("confidence", "dislike_weight"):
+            if self.loss_.name != "squared" and getattr(self, name) != "auto":
+                raise InvalidParameterError(
+                    f"{name} needs the squared loss; here it is {self.loss_.name!r}. Leave one of them out."
+                )
+        if self.loss_.name == "squared" and self.score_bound not in ("auto", None):
+            raise InvalidParameterError(
+                "score_bound cannot be combined with unobserved='negative' and the squared loss, whose "
+                "scores need no bound. Leave it out."
+            )
+        return labels
+
+    def _request(self, meant: str) -> PenaltyRequest:
+        """The penalties as given; an intercept that all pairs determine needs none."""
+        intercept = self.intercept_penalty
+        chosen = meant == "missing" or (meant == "negative" and not self._rates_every_pair)
+        if intercept == "auto" and (self.trace_penalty != "auto" or not chosen):
+            intercept = 0.0
+        return PenaltyRequest(self.trace_penalty, self.ridge_penalty, intercept)
+
+    def _weightings(self) -> tuple[float, ...]:
+        """The count weighting to begin with, and those to choose from, if any."""
+        if self.count_weighting != "auto":
+            return (float(self.count_weighting),)
+        # A penalty that is given refers to the trace norm as it is.
+        every_pair = self.unobserved == "unlabelled" or self._rates_every_pair
+        if every_pair or self.trace_penalty != "auto":
+            return (0.0,)
+        return (_FIRST_COUNT_WEIGHTING[self.unobserved], *COUNT_WEIGHTINGS)
+
+    @property
+    def default_tol(self) -> float:
+        """The relative duality gap that a ``tol`` of None stands for."""
+        return 1e-2 if self.unobserved == "negative" else 1e-3
+
+    @property
+    def _has_user_intercept(self) -> bool:
+        return self.unobserved != "negative" if self.user_intercept == "auto" else bool(self.user_intercept)
+
+    @property
+    def _rates_every_pair(self) -> bool:
+        """Whether every pair becomes a rating, because the loss has no closed form for those without one."""
+        return self.unobserved == "negative" and self.loss_.name != "squared"
+
+    @property
+    def _given_silence_weight(self) -> float:
+        return 1.0 if self.silence_weight == "auto" else float(self.silence_weight)
+
+    # -- features ------------------------------------------------------------------------------------------
+
+    def _feature_settings(
+        self, count_weighting: float, *, user_intercept: bool | None = None
+    ) -> FeatureSettings:
+        """How the features are used; ``user_intercept`` takes the place of the parameter."""
+        return recommender_features(
+            len(self._items.ids),
+            self._items.matrix,
+            user_intercept=self._has_user_intercept if user_intercept is None else user_intercept,
+            count_weighting=count_weighting,
+        )
+
+    def _largest_penalty(self, problem: Problem, labels: ObservedLabels) -> float:
+        """The smallest λ at which W = 0 but for the users' intercepts, which cost next to nothing."""
+        weighting = problem.settings.features.count_weighting
+        plain = problem.with_settings(features=self._feature_settings(weighting, user_intercept=False))
+        return largest_trace_penalty(plain.objective(labels))

@@ -1,0 +1,219 @@
+"""The choice of penalties where a pair without a rating counts as a weak no, for lists of items to show.
+
+Penalties, and how much silence weighs, are compared by where held-out likes stand in the ranking of all items
+that a user has not rated (NDCG). Decisions take their threshold from held-out ratings and a sample of the
+other pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from labelgap._types import Floats
+from labelgap.fitting.choice import (
+    ChosenFit,
+    HeldOut,
+    LargestPenalty,
+    PenaltyChoice,
+    grid_for,
+    largest_penalty_of,
+)
+from labelgap.fitting.cross_validation import Judge, Scorer, SolverSettings, Verdict
+from labelgap.fitting.run import FitRun
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.variants import Variants
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+from labelgap.metrics.jackknife import N_PARTS
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Factors
+from labelgap.recommending.ranks import ranks_of_held_out
+from labelgap.solvers.alternating import solve_alternating
+from labelgap.solvers.bounded import Solver
+from labelgap.solvers.sweeping import solve_auto
+from labelgap.thresholds.cross_fit import N_FOLDS, NEVER
+from labelgap.thresholds.sweep import best_threshold
+
+SHOWN = 10
+"""The length of the lists that penalties are compared by."""
+MOST_FACTORS = 64
+"""The number of factors, at most, where none is given."""
+# Held-out likes that tell good penalties from bad ones; further folds are not fitted.
+_ENOUGH_LIKES = 4_000
+# Pairs of users and items that are ranked for one candidate, about: users beyond that are not looked at.
+_MOST_RANKED = 1 << 27
+_FEWEST_USERS = 500
+# The strength with which intercepts are held to that of silence, for each user.
+_HELD = 100.0
+# Pairs without a rating that the threshold is chosen on, at most.
+_MOST_SILENT = 500_000
+
+
+@dataclass
+class SilenceChoice:
+    """Chooses penalties and the weight of silence by held-out rankings, then fits to all ratings."""
+
+    variants: Variants
+    request: PenaltyRequest
+    settings: SolverSettings
+    run: FitRun
+    largest: LargestPenalty = largest_penalty_of
+
+    def fit(self, metric: LinearFractional, *, how: str) -> ChosenFit:
+        """Choose, and fit to all ratings; ``how`` says where the threshold comes from.
+
+        The candidates' metric is the NDCG of lists of ten items; ``held_out_metric`` is the given one.
+        """
+        problem, labels = self.variants.problem(self.variants.first)
+        rng = check_random_state(self.run.random_state)
+        plan = ranking_plan(labels, how, rng)
+        # The intercepts of all items are held to that of silence, or free: which of the two ranks better.
+        grid = grid_for(
+            problem,
+            labels,
+            self.request,
+            n_terms=labels.n_observed,
+            mean=0.0,
+            largest=self.largest,
+            intercept_strengths=(_HELD * labels.shape[0], 0.0),
+        )
+        choice = PenaltyChoice(
+            problem,
+            labels,
+            grid,
+            ranking_judge(SHOWN, plan[plan >= 0]),
+            self.settings,
+            self.run,
+            how=how,
+            variants=self.variants,
+            held_out=HeldOut(plan, ranks_scorer(labels, plan), self._solver()),
+        )
+        chosen = choice.fit()
+        assert chosen.problem is not None
+        assert chosen.labels is not None
+        silent = silent_pairs(labels, rng)
+        n_folds = int(plan.max(initial=NEVER)) + 1
+        found = {fold: choice.fit_of_fold(fold) for fold in range(n_folds)} if n_folds else {}
+        fits = {fold: factors for fold, factors in found.items() if factors is not None}
+        if how == "train" or len(fits) < max(n_folds, 1):
+            # Nothing was held out, or the search was stopped before all folds had a fit.
+            scores, judged = _scored(chosen.problem, chosen.labels, {NEVER: chosen.fit.factors}, None, silent)
+            return replace(chosen, threshold=best_threshold(scores, judged, metric).threshold)
+        scores, judged = _scored(chosen.problem, chosen.labels, fits, plan, silent)
+        best = best_threshold(scores, judged, metric)
+        return replace(chosen, threshold=best.threshold, held_out_metric=best.value)
+
+    def _solver(self) -> Solver | None:
+        """Sweeps at a fixed rank, where that is for us to choose: rankings need no certificate."""
+        return partial(solve_alternating, random_state=0) if self.settings.solver is solve_auto else None
+
+
+def ranks_scorer(labels: ObservedLabels, plan: NDArray[np.int64]) -> Scorer:
+    """The rank of each held-out entry among the items that its user has not rated in training."""
+
+    def ranks(problem: Problem, factors: Factors, held: ObservedLabels, fold: int) -> Floats:
+        P, Q = problem.left(factors.left), problem.right(factors.right)
+        train = labels.select(plan != fold)
+        return ranks_of_held_out(P, Q, factors.intercept, train, held).astype(np.float64)
+
+    return ranks
+
+
+def ranking_judge(n: int, folds: NDArray[np.int64]) -> Judge:
+    """NDCG of lists of n items, the mean over users with a held-out like, in each fold.
+
+    ``folds`` has the fold of each held-out entry. The loss is what the mean of ``1/log₂(1 + rank)`` over all
+    held-out likes lacks of 1, to which every like contributes, however far down it is.
+    """
+
+    def judge(places: Floats, held: ObservedLabels) -> Verdict:
+        liked = held.values == 1
+        place = places[liked]
+        if not len(place):
+            return Verdict(0.0, float("nan"), 1.0)
+        user = np.unique(held.rows[liked] * N_FOLDS + folds[liked], return_inverse=True)[1]
+        gains = 1.0 / np.log2(1.0 + place)
+        found = np.bincount(user, weights=np.where(place <= n, gains, 0.0))
+        ideal = np.cumsum(1.0 / np.log2(2.0 + np.arange(n)))
+        ndcg = found / ideal[np.minimum(np.bincount(user), n) - 1]
+        return Verdict(float(ndcg.mean()), float("nan"), 1.0 - float(gains.mean()), _leave_out_means(ndcg))
+
+    return judge
+
+
+def _leave_out_means(values: Floats) -> Floats | None:
+    """The mean without one part of the values at a time; None where there are fewer than two parts."""
+    n_parts = min(N_PARTS, len(values))
+    if n_parts < 2:
+        return None
+    part = np.random.RandomState(0).permutation(len(values)) % n_parts
+    sums, counts = np.bincount(part, weights=values), np.bincount(part)
+    return np.asarray((values.sum() - sums) / (len(values) - counts))
+
+
+def ranking_plan(labels: ObservedLabels, how: str, rng: np.random.RandomState) -> NDArray[np.int64]:
+    """For each rating the fold in which it is held out, or −1; as few folds, and users, as tell enough."""
+    if min(N_FOLDS, labels.n_observed // 2) < 2:
+        return np.full(labels.n_observed, NEVER, dtype=np.int64)
+    folds = labels.fold_numbers(N_FOLDS, random_state=rng).astype(np.int64)
+    n, n_items = labels.shape
+    most = max(_FEWEST_USERS, _MOST_RANKED // max(n_items, 1))
+    judged = np.ones(n, dtype=np.bool_)
+    if most < n:
+        judged[rng.permutation(n)[most:]] = False
+    likes = int(np.sum((labels.values == 1) & judged[labels.rows]))
+    needed = 1 if how == "holdout" else int(np.clip(-(-N_FOLDS * _ENOUGH_LIKES // max(likes, 1)), 1, N_FOLDS))
+    return np.where((folds < needed) & judged[labels.rows], folds, NEVER)
+
+
+def silent_pairs(labels: ObservedLabels, rng: np.random.RandomState) -> ObservedLabels:
+    """Pairs without a rating, all of them or a random sample, each weighted with how many it stands for."""
+    n, n_items = labels.shape
+    n_all, keys = n * n_items, labels.rows * n_items + labels.cols
+    if n_all <= 2 * _MOST_SILENT:
+        drawn = np.arange(n_all)
+    else:
+        # Drawn with replacement and made distinct: uniform over the pairs, a little fewer than asked for.
+        drawn = np.unique(rng.randint(0, n_all, size=_MOST_SILENT, dtype=np.int64))
+    drawn = np.setdiff1d(drawn, keys, assume_unique=True)
+    weight = (n_all - labels.n_observed) / max(len(drawn), 1)
+    rows, columns = np.divmod(drawn, n_items)
+    found = ObservedLabels.from_triplets(
+        rows, columns, np.zeros(len(drawn), dtype=np.int8), shape=labels.shape
+    )
+    return found.with_weights(np.full(len(drawn), weight)) if len(drawn) else found
+
+
+def _scored(
+    problem: Problem,
+    labels: ObservedLabels,
+    fits: dict[int, Factors],
+    plan: NDArray[np.int64] | None,
+    silent: ObservedLabels,
+) -> tuple[Floats, ObservedLabels]:
+    """Scores of held-out ratings and of pairs without one, and what they are.
+
+    A held-out rating stands for as many as were not held out; without a plan all ratings are scored.
+    """
+    plan = np.full(labels.n_observed, NEVER) if plan is None else plan
+    scores, entries = [], []
+    n_held = 0
+    for fold, factors in fits.items():
+        held = replace(labels.select(plan == fold), weights=None, row_names=None, label_names=None)
+        scores.append(problem.scores(factors, held))
+        entries.append((held.rows, held.cols, held.values, np.ones(held.n_observed)))
+        n_held += held.n_observed
+    stands_for = labels.n_observed / max(n_held, 1)
+    first = next(iter(fits.values()))
+    weights = np.ones(silent.n_observed) if silent.weights is None else silent.weights
+    scores.append(problem.scores(first, replace(silent, weights=None)))
+    entries.append((silent.rows, silent.cols, silent.values, weights / stands_for))
+    rows, columns, values, weights = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    order = np.lexsort((columns, rows))
+    judged = ObservedLabels.from_triplets(rows[order], columns[order], values[order], shape=labels.shape)
+    return np.concatenate(scores)[order], judged.with_weights(weights[order])

@@ -1,0 +1,100 @@
+"""Compiled counts of how many items come before each held-out item of a row.
+
+Held-out items are given row by row (CSR): ``held_indptr``, ``held`` and their scores. Items to be left out,
+``seen``, come in the same form.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def hide_seen(scores, first, seen_indptr, seen):  # type: ignore[no-untyped-def]
+    """Write −inf over the scores of the items to be left out, in a tile whose first column is ``first``."""
+    width = scores.shape[1]
+    for i in range(seen_indptr.size - 1):
+        low, high = seen_indptr[i], seen_indptr[i + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if seen[middle] < first:
+                low = middle + 1
+            else:
+                high = middle
+        for e in range(low, seen_indptr[i + 1]):
+            if seen[e] >= first + width:
+                break
+            scores[i, seen[e] - first] = -np.inf
+
+
+@njit(cache=True, nogil=True)
+def count_before(scores, margin, held_indptr, held_scores, surely, perhaps):  # type: ignore[no-untyped-def]
+    """Add to ``surely`` and ``perhaps``, per held-out item, the scores of a tile that are higher.
+
+    Those above by more than the row's margin are surely higher; those that are not below by more than that
+    perhaps are. The held-out item itself is counted among the latter.
+    """
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        for e in range(held_indptr[i], held_indptr[i + 1]):
+            high = held_scores[e] + margin[i]
+            low = held_scores[e] - margin[i]
+            # Sums of whole numbers in one loop without branches are compiled to vector instructions.
+            above = 0
+            near = 0
+            for j in range(row.size):
+                above += row[j] > high
+                near += row[j] >= low
+            surely[e] += above
+            perhaps[e] += near
+
+
+@njit(cache=True, nogil=True)
+def count_exactly(scores, held_indptr, held, held_scores, before):  # type: ignore[no-untyped-def]
+    """Fill ``before`` with how many items of the row come first; equal scores in the order of the items."""
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        for e in range(held_indptr[i], held_indptr[i + 1]):
+            score = held_scores[e]
+            count = 0
+            for j in range(row.size):
+                count += row[j] > score
+            for j in range(held[e]):
+                count += row[j] == score
+            before[e] = count
+
+
+@njit(cache=True, nogil=True)
+def places_before(places, seen_indptr, seen, held_indptr, held, before):  # type: ignore[no-untyped-def]
+    """Fill ``before`` with the places of held-out items in one order of all items, without the seen ones."""
+    longest = 0
+    for i in range(seen_indptr.size - 1):
+        longest = max(longest, seen_indptr[i + 1] - seen_indptr[i])
+    taken = np.empty(longest, np.int64)
+    for i in range(seen_indptr.size - 1):
+        if held_indptr[i] == held_indptr[i + 1]:
+            continue
+        count = seen_indptr[i + 1] - seen_indptr[i]
+        for e in range(count):
+            taken[e] = places[seen[seen_indptr[i] + e]]
+        row = np.sort(taken[:count])
+        for e in range(held_indptr[i], held_indptr[i + 1]):
+            place = places[held[e]]
+            before[e] = place - np.searchsorted(row, place)
+
+
+@njit(cache=True, nogil=True)
+def mark_first(order, n, seen_indptr, seen, shown):  # type: ignore[no-untyped-def]
+    """Set ``shown`` for the first n items in one order, for each row without its seen ones."""
+    for i in range(seen_indptr.size - 1):
+        row = seen[seen_indptr[i] : seen_indptr[i + 1]]
+        left = n
+        for item in order:
+            if left == 0:
+                break
+            at = np.searchsorted(row, item)
+            if at < row.size and row[at] == item:
+                continue
+            shown[item] = True
+            left -= 1

@@ -1,0 +1,215 @@
+"""Steps row by row for the squared loss over all entries, where silence has a weight of its own.
+
+A row's problem is quadratic. Its Hessian ``m_i M + 2w QᵀQ + 2 Σ_Ω (ω_e − w) q_e q_eᵀ`` differs from row to
+row in the size m_i of its penalty and in its observed entries, so the systems are not factorised but solved
+by a few steps of conjugate gradients, all rows at a time: each step costs two passes over the entries and one
+product with a small matrix. What the rows share is inverted exactly, as the preconditioner.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from labelgap._types import Floats, Ints
+from labelgap.kernels.entries import EntryPattern, csr_product, sampled_product
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.working_factors import (
+    Side,
+    SideModel,
+    WorkingArray,
+    WorkingFactors,
+    working_factors,
+)
+from labelgap.objective.protocol import FactorPenalties, Factors
+
+# Steps of conjugate gradients at most, and the fraction of the residual at which they end. The factors of the
+# other side change after them, so that more accuracy would be lost on them.
+_STEPS, _ENOUGH = 8, 0.03
+# What is added to a diagonal, as a fraction of it, before it is inverted.
+_JITTER = 1e-7
+
+
+class SilenceRowwise:
+    """The rows and labels of ``[Σ_Ω (ω (z − t)² − w (z + 1)²) + w Σ_all (z + 1)²] / total``."""
+
+    def __init__(
+        self,
+        design: Design,
+        pattern: EntryPattern,
+        targets: Floats,
+        weights: Floats,
+        silence: float,
+        total: float,
+        dtype: Any,
+        *,
+        has_intercept: bool,
+    ) -> None:
+        self.dtype = np.dtype(dtype)
+        self._models = SideModel(design.rows), SideModel(design.columns)
+        self._pattern, self._silence, self._total = pattern, silence, total
+        self._has_intercept = has_intercept
+        # Half the slope at an observed entry is ``curved z − wanted``, half the curvature ``curved``.
+        curved, wanted = weights - silence, weights * targets + silence
+        self._curved, self._wanted = (part.astype(self.dtype) for part in (curved, wanted))
+        self._curved_by_label, self._wanted_by_label = (
+            part[pattern.by_label] for part in (self._curved, self._wanted)
+        )
+
+    def start(self, factors: Factors) -> WorkingFactors:
+        return working_factors(self._models, factors, self.dtype)
+
+    def step_rows(self, at: WorkingFactors, penalties: FactorPenalties, relaxation: float = 1.0) -> float:
+        """P given (Q, b), towards the minimum; returns what it gains."""
+        Q, pattern = at.labels.factor, self._pattern
+        b = at.intercept if self._has_intercept else np.zeros_like(at.intercept)
+        system = _RowSystems(
+            pattern.indptr,
+            pattern.indices,
+            Q,
+            self._curved,
+            self._wanted - self._curved * b[pattern.indices],
+            self._silence,
+            (b + 1) @ Q,
+            self._penalty(at.labels, penalties),
+            at.rows.sizes,
+        )
+        gained = _minimise(system, at.rows.factor, at.rows.prior, relaxation)
+        at.rows.renew_prior()
+        return gained / self._total
+
+    def step_labels(self, at: WorkingFactors, penalties: FactorPenalties, relaxation: float = 1.0) -> float:
+        """(Q, b) given P, towards the minimum; returns what it gains."""
+        pattern, side, P = self._pattern, at.labels, at.rows.factor
+        penalty, factor, prior = self._penalty(at.rows, penalties), side.factor, side.prior
+        if self._has_intercept:
+            # The intercept is one more column, which all rows share.
+            P = np.column_stack([P, np.ones(len(P), self.dtype)])
+            held = self._total * penalties.intercept
+            penalty = scipy.linalg.block_diag(penalty, held)
+            factor = np.column_stack([factor, at.intercept])
+            prior = np.column_stack([prior, np.full(len(prior), penalties.centre, self.dtype)])
+        system = _RowSystems(
+            pattern.label_indptr,
+            pattern.label_rows,
+            np.ascontiguousarray(P),
+            self._curved_by_label,
+            self._wanted_by_label,
+            self._silence,
+            P.sum(axis=0, dtype=np.float64),
+            penalty,
+            side.sizes,
+            shared=int(self._has_intercept),
+        )
+        gained = _minimise(system, factor, prior, relaxation)
+        if self._has_intercept:
+            side.factor[:], at.intercept[:] = factor[:, :-1], factor[:, -1]
+        side.renew_prior()
+        return gained / self._total
+
+    def _penalty(self, given: Side, penalties: FactorPenalties) -> Floats:
+        """M, with 1 where a column is only filled up."""
+        penalty = self._total * penalties.trace * np.eye(given.factor.shape[1])
+        if penalties.ridge:
+            penalty += self._total * penalties.ridge * given.gram()
+        empty = np.diag(penalty) <= 0
+        penalty[empty, empty] = self._total * (penalties.trace + penalties.ridge)
+        return penalty
+
+
+class _RowSystems:
+    """``½ aᵀ H_i a`` with ``H_i = m_i M + 2w XᵀX + 2 Σ_e c_e x_e x_eᵀ`` for each row i, over features x.
+
+    The last ``shared`` columns of M are not multiplied with m_i.
+    """
+
+    def __init__(
+        self,
+        indptr: Ints,
+        indices: Ints,
+        features: WorkingArray,
+        curved: WorkingArray,
+        wanted: WorkingArray,
+        silence: float,
+        silent_slope: Floats,
+        penalty: Floats,
+        sizes: WorkingArray,
+        shared: int = 0,
+    ) -> None:
+        self._indptr, self._indices, self._features = indptr, indices, features
+        self._curved, self._wanted = curved, wanted
+        dtype = features.dtype
+        gram = 2 * silence * (features.T @ features).astype(np.float64)
+        self._gram, self._penalty = gram.astype(dtype), penalty.astype(dtype)
+        self._slope = (2 * silence * np.asarray(silent_slope, np.float64)).astype(dtype)
+        width = len(penalty)
+        self._sizes = np.broadcast_to(sizes[:, None], (len(sizes), width)).astype(dtype)
+        if shared:
+            self._sizes = self._sizes.copy()
+            self._sizes[:, width - shared :] = 1
+        both = penalty + gram
+        both[np.diag_indices(width)] *= 1 + _JITTER
+        # M and M + 2w XᵀX are diagonal in the same basis.
+        values, vectors = scipy.linalg.eigh(penalty, both)
+        self._basis = vectors.astype(dtype)
+        values = np.clip(values, 0.0, 1.0)
+        m = np.asarray(sizes, dtype=np.float64)[:, None]
+        self._inverse = (1.0 / (m * values + np.maximum(1.0 - values, _JITTER))).astype(dtype)
+
+    def negative_gradient(self, rows: WorkingArray, prior: WorkingArray) -> WorkingArray:
+        """Minus the slopes of ``½ m (a − prior)ᵀ M (a − prior) + Σ losses`` at the rows."""
+        held = self._held(rows - prior)
+        entries = 2 * (self._wanted - self._curved * self._along(rows))
+        return np.asarray(self._gathered(entries) - (rows @ self._gram + self._slope + held))
+
+    def times(self, rows: WorkingArray) -> WorkingArray:
+        """``H_i a_i`` for each row."""
+        curved = self._gathered(2 * self._curved * self._along(rows))
+        return np.asarray(curved + rows @ self._gram + self._held(rows))
+
+    def preconditioned(self, rows: WorkingArray) -> WorkingArray:
+        return np.asarray(((rows @ self._basis) * self._inverse) @ self._basis.T)
+
+    def _held(self, rows: WorkingArray) -> WorkingArray:
+        return np.asarray(self._sizes * (rows @ self._penalty))
+
+    def _along(self, rows: WorkingArray) -> WorkingArray:
+        return sampled_product(self._indptr, self._indices, np.ascontiguousarray(rows), self._features)
+
+    def _gathered(self, entries: WorkingArray) -> WorkingArray:
+        return csr_product(self._indptr, self._indices, entries, self._features)
+
+
+def _minimise(system: _RowSystems, rows: WorkingArray, prior: WorkingArray, relaxation: float) -> float:
+    """Move the rows by conjugate gradients, in place; returns what the quadratic objectives gain together.
+
+    Each row has step lengths of its own.
+    """
+    start = rows.copy()
+    residual = system.negative_gradient(rows, prior)
+    solved = system.preconditioned(residual)
+    direction, product = solved.copy(), _dots(residual, solved)
+    enough = _ENOUGH**2 * product.sum()
+    gained = 0.0
+    for _ in range(_STEPS):
+        curved = system.times(direction)
+        curvature = _dots(direction, curved)
+        length = np.divide(product, curvature, out=np.zeros_like(product), where=curvature > 0)
+        rows += length[:, None].astype(rows.dtype) * direction
+        residual -= length[:, None].astype(rows.dtype) * curved
+        gained += 0.5 * float(length @ product)
+        solved = system.preconditioned(residual)
+        before, product = product, np.maximum(_dots(residual, solved), 0.0)
+        if product.sum() <= enough:
+            break
+        ratio = np.divide(product, before, out=np.zeros_like(product), where=before > 0)
+        direction = solved + ratio[:, None].astype(rows.dtype) * direction
+    if relaxation != 1.0:
+        rows += rows.dtype.type(relaxation - 1.0) * (rows - start)
+    return gained
+
+
+def _dots(first: WorkingArray, second: WorkingArray) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", first, second, dtype=np.float64))

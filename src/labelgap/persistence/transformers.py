@@ -1,0 +1,144 @@
+"""Registers the pipelines and transformers of scikit-learn that a model file may hold.
+
+Each is saved by its parameters and fitted attributes, as labelgap's estimators are. The classes are known by
+their names in a closed list, and are imported only when a file or a model holds one: importing all of them
+would take a second from every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from labelgap._warn import warn
+from labelgap.exceptions import LabelgapWarning
+from labelgap.persistence.codec import CannotSaveError, Kind
+from labelgap.persistence.registry import has_place, register, register_finder, without_requests
+
+PIPELINE = "Pipeline"
+TRANSFORMERS = {
+    PIPELINE: "sklearn.pipeline",
+    "ColumnTransformer": "sklearn.compose",
+    "FunctionTransformer": "sklearn.preprocessing",
+    "MaxAbsScaler": "sklearn.preprocessing",
+    "MinMaxScaler": "sklearn.preprocessing",
+    "MissingIndicator": "sklearn.impute",
+    "Normalizer": "sklearn.preprocessing",
+    "OneHotEncoder": "sklearn.preprocessing",
+    "PCA": "sklearn.decomposition",
+    "RobustScaler": "sklearn.preprocessing",
+    "SimpleImputer": "sklearn.impute",
+    "StandardScaler": "sklearn.preprocessing",
+    "TruncatedSVD": "sklearn.decomposition",
+    "VarianceThreshold": "sklearn.feature_selection",
+}
+"""The classes by name, with the module that each is imported from. A FunctionTransformer has no function."""
+_VERSION = "scikit-learn"
+_DTYPE_KINDS = "biufSUO"
+
+
+def transformer_name(value: Any) -> str | None:
+    """The name of a transformer of scikit-learn that can be saved; None for anything else.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+    >>> transformer_name(StandardScaler()), transformer_name(PolynomialFeatures())
+    ('StandardScaler', None)
+    """
+    cls = type(value)
+    module = TRANSFORMERS.get(cls.__name__)
+    # By the names, without an import; a class derived from one of them has another module.
+    return cls.__name__ if module is not None and cls.__module__.startswith(module) else None
+
+
+def is_pipeline(value: Any) -> bool:
+    """Whether the value is scikit-learn's Pipeline itself."""
+    return transformer_name(value) == PIPELINE
+
+
+def last_step(estimator: Any) -> Any:
+    """The estimator at the end of a pipeline, and of one in it; anything else is its own last step."""
+    while is_pipeline(estimator) and estimator.steps:
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def _parts(value: Any) -> Mapping[str, Any]:
+    from sklearn import __version__
+
+    state = without_requests(vars(value))
+    for name, part in state.items():
+        if not has_place(type(value), name):
+            raise CannotSaveError(name, part)
+    return {_VERSION: __version__, **state}
+
+
+def _whole(name: str) -> Any:
+    def rebuild(parts: dict[str, Any]) -> Any:
+        from sklearn import __version__
+
+        cls: Any = getattr(import_module(TRANSFORMERS[name]), name)
+        saved_with, names = parts.pop(_VERSION), cls._get_param_names()
+        state = without_requests(parts)
+        for part in parts:
+            if part not in state or not has_place(cls, part):
+                raise ValueError(
+                    f"{name} has no place for {part!r} in this scikit-learn, {__version__}; it was saved "
+                    f"with scikit-learn {saved_with}"
+                )
+        model = cls(**{part: state[part] for part in names if part in state})
+        for part, value in state.items():
+            if part not in names:
+                setattr(model, part, value)
+        if str(saved_with).split(".")[:2] != __version__.split(".")[:2]:
+            warn(
+                f"A {name} in the file was fitted with scikit-learn {saved_with}, and this is {__version__}. "
+                "Compare some predictions, or fit and save the model again.",
+                LabelgapWarning,
+            )
+        return model
+
+    return rebuild
+
+
+# -- what transformers hold ----------------------------------------------------------------------------
+
+
+def _dtype(parts: dict[str, Any]) -> np.dtype[Any]:
+    dtype = np.dtype(str(parts["name"]))
+    if dtype.kind not in _DTYPE_KINDS:
+        raise ValueError(f"{parts['name']!r} is no type of numbers or text")
+    return dtype
+
+
+def _number_type(parts: dict[str, Any]) -> Any:
+    return _dtype(parts).type
+
+
+def _is_number_type(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, np.number | np.bool_)
+
+
+def _find(value: Any) -> str | None:
+    if isinstance(value, np.dtype):
+        return "dtype"
+    return "number_type" if _is_number_type(value) else transformer_name(value)
+
+
+for _name in TRANSFORMERS:
+    register(Kind(_name, _parts, _whole(_name), shared=True))
+register(Kind("dtype", lambda dtype: {"name": dtype.str}, _dtype))
+register(Kind("number_type", lambda cls: {"name": np.dtype(cls).str}, _number_type))
+register(
+    Kind(
+        "slice",
+        lambda part: {"start": part.start, "stop": part.stop, "step": part.step},
+        lambda parts: slice(parts["start"], parts["stop"], parts["step"]),
+    ),
+    slice,
+)
+register_finder(_find)

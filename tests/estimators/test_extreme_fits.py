@@ -1,0 +1,69 @@
+"""What ``objective_`` counts, and fits at the edge of floating point."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labelgap import LowRankClassifier, Recommender
+from labelgap.exceptions import ConvergenceWarning, InvalidParameterError
+
+FIXED: dict[str, Any] = {
+    "trace_penalty": 0.01,
+    "ridge_penalty": 0.02,
+    "threshold": "train",
+    "random_state": 0,
+}
+
+
+@pytest.mark.parametrize("intercept_penalty", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_objective_leaves_out_one_class_labels_with_a_free_intercept(
+    intercept_penalty: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(12, 3))
+    Y = (X @ rng.normal(size=(3, 4)) > 0).astype(float)
+    Y[:, 1], Y[:, 3] = 1.0, 0.0
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    Y[:2, [0, 2]] = [[0, 1], [1, 0]]
+    model = LowRankClassifier(intercept_penalty=intercept_penalty, feature_scaling="none", **FIXED).fit(X, Y)
+    signs, seen = 2 * np.nan_to_num(Y) - 1, ~np.isnan(Y)
+    losses = np.where(seen, np.logaddexp(0, -signs * model.decision_function(X)), 0.0)
+    singular = np.linalg.svd(model.coef_left_ @ model.coef_right_.T, compute_uv=False)
+    kept = [0, 2] if intercept_penalty == 0 else [0, 1, 2, 3]
+    expected = losses[:, kept].sum() / seen.sum() + 0.01 * singular.sum() + 0.01 * (singular**2).sum()
+    if intercept_penalty:
+        # The penalty is about the distance from what all labels have in common.
+        assert model.objective_ > expected - 1e-12
+    else:
+        np.testing.assert_allclose(model.objective_, expected, rtol=1e-9)
+        assert losses[:, [1, 3]].sum() > 0
+
+
+@pytest.mark.parametrize("solver", ["auto", "factored", "proximal"])
+def test_the_exponential_loss_with_a_bound_that_bounds_nothing(solver: str) -> None:
+    X, Y = np.array([[1.0, -2.0, 0.5], [0.3, 1.0, -1.0]]), np.array([[1.0, 0, 1], [0, 1, 0]])
+    settings = {"loss": "exponential", "score_bound": 1e6, "solver": solver} | FIXED
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LowRankClassifier(**settings).fit(X, Y)
+    free = LowRankClassifier(**(settings | {"score_bound": None})).fit(X, Y)
+    assert model.relative_gap_ <= model.tol
+    np.testing.assert_allclose(model.objective_, free.objective_, rtol=1e-2)
+
+
+def test_the_exponential_loss_of_recorded_positives_needs_a_bound_that_can_be_computed() -> None:
+    settings = {"loss": "exponential", "unobserved": "unlabelled", "flip_rate": 0.3} | FIXED
+    with pytest.raises(InvalidParameterError, match=r"score_bound=1e\+06 is too large for the exponential"):
+        LowRankClassifier(score_bound=1e6, **settings).fit(np.eye(2, 3), np.eye(2))
+    with pytest.raises(InvalidParameterError, match="give at most 300"):
+        Recommender(score_bound=301.0, **settings).fit(([0, 1], [0, 1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LowRankClassifier(score_bound=20.0, max_iter=20, **settings).fit(np.eye(2, 3), np.eye(2))
+    assert np.isfinite(model.objective_)

@@ -1,0 +1,175 @@
+"""Predictions as frames with the names of labels, and what notebooks show of objects."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+import labelgap
+from labelgap import (
+    LowRankClassifier,
+    LowRankRegressor,
+    MetricThreshold,
+    ObservedLabels,
+    PlugInClassifier,
+    Recommender,
+)
+from labelgap.exceptions import UnknownNameError
+
+RNG = np.random.RandomState(0)
+FEATURES = pd.DataFrame(
+    RNG.standard_normal((30, 3)), columns=["x", "y", "z"], index=[f"row {n}" for n in range(30)]
+)
+NAMES = ["<b>buys</b>", "calls", "churns"]
+Y = pd.DataFrame((FEATURES.to_numpy() + RNG.standard_normal((30, 3)) > 0.3).astype(float), columns=NAMES)
+Y.index = FEATURES.index
+Y.iloc[::4, 1] = np.nan
+
+MODELS = {
+    "low-rank": lambda: LowRankClassifier(trace_penalty=0.01, ridge_penalty=0.1, threshold="train"),
+    "plug-in": lambda: PlugInClassifier(LogisticRegression(), threshold="train"),
+    "threshold": lambda: MetricThreshold(LogisticRegression(), threshold="train"),
+    "regressor": lambda: LowRankRegressor(trace_penalty=0.01, ridge_penalty=0.1),
+}
+
+
+@pytest.fixture(params=MODELS)
+def fitted(request: pytest.FixtureRequest) -> Any:
+    return MODELS[request.param]().fit(FEATURES, Y)
+
+
+def methods_of(model: Any) -> list[str]:
+    return [name for name in ("predict", "predict_proba", "decision_function") if hasattr(model, name)]
+
+
+def test_frames_of_pandas_hold_the_arrays_under_the_names_of_labels(fitted: Any) -> None:
+    arrays = {name: getattr(fitted, name)(FEATURES) for name in methods_of(fitted)}
+    assert all(isinstance(array, np.ndarray) for array in arrays.values())
+    score = fitted.score(FEATURES, Y)
+    assert fitted.set_output(transform="pandas") is fitted
+    for name, array in arrays.items():
+        frame = getattr(fitted, name)(FEATURES)
+        assert frame.columns.tolist() == NAMES
+        assert frame.index.tolist() == FEATURES.index.tolist()
+        np.testing.assert_array_equal(frame.to_numpy(), array)
+    # What is scored and judged does not change.
+    assert fitted.score(FEATURES, Y) == score
+
+
+def test_frames_of_polars_and_back(fitted: Any) -> None:
+    array = fitted.predict(FEATURES)
+    frame = fitted.set_output(transform="polars").predict(FEATURES)
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.columns == NAMES
+    np.testing.assert_array_equal(frame.to_numpy(), array)
+    assert isinstance(fitted.set_output(transform=None).predict(FEATURES), pl.DataFrame)
+    assert isinstance(fitted.set_output(transform="default").predict(FEATURES), np.ndarray)
+    with pytest.raises(UnknownNameError, match="value of transform 'numpy'"):
+        fitted.set_output(transform="numpy")
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_the_best_labels_come_with_their_names(container: str) -> None:
+    model = MODELS["low-rank"]().fit(FEATURES, Y)
+    places, scores = model.predict_topk(FEATURES, k=2, return_scores=True)
+    names, framed = model.set_output(transform=container).predict_topk(FEATURES, k=2, return_scores=True)
+    assert list(names.columns) == ["top_1", "top_2"]
+    assert names.to_numpy().tolist() == [[NAMES[place] for place in row] for row in places]
+    np.testing.assert_array_equal(framed.to_numpy(), scores)
+
+
+def test_a_single_label_and_labels_without_names() -> None:
+    single = (
+        MODELS["low-rank"]()
+        .fit(FEATURES, np.where(Y["calls"] == 1, "yes", "no"))
+        .set_output(transform="pandas")
+    )
+    decided = single.predict(FEATURES)
+    assert (type(decided), decided.index.tolist()) == (pd.Series, FEATURES.index.tolist())
+    assert single.predict_proba(FEATURES).columns.tolist() == ["no", "yes"]
+    unnamed = MODELS["low-rank"]().fit(FEATURES.to_numpy(), Y.to_numpy()).set_output(transform="pandas")
+    frame = unnamed.predict(FEATURES.to_numpy())
+    assert frame.columns.tolist() == ["label_0", "label_1", "label_2"]
+    assert frame.index.tolist() == list(range(30))
+    assert unnamed.predict(FEATURES.to_numpy(), output="sparse").shape == (30, 3)
+
+
+def test_the_switch_is_kept_by_clones_and_files(tmp_path: Any) -> None:
+    model = MODELS["low-rank"]().set_output(transform="pandas").fit(FEATURES, Y)
+    assert isinstance(clone(model).fit(FEATURES, Y).predict(FEATURES), pd.DataFrame)
+    model.save(tmp_path / "model.labelgap")
+    assert isinstance(labelgap.load(tmp_path / "model.labelgap").predict(FEATURES), pd.DataFrame)
+
+
+# -- notebooks ----------------------------------------------------------------------------------------------
+
+
+class _Texts(HTMLParser):
+    """The texts of a page, and whether every element is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: Any) -> None:
+        if tag not in ("br", "input", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def texts_of(page: str) -> list[str]:
+    parser = _Texts()
+    parser.feed(page)
+    assert parser.open == []
+    return parser.texts
+
+
+def test_labels_show_their_counts() -> None:
+    labels = ObservedLabels.from_frame(Y)
+    texts = texts_of(labels._repr_html_())
+    assert texts[0] == repr(labels)
+    assert "<b>buys</b>" in texts, "a name is text and no markup"
+    assert str(int(labels.label_counts()[1])) in texts
+    many = ObservedLabels.from_dense(np.ones((2, 500)))
+    assert many._repr_html_().count("<tr>") == 11
+
+
+def test_a_fitted_model_shows_its_threshold_and_its_certificate() -> None:
+    model = MODELS["low-rank"]()
+    assert "<caption>Fitted" not in model._repr_html_()
+    model.fit(FEATURES, Y)
+    for page in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+        assert "Fitted LowRankClassifier" in page
+        assert "of the best possible objective" in page
+        assert f"probability {model.threshold_probability_:.3f}" in page
+    with config_context(display="text"):
+        assert "text/html" not in model._repr_mimebundle_()
+
+
+def test_other_models_show_what_they_have() -> None:
+    threshold = MetricThreshold().fit(Y.fillna(0.0).to_numpy(), Y.fillna(0.0).to_numpy())
+    assert f"score {threshold.threshold_:.4g}" in threshold._repr_html_()
+    regressor = MODELS["regressor"]().fit(FEATURES, Y)
+    assert "gaussian" in regressor._repr_html_()
+    users, items = ["ann", "ann", "bob", "bob", "eve"], ["Ran", "Jaws", "Ran", "Jaws", "Ran"]
+    films = Recommender(trace_penalty=0.02, threshold="train").fit((users, items, [1, 0, 1, 1, 0]))
+    assert "Fitted Recommender" in films._repr_html_()
+    one = films.recommend("eve", n=1)
+    columns = ["rank", "item", "score", "probability", "decision"]
+    assert texts_of(one._repr_html_())[:7] == [*columns, "1", "Jaws"]
+    several = films.recommend_batch(["eve", "ann"], n=1, exclude_seen=False)
+    assert "Ran" in texts_of(several._repr_html_())

@@ -1,0 +1,194 @@
+"""A recommender that ranks: silence as a weak no, chosen by held-out likes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from labelgap import ObservedLabels, Recommender, load
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+
+FIXED = {"unobserved": "negative", "trace_penalty": 0.002, "random_state": 0}
+
+
+def tasteful(n: int = 80, n_items: int = 40, seed: int = 0) -> tuple[list[str], list[str], np.ndarray]:
+    """Ratings of users who choose what they like: (users, items, stars)."""
+    rng = np.random.default_rng(seed)
+    taste = rng.standard_normal((n, 2)) @ rng.standard_normal((2, n_items))
+    chosen = taste + rng.gumbel(size=taste.shape) > 1.2
+    users, items = np.nonzero(chosen)
+    stars = np.clip(np.round(3 + taste[users, items] + 0.5 * rng.standard_normal(len(users))), 1, 5)
+    return [f"u{user}" for user in users], [f"i{item}" for item in items], stars
+
+
+def split(seed: int = 0) -> tuple[Any, Any]:
+    users, items, stars = tasteful(seed=seed)
+    held = np.random.default_rng(1).random(len(stars)) < 0.2
+    pick = lambda which: (  # noqa: E731
+        [u for u, w in zip(users, which, strict=True) if w],
+        [i for i, w in zip(items, which, strict=True) if w],
+        stars[which],
+    )
+    return pick(~held), pick(held)
+
+
+def test_its_lists_are_better_than_popularity_and_than_those_of_a_model_for_decisions() -> None:
+    train, test = split()
+    ranking = Recommender(positive=4, unobserved="negative", random_state=0).fit(train)
+    deciding = Recommender(positive=4, random_state=0).fit(train)
+    found, other = (model.evaluate_ranking(test, n=10) for model in (ranking, deciding))
+    assert found.model.ndcg > found.popularity.ndcg
+    assert found.model.ndcg > other.model.ndcg
+    # A held-out like was silence to the models that were compared.
+    assert 0 < max(c.metric_value for c in ranking.candidates_) < 1
+
+
+def test_what_was_rated_is_never_shown() -> None:
+    train, _ = split()
+    model = Recommender(positive=4, **FIXED).fit(train)
+    rated = set(zip(train[0], train[1], strict=True))
+    for user in model.user_ids_[:20]:
+        assert not rated & {(user, item) for item in model.recommend(user, n=40).items.tolist()}
+
+
+def test_dislikes_count_as_dislikes() -> None:
+    train, _ = split()
+    light, heavy = (Recommender(positive=4, dislike_weight=w, **FIXED).fit(train) for w in (0.1, 1.0))
+    users, items, stars = train
+    low = stars < 4
+    pairs = (
+        [u for u, w in zip(users, low, strict=True) if w],
+        [i for i, w in zip(items, low, strict=True) if w],
+    )
+    assert heavy.decision_function(*pairs).mean() < light.decision_function(*pairs).mean()
+
+
+def test_the_closed_form_fits_what_all_pairs_written_out_fit() -> None:
+    (users, items, stars), _ = split()
+    options = {"trace_penalty": 0.002, "intercept_penalty": 0.0, "tol": 1e-7, "random_state": 0}
+    short = Recommender(
+        positive=4, unobserved="negative", silence_weight=0.2, dislike_weight=0.5, **options
+    ).fit((users, items, stars))
+    n, n_items = len(short.user_ids_), len(short.item_ids_)
+    Y, weights = np.zeros((n, n_items)), np.full((n, n_items), 0.2)
+    places = short._index("user").find_all(users), short._index("item").find_all(items)
+    Y[places], weights[places] = stars >= 4, np.where(stars >= 4, 1.0, 0.5)
+    observed = weights[places].sum()
+    labels = ObservedLabels.from_dense(Y).with_weights(weights.ravel())
+    # The closed form is the mean over the ratings alone, so that the penalty does not depend on silence.
+    options["trace_penalty"] *= observed / weights.sum()
+    long = Recommender(loss="squared", user_intercept=False, count_weighting=0.0, **options).fit(labels)
+    scores = short.user_factors_ @ short.item_factors_.T + short.item_intercept_
+    other = long.user_factors_ @ long.item_factors_.T + long.item_intercept_
+    np.testing.assert_allclose(scores, other, atol=2e-3)
+
+
+def test_a_user_who_is_folded_in_gets_what_the_fit_gives() -> None:
+    train, _ = split()
+    model = Recommender(positive=4, **(FIXED | {"tol": 1e-7})).fit(train)
+    user = "u3"
+    theirs = [at for at, one in enumerate(train[0]) if one == user]
+    twin = (["twin"] * len(theirs), [train[1][at] for at in theirs], train[2][theirs])
+    later = model.fold_in(twin)
+    np.testing.assert_allclose(
+        later.decision_function("twin", list(model.item_ids_)),
+        model.decision_function(user, list(model.item_ids_)),
+        atol=2e-3,
+    )
+
+
+def test_an_item_that_is_folded_in_gets_what_the_fit_gives() -> None:
+    train, _ = split()
+    model = Recommender(positive=4, intercept_penalty=0.01, **(FIXED | {"tol": 1e-7})).fit(train)
+    item = "i5"
+    theirs = [at for at, one in enumerate(train[1]) if one == item]
+    twin = ([train[0][at] for at in theirs], ["twin"] * len(theirs), train[2][theirs])
+    later = model.fold_in(twin)
+    column, known = (later.item_ids_.index(name) for name in ("twin", item))
+    np.testing.assert_allclose(later.item_factors_[column], later.item_factors_[known], atol=1e-2)
+    assert later.item_intercept_[column] == pytest.approx(later.item_intercept_[known], abs=1e-2)
+
+
+def test_explanations_add_up_and_tell_dislikes_from_silence() -> None:
+    train, _ = split()
+    model = Recommender(positive=4, dislike_weight=1.0, **(FIXED | {"tol": 1e-7})).fit(train)
+    user = train[0][0]
+    item = model.recommend(user, n=1).items[0]
+    why = model.explain(user, item, n=40)
+    assert abs(why.unexplained) < 1e-3
+    given = {i: int(s >= 4) for u, i, s in zip(*train, strict=True) if u == user}
+    assert {c.item: c.answer for c in why.contributions if c.answer is not None} == given
+
+
+def test_values_of_likes_count_by_confidence() -> None:
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((30, 12)) < 0.4)
+    plays = rng.geometric(0.1, len(users))
+    counts = sp.csr_array((plays, (users, items)), shape=(30, 12))
+    options = FIXED | {"positive": 1}
+    same, more, most = (Recommender(confidence=c, **options).fit(counts) for c in (0.0, 0.5, np.inf))
+    assert same.answers_.weights is not None
+    np.testing.assert_allclose(same.answers_.weights, 1.0)
+    np.testing.assert_allclose(more.answers_.weights, (1 + 0.5 * plays) / (1 + 0.5 * plays.mean()))
+    np.testing.assert_allclose(most.answers_.weights, plays / plays.mean())
+    searched = Recommender(positive=1, unobserved="negative", random_state=0).fit(counts)
+    assert len({c.confidence for c in searched.candidates_}) > 1
+    assert searched.confidence_ == searched.candidates_[-1].confidence
+
+
+def test_probabilities_take_the_weights_out_again() -> None:
+    train, _ = split()
+    model = Recommender(positive=4, silence_weight=0.1, **FIXED).fit(train)
+    users = [user for user in model.user_ids_ for _ in model.item_ids_]
+    items = list(model.item_ids_) * len(model.user_ids_)
+    share = np.mean(train[2] >= 4) * len(train[2]) / len(users)
+    assert model.predict_proba(users, items).mean() == pytest.approx(share, rel=0.5)
+    plain = model.loss_.inverse_link(model.decision_function(users, items))
+    assert abs(plain.mean() - share) > abs(model.predict_proba(users, items).mean() - share)
+
+
+def test_it_is_saved_with_its_weights(tmp_path: Any) -> None:
+    train, _ = split()
+    model = Recommender(positive=4, **FIXED).fit(train)
+    model.save(tmp_path / "model.labelgap")
+    again = load(tmp_path / "model.labelgap")
+    assert again.silence_weight_ == model.silence_weight_
+    user = model.user_ids_[0]
+    assert again.recommend(user).items.tolist() == model.recommend(user).items.tolist()
+    assert again.score(train) == model.score(train)
+    later = again.fold_in((["new"], [model.item_ids_[0]], [5]))
+    assert len(later.recommend("new").items)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"silence_weight": 0.1}, "only under unobserved='negative'"),
+        ({"confidence": 1.0, "unobserved": "unlabelled"}, "only under unobserved='negative'"),
+        ({"unobserved": "negative", "silence_weight": 0.0}, "silence_weight must be above 0"),
+        ({"unobserved": "negative", "silence_weight": 2.0}, "silence_weight must be a number from 0 to 1"),
+        ({"unobserved": "negative", "confidence": -1.0}, "confidence must be a number of at least 0"),
+        ({"unobserved": "negative", "loss": "logistic", "confidence": 1.0}, "needs the squared loss"),
+        ({"unobserved": "negative", "score_bound": 2.0}, "score_bound cannot be combined"),
+        ({"unobserved": "negative", "weights": "inverse-propensity"}, "propensities"),
+        ({"user_intercept": "maybe"}, "user_intercept must be"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(options: dict[str, Any], message: str) -> None:
+    users, items, stars = tasteful()
+    liked = stars >= 4
+    likes = (
+        [u for u, w in zip(users, liked, strict=True) if w],
+        [i for i, w in zip(items, liked, strict=True) if w],
+    )
+    with pytest.raises(InvalidParameterError, match=message):
+        Recommender(**options).fit(likes)
+
+
+def test_no_like_at_all_is_refused() -> None:
+    users, items, stars = tasteful()
+    with pytest.raises(InvalidLabelsError, match="None of the ratings is a like"):
+        Recommender(unobserved="negative", positive=9).fit((users, items, stars))

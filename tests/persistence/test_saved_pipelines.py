@@ -1,0 +1,148 @@
+"""Pipelines around labelgap's estimators: what is saved is what is loaded, and what cannot be is named."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from saved_models import X, Y, classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_selection import VarianceThreshold
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+
+import labelgap
+from labelgap import LowRankRegressor, MetricThreshold, PlugInClassifier
+from labelgap.exceptions import InvalidInputError, LabelgapWarning, ModelFileError
+from labelgap.persistence.container import read_file, write_file
+from labelgap.persistence.transformers import TRANSFORMERS
+
+
+class MyScaler(StandardScaler):  # type: ignore[misc]
+    """A scaler of somebody's own."""
+
+
+def gappy_features() -> Any:
+    gaps = X.copy()
+    gaps[3, 1] = np.nan
+    return gaps
+
+
+def mixed_features() -> pd.DataFrame:
+    words = np.array(["red", "blue", "green"])[np.arange(len(X)) % 3]
+    return pd.DataFrame({"a": gappy_features()[:, 1], "b": X[:, 0], "colour": words})
+
+
+def by_column() -> ColumnTransformer:
+    return ColumnTransformer(
+        [
+            ("number", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), ["a"]),
+            ("word", OneHotEncoder(handle_unknown="ignore"), ["colour"]),
+        ],
+        remainder="passthrough",
+    )
+
+
+STEPS: dict[str, tuple[Callable[[], list[Any]], Callable[[], Any]]] = {
+    "scalers": (lambda: [StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler()], lambda: X),
+    "imputer and PCA": (lambda: [SimpleImputer(add_indicator=True), PCA(3)], gappy_features),
+    "SVD": (lambda: [TruncatedSVD(2, random_state=0), Normalizer()], lambda: X),
+    "variance": (lambda: [VarianceThreshold(0.1)], lambda: X),
+    "pipeline": (lambda: [make_pipeline(StandardScaler(), PCA(2))], lambda: X),
+    "columns": (lambda: [by_column()], mixed_features),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_loaded_pipeline_answers_as_the_saved_one(name: str, tmp_path: Path) -> None:
+    steps, features = STEPS[name]
+    model = make_pipeline(*steps(), classifier()).fit(features(), Y)
+    labelgap.save(model, tmp_path / "model.labelgap")
+    again = labelgap.load(tmp_path / "model.labelgap")
+    assert isinstance(again, Pipeline)
+    assert [part[0] for part in again.steps] == [part[0] for part in model.steps]
+    np.testing.assert_array_equal(again.decision_function(features()), model.decision_function(features()))
+    np.testing.assert_array_equal(again.predict(features()), model.predict(features()))
+    # It can be fitted and saved again.
+    labelgap.save(again.fit(features(), Y), tmp_path / "again.labelgap")
+
+
+def test_pipelines_within_estimators(tmp_path: Path) -> None:
+    path = tmp_path / "model.labelgap"
+    inner = make_pipeline(StandardScaler(), LogisticRegression())
+    outer = make_pipeline(StandardScaler(), classifier())
+    for model in (
+        PlugInClassifier(inner, threshold="train"),
+        MetricThreshold(inner, threshold="train"),
+        MetricThreshold(outer, threshold="train"),
+        make_pipeline(StandardScaler(), LowRankRegressor(trace_penalty=0.01)),
+    ):
+        labelgap.save(model.fit(X, Y), path)
+        np.testing.assert_array_equal(labelgap.load(path).predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (PolynomialFeatures(), "its step 'step' holds a PolynomialFeatures"),
+        (MyScaler(), "its step 'step' holds a MyScaler"),
+        (FunctionTransformer(np.tanh), "its step 'step' holds a function"),
+        (ColumnTransformer([("a", PolynomialFeatures(), [0])]), "its step 'step' holds a PolynomialFeatures"),
+    ],
+    ids=["class", "derived", "function", "inside"],
+)
+def test_other_transformers_are_refused_by_name(step: Any, words: str, tmp_path: Path) -> None:
+    model = Pipeline([("step", step), ("decide", classifier())]).fit(X, Y)
+    with pytest.raises(InvalidInputError, match=words):
+        labelgap.save(model, tmp_path / "model.labelgap")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_pipelines_are_refused(tmp_path: Path) -> None:
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, X[:, 0] > 0)
+    with pytest.raises(InvalidInputError, match="it ends in a LogisticRegression, and not in one of"):
+        labelgap.save(model, tmp_path / "model.labelgap")
+    bad = make_pipeline(StandardScaler(), classifier()).fit(X, Y)
+    bad[-1].loss = print
+    with pytest.raises(InvalidInputError, match="parameter 'loss'"):
+        labelgap.save(bad, tmp_path / "model.labelgap")
+
+
+def test_every_transformer_in_the_list_is_scikit_learns() -> None:
+    for name, module in TRANSFORMERS.items():
+        assert getattr(__import__(module, fromlist=[name]), name).__module__.startswith(module)
+
+
+def test_another_scikit_learn_is_told_and_unknown_parts_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.labelgap"
+    labelgap.save(make_pipeline(StandardScaler(), classifier()).fit(X, Y), path)
+    with zipfile.ZipFile(path) as archive:
+        assert "StandardScaler" in json.dumps(json.loads(archive.read("document.json")))
+    contents = read_file(path, "model", ModelFileError)
+    (scaler,) = [node for node in contents.document["shared"] if "StandardScaler" in node]
+    scaler["StandardScaler"]["scikit-learn"] = "0.1.0"
+    write_file(path, "model", contents.document, contents.arrays)
+    with pytest.warns(LabelgapWarning, match=r"fitted with scikit-learn 0\.1\.0"):
+        labelgap.load(path)
+    scaler["StandardScaler"]["transform"] = 1
+    write_file(path, "model", contents.document, contents.arrays)
+    with pytest.raises(ModelFileError, match="StandardScaler has no place for 'transform'"):
+        labelgap.load(path)
