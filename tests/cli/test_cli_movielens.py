@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,22 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # -- split ---------------------------------------------------------------------------------------------
+
+
+def test_a_split_of_a_text_with_semicolons_and_what_was_done() -> None:
+    Path("stars.csv").write_bytes("user;item;value\nZoë;1;5\nBob;1;4\nBob;2;1\nZoë;2;2\n".encode("latin-1"))
+    said = run("split", "stars.csv", "--delimiter", ";", "--encoding", "latin-1", "--fraction", "0.5", "-v")
+    assert "s] read 4 ratings of stars.csv" in said.stderr
+    parts = pandas.concat(pandas.read_csv(name) for name in ("train.csv", "held_out.csv"))
+    assert sorted(parts.user) == ["Bob", "Bob", "Zoë", "Zoë"]
+
+
+def test_the_limit_on_packed_files_holds_for_tables_beside_the_ratings(films: Path) -> None:
+    table = b"item,title\n" + b"".join(b"%d,a film\n" % at for at in range(100_000))
+    Path("items.csv.gz").write_bytes(gzip.compress(table))
+    asked = ("recommend", films, "--user", "7", "--items", "items.csv.gz", "--max-unpacked-mb")
+    assert "items.csv.gz unpacks to more than the 1 MB" in error_of(*asked, "1")
+    assert "a film" in run(*asked, "none").stdout
 
 
 def test_a_split_by_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,3 +163,17 @@ def test_estimators_take_sets_of_tags() -> None:
     assert model.score(X[:5], few) == model.score(X[:5], np.column_stack([np.zeros(5), Y[:5, 1]]))
     with pytest.raises(InvalidLabelsError, match="not among label_names: 'music'"):
         model.score(X[:1], [{"music"}])
+
+
+@pytest.mark.parametrize("name", ["base64", "rot13", "undefined", "a\0b", "x" * 3000, 5])
+def test_names_that_are_no_encodings_of_texts(tmp_path: Path, name: Any) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,0\n")
+    with pytest.raises(InvalidParameterError, match=r"There is no encoding .{1,50} of texts") as caught:
+        read_label_table(tmp_path / "a.csv", labels="b", encoding=name)
+    assert "\n" not in str(caught.value)
+
+
+def test_halves_of_characters_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"a,b\n1,+2AA-\n")
+    with pytest.raises(DataFileError, match=r"a\.csv is no text in UTF-7"):
+        read_label_table(tmp_path / "a.csv", labels="b", encoding="utf-7")

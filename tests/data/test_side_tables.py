@@ -128,3 +128,31 @@ def test_features_that_are_asked_for_by_name(tmp_path: Path) -> None:
         read_side_table(tmp_path / "x.csv", names=["size"])
     with pytest.raises(DataFileError, match="'of' must hold a number in every row"):
         read_side_table(tmp_path / "x.csv", names=["of"])
+
+
+# -- damaged and hostile files -------------------------------------------------------------------------
+
+
+def test_a_packed_table_may_not_become_too_large(tmp_path: Path) -> None:
+    bomb = tmp_path / "films.csv.gz"
+    bomb.write_bytes(gzip.compress(b"item,year\n" + b"".join(b"%d,1990\n" % at for at in range(120_000))))
+    with pytest.raises(DataFileError, match=r"films\.csv\.gz unpacks to more than the 1 MB that are allowed"):
+        read_side_table(bomb, max_unpacked_mb=1)
+    assert len(read_side_table(bomb, max_unpacked_mb=2).ids) == 120_000
+
+
+def test_ids_of_very_many_digits_are_texts(tmp_path: Path) -> None:
+    for number in ("9" * 5000, str(2**63)):
+        path = tmp_path / "films.csv"
+        path.write_text(f"item,year\n{number},1990\n7,1985\n")
+        assert read_side_table(path).ids == (number, "7")
+
+
+def test_a_value_too_long_for_a_table_and_a_parquet_file_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "films.csv"
+    path.write_text(f'item,title\n1,"{"x" * 200_000}"\n')
+    with pytest.raises(DataFileError, match=r"films\.csv, line 2: field larger than field limit"):
+        read_side_table(path)
+    (tmp_path / "films.parquet").write_bytes(b"PAR1" + b"\0" * 50)
+    with pytest.raises(DataFileError, match=r"films\.parquet is no Parquet file, or a damaged one"):
+        read_side_table(tmp_path / "films.parquet")

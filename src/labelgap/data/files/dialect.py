@@ -45,7 +45,7 @@ class Dialect:
     def __post_init__(self) -> None:
         if self.delimiter is not None:
             sign = _NAMES.get(self.delimiter, self.delimiter)
-            if len(sign) != 1 or sign in '"\r\n':
+            if not isinstance(sign, str) or len(sign) != 1 or sign in '"\r\n':
                 raise InvalidParameterError(
                     f"delimiter (--delimiter) is one character, or one of {', '.join(sorted(_NAMES))}; got "
                     f"{self.delimiter!r}."

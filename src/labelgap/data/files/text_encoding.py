@@ -19,6 +19,7 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _WESTERN = "cp1252"
+_LONGEST_NAME = 40
 # Signs besides letters that are written in Western European texts.
 _SIGNS = frozenset("–—‘’‚“”„…€£§©®°±²³´µ·×÷¿¡«»•\u00a0ªº¼½¾")
 
@@ -37,11 +38,15 @@ def check_encoding_name(name: str) -> str:
     'iso8859-1'
     """
     try:
-        return codecs.lookup(name).name
-    except LookupError as error:
+        found = codecs.lookup(name)
+        # Some encodings are of bytes as bytes, such as base64; to decode a text by these raises LookupError.
+        "".encode(name)
+    except (LookupError, TypeError, ValueError) as error:
+        shown = f"{name[:_LONGEST_NAME]}…" if isinstance(name, str) and len(name) > _LONGEST_NAME else name
         raise InvalidParameterError(
-            f"There is no encoding {name!r}; usual ones are utf-8, latin-1, cp1252 and utf-16."
+            f"There is no encoding {shown!r} of texts; usual ones are utf-8, latin-1, cp1252 and utf-16."
         ) from error
+    return found.name
 
 
 def to_utf8(path: PathName, data: bytes, encoding: str | None = None) -> bytes:
@@ -84,6 +89,12 @@ def _decoded(path: PathName, data: bytes, encoding: str) -> bytes:
         raise DataFileError(
             f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not "
             f"{encoding.upper()}; name the encoding with encoding= (--encoding), or save the file as UTF-8."
+        ) from error
+    except UnicodeError as error:
+        # UTF-7 and the like can stand for halves of characters, which UTF-8 cannot.
+        raise DataFileError(
+            f"{path} is no text in {encoding.upper()}; name the encoding with encoding= (--encoding), or "
+            "save the file as UTF-8."
         ) from error
 
 
