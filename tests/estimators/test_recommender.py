@@ -474,6 +474,7 @@ def test_a_fit_resumes_while_the_weightings_are_compared(tmp_path):
         np.testing.assert_array_equal(again.user_factors_, whole.user_factors_)
 
 
+@pytest.mark.usefixtures("default_interrupts")
 def test_a_fit_that_is_stopped_while_the_weightings_are_compared_keeps_the_best_so_far():
     whole = Recommender(random_state=0).fit(skewed_answers())
     first_other = [c.count_weighting for c in whole.candidates_].index(1.0)

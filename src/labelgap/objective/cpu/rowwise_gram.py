@@ -26,6 +26,10 @@ from labelgap.objective.cpu.working_factors import (
 from labelgap.objective.protocol import FactorPenalties, Factors
 
 
+# An eigenvalue below so many roundings, times the number of rows, is one of 0.
+_ROUNDINGS = 16
+
+
 class GramRowwise:
     """The rows and labels of ``Σ_entries (z + 1)² + Σ_recorded c_j z``, divided by ``total``.
 
@@ -144,11 +148,12 @@ def diagonalise_jointly(penalty: Floats, gram: Floats, precision: float) -> tupl
     [[0.2, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]]
     """
     of_penalty = scipy.linalg.eigvalsh(penalty)
-    if of_penalty[0] > len(of_penalty) * precision * of_penalty[-1]:
+    negligible = _ROUNDINGS * len(of_penalty) * precision
+    if of_penalty[0] > negligible * of_penalty[-1]:
         values, vectors = scipy.linalg.eigh(gram, penalty)
         return np.ones_like(values), np.maximum(values, 0.0), vectors
     sizes, basis = scipy.linalg.eigh(penalty + gram)
-    kept = sizes > len(sizes) * precision * sizes[-1]
+    kept = sizes > negligible * sizes[-1]
     # In this basis the sum is the identity, so that the two diagonals add up to 1.
     scaled = basis[:, kept] / np.sqrt(sizes[kept])
     values, rotation = scipy.linalg.eigh(scaled.T @ gram @ scaled)
