@@ -25,7 +25,6 @@ from labelgap.objective.cpu.working_factors import (
 )
 from labelgap.objective.protocol import FactorPenalties, Factors
 
-
 # An eigenvalue below so many roundings, times the number of rows, is one of 0.
 _ROUNDINGS = 16
 
