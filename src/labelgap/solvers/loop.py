@@ -320,7 +320,9 @@ class Fit:
 
 
 def on_host(fit: Fit) -> Fit:
-    """The fit in numpy's arrays, wherever it was made."""
+    """The fit in numpy's arrays, wherever it was made; as it is where it has them."""
+    if all(isinstance(array, np.ndarray) for array in fit.factors):
+        return fit
     factors = Factors(*map(host, fit.factors))
     return replace(fit, factors=factors, singular_values=host(fit.singular_values))
 
