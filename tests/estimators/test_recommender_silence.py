@@ -66,6 +66,20 @@ def test_dislikes_count_as_dislikes() -> None:
     assert heavy.decision_function(*pairs).mean() < light.decision_function(*pairs).mean()
 
 
+def test_a_weight_that_is_given_stays_while_that_of_silence_is_searched() -> None:
+    train, _ = split()
+    model = Recommender(positive=4, unobserved="negative", dislike_weight=0.4, random_state=0).fit(train)
+    assert {candidate.dislike_weight for candidate in model.candidates_} == {0.4}
+    assert len({candidate.silence_weight for candidate in model.candidates_}) > 1
+    assert model.dislike_weight_ == 0.4
+
+
+def test_a_threshold_from_training_scores_has_no_held_out_metric() -> None:
+    train, _ = split()
+    model = Recommender(positive=4, unobserved="negative", threshold="train", random_state=0).fit(train)
+    assert model.held_out_metric_ is None
+
+
 def test_the_closed_form_fits_what_all_pairs_written_out_fit() -> None:
     (users, items, stars), _ = split()
     options = {"trace_penalty": 0.002, "intercept_penalty": 0.0, "tol": 1e-7, "random_state": 0}

@@ -103,7 +103,9 @@ class SilenceChoice:
         if how == "train" or len(fits) < max(n_folds, 1):
             # Nothing was held out, or the search was stopped before all folds had a fit.
             scores, judged = _scored(chosen.problem, chosen.labels, {NEVER: chosen.fit.factors}, None, silent)
-            return replace(chosen, threshold=best_threshold(scores, judged, metric).threshold)
+            # The candidates were judged by their lists, so no held-out value of the metric is known.
+            threshold = best_threshold(scores, judged, metric).threshold
+            return replace(chosen, threshold=threshold, held_out_metric=None)
         scores, judged = _scored(chosen.problem, chosen.labels, fits, plan, silent)
         best = best_threshold(scores, judged, metric)
         return replace(chosen, threshold=best.threshold, held_out_metric=best.value)

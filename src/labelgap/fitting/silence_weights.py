@@ -97,9 +97,8 @@ def silence_variants(
         )
         return changed, weighted_by_value(labels, chosen.confidence or 0.0, chosen.dislike_weight or 1.0)
 
-    # A weight that is given does not change with that of silence, which then is not searched with it.
-    multiple = _DISLIKES[0] if dislike_weight == "auto" else float(dislike_weight) / first_silence
-    first = Variant(count_weightings[0], first_silence, multiple, first_confidence)
+    given = None if dislike_weight == "auto" else float(dislike_weight)
+    first = Variant(count_weightings[0], first_silence, _DISLIKES[0], first_confidence, given)
     return Variants(first, values, variant)
 
 

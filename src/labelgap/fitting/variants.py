@@ -18,10 +18,14 @@ class Variant(NamedTuple):
     dislikes: float | None = None
     """The weight of a dislike, as a multiple of that of silence."""
     confidence: float | None = None
+    given_dislike_weight: float | None = None
+    """The weight of a dislike where it was given, whatever that of silence is."""
 
     @property
     def dislike_weight(self) -> float | None:
         """The weight of a dislike, where that of a like is 1."""
+        if self.given_dislike_weight is not None:
+            return self.given_dislike_weight
         if self.silence_weight is None or self.dislikes is None:
             return None
         return min(1.0, self.dislikes * self.silence_weight)
