@@ -341,7 +341,9 @@ def _word(choice: Any) -> str | None:
 
 
 def _fit(session: Session, model: Any, training: Training, checkpoint: Path | None) -> float:
-    metric, live = str(getattr(model, "metric", "D²")), session.shows_progress and not session.verbose
+    # Lists are judged by another metric than decisions.
+    metric = getattr(model, "candidates_metric", None) or str(getattr(model, "metric", "D²"))
+    live = session.shows_progress and not session.verbose
     display = FitDisplay(metric, tolerance_of(model))
     if not live and (session.talks or session.verbose):
         display = StageLines(session.stage, metric, tolerance_of(model), closely=session.verbose)

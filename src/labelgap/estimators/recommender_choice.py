@@ -230,6 +230,12 @@ class RecommenderChoice:
         return (_FIRST_COUNT_WEIGHTING[self.unobserved], *COUNT_WEIGHTINGS)
 
     @property
+    def candidates_metric(self) -> str | None:
+        """What the candidates of a search are judged by, where it is not the metric of decisions."""
+        lists = self.unobserved == "negative" and getattr(self, "loss", "auto") in ("auto", "squared")
+        return "NDCG@10" if lists else None
+
+    @property
     def default_tol(self) -> float:
         """The relative duality gap that a ``tol`` of None stands for."""
         return 1e-2 if self.unobserved == "negative" else 1e-3
