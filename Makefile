@@ -40,9 +40,10 @@ types: $(VENV)/.test
 unit: $(VENV)/.test
 	LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What takes long: run it before a change is called done.
+# What takes long, and the property tests with examples drawn anew: run it before a change is called done.
 test-slow: $(VENV)/.test
-	LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	HYPOTHESIS_PROFILE=random LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis"
 
 # The rivals need older versions of some packages, so they have an environment of their own.
 $(BENCH_VENV)/.bench: pyproject.toml

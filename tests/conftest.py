@@ -7,11 +7,18 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from labelgap.kernels.gpu.device import has_cuda
 
 # Some versions of Triton warn where this is not said, and warnings are errors here.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+
+# The suite draws the same examples each time, so that it passes or fails for what changed. `make test-slow`
+# draws new ones: HYPOTHESIS_PROFILE=random.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("random", derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # scikit-learn's checks of estimators that choose their penalties; those with given penalties are checked in
 # the fast suite.
