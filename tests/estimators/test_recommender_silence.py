@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 
 from labelgap import ObservedLabels, Recommender, load
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.fitting import silence
 
 FIXED = {"unobserved": "negative", "trace_penalty": 0.002, "random_state": 0}
 
@@ -44,6 +46,37 @@ def test_its_lists_are_better_than_popularity_and_than_those_of_a_model_for_deci
     assert found.model.ndcg > other.model.ndcg
     # A held-out like was silence to the models that were compared.
     assert 0 < max(c.metric_value for c in ranking.candidates_) < 1
+
+
+def test_a_sample_of_the_users_chooses_where_there_are_many(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    train, test = split()
+    whole = Recommender(positive=4, unobserved="negative", random_state=0).fit(train)
+    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 300)
+    sampled, again = (
+        Recommender(positive=4, unobserved="negative", random_state=0).fit(train, checkpoint=tmp_path / name)
+        for name in ("one", "two")
+    )
+    found = sampled.evaluate_ranking(test, n=10)
+    assert found.model.ndcg > found.popularity.ndcg
+    np.testing.assert_array_equal(sampled.item_factors_, again.item_factors_)
+    # Candidates of the sample are listed in the units of all ratings.
+    largest = max(c.penalties.trace for c in whole.candidates_)
+    assert max(c.penalties.trace for c in sampled.candidates_) == largest
+    assert sampled.trace_penalty_ in {c.penalties.trace for c in sampled.candidates_}
+
+
+def test_users_are_drawn_until_they_have_enough_ratings(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = ObservedLabels.from_dense(np.tril(np.ones((40, 30))) + 0.0)
+    rng = np.random.RandomState(0)
+    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 600)
+    assert silence.sample_of_users(labels, rng) is None
+    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 100)
+    drawn = silence.sample_of_users(labels, rng)
+    assert drawn is not None
+    assert np.all(np.diff(drawn) > 0)
+    assert 100 <= labels.row_counts()[drawn].sum() < 140
 
 
 def test_what_was_rated_is_never_shown() -> None:

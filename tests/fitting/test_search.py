@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from labelgap.exceptions import UnknownNameError
 from labelgap.fitting import search
-from labelgap.fitting.search import Candidate, Contest, PenaltyGrid, select_penalties
+from labelgap.fitting.search import Candidate, Contest, PenaltyGrid, select_penalties, select_trace
 from labelgap.solvers import Penalties
 from labelgap.solvers.loop import Stopped
 
@@ -239,6 +239,34 @@ def test_a_parabola_that_turns_down_spares_a_look():
     assert judge.traces == [1.0, 2.0**-2, 2.0**-4]
     # Of the neighbours only the one on the higher side is looked at.
     assert close.traces == [2.0**-4, 2.0**-3]
+
+
+@pytest.mark.parametrize("top", range(len(TRACES)))
+@pytest.mark.parametrize("start", [0, 4, len(TRACES) - 1])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_the_best_trace_penalty_near_a_start_is_found_step_by_step(top, start, is_known):
+    grid, place = PenaltyGrid(TRACES, RIDGES, INTERCEPTS), (start, 2, 1)
+    quality = hill(TRACES[top])
+    known = FakeJudge(quality).judge(grid.at(place)) if is_known else None
+    judge = FakeJudge(quality)
+    found = select_trace(judge, grid, place, known=known)
+    assert grid.place_of(found.penalties) == (top, 2, 1)
+    # The steps towards the top, one beyond it, and one to the other side.
+    assert len(judge.asked) <= abs(top - start) + 3 - is_known
+    assert {(ridge, intercept) for _, ridge, intercept in judge.asked} <= {(RIDGES[2], INTERCEPTS[1])}
+
+
+def test_a_stopped_look_at_trace_penalties_returns_the_best_so_far():
+    grid, judge = PenaltyGrid(TRACES), FakeJudge(hill(TRACES[7]))
+
+    def compare(choices):
+        if len(judge.asked) == 3:
+            raise Stopped
+        return judge(choices)
+
+    assert select_trace(compare, grid, (2, 0, 0)).penalties.trace == TRACES[4]
+    with pytest.raises(Stopped):
+        select_trace(compare, grid, (2, 0, 0))
 
 
 def test_a_stopped_close_look_leaves_what_the_rough_ones_found():

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelgap.estimators.inputs import (
     check_at_least_zero,
@@ -108,20 +109,26 @@ class RecommenderChoice:
                 f"device={self.device!r} cannot fit lists: unobserved='negative' with the squared loss runs "
                 "on the CPU. Leave it at 'auto', which makes the lists on a GPU all the same."
             )
-        variants = silence_variants(
-            labels,
-            self._users.matrix,
-            self._feature_settings(0.0),
-            self.loss_,
-            count_weightings=self._weightings(),
-            silence_weight=self.silence_weight,
-            dislike_weight=self.dislike_weight,
-            confidence=self.confidence,
-            fixed=self.trace_penalty != "auto",
-        )
+
+        def variants_of(users: NDArray[np.int64] | None) -> Variants:
+            X = self._users.matrix
+            if users is not None and X is not None:
+                X = X[users]
+            return silence_variants(
+                labels if users is None else labels.take_rows(users),
+                X,
+                self._feature_settings(0.0),
+                self.loss_,
+                count_weightings=self._weightings(),
+                silence_weight=self.silence_weight,
+                dislike_weight=self.dislike_weight,
+                confidence=self.confidence,
+                fixed=self.trace_penalty != "auto",
+            )
+
         if self.rank is None:
-            settings = replace(settings, rank=MOST_FACTORS)
-        choice = SilenceChoice(variants, self._request("negative"), settings, run, self._largest_penalty)
+            settings = replace(settings, rank=min(MOST_FACTORS, *labels.shape))
+        choice = SilenceChoice(variants_of, self._request("negative"), settings, run, self._largest_penalty)
         return choice.fit(self.metric_, how=self.threshold)
 
     def _choose_unlabelled(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:

@@ -29,9 +29,11 @@ from labelgap.fitting.search import (
     INTERCEPT_STRENGTHS,
     PenaltyGrid,
     PenaltyRequest,
+    Place,
     leading,
     penalty_grid,
     select_penalties,
+    select_trace,
 )
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
@@ -39,7 +41,6 @@ from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
-from labelgap.solvers.bounded import Solver
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.one_class import OneClassEffect
@@ -152,8 +153,6 @@ class HeldOut:
     plan: NDArray[np.int64]
     """For each entry the fold in which it is held out, or −1."""
     scorer: Scorer
-    solver: Solver | None = None
-    """The solver of the fits that are compared; None for that of the last fit."""
 
 
 @dataclass
@@ -182,6 +181,10 @@ class PenaltyChoice:
     of the first."""
     held_out: HeldOut | None = None
     """What is held out and how it is scored, where that is not for the metric over observed entries."""
+    begin: Place | None = None
+    """Where a sample of the rows found the best penalties. Then only λ is compared, and only near there."""
+    listed_in: PenaltyGrid | None = None
+    """The grid of all rows, in whose units candidates are listed where these are a sample of them."""
     _variant: Variant | None = field(default=None, init=False)
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
@@ -189,7 +192,7 @@ class PenaltyChoice:
         """Choose, and fit to all entries."""
         run, grid, settings = self.run, self.grid, self.settings
         # Where nothing can be compared, penalties from the first third of the path have to do.
-        guess = grid.at((len(grid.traces) // 3, grid.first_ridge, 0))
+        guess = grid.at(self.begin or (len(grid.traces) // 3, grid.first_ridge, 0))
         best, start = self._choose()
         stopping = run.checkpoint.stopping
         if stopping() and (start is None or start.rank == 0):
@@ -213,6 +216,16 @@ class PenaltyChoice:
             labels=self.labels,
             variant=self._variant,
         )
+
+    def choose(self) -> tuple[Place, Variant | None, tuple[Candidate, ...]] | None:
+        """The best penalties and variant without a fit to all entries, and what was compared.
+
+        None where nothing could be compared.
+        """
+        best, _ = self._choose()
+        if best is None:
+            return None
+        return self.grid.place_of(best.penalties), self._variant, tuple(self._candidates)
 
     def _choose(self) -> tuple[Candidate | None, Factors | None]:
         """The best candidate, and factors to start the last fit from; None where there is none."""
@@ -241,16 +254,14 @@ class PenaltyChoice:
         return self._folds.fit_of_fold(fold)
 
     def _cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
-        run, held_out, settings = self.run, self.held_out, self.settings
-        if held_out is not None and held_out.solver is not None:
-            settings = replace(settings, solver=held_out.solver)
+        run, held_out = self.run, self.held_out
         checkpoint = run.checkpoint.part(part)
         return CrossValidation(
             self.problem,
             self.labels,
             plan,
             self.judge,
-            settings,
+            self.settings,
             run.n_jobs,
             checkpoint,
             scorer=None if held_out is None else held_out.scorer,
@@ -273,14 +284,23 @@ class PenaltyChoice:
         search_tol, last_tol = (max(self.settings.tol, tol) for tol in (_COARSE if coarse else _FINE))
 
         def compare(choices: Sequence[Penalties], tol: float = search_tol) -> list[Candidate]:
-            found = folds.compare(choices, tol=tol, n_folds=few)
+            found = self._folds.compare(choices, tol=tol, n_folds=few)
             return [self._report(candidate) for candidate in found]
 
-        closely = partial(compare, tol=last_tol) if coarse else None
-        best = select_penalties(compare, grid, criterion=self.criterion, closely=closely)
-        if self.variants is not None:
-            best = self._select_variant(best, plan, last_tol if coarse else search_tol, few)
+        closely = partial(compare, tol=last_tol)
+        place, best = self.begin, None
+        if place is None:
+            best = select_penalties(
+                compare, grid, criterion=self.criterion, closely=closely if coarse else None
+            )
+            if self.variants is not None:
+                best = self._select_variant(best, plan, last_tol if coarse else search_tol, few)
+            place = grid.place_of(best.penalties) if self.held_out is not None else None
         folds = self._folds
+        if place is not None:
+            # Rankings change more with λ than decisions do.
+            best = select_trace(closely, grid, place, known=best, criterion=self.criterion)
+        assert best is not None
         with contextlib.suppress(Stopped):
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
@@ -346,8 +366,11 @@ class PenaltyChoice:
     def _report(self, candidate: Candidate) -> Candidate:
         if self._variant is not None:
             candidate = replace(candidate, **self._variant.settings())
-        self._candidates.append(candidate)
-        self.run.candidate(candidate)
+        listed = candidate
+        if self.listed_in is not None:
+            listed = replace(candidate, penalties=self.listed_in.at(self.grid.place_of(candidate.penalties)))
+        self._candidates.append(listed)
+        self.run.candidate(listed)
         return candidate
 
     def _warn_of_too_few_entries(self) -> None:

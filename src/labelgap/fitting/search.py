@@ -78,6 +78,14 @@ class PenaltyGrid:
             self.centre,
         )
 
+    def place_of(self, penalties: Penalties) -> Place:
+        """Where :meth:`at` finds these penalties."""
+        return (
+            [float(value) for value in self.traces].index(penalties.trace),
+            [float(value) for value in self.ridges].index(penalties.ridge),
+            [float(value) for value in self.intercepts].index(penalties.intercept),
+        )
+
     def holds(self, place: Place) -> bool:
         lengths = (len(self.traces), len(self.ridges), len(self.intercepts))
         return all(0 <= step < length for step, length in zip(place, lengths, strict=True))
@@ -232,6 +240,39 @@ def select_penalties(
             _search(contest, grid)
         else:
             contest = _search_coarsely(contest, Contest(closely, grid, criterion), grid)
+    except Stopped:
+        if not contest.tried:
+            raise
+    return contest.tried[contest.leader()]
+
+
+def select_trace(
+    compare: Compare,
+    grid: PenaltyGrid,
+    start: Place,
+    *,
+    known: Candidate | None = None,
+    criterion: str = "metric",
+) -> Candidate:
+    """The best λ near ``start``, in the smallest steps and as far as each is an improvement.
+
+    Smaller ones are tried first. The other penalties stay. ``known`` is the candidate at ``start``, where it
+    has been judged. What is stopped returns the best so far.
+    """
+    contest = Contest(compare, grid, criterion)
+    if known is not None:
+        contest.tried[start] = known
+    try:
+        contest.look_at(start)
+        for direction in (1, -1):
+            while contest.leader() == start or (contest.leader()[0] - start[0]) * direction > 0:
+                leader = contest.leader()
+                beside = (leader[0] + direction, *leader[1:])
+                if not grid.holds(beside):
+                    break
+                contest.look_at(beside)
+                if contest.leader() == leader:
+                    break
     except Stopped:
         if not contest.tried:
             raise

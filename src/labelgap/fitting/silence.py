@@ -1,12 +1,14 @@
 """The choice of penalties where a pair without a rating counts as a weak no, for lists of items to show.
 
 Penalties, and how much silence weighs, are compared by where held-out likes stand in the ranking of all items
-that a user has not rated (NDCG). Decisions take their threshold from held-out ratings and a sample of the
-other pairs.
+that a user has not rated (NDCG). Where there are many ratings, a sample of the users chooses, and all users
+together only λ once more: in fractions of λ_max, the best one moves little with the number of users.
+Decisions take their threshold from held-out ratings and a sample of the other pairs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,8 +27,8 @@ from labelgap.fitting.choice import (
 )
 from labelgap.fitting.cross_validation import Judge, Scorer, SolverSettings, Verdict
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyRequest
-from labelgap.fitting.variants import Variants
+from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, Place
+from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.jackknife import N_PARTS
@@ -34,7 +36,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.recommending.ranks import ranks_of_held_out
 from labelgap.solvers.alternating import solve_alternating
-from labelgap.solvers.bounded import Solver
+from labelgap.solvers.loop import Candidate
 from labelgap.solvers.sweeping import solve_auto
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER
 from labelgap.thresholds.sweep import best_threshold
@@ -43,6 +45,8 @@ SHOWN = 10
 """The length of the lists that penalties are compared by."""
 MOST_FACTORS = 64
 """The number of factors, at most, where none is given."""
+ENOUGH_RATINGS = 150_000
+"""Ratings that choose the settings; users who have more than twice as many together are sampled."""
 # Held-out likes that tell good penalties from bad ones; further folds are not fitted.
 _ENOUGH_LIKES = 4_000
 # Pairs of users and items that are ranked for one candidate, about: users beyond that are not looked at.
@@ -58,22 +62,43 @@ _MOST_SILENT = 500_000
 class SilenceChoice:
     """Chooses penalties and the weight of silence by held-out rankings, then fits to all ratings."""
 
-    variants: Variants
+    variants_of: Callable[[NDArray[np.int64] | None], Variants]
+    """The problems to choose from, of the users with these numbers or of all."""
     request: PenaltyRequest
     settings: SolverSettings
     run: FitRun
     largest: LargestPenalty = largest_penalty_of
+
+    def __post_init__(self) -> None:
+        if self.settings.solver is solve_auto:
+            # Sweeps at a fixed rank: a few of them close the gap, and small directions count in rankings.
+            sweeps = partial(solve_alternating, random_state=0)
+            self.settings = replace(self.settings, solver=sweeps)
 
     def fit(self, metric: LinearFractional, *, how: str) -> ChosenFit:
         """Choose, and fit to all ratings; ``how`` says where the threshold comes from.
 
         The candidates' metric is the NDCG of lists of ten items; ``held_out_metric`` is the given one.
         """
-        problem, labels = self.variants.problem(self.variants.first)
+        variants = self.variants_of(None)
+        _, labels = variants.problem(variants.first)
         rng = check_random_state(self.run.random_state)
-        plan = ranking_plan(labels, how, rng)
+        grid = self._grid(variants)
+        sample = None if grid.is_single else sample_of_users(labels, rng)
+        found = None
+        if sample is not None:
+            sampled = self._choice(self.variants_of(sample), how, rng, listed_in=grid)
+            found = sampled.choose()
+        choice = self._choice(variants, how, rng, grid=grid, found=found)
+        chosen = choice.fit()
+        if found is not None:
+            chosen = replace(chosen, candidates=(*found[2], *chosen.candidates))
+        return self._with_threshold(chosen, choice, labels, metric, how, rng)
+
+    def _grid(self, variants: Variants) -> PenaltyGrid:
+        problem, labels = variants.problem(variants.first)
         # The intercepts of all items are held to that of silence, or free: which of the two ranks better.
-        grid = grid_for(
+        return grid_for(
             problem,
             labels,
             self.request,
@@ -82,24 +107,57 @@ class SilenceChoice:
             largest=self.largest,
             intercept_strengths=(_HELD * labels.shape[0], 0.0),
         )
-        choice = PenaltyChoice(
+
+    def _choice(
+        self,
+        variants: Variants,
+        how: str,
+        rng: np.random.RandomState,
+        *,
+        grid: PenaltyGrid | None = None,
+        listed_in: PenaltyGrid | None = None,
+        found: tuple[Place, Variant | None, tuple[Candidate, ...]] | None = None,
+    ) -> PenaltyChoice:
+        """The choice for these users: among everything, or near what a sample of them ``found``."""
+        begin, run = None, self.run
+        if found is not None:
+            begin = found[0]
+            variants = replace(variants, first=found[1] or variants.first, values={})
+        if listed_in is not None:
+            run = replace(run, checkpoint=run.checkpoint.part("sample"))
+        problem, labels = variants.problem(variants.first)
+        plan = ranking_plan(labels, how, rng)
+        return PenaltyChoice(
             problem,
             labels,
-            grid,
+            self._grid(variants) if grid is None else grid,
             ranking_judge(SHOWN, plan[plan >= 0]),
             self.settings,
-            self.run,
+            run,
             how=how,
-            variants=self.variants,
-            held_out=HeldOut(plan, ranks_scorer(labels, plan), self._solver()),
+            variants=variants,
+            held_out=HeldOut(plan, ranks_scorer(labels, plan)),
+            begin=begin,
+            listed_in=listed_in,
         )
-        chosen = choice.fit()
+
+    def _with_threshold(
+        self,
+        chosen: ChosenFit,
+        choice: PenaltyChoice,
+        labels: ObservedLabels,
+        metric: LinearFractional,
+        how: str,
+        rng: np.random.RandomState,
+    ) -> ChosenFit:
         assert chosen.problem is not None
         assert chosen.labels is not None
+        assert choice.held_out is not None
+        plan = choice.held_out.plan
         silent = silent_pairs(labels, rng)
         n_folds = int(plan.max(initial=NEVER)) + 1
-        found = {fold: choice.fit_of_fold(fold) for fold in range(n_folds)} if n_folds else {}
-        fits = {fold: factors for fold, factors in found.items() if factors is not None}
+        fitted = {fold: choice.fit_of_fold(fold) for fold in range(n_folds)} if n_folds else {}
+        fits = {fold: factors for fold, factors in fitted.items() if factors is not None}
         if how == "train" or len(fits) < max(n_folds, 1):
             # Nothing was held out, or the search was stopped before all folds had a fit.
             scores, judged = _scored(chosen.problem, chosen.labels, {NEVER: chosen.fit.factors}, None, silent)
@@ -110,9 +168,14 @@ class SilenceChoice:
         best = best_threshold(scores, judged, metric)
         return replace(chosen, threshold=best.threshold, held_out_metric=best.value)
 
-    def _solver(self) -> Solver | None:
-        """Sweeps at a fixed rank, where that is for us to choose: rankings need no certificate."""
-        return partial(solve_alternating, random_state=0) if self.settings.solver is solve_auto else None
+
+def sample_of_users(labels: ObservedLabels, rng: np.random.RandomState) -> NDArray[np.int64] | None:
+    """Users drawn at random who together have enough ratings to choose settings; None for all of them."""
+    if labels.n_observed <= 2 * ENOUGH_RATINGS:
+        return None
+    drawn = rng.permutation(labels.shape[0])
+    enough = int(np.searchsorted(np.cumsum(labels.row_counts()[drawn]), ENOUGH_RATINGS)) + 1
+    return np.sort(drawn[:enough])
 
 
 def ranks_scorer(labels: ObservedLabels, plan: NDArray[np.int64]) -> Scorer:
