@@ -30,8 +30,10 @@ from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, Place
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
+from labelgap.labels.unobserved import draw_unobserved
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.jackknife import N_PARTS
+from labelgap.metrics.top_n import ndcg_by_user
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.recommending.ranks import ranks_of_held_out
@@ -202,10 +204,7 @@ def ranking_judge(n: int, folds: NDArray[np.int64]) -> Judge:
         if not len(place):
             return Verdict(0.0, float("nan"), 1.0)
         user = np.unique(held.rows[liked] * N_FOLDS + folds[liked], return_inverse=True)[1]
-        gains = 1.0 / np.log2(1.0 + place)
-        found = np.bincount(user, weights=np.where(place <= n, gains, 0.0))
-        ideal = np.cumsum(1.0 / np.log2(2.0 + np.arange(n)))
-        ndcg = found / ideal[np.minimum(np.bincount(user), n) - 1]
+        ndcg, gains = ndcg_by_user(place, user, n), 1.0 / np.log2(1.0 + place)
         return Verdict(float(ndcg.mean()), float("nan"), 1.0 - float(gains.mean()), _leave_out_means(ndcg))
 
     return judge
@@ -238,15 +237,8 @@ def ranking_plan(labels: ObservedLabels, how: str, rng: np.random.RandomState) -
 
 def silent_pairs(labels: ObservedLabels, rng: np.random.RandomState) -> ObservedLabels:
     """Pairs without a rating, all of them or a random sample, each weighted with how many it stands for."""
-    n, n_items = labels.shape
-    n_all, keys = n * n_items, labels.rows * n_items + labels.cols
-    if n_all <= 2 * _MOST_SILENT:
-        drawn = np.arange(n_all)
-    else:
-        # Drawn with replacement and made distinct: uniform over the pairs, a little fewer than asked for.
-        drawn = np.unique(rng.randint(0, n_all, size=_MOST_SILENT, dtype=np.int64))
-    drawn = np.setdiff1d(drawn, keys, assume_unique=True)
-    weight = (n_all - labels.n_observed) / max(len(drawn), 1)
+    n_items = labels.shape[1]
+    drawn, weight = draw_unobserved(labels, _MOST_SILENT, rng)
     rows, columns = np.divmod(drawn, n_items)
     found = ObservedLabels.from_triplets(
         rows, columns, np.zeros(len(drawn), dtype=np.int8), shape=labels.shape

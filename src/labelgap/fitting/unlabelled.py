@@ -31,6 +31,7 @@ from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, select_penalties
 from labelgap.flip_rates.estimate import FlipRateEstimate, flip_rate_from_scores
 from labelgap.labels import ObservedLabels
+from labelgap.labels.unobserved import draw_unobserved
 from labelgap.losses import Loss
 from labelgap.losses.unlabelled import UNLABELLED_LOSSES
 from labelgap.metrics import LinearFractional
@@ -290,13 +291,10 @@ def judged_entries(positives: ObservedLabels, most: int, rng: np.random.RandomSt
     others = n * n_labels - positives.n_observed
     if others <= most:
         return ObservedLabels.from_any(known, unobserved="negative")
-    recorded = positives.rows * n_labels + positives.cols
-    # Drawn with replacement and made distinct: uniform over the entries, a little fewer than asked for.
-    drawn = np.unique(rng.randint(0, n * n_labels, size=most))
-    drawn = np.setdiff1d(drawn, recorded, assume_unique=True)
-    keys = np.concatenate([recorded, drawn])
-    values = np.repeat([1, 0], [len(recorded), len(drawn)])
-    weights = np.where(values == 1, 1.0, others / max(len(drawn), 1))
+    drawn, stands_for = draw_unobserved(positives, most, rng)
+    keys = np.concatenate([positives.rows * n_labels + positives.cols, drawn])
+    values = np.repeat([1, 0], [positives.n_observed, len(drawn)])
+    weights = np.where(values == 1, 1.0, stands_for)
     return ObservedLabels.from_triplets(
         *np.divmod(keys, n_labels),
         values,

@@ -96,8 +96,6 @@ def ranking_figures(ranks: Any, indptr: Any, candidates: Any, n: int) -> Ranking
     if len(liked) == 0:
         return RankingFigures(*[float("nan")] * 6)
     hits, most = per_user(shown), np.minimum(liked, n)
-    gain = 1 / np.log2(1.0 + np.arange(1, int(most.max()) + 1))
-    reached = per_user(np.where(shown, 1 / np.log2(1.0 + places), 0.0))
     others = sizes - liked
     # The liked items before this one are not counted: a place less for each of them.
     beaten = per_user(places - upto) / liked
@@ -105,8 +103,24 @@ def ranking_figures(ranks: Any, indptr: Any, candidates: Any, n: int) -> Ranking
     return RankingFigures(
         precision=float(np.mean(hits / np.minimum(sizes, n))),
         recall=float(np.mean(hits / liked)),
-        ndcg=float(np.mean(reached / np.cumsum(gain)[most - 1])),
+        ndcg=float(np.mean(ndcg_by_user(places, users, n)[np.flatnonzero(judged)])),
         map=float(np.mean(per_user(np.where(shown, upto / places, 0.0)) / most)),
         hit_rate=float(np.mean(hits > 0)),
         auc=float(np.mean(auc)) if len(auc) else float("nan"),
     )
+
+
+def ndcg_by_user(ranks: NDArray[Any], users: NDArray[np.int64], n: int) -> Floats:
+    """Discounted gain of the first n items over that of the best order, for each user number up to the last.
+
+    ``users`` has the user of each rank; a user without any has 0.
+
+    Examples
+    --------
+    >>> ndcg_by_user(np.array([1, 4, 2]), np.array([0, 0, 2]), n=2).round(3)
+    array([0.613, 0.   , 0.631])
+    """
+    gains = np.where(ranks <= n, 1.0 / np.log2(1.0 + ranks), 0.0)
+    reached = np.bincount(users, weights=gains)
+    best = np.cumsum(1.0 / np.log2(2.0 + np.arange(n)))
+    return np.asarray(reached / best[np.clip(np.bincount(users), 1, n) - 1])
