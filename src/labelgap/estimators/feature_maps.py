@@ -1,0 +1,178 @@
+"""What an estimator does with the features that it was fitted in: map new rows, and say which rows speak."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from labelgap._types import Floats
+from labelgap.estimators.inputs import check_between, read_features
+from labelgap.exceptions import InvalidFeaturesError, InvalidInputError, InvalidParameterError
+from labelgap.fitting.device import device_scores
+from labelgap.fitting.feature_maps import mapped, mapped_product
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Factors
+
+
+class RowContributions(NamedTuple):
+    """What training rows add to a score, those with the largest contributions first.
+
+    The score is ``intercept`` plus the sum of the contributions of all landmarks.
+    """
+
+    rows: NDArray[np.int64]
+    """The numbers of the training rows, from 0."""
+    contributions: Floats
+    similarities: Floats
+    """``K(x, row)``, from 0 to 1."""
+    score: float
+    intercept: float
+
+
+class MappedFeatures:
+    """The part of an estimator that knows the feature map of its fit."""
+
+    feature_map_: Any
+    coef_left_: Floats
+    coef_right_: Floats
+    intercept_: Floats
+    label_names_: NDArray[Any] | None
+    n_labels_: int
+    device: str
+
+    @property
+    def features_(self) -> str:
+        """What the fit was made in: "linear", "rbf", or the class of the given transformer."""
+        check_is_fitted(self)
+        found = self._feature_map()
+        if found is None:
+            return "linear"
+        return "rbf" if kernel_of(found) is not None else type(found).__name__
+
+    def _keep_weights(self, problem: Problem, factors: Factors) -> None:
+        """Set W and b in the features that the map makes."""
+        self.feature_scales_ = problem.feature_scales
+        self.coef_left_, _, self.intercept_ = problem.to_original(factors)
+        # With the scales that a label weighting gives the labels.
+        self.coef_right_ = np.asarray(problem.right(factors.right))
+
+    def _feature_map(self) -> Any:
+        # Models of files that earlier versions wrote have none.
+        return getattr(self, "feature_map_", None)
+
+    def _left_product(self, X: Any) -> Floats:
+        """``φ(X) A`` of validated rows."""
+        return mapped_product(self._feature_map(), X, self.coef_left_)
+
+    def _scores_on_device(self, X: Any) -> Any:
+        """The scores of validated rows on a device; None where the CPU makes them."""
+        transformer = self._feature_map()
+        left = self.coef_left_ if transformer is None else np.eye(self.coef_left_.shape[1])
+        device = device_scores(self.device, X, left, self.coef_right_, self.intercept_)
+        return device if device is None or transformer is None else _MappedScores(self, device)
+
+    def explain_rows(self, x: Any, label: Any, n: int = 5) -> RowContributions:
+        """Which training rows speak for, or against, a decision, after a fit in kernel features.
+
+        With landmarks c_1, ..., c_m among the training rows the score of a label is ``z_j(x) = b_j + Σ_l
+        K(x, c_l) u_lj`` with ``u_j = K_mm^(−1/2) w_j``, and ``K(x, c_l) u_lj`` is the contribution of row
+        c_l.
+
+        Parameters
+        ----------
+        x : array of shape (d,) or (1, d)
+            One row of features.
+        label : int, or the name of a label
+        n : int, default 5
+            The number of rows that are listed, those with the largest contributions of either sign.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from labelgap import LowRankClassifier
+        >>> X = np.random.RandomState(0).uniform(-2, 2, size=(120, 2))
+        >>> Y = np.column_stack([np.hypot(*X.T) < 1.2, np.hypot(*X.T) > 1.6]).astype(float)
+        >>> clf = LowRankClassifier(features="rbf", trace_penalty=0.002, random_state=0).fit(X, Y)
+        >>> found = clf.explain_rows(X[0], 0, n=3)
+        >>> found.rows.shape, bool(np.isclose(found.score, clf.decision_function(X[:1])[0, 0]))
+        ((3,), True)
+        """
+        check_is_fitted(self)
+        kernel = kernel_of(self._feature_map())
+        if kernel is None:
+            raise InvalidInputError(
+                f"explain_rows is for a fit in kernel features; this one is in {self.features_!r} features. "
+                "coef_ has what each of these adds to a score. Fit with features='rbf' to learn of rows."
+            )
+        row = np.atleast_2d(np.asarray(x, dtype=np.float64))
+        if len(row) != 1:
+            raise InvalidFeaturesError(f"explain_rows takes one row of features; got {len(row)} rows.")
+        row = read_features(self, row, reset=False)
+        number = label_number(self, label)
+        check_between("n", n, 1, len(kernel.components_), "the number of landmarks")
+        scaled = self._feature_map()[:-1].transform(row)
+        similarities = _similarities(kernel, scaled[0])
+        weights = kernel.normalization_.T @ (self.coef_left_ @ self.coef_right_[number])
+        parts = similarities * weights
+        first = np.argsort(-np.abs(parts), kind="stable")[:n]
+        intercept = float(self.intercept_[number])
+        return RowContributions(
+            np.asarray(kernel.component_indices_, dtype=np.int64)[first],
+            parts[first],
+            similarities[first],
+            float(intercept + parts.sum()),
+            intercept,
+        )
+
+
+class _MappedScores:
+    """Scores on a device of rows that are mapped on the host; as ``DeviceScores``, for features as given."""
+
+    def __init__(self, model: MappedFeatures, device: Any) -> None:
+        self._model, self._device = model, device
+
+    def scores(self, X: Any) -> Any:
+        return self._device.scores(self._model._left_product(X))
+
+    def decisions(self, X: Any, threshold: float) -> Any:
+        return self._device.decisions(self._model._left_product(X), threshold)
+
+    def yes_columns(self, X: Any, threshold: float) -> Any:
+        return self._device.yes_columns(self._model._left_product(X), threshold)
+
+    def top(self, X: Any, n: int) -> Any:
+        return self._device.top(self._model._left_product(X), n)
+
+
+def kernel_of(transformer: Any) -> Any:
+    """The Nystroem at the end of labelgap's own map, or of a pipeline of the same form; None for others."""
+    steps = getattr(transformer, "steps", None)
+    last: Any = steps[-1][1] if steps and len(steps) > 1 else None
+    return last if type(last).__name__ == "Nystroem" and last.kernel == "rbf" else None
+
+
+def _similarities(kernel: Any, row: Floats) -> Floats:
+    distances = np.sum((kernel.components_ - row) ** 2, axis=1)
+    gamma = 1.0 / len(row) if kernel.gamma is None else kernel.gamma
+    return np.asarray(np.exp(-gamma * distances))
+
+
+def label_number(model: Any, label: Any) -> int:
+    """The number of a label that is given by its name or its number."""
+    names = model.label_names_
+    if names is not None and label in names.tolist():
+        return int(names.tolist().index(label))
+    if isinstance(label, (int, np.integer)) and type(label) is not bool and 0 <= label < model.n_labels_:
+        return int(label)
+    raise InvalidParameterError(
+        f"There is no label {label!r}: give a name in label_names_, or a number from 0 to "
+        f"{model.n_labels_ - 1}."
+    )
+
+
+def mapped_rows(model: Any, X: Any) -> Any:
+    """Validated rows in the features that the model was fitted in."""
+    return mapped(getattr(model, "feature_map_", None), X)
