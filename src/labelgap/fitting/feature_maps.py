@@ -134,8 +134,8 @@ def first_map(features: Any, X: Any, random_state: Any) -> Any:
             return None
         if sp.issparse(X):
             raise InvalidFeaturesError(
-                "features='rbf' needs a dense X: distances in many sparse features tell little. Leave features "
-                "at 'auto', or reduce X first, for instance with sklearn.decomposition.TruncatedSVD."
+                "features='rbf' needs a dense X: distances in many sparse features tell little. Leave "
+                "features at 'auto', or reduce X first, for instance with sklearn.decomposition.TruncatedSVD."
             )
         return fitted_rbf(X, RbfMap(), random_state)
     return fitted_transformer(features, X)
