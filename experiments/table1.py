@@ -2,9 +2,10 @@
 
 Run ``python -m experiments.table1 [--data cal500 bibtex ...] [--methods ...] [--metrics ...] [--draws 5]
 [--out FOLDER] [--fresh]``. It writes table1.json, table1.md and table1.png to the folder, and can be stopped
-and started again. Real data sets come from the folder that LABELGAP_DATA names; those that are not there are left out,
-with a note. autofood-like and compphys-like are made up, in the shapes of two data sets of the paper that
-are not available (see experiments/stand_ins.py); autofood and compphys are used where the user has them.
+and started again. Real data sets come from the folder that LABELGAP_DATA names; those that are not there are
+left out, with a note. autofood-like and compphys-like are made up, in the shapes of two data sets of the
+paper that are not available (see experiments/stand_ins.py); autofood and compphys are used where the user has
+them.
 
 Every draw has its own observed labels, and every method gets the same ones. Each is fitted for the metric it
 is judged by, on all labels of the test rows.

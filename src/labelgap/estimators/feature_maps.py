@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +13,22 @@ from labelgap._types import Floats
 from labelgap.estimators.inputs import check_between, read_features
 from labelgap.exceptions import InvalidFeaturesError, InvalidInputError, InvalidParameterError
 from labelgap.fitting.device import device_scores
-from labelgap.fitting.feature_maps import mapped, mapped_product
+from labelgap.fitting.feature_maps import is_clearly_ahead, mapped, mapped_product
+from labelgap.labels import ObservedLabels
+from labelgap.metrics.jackknife import leave_out_values, standard_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
+from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.sweep import ThresholdResult, best_threshold
+
+# ε, where the eigenvalues of the kernel between landmarks have a mean of 1.
+_LANDMARK_RIDGE = 0.01
 
 
 class RowContributions(NamedTuple):
     """What training rows add to a score, those with the largest contributions first.
 
-    The score is ``intercept`` plus the sum of the contributions of all landmarks.
+    The score is ``intercept``, plus the contributions of all landmarks, plus ``unexplained``.
     """
 
     rows: NDArray[np.int64]
@@ -30,18 +38,13 @@ class RowContributions(NamedTuple):
     """``K(x, row)``, from 0 to 1."""
     score: float
     intercept: float
+    unexplained: float
 
 
-class MappedFeatures:
-    """The part of an estimator that knows the feature map of its fit."""
+class FeatureMapped:
+    """An estimator that may be fitted in other features than X itself."""
 
     feature_map_: Any
-    coef_left_: Floats
-    coef_right_: Floats
-    intercept_: Floats
-    label_names_: NDArray[Any] | None
-    n_labels_: int
-    device: str
 
     @property
     def features_(self) -> str:
@@ -52,16 +55,27 @@ class MappedFeatures:
             return "linear"
         return "rbf" if kernel_of(found) is not None else type(found).__name__
 
+    def _feature_map(self) -> Any:
+        # Models of files that earlier versions wrote have none.
+        return getattr(self, "feature_map_", None)
+
+
+class MappedFeatures(FeatureMapped):
+    """The part of a low-rank estimator that knows the feature map of its fit."""
+
+    coef_left_: Floats
+    coef_right_: Floats
+    intercept_: Floats
+    label_names_: NDArray[Any] | None
+    n_labels_: int
+    device: str
+
     def _keep_weights(self, problem: Problem, factors: Factors) -> None:
         """Set W and b in the features that the map makes."""
         self.feature_scales_ = problem.feature_scales
         self.coef_left_, _, self.intercept_ = problem.to_original(factors)
         # With the scales that a label weighting gives the labels.
         self.coef_right_ = np.asarray(problem.right(factors.right))
-
-    def _feature_map(self) -> Any:
-        # Models of files that earlier versions wrote have none.
-        return getattr(self, "feature_map_", None)
 
     def _left_product(self, X: Any) -> Floats:
         """``φ(X) A`` of validated rows."""
@@ -77,9 +91,11 @@ class MappedFeatures:
     def explain_rows(self, x: Any, label: Any, n: int = 5) -> RowContributions:
         """Which training rows speak for, or against, a decision, after a fit in kernel features.
 
-        With landmarks c_1, ..., c_m among the training rows the score of a label is ``z_j(x) = b_j + Σ_l
-        K(x, c_l) u_lj`` with ``u_j = K_mm^(−1/2) w_j``, and ``K(x, c_l) u_lj`` is the contribution of row
-        c_l.
+        With landmarks c_1, ..., c_m among the training rows, the score of a label is ``z_j(x) = b_j + Σ_l
+        K(x, c_l) u_lj`` for ``u_j = K^(−1/2) w_j``, K the kernel between landmarks. Where landmarks are much
+        alike, such a u has huge parts of both signs that cancel. ``u_j = (K + ε)⁻¹ K^(1/2) w_j`` with ε = 0.01
+        has none, and gives almost the same score; the difference is ``unexplained``. The contribution of row
+        c_l is ``K(x, c_l) u_lj``.
 
         Parameters
         ----------
@@ -99,6 +115,8 @@ class MappedFeatures:
         >>> found = clf.explain_rows(X[0], 0, n=3)
         >>> found.rows.shape, bool(np.isclose(found.score, clf.decision_function(X[:1])[0, 0]))
         ((3,), True)
+        >>> bool(abs(found.unexplained) < 0.1 * abs(found.score - found.intercept))
+        True
         """
         check_is_fitted(self)
         kernel = kernel_of(self._feature_map())
@@ -114,17 +132,19 @@ class MappedFeatures:
         number = label_number(self, label)
         check_between("n", n, 1, len(kernel.components_), "the number of landmarks")
         scaled = self._feature_map()[:-1].transform(row)
-        similarities = _similarities(kernel, scaled[0])
-        weights = kernel.normalization_.T @ (self.coef_left_ @ self.coef_right_[number])
-        parts = similarities * weights
-        first = np.argsort(-np.abs(parts), kind="stable")[:n]
+        similarities = kernel_values(kernel, scaled)[0]
+        w = self.coef_left_ @ self.coef_right_[number]
         intercept = float(self.intercept_[number])
+        score = intercept + float(self._left_product(row)[0] @ self.coef_right_[number])
+        parts = similarities * _landmark_weights(kernel, w)
+        first = np.argsort(-np.abs(parts), kind="stable")[:n]
         return RowContributions(
             np.asarray(kernel.component_indices_, dtype=np.int64)[first],
             parts[first],
             similarities[first],
-            float(intercept + parts.sum()),
+            score,
             intercept,
+            score - intercept - float(parts.sum()),
         )
 
 
@@ -154,10 +174,18 @@ def kernel_of(transformer: Any) -> Any:
     return last if type(last).__name__ == "Nystroem" and last.kernel == "rbf" else None
 
 
-def _similarities(kernel: Any, row: Floats) -> Floats:
-    distances = np.sum((kernel.components_ - row) ** 2, axis=1)
-    gamma = 1.0 / len(row) if kernel.gamma is None else kernel.gamma
-    return np.asarray(np.exp(-gamma * distances))
+def kernel_values(kernel: Any, rows: Floats) -> Floats:
+    """``exp(−γ‖x − c‖²)`` of scaled rows and the landmarks of a fitted Nystroem."""
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    return np.asarray(rbf_kernel(rows, kernel.components_, gamma=kernel.gamma))
+
+
+def _landmark_weights(kernel: Any, w: Floats) -> Floats:
+    """``(K + ε)⁻¹ K^(1/2) w``."""
+    values, vectors = np.linalg.eigh(kernel_values(kernel, kernel.components_))
+    values = np.maximum(values, 0.0)
+    return np.asarray(vectors @ (np.sqrt(values) / (values + _LANDMARK_RIDGE) * (vectors.T @ w)))
 
 
 def label_number(model: Any, label: Any) -> int:
@@ -171,6 +199,37 @@ def label_number(model: Any, label: Any) -> int:
         f"There is no label {label!r}: give a name in label_names_, or a number from 0 to "
         f"{model.n_labels_ - 1}."
     )
+
+
+class WatchedScores(OneClassEffect):
+    """Keeps how sure the metric is on the scores that choose a threshold, too."""
+
+    leave_out: Floats | None = None
+
+    def see(self, scores: Floats, labels: ObservedLabels) -> None:
+        super().see(scores, labels)
+        yes = scores >= best_threshold(scores, labels, self._metric).threshold
+        self.leave_out = leave_out_values(self._metric, yes, labels)
+
+
+Outcome: TypeAlias = tuple[Any, ThresholdResult, WatchedScores]
+"""A model, its threshold with the metric there, and what the scores that chose it looked like."""
+
+
+def best_map(maps: list[Any], X: Any, fit_in: Callable[[Any], Outcome]) -> tuple[Any, Outcome]:
+    """The best of some feature maps by the metric, and the fit in its features.
+
+    The first one stays unless it is X itself and a kernel is clearly better, or another kernel is better.
+    """
+    best, outcome = maps[0], fit_in(mapped(maps[0], X))
+    for other in maps[1:]:
+        found = fit_in(mapped(other, X))
+        error, (one, two) = 0.0, (found[2].leave_out, outcome[2].leave_out)
+        if best is None and one is not None and two is not None:
+            error = standard_error(one, two)
+        if is_clearly_ahead(found[1].value, outcome[1].value, error):
+            best, outcome = other, found
+    return best, outcome
 
 
 def mapped_rows(model: Any, X: Any) -> Any:

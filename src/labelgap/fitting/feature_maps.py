@@ -129,16 +129,53 @@ def check_features(features: Any) -> None:
 
 def first_map(features: Any, X: Any, random_state: Any) -> Any:
     """The transformer that a fit begins with, fitted to X; None where the features are X itself."""
+    if isinstance(features, str) and features != "rbf":
+        return None
+    if X is None:
+        raise InvalidParameterError(
+            f"features={features!r} has a meaning only with features X; here X is None, and every row has "
+            "parameters of its own. Leave it out."
+        )
     if isinstance(features, str):
-        if features != "rbf":
-            return None
-        if sp.issparse(X):
-            raise InvalidFeaturesError(
-                "features='rbf' needs a dense X: distances in many sparse features tell little. Leave "
-                "features at 'auto', or reduce X first, for instance with sklearn.decomposition.TruncatedSVD."
-            )
+        _refuse_sparse(X)
         return fitted_rbf(X, RbfMap(), random_state)
     return fitted_transformer(features, X)
+
+
+def maps_to_compare(features: Any, X: Any, n_observed: int, random_state: Any) -> list[Any]:
+    """The fitted transformers among which a baseline chooses; None stands for X itself.
+
+    Examples
+    --------
+    >>> len(maps_to_compare("rbf", np.eye(3), 9, 0)), maps_to_compare("linear", np.eye(3), 9, 0)
+    (3, [None])
+    """
+    if not isinstance(features, str):
+        return [fitted_transformer(features, X)]
+    if features == "linear" or (features == "auto" and not _worth_looking(X, n_observed)):
+        return [None]
+    _refuse_sparse(X)
+    seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    kernels = [fitted_rbf(X, RbfMap(width), seed) for width in _WIDTHS]
+    return kernels if features == "rbf" else [None, *kernels]
+
+
+def is_clearly_ahead(value: float, other: float, standard_error: float) -> bool:
+    """Whether kernel features reach so much more than linear ones that they are taken."""
+    return value - other > _CLEARLY * standard_error
+
+
+def _refuse_sparse(X: Any) -> None:
+    if sp.issparse(X):
+        raise InvalidFeaturesError(
+            "features='rbf' needs a dense X: distances in many sparse features tell little. Leave features "
+            "at 'linear', or reduce X first, for instance with sklearn.decomposition.TruncatedSVD."
+        )
+    if not np.isfinite(X).all():
+        raise InvalidFeaturesError(
+            "features='rbf' needs an X without NaN. Impute it first, for instance with "
+            "sklearn.impute.SimpleImputer, or leave features at 'linear'."
+        )
 
 
 def mapped(transformer: Any, X: Any) -> Any:
@@ -184,8 +221,9 @@ def _worth_looking(X: Any, n_observed: int) -> bool:
     if X is None or sp.issparse(X):
         return False
     n = X.shape[0]
-    small = n * min(_LANDMARKS[0], n) <= _MOST_NUMBERS
-    return bool(n >= _FEWEST_ROWS and n_observed >= _FEWEST_ENTRIES and small and np.ptp(X, axis=0).any())
+    if n < _FEWEST_ROWS or n_observed < _FEWEST_ENTRIES or n * _LANDMARKS[0] > _MOST_NUMBERS:
+        return False
+    return bool(np.isfinite(X).all() and np.ptp(X, axis=0).any())
 
 
 @dataclass
