@@ -93,9 +93,9 @@ class MappedFeatures(FeatureMapped):
 
         With landmarks c_1, ..., c_m among the training rows, the score of a label is ``z_j(x) = b_j + Σ_l
         K(x, c_l) u_lj`` for ``u_j = K^(−1/2) w_j``, K the kernel between landmarks. Where landmarks are much
-        alike, such a u has huge parts of both signs that cancel. ``u_j = (K + ε)⁻¹ K^(1/2) w_j`` with ε = 0.01
-        has none, and gives almost the same score; the difference is ``unexplained``. The contribution of row
-        c_l is ``K(x, c_l) u_lj``.
+        alike, such a u has huge parts of both signs that cancel. ``u_j = (K + ε)⁻¹ K^(1/2) w_j`` with
+        ε = 0.01 has none and gives almost the same score; the difference is ``unexplained``. The contribution
+        of row c_l is ``K(x, c_l) u_lj``.
 
         Parameters
         ----------
