@@ -56,8 +56,10 @@ def describe(model: Any) -> dict[str, Any]:
 
 
 def _map_in_words(model: Any) -> str:
-    *_, last = (None, *getattr(model, "candidates_", ()))
-    return str(model.features_ if last is None or last.feature_map is None else last.feature_map)
+    """The map as the search described it, or the class of a transformer that was given."""
+    candidates = list(getattr(model, "candidates_", ()))
+    words = candidates[-1].feature_map if candidates else None
+    return str(words or model.features_)
 
 
 def metric_name(metric: LinearFractional) -> str:

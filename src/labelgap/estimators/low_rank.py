@@ -115,9 +115,10 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
     features : {"auto", "linear", "rbf"} or a scikit-learn transformer, default "auto"
         What W is fitted in: X itself ("linear"), or Nyström features of an RBF kernel of standardised rows
         ("rbf"; dense X only), whose landmarks are drawn from all rows of X, those without labels too. "auto"
-        takes kernel features where they are better on held-out rows by more than a standard error. It looks
-        at them if X is dense, has at least 200 rows and the penalties are chosen, under
-        ``unobserved="missing"`` or "negative". The width γ (of ¼, 1 and 4 over d) and the number of landmarks
+        takes kernel features where they are clearly better on held-out rows: by more than a standard error of
+        the metric, or by 1 % of the loss where the metric is no worse. It looks at them if X is dense and has
+        at least 200 rows with 300 observed entries, and λ is chosen, but not under
+        ``unobserved="unlabelled"``. The width γ (of ¼, 1 and 4 over d) and the number of landmarks
         (300, or 900 from 1800 rows on) are chosen with λ. A transformer is cloned and fitted to X, without
         any label.
     label_weighting : float from 0 to 1, or "auto", default "auto"

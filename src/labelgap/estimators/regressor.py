@@ -115,7 +115,7 @@ class LowRankRegressor(
         the same; predictions run there too.
     features : {"linear", "auto", "rbf"} or a scikit-learn transformer, default "linear"
         What W is fitted in, as in :class:`labelgap.LowRankClassifier`: X itself, kernel features, or kernel
-        features where they explain held-out rows better by more than a standard error ("auto").
+        features where they explain held-out rows clearly better ("auto").
 
     Attributes
     ----------

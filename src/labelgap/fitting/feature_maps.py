@@ -43,8 +43,9 @@ _LANDMARKS = (300, 900)
 _FEWEST_ROWS, _FEWEST_ENTRIES = 200, 300
 # ... and no more numbers in them than this (1 GiB).
 _MOST_NUMBERS = 1 << 27
-# Kernel features must be better than linear ones by so many standard errors of the difference.
-_CLEARLY = 1.0
+# Kernel features are taken in place of linear ones if their metric is better by so many standard errors of the
+# difference, or if it is not worse and their loss, which is less noisy, is lower by this fraction.
+_CLEARLY, _CLEARLY_LOWER = 1.0, 0.01
 # Kernels are many and the metric is noisy: those within so many standard errors of the best are left to the
 # loss.
 _ALIKE = 1.0
@@ -334,11 +335,17 @@ class FeatureMaps:
         at = contest.leader()
         found = contest.tried[at]
         wins = (
-            ahead_in_errors(found, leader) > _CLEARLY
+            _is_clearly_better(found, leader)
             if from_linear
             else leading([leader, found], choice.criterion, _ALIKE) == 1
         )
         return (found, at, standing) if wins else None
+
+
+def _is_clearly_better(candidate: Candidate, other: Candidate) -> bool:
+    ahead = ahead_in_errors(candidate, other)
+    lower = candidate.loss < other.loss - _CLEARLY_LOWER * abs(other.loss)
+    return ahead > _CLEARLY or (ahead >= 0 and lower)
 
 
 def _place_of(grid: PenaltyGrid, penalties: Penalties) -> Place:
