@@ -43,8 +43,8 @@ _LANDMARKS = (300, 900)
 _FEWEST_ROWS, _FEWEST_ENTRIES = 200, 300
 # ... and no more numbers in them than this (1 GiB).
 _MOST_NUMBERS = 1 << 27
-# Kernel features are taken in place of linear ones if their metric is better by so many standard errors of the
-# difference, or if it is not worse and their loss, which is less noisy, is lower by this fraction.
+# Kernel features are taken in place of linear ones if their metric is better by so many standard errors of
+# the difference, or if it is not worse and their loss, which is less noisy, is lower by this fraction.
 _CLEARLY, _CLEARLY_LOWER = 1.0, 0.01
 # Kernels are many and the metric is noisy: those within so many standard errors of the best are left to the
 # loss.
