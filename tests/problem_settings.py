@@ -131,6 +131,8 @@ SETTINGS = {
     "X = I, features of both, by counts": Setting(
         FeatureSettings(own_rows=True, label_features=F, count_weighting=1.0), kind="csr"
     ),
+    "labels by positives": Setting(FeatureSettings(centre=True, label_weighting=1.0)),
+    "labels by positives, CSR": Setting(FeatureSettings(label_weighting=0.5), kind="csr", weighted=True),
     "penalty on the scores": Setting(FeatureSettings(penalty="scores")),
     "penalty on the scores, CSR": Setting(FeatureSettings(penalty="scores"), kind="csr"),
     "weights": Setting(weighted=True),
@@ -163,6 +165,7 @@ SETTINGS = {
             (", thinned", "csr", FeatureSettings(), {"held_out": True, "thinned": True}),
             (", X = I", "none", OWN, {}),
             (", intercept penalty", "dense", FeatureSettings(), {"free_intercept": False}),
+            (", labels by positives", "dense", FeatureSettings(label_weighting=1.0), {}),
         )
         for bound in [None if name == "squared" else 2.0]
     },

@@ -27,6 +27,7 @@ from labelgap.estimators.score_models import DirectModel, GivenScores, LabelMode
 from labelgap.exceptions import InvalidInputError, MissingExtraError
 from labelgap.losses import FAMILIES, LOSSES, Loss
 from labelgap.metrics import LinearFractional
+from labelgap.onnx_features import mapped_features, width_of
 from labelgap.persistence.container import atomic_write
 from labelgap.persistence.registry import is_logistic_regression
 
@@ -63,7 +64,8 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, dtype: st
     model : fitted LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier or Recommender
         A regressor with features; a PlugInClassifier of ``LogisticRegression``; a MetricThreshold of scores
         (its ``features`` are then the scores, and there are no ``probabilities``), of one
-        ``LogisticRegression`` per label, or of a LowRankClassifier or PlugInClassifier.
+        ``LogisticRegression`` per label, or of a LowRankClassifier or PlugInClassifier. Features may be
+        linear or "rbf", or made by a StandardScaler, a Nystroem with an RBF kernel, or a pipeline of these.
     path : str, path or None, default None
         Replaced in one step if it exists.
     dtype : {"float64", "float32"}, default "float64"
@@ -226,7 +228,8 @@ def _write_threshold(model: MetricThreshold, graph: _Graph) -> dict[str, str]:
 
 def _scores_per_label(model: Any, inner: LabelModels, graph: _Graph) -> str:
     """The probabilities of one LogisticRegression per label."""
-    W, b = np.zeros((model.n_features_in_, model.n_labels_)), np.zeros(model.n_labels_)
+    widths = [estimator.n_features_in_ for estimator in inner.estimators if estimator is not None]
+    W, b = np.zeros((widths[0] if widths else width_of(model), model.n_labels_)), np.zeros(model.n_labels_)
     for label, estimator in enumerate(inner.estimators):
         if estimator is None:
             continue
@@ -234,7 +237,7 @@ def _scores_per_label(model: Any, inner: LabelModels, graph: _Graph) -> str:
         if not is_logistic_regression(estimator) or getattr(estimator, "multi_class", "") == "multinomial":
             raise _not_exported(type(model).__name__, estimator)
         W[:, label], b[label] = estimator.coef_[0], estimator.intercept_[0]
-    logits = graph.do("Add", graph.do("MatMul", graph.features(len(W)), W), b)
+    logits = graph.do("Add", graph.do("MatMul", mapped_features(model, graph), W), b)
     constant = np.array([estimator is None for estimator in inner.estimators])
     return graph.do("Where", constant, inner.constants, graph.do("Sigmoid", logits))
 
@@ -283,7 +286,7 @@ _WRITERS: dict[type, Callable[[Any, _Graph], dict[str, str]]] = {
 
 def _low_rank_scores(model: LowRankClassifier | LowRankRegressor, graph: _Graph) -> str:
     A, B = _at_least_one_column(model.coef_left_), _at_least_one_column(model.coef_right_)
-    inner = graph.do("MatMul", graph.features(len(A)), A)
+    inner = graph.do("MatMul", mapped_features(model, graph), A)
     return graph.do("Add", graph.do("MatMul", inner, np.ascontiguousarray(B.T)), model.intercept_)
 
 

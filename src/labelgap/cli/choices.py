@@ -18,10 +18,12 @@ from labelgap.metrics.formula import looks_like_formula
 _COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs", "device")
 _DECISIONS = ("metric", "loss", "unobserved", "flip_rate", "threshold")
 PARAMETERS = {
-    Setting.features: (*_COMMON, *_DECISIONS),
+    Setting.features: (*_COMMON, *_DECISIONS, "feature_map", "label_weighting"),
     Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
-    Setting.regression: (*_COMMON, "family"),
+    Setting.regression: (*_COMMON, "family", "feature_map"),
 }
+# The parameters of estimators that options of other names set: --features names columns.
+_PARAMETER_NAMES = {"feature_map": "features"}
 # Options about the file that have a meaning in some settings only.
 _COLUMNS = ("labels", "features", "id", "drop", "label_file", "categorical", "impute", "separator")
 FILE_OPTIONS = {
@@ -142,7 +144,11 @@ def use_device(model: Any, device: str | None) -> None:
 
 def make_model(setting: Setting, given: Mapping[str, Any], seed: int) -> Any:
     """The estimator with what was given, and its own defaults for the rest."""
-    chosen = {name: given[name] for name in PARAMETERS[setting] if given.get(name) is not None}
+    chosen = {
+        _PARAMETER_NAMES.get(name, name): given[name]
+        for name in PARAMETERS[setting]
+        if given.get(name) is not None
+    }
     return _ESTIMATORS[setting](random_state=seed, **chosen)
 
 

@@ -32,6 +32,7 @@ from labelgap.cli.options import (
     Encoding,
     FamilyName,
     FeatureColumns,
+    FeatureMap,
     Force,
     Format,
     IdColumn,
@@ -40,6 +41,7 @@ from labelgap.cli.options import (
     Json,
     LabelFile,
     Labels,
+    LabelWeighting,
     LossName,
     MaxUnpackedMb,
     Purpose,
@@ -214,6 +216,8 @@ def fit(
             help="λ₂; auto chooses on held-out labels.",
         ),
     ] = None,
+    feature_map: FeatureMap = None,
+    label_weighting: LabelWeighting = None,
     tol: Annotated[
         float | None,
         typer.Option(
@@ -300,6 +304,8 @@ def fit(
         "rank": rank,
         "trace_penalty": number_or("auto", trace_penalty, "--trace-penalty"),
         "ridge_penalty": number_or("auto", ridge_penalty, "--ridge-penalty"),
+        "feature_map": _word(feature_map),
+        "label_weighting": number_or("auto", label_weighting, "--label-weighting"),
         "tol": tol,
         "threshold": _word(threshold),
         "n_jobs": jobs,

@@ -72,6 +72,14 @@ class ThresholdFrom(StrEnum):
     train = "train"
 
 
+class FeatureMapName(StrEnum):
+    """What a model is fitted in."""
+
+    auto = "auto"
+    linear = "linear"
+    rbf = "rbf"
+
+
 class Unknown(StrEnum):
     """What happens to users and items that a recommender does not know."""
 
@@ -328,6 +336,30 @@ UserTable: TypeAlias = Annotated[
         rich_help_panel=_DATA_PANEL,
         show_default=False,
         help="For a recommender: a table of users, such as MovieLens' u.user.",
+    ),
+]
+
+# -- the model ---------------------------------------------------------------------------------------------
+
+FeatureMap: TypeAlias = Annotated[
+    FeatureMapName | None,
+    typer.Option(
+        "--feature-map",
+        rich_help_panel="Fit",
+        show_default="auto; linear for regression",
+        help="Fit in the features as they are (linear), in kernel features made of them (rbf), or in "
+        "whichever is better on held-out rows (auto).",
+    ),
+]
+LabelWeighting: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--label-weighting",
+        metavar="NUMBER|auto",
+        rich_help_panel="Fit",
+        show_default="auto",
+        help="From 0 to 1: how much the penalty grows with the number of a label's positives; auto chooses "
+        "on held-out labels.",
     ),
 ]
 

@@ -34,6 +34,10 @@ def describe(model: Any) -> dict[str, Any]:
             facts[name] = str(getattr(getattr(model, f"{name}_", None), "name", getattr(model, name)))
     if getattr(model, "flip_rate_", None) is not None:
         facts["flip_rate"] = model.flip_rate_
+    if getattr(model, "feature_map_", None) is not None:
+        facts["feature_map"] = _map_in_words(model)
+    if getattr(model, "label_weighting_", 0.0):
+        facts["label_weighting"] = float(model.label_weighting_)
     if hasattr(model, "duality_gap_"):
         facts |= {
             "rank": int(model.rank_),
@@ -49,6 +53,13 @@ def describe(model: Any) -> dict[str, Any]:
             "interrupted": bool(getattr(model, "interrupted_", False)),
         }
     return facts
+
+
+def _map_in_words(model: Any) -> str:
+    """The map as the search described it, or the class of a transformer that was given."""
+    candidates = list(getattr(model, "candidates_", ()))
+    words = candidates[-1].feature_map if candidates else None
+    return str(words or model.features_)
 
 
 def metric_name(metric: LinearFractional) -> str:
@@ -70,6 +81,8 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if "prepared" in facts:
         lines.insert(len(lines) - 1, ("prepared", facts["prepared"]))
+    if "feature_map" in facts:
+        lines.append(("feature map", facts["feature_map"]))
     if "family" in facts:
         lines.append(("family", facts["family"]))
     lines.append(_held_out(facts))
@@ -80,6 +93,8 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if "rank" in facts:
         penalties = facts["penalties"]
         words = ", ".join(f"{name} {value:.3g}" for name, value in penalties.items() if value)
+        if "label_weighting" in facts:
+            words += f"; label weighting {facts['label_weighting']:g}"
         lines += [
             ("rank", str(facts["rank"])),
             ("penalties", words or "none"),

@@ -24,6 +24,7 @@ from labelgap.exceptions import (
     UninformativeLabelsWarning,
 )
 from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.feature_maps import check_features
 from labelgap.kernels.gpu.device import check_device
 from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import as_kept, in_label_order
@@ -336,6 +337,10 @@ def check_fit_parameters(model: Any) -> None:
     check_device(model.device)
     if "penalty" in given:
         _check_feature_parameters(model)
+    if "features" in given:
+        check_features(model.features)
+    if given.get("label_weighting", "auto") != "auto":
+        check_fraction("label_weighting", model.label_weighting)
     for name in ("trace_penalty", "ridge_penalty", "intercept_penalty"):
         if name in given:
             check_penalty(name, given[name])

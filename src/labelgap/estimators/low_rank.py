@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from labelgap._types import Floats
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
+from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.inputs import (
     check_decision_parameters,
     refuse_flip_rate,
@@ -19,15 +21,19 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
-from labelgap.fitting.device import backend_for, device_scores, jobs_for
+from labelgap.fitting.device import backend_for, jobs_for
+from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
+from labelgap.fitting.label_weighting import first_weighting, label_variants
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.search import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
+from labelgap.objective.parts import FeatureSettings
+from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
@@ -36,7 +42,7 @@ from labelgap.thresholds.sweep import steady_threshold
 
 
 @savable_estimator(LOW_RANK_CLASSIFIER)
-class LowRankClassifier(CertifiedFit, DecisionEstimator):
+class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
     """Yes/no decisions for many labels from features and incomplete labels.
 
     Fits, over the observed entries Ω,
@@ -106,6 +112,20 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         one with no more features than rows. It is "none" for other sparse ones, and if λ or λ₂ is given as a
         number other than 0, which is then about X as it was given.
         ``coef_`` always belongs to X as it was given.
+    features : {"auto", "linear", "rbf"} or a scikit-learn transformer, default "auto"
+        What W is fitted in: X itself ("linear"), or Nyström features of an RBF kernel of standardised rows
+        ("rbf"; dense X only), whose landmarks are drawn from all rows of X, those without labels too. "auto"
+        takes kernel features where they are clearly better on held-out rows: by more than a standard error of
+        the metric, or by 1 % of the loss where the metric is no worse. It looks at them if X is dense and has
+        at least 200 rows with 300 observed entries, and λ is chosen, but not under
+        ``unobserved="unlabelled"``. The width γ (of ¼, 1 and 4 over d) and the number of landmarks
+        (300, or 900 from 1800 rows on) are chosen with λ. A transformer is cloned and fitted to X, without
+        any label.
+    label_weighting : float from 0 to 1, or "auto", default "auto"
+        α: the penalties are those of ``W diag(1/s)``, s_j a power −α/2 of the label's observed positives, so
+        that a label with few of them pays less for the same scores, as in a weighted trace norm. 0 treats all
+        labels alike. "auto" chooses from 0, ½ and 1 on held-out entries if λ is chosen and labels differ much
+        in their positives.
     device : {"auto", "cpu", "cuda", "cuda:0", ...}, default "auto"
         Where the work is done: on the CPU, or by torch on a GPU (the extra ``labelgap[gpu]``). "auto" is a
         GPU if there is one and the data are large enough to gain from it. The model and its certificate are
@@ -114,9 +134,16 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
     Attributes
     ----------
     coef_left_, coef_right_ : arrays of shape (d, k) and (L, k)
-        ``W = coef_left_ @ coef_right_.T``.
+        ``W = coef_left_ @ coef_right_.T``. d is the number of features that the map makes, where there is
+        one.
     coef_ : array of shape (d, L)
         W itself, made on request.
+    feature_map_ : fitted transformer or None
+        What makes the features of W from rows of X; None where they are X itself.
+    features_ : str
+        "linear", "rbf", or the class of the given transformer.
+    label_weighting_ : float
+        α as used. The penalties, ``singular_values_`` and ``objective_`` are about ``W diag(1/s)``.
     intercept_ : array of shape (L,)
     threshold_ : float
         θ, in units of the scores.
@@ -186,6 +213,8 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         memory_limit_mb: float = 256.0,
         feature_scaling: str = "auto",
         device: str = "auto",
+        features: Any = "auto",
+        label_weighting: float | str = "auto",
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -209,6 +238,8 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         self.memory_limit_mb = memory_limit_mb
         self.feature_scaling = feature_scaling
         self.device = device
+        self.features = features
+        self.label_weighting = label_weighting
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -249,29 +280,20 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         with fit_run(
             self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
         ) as run:
-            request = PenaltyRequest(
-                self.trace_penalty,
-                self.ridge_penalty,
-                intercept_request(X, self.intercept_penalty, fit_intercept=self.fit_intercept),
-            )
-            features = feature_settings(
-                X,
-                request,
-                fit_intercept=self.fit_intercept,
-                bounded=self.score_bound is not None and (self.score_bound != "auto" or unlabelled),
-                penalty=self.penalty,
-                scaling=self.feature_scaling,
-            )
+            # The map sees X alone, so that nothing of held-out labels can leak through it.
+            self.feature_map_ = first_map(self.features, X, run.random_state)
+            Z = mapped(self.feature_map_, X)
+            request, features = self._request(Z, unlabelled=unlabelled)
             # With more features than rows a model can tell the rows apart: other labels of a row that it was
             # fitted to would give the held-out one away, which they do not do for a new row.
-            self._holds_out_rows = X.shape[1] > X.shape[0]
+            self._holds_out_rows = Z.shape[1] > Z.shape[0] or tells_rows_apart(self.features)
             settings = solver_settings(self)
             backend = backend_for(self.device, labels, self.loss_)
             run.n_jobs = jobs_for(backend, run.n_jobs)
             if unlabelled:
                 check_unlabelled(labels, self.loss_, metric)
                 choice = UnlabelledChoice(
-                    X,
+                    Z,
                     labels,
                     features,
                     self.loss_,
@@ -283,22 +305,26 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     memory_limit_mb=self.memory_limit_mb,
                     backend=backend,
                 )
-                problem = choice.problem
                 chosen = choice.fit(metric, self.flip_rate, how=self.threshold, by_row=self._holds_out_rows)
             else:
                 refuse_flip_rate(self.flip_rate, labels.unobserved)
-                problem = observed_problem(
-                    X,
-                    labels,
-                    features,
-                    self.loss_,
-                    fit_intercept=self.fit_intercept,
-                    score_bound=self.score_bound,
-                    backend=backend,
-                )
-                grid = grid_for_observed(problem, labels, request)
+
+                def made(Z: Any, label_weighting: float) -> tuple[Problem, PenaltyGrid]:
+                    request, features = self._request(Z)
+                    problem = observed_problem(
+                        Z,
+                        labels,
+                        replace(features, label_weighting=label_weighting),
+                        self.loss_,
+                        fit_intercept=self.fit_intercept,
+                        score_bound=self.score_bound,
+                        backend=backend,
+                    )
+                    return problem, grid_for_observed(problem, labels, request)
+
+                problem, grid = made(Z, features.label_weighting)
                 effect = OneClassEffect(labels, metric, lambda z, some: steady_threshold(z, some, metric))
-                chosen = choice_for_decisions(
+                competition = choice_for_decisions(
                     problem,
                     labels,
                     grid,
@@ -307,13 +333,36 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     run,
                     how=self.threshold,
                     by_row=self._holds_out_rows,
+                    variants=label_variants(problem, labels, self.label_weighting, request),
                     effect=effect,
-                ).fit()
+                )
+                maps = FeatureMaps.of(self, X, labels, request, made)
+                chosen = competition.fit() if maps is None else maps.fit(competition)
+                if maps is not None:
+                    self.feature_map_ = chosen.feature_map
                 effect.warn()
             self._keep_decisions(chosen)
-            self.feature_scales_ = problem.feature_scales
-            self.coef_left_, self.coef_right_, self.intercept_ = problem.to_original(chosen.fit.factors)
+            assert chosen.problem is not None
+            self._keep_weights(chosen.problem, chosen.fit.factors)
+            self.label_weighting_ = chosen.problem.settings.features.label_weighting
         return self
+
+    def _request(self, Z: Any, *, unlabelled: bool = False) -> tuple[PenaltyRequest, FeatureSettings]:
+        """The penalties to choose, and how the features Z are used."""
+        request = PenaltyRequest(
+            self.trace_penalty,
+            self.ridge_penalty,
+            intercept_request(Z, self.intercept_penalty, fit_intercept=self.fit_intercept),
+        )
+        features = feature_settings(
+            Z,
+            request,
+            fit_intercept=self.fit_intercept,
+            bounded=self.score_bound is not None and (self.score_bound != "auto" or unlabelled),
+            penalty=self.penalty,
+            scaling=self.feature_scaling,
+        )
+        return request, replace(features, label_weighting=first_weighting(self.label_weighting))
 
     @property
     def coef_(self) -> Floats:
@@ -323,13 +372,13 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
     # -- scoring ---------------------------------------------------------------------------------------
 
     def _score_rows(self, X: Any) -> Floats:
-        return np.asarray(X @ self.coef_left_) @ self.coef_right_.T + self.intercept_
+        return np.asarray(self._left_product(X) @ self.coef_right_.T + self.intercept_)
 
     def _on_device(self, X: Any) -> Any:
-        return device_scores(self.device, X, self.coef_left_, self.coef_right_, self.intercept_)
+        return self._scores_on_device(X)
 
     def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
-        P = np.ascontiguousarray(X @ self.coef_left_)
+        P = self._left_product(X)
         low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
         return np.asarray(low_rank + self.intercept_[labels.indices])
 

@@ -9,6 +9,13 @@ from sklearn.utils import check_random_state, get_tags
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.feature_maps import (
+    FeatureMapped,
+    Outcome,
+    WatchedScores,
+    best_map,
+    mapped_rows,
+)
 from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
 from labelgap.estimators.score_models import (
     LabelModels,
@@ -18,17 +25,17 @@ from labelgap.estimators.score_models import (
     warn_of_training_scores,
 )
 from labelgap.exceptions import InvalidParameterError
+from labelgap.fitting.feature_maps import check_features, maps_to_compare
 from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import PLUG_IN_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.cross_fit import hold_out_plan
-from labelgap.thresholds.one_class import OneClassEffect
 
 
 @savable_estimator(PLUG_IN_CLASSIFIER)
-class PlugInClassifier(DecisionEstimator):
+class PlugInClassifier(FeatureMapped, DecisionEstimator):
     """One probabilistic classifier per label, and the one threshold that maximises the metric.
 
     For each label j a classifier estimates ``η_j(x) = P(y_j = 1 | x)`` from the entries of Ω in column j, and
@@ -59,9 +66,18 @@ class PlugInClassifier(DecisionEstimator):
         depend on the number of jobs.
     verbose : int, default 0
         1 reports the stages, in a notebook by a progress bar.
+    features : {"linear", "auto", "rbf"} or a scikit-learn transformer, default "linear"
+        What the classifiers are fitted in: X itself ("linear"), Nyström features of an RBF kernel of
+        standardised rows, with a width of ¼, 1 or 4 over d ("rbf"; dense X only), whichever of both is better
+        on held-out rows ("auto"), or what a clone of a transformer makes of X. Kernel features are compared
+        by the metric; "auto" takes them if they are better by more than a standard error.
 
     Attributes
     ----------
+    feature_map_ : fitted transformer or None
+        What makes the features of the classifiers from rows of X; None where they are X itself.
+    features_ : str
+        "linear", "rbf", or the class of the given transformer.
     estimators_ : list of length L
         The fitted classifiers; None for a label with a constant probability.
     threshold_ : float
@@ -108,6 +124,7 @@ class PlugInClassifier(DecisionEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        features: Any = "linear",
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -116,6 +133,7 @@ class PlugInClassifier(DecisionEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.features = features
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -136,25 +154,30 @@ class PlugInClassifier(DecisionEstimator):
             observed; or a 1-d array with two classes
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
+        check_features(self.features)
         metric, estimator = self._metric(), self._inner()
         _check_probabilistic(estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = targets.labels
         warn_of_unseen_labels(labels)
         rng = check_random_state(self.random_state)
-        plan = hold_out_plan(labels, self.threshold, rng)
+        maps = maps_to_compare(self.features, X, labels.n_observed, rng)
+        plan = hold_out_plan(labels, self.threshold, rng, by_row=any(m is not None for m in maps))
         if self.threshold != "train" and not (plan >= 0).any():
             warn_of_training_scores(labels)
         seeds = draw_seeds(rng, labels.shape[1])
 
         bar = bar_for(self)
 
-        def fit_part(part: ObservedLabels) -> LabelModels:
-            self._say(f"fitting {part.shape[1]} labels to {part.n_observed} observed entries", bar)
-            return fit_label_models(estimator, X, part, seeds, "predict_proba", self.n_jobs)
+        def fit_in(Z: Any) -> Outcome:
+            def fit_part(part: ObservedLabels) -> LabelModels:
+                self._say(f"fitting {part.shape[1]} labels to {part.n_observed} observed entries", bar)
+                return fit_label_models(estimator, Z, part, seeds, "predict_proba", self.n_jobs)
 
-        effect = OneClassEffect(labels, metric)
-        self._model, chosen = fit_and_choose(fit_part, X, labels, metric, plan, effect)
+            effect = WatchedScores(labels, metric)
+            return *fit_and_choose(fit_part, Z, labels, metric, plan, effect), effect
+
+        self.feature_map_, (self._model, chosen, effect) = best_map(maps, X, fit_in)
         effect.warn()
         self.estimators_ = self._model.estimators
         self.threshold_ = chosen.threshold
@@ -183,10 +206,10 @@ class PlugInClassifier(DecisionEstimator):
     # -- scoring ---------------------------------------------------------------------------------------
 
     def _score_rows(self, X: Any) -> Floats:
-        return self._model.score_rows(X)
+        return self._model.score_rows(mapped_rows(self, X))
 
     def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
-        return self._model.score_entries(X, labels)
+        return self._model.score_entries(mapped_rows(self, X), labels)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return scores

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._types import Floats
 from labelgap.estimators.base import CertifiedFit
+from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.frames import FrameOutput
 from labelgap.estimators.inputs import (
     check_fit_parameters,
@@ -34,14 +35,16 @@ from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import ChosenFit, PenaltyChoice, grid_for_observed
 from labelgap.fitting.cross_validation import deviance_judge, mean_loss
 from labelgap.fitting.device import backend_for, device_scores, jobs_for
+from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.search import PenaltyGrid, PenaltyRequest
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import in_label_order, match_labels
 from labelgap.labels.tensors import like_input, to_host
 from labelgap.losses import Family, Poisson, get_family
+from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import LOW_RANK_REGRESSOR
 from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
@@ -49,7 +52,14 @@ from labelgap.solvers import Callback
 
 
 @savable_estimator(LOW_RANK_REGRESSOR)
-class LowRankRegressor(CertifiedFit, FrameOutput, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LowRankRegressor(
+    MappedFeatures,
+    CertifiedFit,
+    FrameOutput,
+    Saved,
+    RegressorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Real values, counts or fractions of many labels, from features and incomplete labels.
 
     Fits, over the observed values Ω,
@@ -103,13 +113,21 @@ class LowRankRegressor(CertifiedFit, FrameOutput, Saved, RegressorMixin, BaseEst
         Where the work is done: on the CPU, or by torch on a GPU (the extra ``labelgap[gpu]``). "auto" is a
         GPU if there is one and the data are large enough to gain from it. The model and its certificate are
         the same; predictions run there too.
+    features : {"linear", "auto", "rbf"} or a scikit-learn transformer, default "linear"
+        What W is fitted in, as in :class:`labelgap.LowRankClassifier`: X itself, kernel features, or kernel
+        features where they explain held-out rows clearly better ("auto").
 
     Attributes
     ----------
     coef_left_, coef_right_ : arrays of shape (d, k) and (L, k)
-        ``W = coef_left_ @ coef_right_.T``. Without features d is the number of rows.
+        ``W = coef_left_ @ coef_right_.T``. Without features d is the number of rows; with a feature map it is
+        the number of features that it makes.
     coef_ : array of shape (d, L)
         W itself, made on request.
+    feature_map_ : fitted transformer or None
+        What makes the features of W from rows of X; None where they are X itself.
+    features_ : str
+        "linear", "rbf", or the class of the given transformer.
     intercept_ : array of shape (L,)
     rank_ : int
     singular_values_ : array of shape (k,)
@@ -175,6 +193,7 @@ class LowRankRegressor(CertifiedFit, FrameOutput, Saved, RegressorMixin, BaseEst
         intercept_penalty: float | str = "auto",
         feature_scaling: str = "auto",
         device: str = "auto",
+        features: Any = "linear",
     ) -> None:
         self.family = family
         self.trace_penalty = trace_penalty
@@ -192,6 +211,7 @@ class LowRankRegressor(CertifiedFit, FrameOutput, Saved, RegressorMixin, BaseEst
         self.intercept_penalty = intercept_penalty
         self.feature_scaling = feature_scaling
         self.device = device
+        self.features = features
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -263,48 +283,66 @@ class LowRankRegressor(CertifiedFit, FrameOutput, Saved, RegressorMixin, BaseEst
             scale = self._units.scale
             if scale != 1:
                 run.say(f"values, and trace penalties below, are in units of {scale:.3g}")
-            request = PenaltyRequest(
-                self.trace_penalty if isinstance(self.trace_penalty, str) else self.trace_penalty / scale,
-                self.ridge_penalty,
-                intercept_request(X, self.intercept_penalty, fit_intercept=self.fit_intercept),
-            )
-            bound = None if self.score_bound in (None, "auto") else float(self.score_bound) / scale
-            features = feature_settings(
-                X,
-                request,
-                fit_intercept=self.fit_intercept,
-                bounded=bound is not None,
-                penalty=self.penalty,
-                scaling=self.feature_scaling,
-            )
-            # As in LowRankClassifier: other values of a row would give away the one that is held out.
-            self._holds_out_rows = X is not None and X.shape[1] > X.shape[0]
+            # The map sees X alone, so that nothing of held-out values can leak through it.
+            self.feature_map_ = first_map(self.features, X, run.random_state)
+            Z = X if X is None else mapped(self.feature_map_, X)
             backend = backend_for(self.device, labels, self.family_)
             run.n_jobs = jobs_for(backend, run.n_jobs)
-            problem = observed_problem(
-                X,
-                labels,
-                features,
-                self.family_,
-                fit_intercept=self.fit_intercept,
-                score_bound=bound,
-                backend=backend,
-            )
-            self.feature_scales_ = problem.feature_scales
-            chosen = PenaltyChoice(
+
+            def made(Z: Any, label_weighting: float = 0.0) -> tuple[Problem, PenaltyGrid]:
+                request = self._request(Z)
+                bound = None if self.score_bound in (None, "auto") else float(self.score_bound) / scale
+                features = feature_settings(
+                    Z,
+                    request,
+                    fit_intercept=self.fit_intercept,
+                    bounded=bound is not None,
+                    penalty=self.penalty,
+                    scaling=self.feature_scaling,
+                )
+                problem = observed_problem(
+                    Z,
+                    labels,
+                    features,
+                    self.family_,
+                    fit_intercept=self.fit_intercept,
+                    score_bound=bound,
+                    backend=backend,
+                )
+                return problem, grid_for_observed(problem, labels, request)
+
+            problem, grid = made(Z)
+            choice = PenaltyChoice(
                 problem,
                 labels,
-                grid_for_observed(problem, labels, request),
+                grid,
                 deviance_judge(self.family_, null_loss(labels, self.family_)),
                 solver_settings(self),
                 run,
-                by_row=self._holds_out_rows,
+                # As in LowRankClassifier: other values of a row would give away the one that is held out.
+                by_row=Z is not None and (Z.shape[1] > Z.shape[0] or tells_rows_apart(self.features)),
                 criterion="loss",
-            ).fit()
+            )
+            maps = None if X is None else FeatureMaps.of(self, X, labels, self._request(Z), made)
+            chosen = choice.fit() if maps is None else maps.fit(choice)
+            if maps is not None:
+                self.feature_map_ = chosen.feature_map
+            assert chosen.problem is not None
+            problem = chosen.problem
+            self.feature_scales_ = problem.feature_scales
             factors = self._units.factors(problem.to_original(chosen.fit.factors))
             self.coef_left_, self.coef_right_, self.intercept_ = factors
             self._keep_fit(_in_user_units(chosen, self._units))
         return self
+
+    def _request(self, Z: Any) -> PenaltyRequest:
+        """The penalties to choose, in units of the values."""
+        scale = self._units.scale
+        return PenaltyRequest(
+            self.trace_penalty if isinstance(self.trace_penalty, str) else self.trace_penalty / scale,
+            self.ridge_penalty,
+            intercept_request(Z, self.intercept_penalty, fit_intercept=self.fit_intercept),
+        )
 
     @property
     def coef_(self) -> Floats:
@@ -325,7 +363,7 @@ class LowRankRegressor(CertifiedFit, FrameOutput, Saved, RegressorMixin, BaseEst
             return self.coef_left_
         if X is None:
             raise InvalidFeaturesError("The model was fitted to features; pass those of the rows as X.")
-        return np.ascontiguousarray(read_features(self, X, reset=False) @ self.coef_left_)
+        return self._left_product(read_features(self, X, reset=False))
 
     def _with_known_parts(
         self, labels: ObservedLabels, n: int, offset: Any, exposure: Any, sample_weight: Any

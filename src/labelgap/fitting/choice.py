@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,9 @@ ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
 """From scores and their labels to a threshold."""
 LargestPenalty: TypeAlias = Callable[[Problem, ObservedLabels], float]
 """The λ that a search begins with, for a problem and its labels."""
+Challenge: TypeAlias = Callable[["PenaltyChoice", Candidate, float, int], Candidate]
+"""From a choice, its best candidate, the gap to compare at and the number of folds, to the best with other
+features too; the choice is then left standing at it."""
 
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
@@ -94,6 +97,8 @@ class ChosenFit:
     """The labels as that problem weighs them."""
     variant: Variant | None = None
     """The settings of that problem that were chosen; None where there were none to choose."""
+    feature_map: Any = None
+    """The fitted transformer that makes its features; None where they are X itself."""
 
 
 def largest_penalty_of(problem: Problem, labels: ObservedLabels) -> float:
@@ -155,6 +160,15 @@ class HeldOut:
     scorer: Scorer
 
 
+class Standing(NamedTuple):
+    """What a search is about: a problem with its grid and its folds, and its features in words."""
+
+    problem: Problem
+    grid: PenaltyGrid
+    folds: CrossValidation
+    feature_map: str | None
+
+
 @dataclass
 class PenaltyChoice:
     """Chooses penalties on held-out entries, then fits to all entries."""
@@ -185,6 +199,10 @@ class PenaltyChoice:
     """Where a sample of the rows found the best penalties. Then only λ is compared, and only near there."""
     listed_in: PenaltyGrid | None = None
     """The grid of all rows, in whose units candidates are listed where these are a sample of them."""
+    challenge: Challenge | None = None
+    """Compares the best candidate with those of other features; None where there are no others."""
+    feature_map: str | None = None
+    """The features in words; None where they are X itself."""
     _variant: Variant | None = field(default=None, init=False)
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
@@ -240,7 +258,8 @@ class PenaltyChoice:
             if how != "train":
                 self._warn_of_too_few_entries()
             return None, None
-        self._folds = self._cross_validation("search", plan)
+        self.plan = plan
+        self._folds = self.cross_validation("search", plan)
         best = None
         with contextlib.suppress(Stopped):
             best = self._select(plan)
@@ -253,7 +272,24 @@ class PenaltyChoice:
         """The last fit without this fold; None where there is none."""
         return self._folds.fit_of_fold(fold)
 
-    def _cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
+    @property
+    def standing(self) -> Standing:
+        """What the search is about now."""
+        return Standing(self.problem, self.grid, self._folds, self.feature_map)
+
+    def stand_at(self, standing: Standing) -> None:
+        """Let the rest of the search, and the last fit, be about this."""
+        self.problem, self.grid, self._folds, self.feature_map = standing
+
+    def compare_at(
+        self, standing: Standing, choices: Sequence[Penalties], tol: float, n_folds: int
+    ) -> list[Candidate]:
+        """Judge penalties for another problem, and report them."""
+        self.stand_at(standing)
+        return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
+
+    def cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
+        """Folds over the present problem, whose progress is kept under that name."""
         run, held_out = self.run, self.held_out
         checkpoint = run.checkpoint.part(part)
         return CrossValidation(
@@ -295,6 +331,8 @@ class PenaltyChoice:
             )
             if self.variants is not None:
                 best = self._select_variant(best, plan, last_tol if coarse else search_tol, few)
+            if self.challenge is not None:
+                best = self.challenge(self, best, last_tol if coarse else search_tol, few)
             place = grid.place_of(best.penalties) if self.held_out is not None else None
         folds = self._folds
         if place is not None:
@@ -343,7 +381,7 @@ class PenaltyChoice:
         named = ", ".join(
             f"{name} {value:g}" for name, value in variant.settings().items() if value is not None
         )
-        self._folds = self._cross_validation(f"search with {named}", plan)
+        self._folds = self.cross_validation(f"search with {named}", plan)
 
         def judged(choices: Sequence[Penalties]) -> list[Candidate]:
             return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
@@ -366,6 +404,8 @@ class PenaltyChoice:
     def _report(self, candidate: Candidate) -> Candidate:
         if self._variant is not None:
             candidate = replace(candidate, **self._variant.settings())
+        if self.feature_map is not None:
+            candidate = replace(candidate, feature_map=self.feature_map)
         listed = candidate
         if self.listed_in is not None:
             listed = replace(candidate, penalties=self.listed_in.at(self.grid.place_of(candidate.penalties)))

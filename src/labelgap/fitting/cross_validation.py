@@ -21,7 +21,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional
-from labelgap.metrics.jackknife import leave_out_values
+from labelgap.metrics.jackknife import leave_out_means, leave_out_values
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.bounded import Solver, solve_bounded
@@ -415,9 +415,12 @@ def deviance_judge(family: Family, null: float) -> Judge:
     """
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        mean = mean_loss(family, scores, labels)
-        fraction = round(mean / (null if null > 0 else 1.0), _FRACTION_DIGITS)
-        return Verdict(1.0 - fraction, np.nan, fraction)
+        losses = np.asarray(family.value(scores, labels.values), dtype=np.float64)
+        unit = null if null > 0 else 1.0
+        mean = float(np.average(losses, weights=labels.weights))
+        fraction = round(mean / unit, _FRACTION_DIGITS)
+        left_out = leave_out_means(losses, labels)
+        return Verdict(1.0 - fraction, np.nan, fraction, None if left_out is None else 1.0 - left_out / unit)
 
     return judge
 

@@ -64,8 +64,11 @@ class FitRun:
             "silence weight": candidate.silence_weight,
             "dislike weight": candidate.dislike_weight,
             "confidence": candidate.confidence,
+            "label weighting": candidate.label_weighting,
         }
         others = "".join(f", {name} {value:g}" for name, value in chosen_with.items() if value is not None)
+        if candidate.feature_map is not None:
+            others += f", {candidate.feature_map}"
         self.say(
             f"trace {penalties.trace:.3g}, ridge {penalties.ridge:.3g}, intercept {penalties.intercept:.3g}"
             f"{others}: "

@@ -146,11 +146,11 @@ def penalty_grid(
 # -- the search --------------------------------------------------------------------------------------------
 
 
-def leading(candidates: Sequence[Candidate], criterion: str = "metric") -> int:
+def leading(candidates: Sequence[Candidate], criterion: str = "metric", alike_errors: float = _ALIKE) -> int:
     """The number of the candidate that is best by the metric, or by the "loss" alone.
 
-    Among those that the metric cannot tell from the best, it is the one of least loss; of equal ones, the
-    first.
+    Among those that the metric cannot tell from the best, which are within ``alike_errors`` standard errors
+    of it, it is the one of least loss; of equal ones, the first.
     """
     numbers = range(len(candidates))
     if criterion == "loss":
@@ -158,7 +158,9 @@ def leading(candidates: Sequence[Candidate], criterion: str = "metric") -> int:
     top = max(candidates, key=lambda candidate: candidate.metric_value)
     # Equal values are alike whatever the error.
     alike = [
-        n for n in numbers if _behind(candidates[n], top) <= max(_ALIKE * _error(candidates[n], top), 0.0)
+        n
+        for n in numbers
+        if _behind(candidates[n], top) <= max(alike_errors * _error(candidates[n], top), 0.0)
     ]
     return min(alike, key=lambda number: candidates[number].loss)
 
@@ -173,11 +175,20 @@ def _error(candidate: Candidate, other: Candidate) -> float:
     return 0.0 if one is None or two is None else standard_error(one, two)
 
 
+def ahead_in_errors(candidate: Candidate, other: Candidate) -> float:
+    """By how many standard errors of the difference a candidate's metric is above another's."""
+    ahead, error = -_behind(candidate, other), _error(candidate, other)
+    return ahead / error if error > 0 else float(np.copysign(np.inf, ahead)) if ahead else 0.0
+
+
 class Contest:
     """The candidates so far, by place, and which of them leads."""
 
-    def __init__(self, compare: Compare, grid: PenaltyGrid, criterion: str) -> None:
+    def __init__(
+        self, compare: Compare, grid: PenaltyGrid, criterion: str, alike_errors: float = _ALIKE
+    ) -> None:
         self._compare, self._grid, self._criterion = compare, grid, criterion
+        self._alike_errors = alike_errors
         self.tried: dict[Place, Candidate] = {}
 
     def look_at(self, *places: Place) -> None:
@@ -189,7 +200,11 @@ class Contest:
 
     def leader(self) -> Place:
         """The place of the candidate that is :func:`leading`."""
-        return list(self.tried)[leading(list(self.tried.values()), self._criterion)]
+        return list(self.tried)[leading(list(self.tried.values()), self._criterion, self._alike_errors)]
+
+    def look_around(self, stride: tuple[int, int]) -> None:
+        """Look at all neighbours of the leader, once."""
+        self.look_at(*_neighbours(self._grid, self.leader(), stride))
 
     def is_hopeless(self, place: Place, leader: Place) -> bool:
         """Clearly worse than the leader: by the metric and the loss, or by the loss where that decides."""

@@ -1,4 +1,4 @@
-"""Settings of a recommender's problem that are chosen together with its penalties, one change at a time."""
+"""Settings of a problem that are chosen together with its penalties, one change at a time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from labelgap.objective.problem import Problem
 class Variant(NamedTuple):
     """One choice of these settings; None for one that the problem does not have."""
 
-    count_weighting: float
+    count_weighting: float = 0.0
     silence_weight: float | None = None
     dislikes: float | None = None
     """The weight of a dislike, as a multiple of that of silence."""
     confidence: float | None = None
     given_dislike_weight: float | None = None
     """The weight of a dislike where it was given, whatever that of silence is."""
+    label_weighting: float | None = None
 
     @property
     def dislike_weight(self) -> float | None:
@@ -33,10 +34,12 @@ class Variant(NamedTuple):
     def settings(self) -> dict[str, Any]:
         """What a candidate says of it."""
         return {
-            "count_weighting": self.count_weighting,
+            # A problem with features has a weighting of its labels instead.
+            "count_weighting": self.count_weighting if self.label_weighting is None else None,
             "silence_weight": self.silence_weight,
             "dislike_weight": self.dislike_weight,
             "confidence": self.confidence,
+            "label_weighting": self.label_weighting,
         }
 
 

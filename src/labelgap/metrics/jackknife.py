@@ -46,6 +46,29 @@ def leave_out_values(
     return np.array([metric.from_counts(*_in_order(counts)) for counts in rest])
 
 
+def leave_out_means(values: NDArray[np.float64], labels: ObservedLabels) -> NDArray[np.float64] | None:
+    """The weighted mean of one number per entry over all rows but those of one part, for each part in turn.
+
+    Parts are those of :func:`leave_out_values`.
+
+    Examples
+    --------
+    >>> labels = ObservedLabels.from_dense([[1, 0], [1, 1]])
+    >>> leave_out_means(np.array([1.0, 3.0, 0.0, 0.0]), labels).tolist()
+    [2.0, 0.0]
+    """
+    used, row_of_entry = np.unique(labels.rows, return_inverse=True)
+    n_parts = min(N_PARTS, len(used))
+    if n_parts < 2:
+        return None
+    part = np.random.RandomState(0).permutation(len(used))[row_of_entry] % n_parts
+    weights = np.ones(len(values)) if labels.weights is None else labels.weights
+    sums = np.bincount(part, weights=weights * values, minlength=n_parts)
+    totals = np.bincount(part, weights=weights, minlength=n_parts)
+    rest = np.maximum(totals.sum() - totals, np.finfo(np.float64).tiny)
+    return np.asarray((sums.sum() - sums) / rest)
+
+
 def standard_error(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """The standard error of the difference of two metric values, from their leave-out values (jackknife)."""
     difference = first - second

@@ -212,6 +212,24 @@ def scales_by_count(counts: NDArray[Any], power: float, mean: float | None = Non
     return np.asarray((filled / (filled.mean() if mean is None else mean)) ** (-0.5 * power))
 
 
+def scales_by_positives(positives: NDArray[Any], power: float) -> Floats:
+    """``c p^(−power/2)`` for each number p of positives; a number of 0 is taken as 1.
+
+    With ``Z = X V diag(s)`` and a penalty on ``V = W diag(1/s)``, a label with few positives pays less for
+    the same scores. Without it, the few directions that the trace norm leaves are those of the labels with
+    most positives, whose gradients are largest. c makes the mean of ``s²`` over all positives 1: the gradient
+    at W = 0, whose squares grow with p, keeps its size, and with it the scale of λ.
+
+    Examples
+    --------
+    >>> scales_by_positives(np.array([1, 4, 4]), 1.0).round(3).tolist()
+    [1.732, 0.866, 0.866]
+    """
+    filled = np.maximum(np.asarray(positives, dtype=np.float64), 1.0)
+    powers = (filled / filled.max()) ** -power
+    return np.asarray(np.sqrt(powers / np.average(powers, weights=filled)))
+
+
 @dataclass(frozen=True)
 class FeatureFrame:
     """What all parts agree on about the features of rows and labels."""
@@ -233,6 +251,7 @@ class FeatureFrame:
         penalty: str = "weights",
         centre: bool = False,
         count_weighting: float = 0.0,
+        label_weighting: float = 0.0,
     ) -> FeatureFrame:
         coordinates = None
         if moments.columns is not None:
@@ -240,6 +259,9 @@ class FeatureFrame:
         label_scales = (
             None if count_weighting == 0 else scales_by_count(moments.label_counts, count_weighting)
         )
+        if label_weighting != 0:
+            by_positives = scales_by_positives(moments.label_positives, label_weighting)
+            label_scales = by_positives if label_scales is None else label_scales * by_positives
         return cls(coordinates, moments.n_rows, moments.filled_rows / max(moments.n_rows, 1), label_scales)
 
 

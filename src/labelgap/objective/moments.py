@@ -207,6 +207,8 @@ class FeatureMoments:
     """The sum over the rows of the number of their entries, with 1 for none."""
     label_counts: NDArray[np.int64]
     """The number of entries of each label."""
+    label_positives: NDArray[np.int64]
+    """The number of entries above 0 of each label."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -217,6 +219,7 @@ class FeatureMoments:
             self.n_rows + other.n_rows,
             self.filled_rows + other.filled_rows,
             self.label_counts + other.label_counts,
+            self.label_positives + other.label_positives,
         )
 
     def _added_second(self, other: Self) -> SecondMoments | None:

@@ -56,6 +56,8 @@ class FeatureSettings:
         Whether a free intercept may absorb the mean of the features.
     count_weighting : float, default 0
         The power of the number of entries with which the penalty of a row's and a label's own factors grows.
+    label_weighting : float, default 0
+        The power of the number of positives with which the penalty of a label's own factors grows.
     """
 
     own_rows: bool = False
@@ -65,6 +67,7 @@ class FeatureSettings:
     penalty: str = "weights"
     centre: bool = False
     count_weighting: float = 0.0
+    label_weighting: float = 0.0
 
 
 @dataclass(frozen=True)

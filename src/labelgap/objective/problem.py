@@ -72,6 +72,7 @@ class Problem:
             penalty=settings.penalty,
             centre=settings.centre,
             count_weighting=settings.count_weighting,
+            label_weighting=settings.label_weighting,
         )
         if settings.penalty == "scores" and frame.coordinates is not None:
             gram = reduce(add, (rows.gram(settings, frame) for rows in self._rows))

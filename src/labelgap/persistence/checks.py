@@ -18,7 +18,7 @@ from labelgap.losses import Family, Loss
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.kinds import is_float
 from labelgap.persistence.registry import Requirements, kind_of, requirements_of
-from labelgap.persistence.transformers import last_step
+from labelgap.persistence.transformers import is_pipeline, last_step, transformer_name
 
 # The names in files of the models of scores inside a PlugInClassifier or a MetricThreshold.
 _PER_LABEL, _PER_ROW, _DIRECT, _GIVEN = "label_models", "row_model", "direct_model", "given_scores"
@@ -66,6 +66,11 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "metric_": (_is_instance(LinearFractional), "a metric"),
     "loss_": (_is_instance(Loss), "a loss"),
     "family_": (_is_instance(Family), "a family"),
+    "feature_map_": (
+        lambda value: value is None or transformer_name(value) is not None,
+        "a transformer that files can hold",
+    ),
+    "label_weighting_": (_is_number, "a number"),
     "_model": (_is_kind(_PER_LABEL, _PER_ROW, _DIRECT, _GIVEN), "a model of scores"),
     "answers_": (_is_instance(ObservedLabels), "ratings"),
     "user_ids_": (_is_instance(tuple), "a tuple of ids"),
@@ -138,11 +143,29 @@ def _check_low_rank(model: Any) -> None:
     _check_names(model)
     rank = _columns(model, "coef_left_")
     shapes = {
-        "coef_left_": (model.n_features_in_, rank),
+        "coef_left_": (_width_of_map(model), rank),
         "coef_right_": (model.n_labels_, rank),
         "intercept_": (model.n_labels_,),
     }
     _expect(model, shapes)
+
+
+def _width_of_map(model: Any) -> int:
+    """The number of features that W is about; of a map whose width is not known, that of W."""
+    transformer = getattr(model, "feature_map_", None)
+    if transformer is None:
+        return int(model.n_features_in_)
+    kernel = last_step(transformer)
+    if transformer_name(kernel) == "Nystroem":
+        m = _columns(kernel, "normalization_")
+        # Scalers before it keep the number of columns.
+        d = model.n_features_in_ if is_pipeline(transformer) else kernel.n_features_in_
+        _expect(kernel, {"components_": (m, d), "normalization_": (m, m)})
+        rows = kernel.component_indices_
+        if not isinstance(rows, np.ndarray) or rows.shape != (m,) or rows.dtype.kind not in "iu":
+            raise ValueError(f"component_indices_ does not hold the numbers of {m} rows")
+        return m
+    return _columns(model, "coef_left_", 0)
 
 
 def _check_recommender(model: Any) -> None:
@@ -211,7 +234,8 @@ def _check_classifier(model: Any, estimator: Any) -> None:
     if estimator is None:
         return
     inner, estimator = estimator, last_step(estimator)
-    n_features = model.n_features_in_ if estimator is inner else getattr(estimator, "n_features_in_", None)
+    is_direct = estimator is inner and getattr(model, "feature_map_", None) is None
+    n_features = model.n_features_in_ if is_direct else getattr(estimator, "n_features_in_", None)
     shapes: dict[str, tuple[Any, ...]] = {"coef_": (1, n_features), "intercept_": (1,)}
     if type(estimator).__name__ != "LogisticRegression" or any(
         not hasattr(estimator, name) for name in shapes
@@ -248,11 +272,11 @@ def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _columns(model: Any, name: str) -> int:
+def _columns(model: Any, name: str, axis: int = 1) -> int:
     array = getattr(model, name)
     if not isinstance(array, np.ndarray) or array.ndim != 2:
         raise ValueError(f"{name} is no matrix")
-    return int(array.shape[1])
+    return int(array.shape[axis])
 
 
 def _expect(model: Any, shapes: dict[str, tuple[int, ...]]) -> None:

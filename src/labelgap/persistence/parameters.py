@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labelgap.persistence.registry import is_logistic_regression, requirements_of
-from labelgap.persistence.transformers import last_step
+from labelgap.persistence.transformers import last_step, transformer_name
 
 _NUMBER_KINDS, _WIDE = "iuf", (np.dtype(np.float16), np.dtype(np.longdouble))
 
@@ -123,5 +123,9 @@ _SPECIAL: dict[str, list[_Test]] = {
     ],
     "flip_rate": [_TEXT, _NUMBER, (_is_rates, "rates"), _NONE],
     "estimator": [_NONE, (_is_estimator, "an estimator that files can hold")],
+    "features": [
+        _TEXT,
+        (lambda value: transformer_name(value) is not None, "a transformer that files can hold"),
+    ],
 }
 """The tests for parameters whose signature says Any."""

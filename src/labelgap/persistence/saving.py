@@ -73,7 +73,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator of labelgap, or a pipeline that ends in one, to a file that ``load`` reads.
 
     Of an estimator it is the same as its method ``save``. The steps of a pipeline before the estimator may be
-    scikit-learn's ColumnTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, OneHotEncoder, PCA,
+    scikit-learn's ColumnTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, Nystroem, OneHotEncoder, PCA,
     RobustScaler, SimpleImputer, StandardScaler, TruncatedSVD and VarianceThreshold, and pipelines of these.
 
     Parameters
@@ -196,6 +196,12 @@ def _reason(first: str, value: Any) -> str:
         return (
             "is a function, and a file holds no code. Fit with a number, such as positive=4, or apply the "
             "function to the ratings before the fit."
+        )
+    if first in ("features", "feature_map_"):
+        known = ", ".join(name for name in TRANSFORMERS if name not in _INNER)
+        return (
+            f"holds a {kind}; the transformers that can be saved are {known}. Fit with one of these, or "
+            "transform X before the fit and save the model alone."
         )
     if isinstance(value, BaseEstimator):
         return (

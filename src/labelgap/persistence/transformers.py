@@ -27,6 +27,7 @@ TRANSFORMERS = {
     "MinMaxScaler": "sklearn.preprocessing",
     "MissingIndicator": "sklearn.impute",
     "Normalizer": "sklearn.preprocessing",
+    "Nystroem": "sklearn.kernel_approximation",
     "OneHotEncoder": "sklearn.preprocessing",
     "PCA": "sklearn.decomposition",
     "RobustScaler": "sklearn.preprocessing",

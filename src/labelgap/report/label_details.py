@@ -26,9 +26,10 @@ def strongest_features(
 
     The spread of a feature is its standard deviation over the rows of X, so the product says how far a
     typical change of the feature moves the score. The model's own names of the features come before those
-    of a pipeline, ``feature_names``.
+    of a pipeline, ``feature_names``. None after a fit in features other than X itself.
     """
-    if X is None or not hasattr(model, "coef_left_"):
+    # A coefficient of a kernel feature says nothing about a column of X.
+    if X is None or not hasattr(model, "coef_left_") or getattr(model, "feature_map_", None) is not None:
         return None
     d = model.coef_left_.shape[0]
     names = getattr(model, "feature_names_in_", feature_names)

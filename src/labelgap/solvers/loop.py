@@ -279,6 +279,10 @@ class Candidate:
     """The weight of a dislike that it was judged with; None where silence does not count."""
     confidence: float | None = None
     """How much more a like counted for each unit of its value; None where silence does not count."""
+    label_weighting: float | None = None
+    """The label weighting that it was judged with; None where there is none to choose."""
+    feature_map: str | None = None
+    """The features that it was judged with, in words; None where they are X itself."""
 
 
 class FitListener:

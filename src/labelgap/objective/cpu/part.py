@@ -56,6 +56,7 @@ class CpuRows:
     def __init__(self, block: RowBlock) -> None:
         self._X = sp.csr_array(block.X) if sp.issparse(block.X) else block.X
         self._counts, self._label_counts = block.labels.row_counts(), block.labels.label_counts()
+        self._label_positives = block.labels.positive_counts()
         self.n_rows = block.labels.shape[0]
         self._design: tuple[FeatureSettings, FeatureFrame, Design] | None = None
 
@@ -70,7 +71,8 @@ class CpuRows:
             elif wants_axes(X.shape[0], X.shape[1], is_sparse):
                 second = SecondMoments.of(X, columns)
         filled = float(np.maximum(self._counts, 1).sum())
-        return FeatureMoments(is_sparse, columns, second, root, self.n_rows, filled, self._label_counts)
+        counts = self._label_counts, self._label_positives
+        return FeatureMoments(is_sparse, columns, second, root, self.n_rows, filled, *counts)
 
     def design(self, settings: FeatureSettings, frame: FeatureFrame) -> Design:
         """The features of rows and labels in the frame's coordinates; made once for a frame."""
