@@ -128,10 +128,10 @@ def best_threshold(
         # They stay on their device.
         entry_scores: Any = scores
         if np.isnan(float(scores.max())):
-            _refuse_nan(as_float_scores(to_host(scores)), observed)
+            refuse_nan(as_float_scores(to_host(scores)), observed)
     else:
         entry_scores = as_float_scores(observed.align(to_host(scores), what="scores"))
-        _refuse_nan(entry_scores, observed)
+        refuse_nan(entry_scores, observed)
     values = observed.values.astype(np.int8, copy=False)
     weights, class_factors = observed.weights, np.ones(4)
     if psi.balanced and psi.average == "micro":
@@ -306,7 +306,8 @@ def as_float_scores(scores: NDArray[Any]) -> ScoreArray:
     return np.ascontiguousarray(scores, np.float32 if narrow else np.float64)
 
 
-def _refuse_nan(scores: ScoreArray, labels: ObservedLabels) -> None:
+def refuse_nan(scores: ScoreArray, labels: ObservedLabels) -> None:
+    """Raise where the score of an observed entry is NaN, and say which."""
     # The maximum is NaN where one of them is, and it is found in less time.
     if np.isnan(scores.max()):
         entry = kernels.first_nan(scores)
