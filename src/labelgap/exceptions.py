@@ -11,6 +11,7 @@
         ├── InvalidScoresError      scores: NaN, shape
         ├── InvalidMetricError      a metric that is no number for some decisions, or a formula of none
         ├── InvalidParameterError   a parameter outside its range
+        │   └── InfeasibleConstraintError  bounds on metrics that no threshold keeps
         ├── UnknownNameError        a name that is in no registry (names the nearest one)
         ├── UnknownIdError          a user or an item that a recommender does not know (also a KeyError)
         ├── DataFileError           a data file: its format, a line, a column
@@ -59,6 +60,10 @@ class InvalidMetricError(InvalidInputError):
 
 class InvalidParameterError(InvalidInputError):
     """A parameter is outside its range."""
+
+
+class InfeasibleConstraintError(InvalidParameterError):
+    """No threshold keeps the bounds on metrics that were asked for; the message says what can be reached."""
 
 
 class UnknownNameError(InvalidInputError):

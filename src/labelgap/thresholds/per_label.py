@@ -2,10 +2,10 @@
 
 A macro metric is a mean over labels, so the best threshold of each label is found on its own entries. A micro
 metric is one ratio N/D of sums over labels. By Dinkelbach's theorem its largest value ρ is where
-``max_θ N(θ) − ρ D(θ)`` is 0, and for a given ρ that maximum is a sum over labels: each label has its own best
-threshold, and the ratio reached is the next ρ. Both are exact. An instance metric couples the labels of a row;
-for it thresholds are improved one label at a time, exactly for that label, until none improves (coordinate
-ascent).
+``max_θ N(θ) − ρ D(θ)`` is 0, and for a given ρ that maximum is a sum over labels: each label has its own
+best threshold, and the ratio reached is the next ρ. Both are exact. An instance metric couples the labels of
+a row; for it thresholds are improved one label at a time, exactly for that label, until none improves
+(coordinate ascent).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LabelThresholds:
     --------
     >>> from labelgap.thresholds import best_label_thresholds
     >>> found = best_label_thresholds([[0.9, 0.2], [0.7, 0.1]], [[1, 1], [0, 0]], "macro-f1")
-    >>> found.thresholds.round(3).tolist(), found.value, found.shared
+    >>> found.thresholds.round(3).tolist(), found.value, round(found.shared, 3)
     ([0.8, 0.15], 1.0, 0.15)
     """
 
@@ -206,7 +206,8 @@ class LabelSearch:
         decided = self.decisions(thresholds)[self._order]
         counts = self._row_counts(decided)
         for _ in range(_MOST_SWEEPS):
-            if not any([self._improve(label, thresholds, decided, counts) for label in range(len(thresholds))]):
+            improved = [self._improve(j, thresholds, decided, counts) for j in range(len(thresholds))]
+            if not any(improved):
                 break
         return thresholds
 
