@@ -63,7 +63,16 @@ class InvalidParameterError(InvalidInputError):
 
 
 class InfeasibleConstraintError(InvalidParameterError):
-    """No threshold keeps the bounds on metrics that were asked for; the message says what can be reached."""
+    """No threshold keeps the bounds on metrics that were asked for; the message says what can be reached.
+
+    ``threshold`` is the one that comes nearest, and ``shortfall`` how far it misses the bounds.
+    """
+
+    def __init__(
+        self, message: str, threshold: float = float("nan"), shortfall: float = float("nan")
+    ) -> None:
+        super().__init__(message)
+        self.threshold, self.shortfall = threshold, shortfall
 
 
 class UnknownNameError(InvalidInputError):

@@ -151,7 +151,9 @@ def _infeasible(
     bounds: Sequence[tuple[Constraint, ThresholdCurve]], shortfalls: NDArray[np.float64], name: str
 ) -> InfeasibleConstraintError:
     """What cannot be reached, and how much can."""
-    alone = shortfalls.min(axis=1)
+    alone, together = shortfalls.min(axis=1), shortfalls.max(axis=0)
+    nearest = int(np.argmin(together))
+    threshold = float(bounds[0][1].thresholds[nearest])
     if (alone > 0).any():
         worst = int(np.argmax(alone))
         constraint, curve = bounds[worst]
@@ -162,13 +164,14 @@ def _infeasible(
             f"{curve.values[place]:.6g}, at a threshold of {curve.thresholds[place]:.6g}."
         )
     else:
-        place = int(np.argmin(shortfalls.max(axis=0)))
-        reached = ", ".join(f"{one.metric.__name__} {curve.values[place]:.6g}" for one, curve in bounds)
+        reached = ", ".join(f"{one.metric.__name__} {curve.values[nearest]:.6g}" for one, curve in bounds)
         listed = " and ".join(str(one) for one, _ in bounds)
         what = (
             f"No threshold gives {listed} together on these entries, though each can be reached alone. The "
-            f"nearest is a threshold of {bounds[0][1].thresholds[place]:.6g}, with {reached}."
+            f"nearest is a threshold of {threshold:.6g}, with {reached}."
         )
     return InfeasibleConstraintError(
-        f"{what} Loosen the bound, or find better scores; {name} was not maximised."
+        f"{what} Loosen the bound, or find better scores; {name} was not maximised.",
+        threshold,
+        float(together[nearest]),
     )
