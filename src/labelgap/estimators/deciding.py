@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.decisions import Budget, decide_within, read_budget
-from labelgap.exceptions import InvalidParameterError, InvalidScoresError
+from labelgap.exceptions import InvalidScoresError
 from labelgap.metrics import LinearFractional
 
 
@@ -88,9 +88,3 @@ def relative_scores(model: Any, scores: Floats, labels: NDArray[Any]) -> tuple[F
     moved = np.where(np.isnan(moved), np.where(yes, np.inf, -np.inf), moved)
     moved = np.where(yes, np.maximum(moved, shared), np.minimum(moved, np.nextafter(shared, -np.inf)))
     return moved, float(shared)
-
-
-def refuse_budget_output(budget: Any, output: str) -> None:
-    """Raise where an output was asked for that decisions within a budget do not have."""
-    if budget is not None and output not in ("auto", "dense", "sparse"):
-        raise InvalidParameterError(f"output={output!r} cannot be combined with a budget.")
