@@ -25,7 +25,7 @@ from labelgap.decisions.streams import Stream, from_chosen, from_keys
 from labelgap.kernels import budgets as kernels
 from labelgap.metrics import LinearFractional
 
-_FRANK_WOLFE_STEPS = 5
+_FRANK_WOLFE_STEPS = 3
 _MOST_SWEEPS = 30
 # Candidates for a total budget: this many times the budget, and at least so many.
 _MORE_CANDIDATES, _FEWEST_CANDIDATES = 8, 1 << 20
@@ -47,14 +47,23 @@ def _with_rows(stream: Stream, most: int, exactly: bool, metric: LinearFractiona
     chosen = _frank_wolfe(stream, most, exactly, metric)
     S, m = _sums(stream, chosen)
     totals = stream.by_label
-    settings = (metric.vertex_numerator, metric.vertex_denominator, metric.zero_division, exactly)
+    coefficients = (metric.vertex_numerator, metric.vertex_denominator)
     factors = totals.class_factors(metric)
     for _ in range(_MOST_SWEEPS):
         changes = 0
         for start, block in stream:
             part = chosen[start : start + len(block)]
             changes += kernels.ascend_rows(
-                block, part, S, m, totals.positives, float(stream.n_rows), *factors, *settings
+                block,
+                part,
+                S,
+                m,
+                totals.positives,
+                float(stream.n_rows),
+                *factors,
+                *coefficients,
+                metric.zero_division,
+                exactly,
             )
         if changes == 0:
             break

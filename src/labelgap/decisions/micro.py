@@ -44,7 +44,7 @@ def _top_of_rows(stream: Stream, most: int) -> tuple[NDArray[np.int64], Floats]:
         columns, best = top_columns(block, k)
         rows = np.arange(start, start + len(block))[:, None]
         found.append((rows * stream.n_labels + columns).ravel())
-        probabilities.append(best.ravel())
+        probabilities.append(np.asarray(best, dtype=np.float64).ravel())
     keys, flat = np.concatenate(found), np.concatenate(probabilities)
     order = np.argsort(-flat, kind="stable")
     return keys[order], flat[order]

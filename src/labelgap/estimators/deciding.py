@@ -23,19 +23,21 @@ class Deciding:
     thresholds_kind_: str
     n_labels_: int
 
-    def _keep_thresholds(self, threshold: float, thresholds: Floats | None, kind: str) -> None:
+    def _set_thresholds(self, threshold: float, thresholds: Floats | None, kind: str) -> None:
         """Set the shared threshold, that of each label, and what they are."""
         self.threshold_ = float(threshold)
         self.thresholds_kind_ = kind
         self.thresholds_ = (
-            np.full(self.n_labels_, self.threshold_) if thresholds is None else np.asarray(thresholds)
+            np.full(self.n_labels_, self.threshold_)
+            if thresholds is None
+            else np.array(thresholds, dtype=np.float64)
         )
 
     def _cut(self) -> float | Floats:
         """What scores are compared with: the shared threshold, or a row with one for each label."""
         # Models of earlier versions have one threshold.
         if getattr(self, "thresholds_kind_", "shared") == "shared":
-            return self.threshold_
+            return float(self.threshold_)
         return self.thresholds_
 
     def _entry_cut(self, labels: NDArray[Any]) -> float | Floats:

@@ -19,6 +19,7 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
+from labelgap.fitting.decision_rule import decision_rule
 from labelgap.fitting.device import backend_for, device_scores, jobs_for
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
@@ -44,7 +45,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         ``min_{W,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + b_j, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F² + κ/2 Σ_j (b_j − c)²``
 
     (``|XW| ≤ γ`` on request) to a proven duality gap, and decides ``x·w_j + b_j ≥ θ`` with one θ for all
-    labels, chosen for the metric over observed entries.
+    labels, or one for each label (see ``thresholds``), chosen for the metric over observed entries.
 
     Parameters
     ----------
@@ -110,6 +111,14 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         Where the work is done: on the CPU, or by torch on a GPU (the extra ``labelgap[gpu]``). "auto" is a
         GPU if there is one and the data are large enough to gain from it. The model and its certificate are
         the same; predictions run there too.
+    thresholds : {"shared", "per-label", "shrunk", "auto"}, default "shared"
+        How many thresholds there are: one for all labels, the best one of each label, those drawn towards the
+        shared one by how little is known about a label, or what is best on other rows of the same scores; see
+        :func:`labelgap.thresholds.choose_thresholds`. Under ``unobserved="unlabelled"`` there is one.
+    subject_to : str, sequence of str, or None, default None
+        Bounds on other metrics that the shared threshold must keep on the scores that it is chosen on, such
+        as "recall >= 0.9"; see :func:`labelgap.best_threshold`. Bounds that no threshold keeps are an
+        :class:`~labelgap.exceptions.InfeasibleConstraintError`.
 
     Attributes
     ----------
@@ -119,7 +128,11 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         W itself, made on request.
     intercept_ : array of shape (L,)
     threshold_ : float
-        θ, in units of the scores.
+        θ, the threshold for all labels, in units of the scores.
+    thresholds_ : array of shape (L,)
+        The threshold of each label; θ everywhere where they share it.
+    thresholds_kind_ : {"shared", "per-label", "shrunk"}
+        What ``thresholds_`` are.
     rank_ : int
     singular_values_ : array of shape (k,)
     trace_penalty_, ridge_penalty_, intercept_penalty_ : float
@@ -186,6 +199,8 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         memory_limit_mb: float = 256.0,
         feature_scaling: str = "auto",
         device: str = "auto",
+        thresholds: str = "shared",
+        subject_to: Any = None,
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -209,6 +224,8 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         self.memory_limit_mb = memory_limit_mb
         self.feature_scaling = feature_scaling
         self.device = device
+        self.thresholds = thresholds
+        self.subject_to = subject_to
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -241,6 +258,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         """
         check_decision_parameters(self)
         self.loss_, metric = get_loss(self.loss), self._metric()
+        rule = decision_rule(metric, self.thresholds, self.subject_to, self.unobserved)
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         refuse_huge(X)
@@ -308,9 +326,11 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     how=self.threshold,
                     by_row=self._holds_out_rows,
                     effect=effect,
+                    rule=rule,
                 ).fit()
                 effect.warn()
             self._keep_decisions(chosen)
+            self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
             self.feature_scales_ = problem.feature_scales
             self.coef_left_, self.coef_right_, self.intercept_ = problem.to_original(chosen.fit.factors)
         return self

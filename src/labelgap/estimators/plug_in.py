@@ -18,6 +18,7 @@ from labelgap.estimators.score_models import (
     warn_of_training_scores,
 )
 from labelgap.exceptions import InvalidParameterError
+from labelgap.fitting.decision_rule import decision_rule
 from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
@@ -59,6 +60,14 @@ class PlugInClassifier(DecisionEstimator):
         depend on the number of jobs.
     verbose : int, default 0
         1 reports the stages, in a notebook by a progress bar.
+    thresholds : {"shared", "per-label", "shrunk", "auto"}, default "shared"
+        How many thresholds there are: one for all labels, the best one of each label, those drawn towards the
+        shared one by how little is known about a label, or what is best on other rows of the same scores; see
+        :func:`labelgap.thresholds.choose_thresholds`.
+    subject_to : str, sequence of str, or None, default None
+        Bounds on other metrics that the shared threshold must keep on the scores that it is chosen on, such
+        as "recall >= 0.9"; see :func:`labelgap.best_threshold`. Bounds that no threshold keeps are an
+        :class:`~labelgap.exceptions.InfeasibleConstraintError`.
 
     Attributes
     ----------
@@ -66,6 +75,10 @@ class PlugInClassifier(DecisionEstimator):
         The fitted classifiers; None for a label with a constant probability.
     threshold_ : float
         θ, a probability; ±inf if the metric is best with no decision, or every one, a yes.
+    thresholds_ : array of shape (L,)
+        The threshold of each label; θ everywhere where they share it.
+    thresholds_kind_ : {"shared", "per-label", "shrunk"}
+        What ``thresholds_`` are.
     classes_ : array of length 2
         ``[0, 1]``, or for a 1-d y its two values.
     n_labels_ : int
@@ -108,6 +121,8 @@ class PlugInClassifier(DecisionEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        thresholds: str = "shared",
+        subject_to: Any = None,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -116,6 +131,8 @@ class PlugInClassifier(DecisionEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.thresholds = thresholds
+        self.subject_to = subject_to
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -137,6 +154,7 @@ class PlugInClassifier(DecisionEstimator):
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
         metric, estimator = self._metric(), self._inner()
+        rule = decision_rule(metric, self.thresholds, self.subject_to)
         _check_probabilistic(estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = targets.labels
@@ -154,11 +172,11 @@ class PlugInClassifier(DecisionEstimator):
             return fit_label_models(estimator, X, part, seeds, "predict_proba", self.n_jobs)
 
         effect = OneClassEffect(labels, metric)
-        self._model, chosen = fit_and_choose(fit_part, X, labels, metric, plan, effect)
+        self._model, chosen, value = fit_and_choose(fit_part, X, labels, rule, plan, effect)
         effect.warn()
         self.estimators_ = self._model.estimators
-        self.threshold_ = chosen.threshold
-        self._say(f"threshold {chosen.threshold:.4g}, where the metric is {chosen.value:.4f}", bar)
+        self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind)
+        self._say(f"threshold {chosen.shared:.4g} ({chosen.kind}), where the metric is {value:.4f}", bar)
         if bar is not None:
             bar.end()
         return self

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InfeasibleConstraintError, InvalidParameterError
@@ -39,7 +37,7 @@ class DecisionRule:
         Bounds are kept exactly, so that with bounds there is no mean.
         """
 
-        def shared(some_scores: Floats, some: ObservedLabels) -> float:
+        def shared(some_scores: Any, some: ObservedLabels) -> float:
             if steady and not self.bounds:
                 return steady_threshold(some_scores, some, self.metric)
             return best_threshold(some_scores, some, self.metric, subject_to=self.bounds).threshold
@@ -75,14 +73,14 @@ class DecisionRule:
             chosen = self.choose(scores, labels, steady=True)
             if effect is not None:
                 effect.see(scores, labels)
-            if chosen.kind == "shared":
-                value = self.metric(labels, scores >= chosen.shared)
-                return Verdict(value, chosen.shared, mean_loss(loss, scores, labels))
-            value = chosen.held_out_value
-            if value is None:
-                value = self.metric(labels, scores >= chosen.thresholds[labels.indices])
-            verdict = Verdict(value, chosen.shared, mean_loss(loss, scores, labels))
-            return verdict._replace(thresholds=chosen.thresholds, kind=chosen.kind)
+            shared = chosen.kind == "shared"
+            value = self.metric(labels, scores >= chosen.thresholds[labels.indices])
+            if not shared and chosen.held_out_value is not None:
+                # That of the scores that chose so many thresholds would be too good.
+                value = chosen.held_out_value
+            several = None if shared else chosen.thresholds
+            loss_value = mean_loss(loss, scores, labels)
+            return Verdict(value, chosen.shared, loss_value, None, several, chosen.kind)
 
         return judge
 
@@ -114,8 +112,3 @@ def decision_rule(
         )
     kind = "shared" if bounds or unobserved == "unlabelled" else thresholds
     return DecisionRule(metric, kind, bounds)
-
-
-def label_cut(threshold: float, thresholds: Floats | None, kind: str) -> float | Floats:
-    """What scores are compared with: the shared threshold, or a row of one for each label."""
-    return threshold if thresholds is None or kind == "shared" else np.asarray(thresholds)

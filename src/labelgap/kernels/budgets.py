@@ -130,7 +130,7 @@ def choose_by_lines(
     exactly: bool,
     chosen: NDArray[np.int64],
 ) -> None:
-    """Fill ``chosen`` (rows x most) with the labels of each row with the largest ``slope · p + intercept``."""
+    """Fill ``chosen`` (rows x most) with each row's labels with the largest ``slope · p + intercept``."""
     n, L = probabilities.shape
     most = chosen.shape[1]
     gains = np.empty(L)

@@ -29,12 +29,12 @@ from labelgap.thresholds.shrunk import (
     rarer_counts,
     shrink,
 )
-from labelgap.thresholds.sweep import as_float_scores, best_threshold, refuse_nan
+from labelgap.thresholds.sweep import ScoreArray, as_float_scores, best_threshold, refuse_nan
 
 THRESHOLD_KINDS = ("shared", "per-label", "shrunk", "auto")
 N_FOLDS = 5
 
-SharedThreshold: TypeAlias = Callable[[Floats, ObservedLabels], float]
+SharedThreshold: TypeAlias = Callable[[ScoreArray, ObservedLabels], float]
 """From scores and their labels to the shared threshold."""
 
 
@@ -141,15 +141,13 @@ Choice: TypeAlias = str | float
 
 def _choices(kind: str) -> list[Choice]:
     """What a kind chooses from."""
-    return {
-        "per-label": ["per-label"],
-        "shrunk": [*STRENGTHS],
-        "auto": ["shared", *STRENGTHS, "per-label"],
-    }[kind]
+    if kind == "per-label":
+        return ["per-label"]
+    return [*STRENGTHS] if kind == "shrunk" else ["shared", *STRENGTHS, "per-label"]
 
 
 def _candidates(
-    scores: Floats,
+    scores: ScoreArray,
     labels: ObservedLabels,
     metric: LinearFractional,
     choices: list[Choice],
@@ -177,7 +175,7 @@ class _Judged:
 
 
 def _cross_fitted(
-    scores: Floats,
+    scores: ScoreArray,
     labels: ObservedLabels,
     metric: LinearFractional,
     kind: str,

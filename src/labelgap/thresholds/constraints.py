@@ -49,7 +49,7 @@ class Constraint:
     sign: str
     bound: float
 
-    def __init__(self, metric: str | LinearFractional, sign: str, bound: float) -> None:
+    def __init__(self, metric: str | LinearFractional, sign: str, bound: Any) -> None:
         if sign not in _SIGNS:
             raise InvalidParameterError(
                 f"A constraint is written with >= or <=, not {sign!r}: 'recall >= 0.9'."

@@ -22,7 +22,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.tensors import to_host
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.linear_fractional import judged_labels
-from labelgap.thresholds.sweep import as_float_scores, best_threshold, between, refuse_nan
+from labelgap.thresholds.sweep import ScoreArray, as_float_scores, best_threshold, between, refuse_nan
 
 # Dinkelbach's ratios rise faster and faster; a handful is enough.
 _MOST_RATIOS = 50
@@ -107,7 +107,7 @@ class LabelSearch:
     ``scores`` are one per observed entry, float32 or float64 without NaN.
     """
 
-    def __init__(self, scores: Floats, labels: ObservedLabels, metric: LinearFractional) -> None:
+    def __init__(self, scores: ScoreArray, labels: ObservedLabels, metric: LinearFractional) -> None:
         self._entry_scores, self._labels, self._metric = scores, labels, metric
         falling = np.argsort(-scores, kind="stable")
         self._order = falling[np.argsort(labels.indices[falling], kind="stable")]
@@ -163,7 +163,7 @@ class LabelSearch:
         """What a yes adds at each entry, if these are the worths of a tp, fp, fn and tn."""
         of_positive, of_negative = worth[0] - worth[2], worth[1] - worth[3]
         gains = np.where(self._values == 1, of_positive, of_negative)
-        return gains if self._weights.size == 0 else gains * self._weights
+        return np.asarray(gains if self._weights.size == 0 else gains * self._weights)
 
     def row_gains(self, thresholds: Floats) -> Floats:
         """What a yes at each entry adds to its row's ratio, if the other entries are decided so."""

@@ -22,7 +22,7 @@ from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.per_label import LabelSearch
-from labelgap.thresholds.sweep import FRACTION, N_RESAMPLES
+from labelgap.thresholds.sweep import FRACTION, N_RESAMPLES, ScoreArray
 
 STRENGTHS = (30.0, 100.0, 10.0, 300.0, 3.0, 1.0)
 """The values of κ that are compared, the usual one first and then those next to it."""
@@ -39,12 +39,12 @@ def rarer_counts(labels: ObservedLabels) -> NDArray[np.int64]:
     [1, 0, 1]
     """
     positives = labels.positive_counts()
-    return np.minimum(positives, labels.label_counts() - positives)
+    return np.asarray(np.minimum(positives, labels.label_counts() - positives), dtype=np.int64)
 
 
 def mean_label_thresholds(
     search: LabelSearch,
-    scores: Floats,
+    scores: ScoreArray,
     labels: ObservedLabels,
     metric: LinearFractional,
     shared: float,
@@ -78,7 +78,7 @@ def mean_label_thresholds(
         seen = np.isfinite(found)
         total[seen] += found[seen]
         count += seen
-    return np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def shrink(own: Floats, shared: float, counts: NDArray[np.int64], strength: float) -> Floats:
@@ -97,7 +97,7 @@ def shrink(own: Floats, shared: float, counts: NDArray[np.int64], strength: floa
     return np.where(usable, shared + weight * (np.where(usable, own, shared) - shared), shared)
 
 
-def _finite_ranges(scores: Floats, labels: ObservedLabels) -> tuple[Floats, Floats]:
+def _finite_ranges(scores: ScoreArray, labels: ObservedLabels) -> tuple[Floats, Floats]:
     """The lowest and the highest finite score of each label; NaN where there is none."""
     finite = np.isfinite(scores)
     where, values = labels.indices[finite], scores[finite].astype(np.float64)
