@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -100,6 +102,23 @@ def test_training_scores_have_thresholds_too():
     np.testing.assert_allclose(model.thresholds_, exact.thresholds, rtol=1e-12)
 
 
+def test_a_second_fit_forgets_the_thresholds_of_the_first():
+    model = MODELS["plug-in"](metric="macro-f1", thresholds="per-label").fit(X, GAPS)
+    model.set_params(thresholds="shared").fit(X, GAPS)
+    assert model.thresholds_kind_ == "shared"
+    assert (model.thresholds_ == model.threshold_).all()
+
+
+def test_damaged_thresholds_are_refused(fits, tmp_path):
+    damaged = copy.copy(fits["plug-in"])
+    damaged._label_thresholds = np.array([0.1, np.nan, 0.1, 0.1, 0.1])
+    with pytest.raises(NotFittedError, match="thresholds of its labels are no numbers"):
+        damaged.save(tmp_path / "model.labelgap")
+    damaged._label_thresholds = np.array([0.1])
+    with pytest.raises(NotFittedError, match="5 labels and thresholds for 1"):
+        damaged.save(tmp_path / "model.labelgap")
+
+
 def test_a_single_label_has_one_threshold():
     model = PlugInClassifier(thresholds="auto").fit(X, Y[:, 1])
     assert model.thresholds_kind_ == "shared"
@@ -122,8 +141,7 @@ def test_scores_relative_to_the_thresholds_decide_alike(fits):
     moved, shared = relative_scores(model, scores, labels.indices)
     np.testing.assert_array_equal(moved >= shared, scores >= model.thresholds_[labels.indices])
     odd = clone(model)
-    odd.thresholds_, odd.thresholds_kind_ = np.array([np.inf, -np.inf, 0.0, 0.1, 0.3]), "per-label"
-    odd.threshold_ = np.inf
+    odd._set_thresholds(np.inf, np.array([np.inf, -np.inf, 0.0, 0.1, 0.3]), "per-label")
     extreme = np.where(np.arange(len(scores)) % 7 == 0, np.inf, scores)
     moved, shared = relative_scores(odd, extreme, labels.indices)
     np.testing.assert_array_equal(moved >= shared, extreme >= odd.thresholds_[labels.indices])
@@ -220,6 +238,9 @@ def test_what_makes_no_sense_is_refused(name, given, error, words):
 def test_recorded_positives_alone_have_one_free_threshold(given):
     with pytest.raises(InvalidParameterError, match="only positives are recorded"):
         LowRankClassifier(unobserved="unlabelled", **given).fit(X, sp.csr_array(Y))
+    with pytest.raises(InvalidParameterError, match="only positives are recorded"):
+        recorded = ObservedLabels.from_any(sp.csr_array(Y), unobserved="unlabelled")
+        LowRankClassifier(**given).fit(X, recorded)
 
 
 # -- budgets -----------------------------------------------------------------------------------------------

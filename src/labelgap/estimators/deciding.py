@@ -19,26 +19,34 @@ class Deciding:
 
     metric_: LinearFractional
     threshold_: float
-    thresholds_: Floats
-    thresholds_kind_: str
     n_labels_: int
 
     def _set_thresholds(self, threshold: float, thresholds: Floats | None, kind: str) -> None:
         """Set the shared threshold, that of each label, and what they are."""
         self.threshold_ = float(threshold)
-        self.thresholds_kind_ = kind
-        self.thresholds_ = (
-            np.full(self.n_labels_, self.threshold_)
-            if thresholds is None
-            else np.array(thresholds, dtype=np.float64)
-        )
+        # An earlier fit may have left thresholds, which do not belong to these labels.
+        for name in ("_label_thresholds", "_thresholds_kind"):
+            self.__dict__.pop(name, None)
+        if kind != "shared":
+            self._label_thresholds = np.array(thresholds, dtype=np.float64)
+            self._thresholds_kind = kind
+
+    @property
+    def thresholds_(self) -> Floats:
+        """The threshold of each label; ``threshold_`` everywhere where they share it."""
+        if self.thresholds_kind_ == "shared":
+            return np.full(self.n_labels_, float(self.threshold_))
+        return self._label_thresholds
+
+    @property
+    def thresholds_kind_(self) -> str:
+        """What ``thresholds_`` are: "shared", "per-label" or "shrunk"."""
+        # Only thresholds of their own are kept, so that models with one are saved as they always were.
+        return str(self.__dict__.get("_thresholds_kind", "shared"))
 
     def _cut(self) -> float | Floats:
         """What scores are compared with: the shared threshold, or a row with one for each label."""
-        # Models of earlier versions have one threshold.
-        if getattr(self, "thresholds_kind_", "shared") == "shared":
-            return float(self.threshold_)
-        return self.thresholds_
+        return float(self.threshold_) if self.thresholds_kind_ == "shared" else self._label_thresholds
 
     def _entry_cut(self, labels: NDArray[Any]) -> float | Floats:
         """What the scores of entries of these labels are compared with."""

@@ -258,9 +258,9 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         """
         check_decision_parameters(self)
         self.loss_, metric = get_loss(self.loss), self._metric()
-        rule = decision_rule(metric, self.thresholds, self.subject_to, self.unobserved)
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = weighted_labels(targets.labels, self.weights, propensities)
+        rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
