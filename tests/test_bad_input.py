@@ -30,6 +30,7 @@ from labelgap import (
 from labelgap.exceptions import (
     ConvergenceWarning,
     DeviceMemoryError,
+    InfeasibleConstraintError,
     InvalidFeaturesError,
     InvalidInputError,
     InvalidLabelsError,
@@ -463,6 +464,36 @@ ERRORS = [
         "3 columns for 4 labels. Pass an estimator if X holds features",
         lambda: MetricThreshold().fit(X, Y),
         "MetricThreshold",
+    ),
+    Case(
+        "bounds-unreadable",
+        InvalidParameterError,
+        "subject_to holds 'recall', which is no bound",
+        lambda: best_threshold([[0.5]], [[1]], subject_to="recall"),
+    ),
+    Case(
+        "bounds-infeasible",
+        InfeasibleConstraintError,
+        r"No threshold gives micro-precision >= 0.9 .* 0.5, at a threshold of -inf",
+        lambda: best_threshold([[0.9], [0.1]], [[0], [1]], subject_to="precision >= 0.9"),
+    ),
+    Case(
+        "bounds-per-label",
+        InvalidParameterError,
+        "one shared threshold keeps",
+        lambda: MetricThreshold(thresholds="shrunk", subject_to="recall >= 0.5").fit(np.eye(2), np.eye(2)),
+    ),
+    Case(
+        "budget",
+        InvalidParameterError,
+        "per_row of a budget must be a whole number, 1 or more; got 0",
+        lambda: MetricThreshold().fit(np.eye(2), np.eye(2)).predict(np.eye(2), budget=0),
+    ),
+    Case(
+        "budget-scores",
+        InvalidScoresError,
+        "row 0, label 1 is 3, which is none",
+        lambda: MetricThreshold().fit(np.eye(2), np.eye(2)).predict([[0.5, 3.0]], budget=1),
     ),
     Case(
         "decisions",

@@ -37,6 +37,7 @@ API = [
         f"labelgap.{name}"
         for name in (
             "data",
+            "decisions",
             "exceptions",
             "losses",
             "metrics",

@@ -35,7 +35,7 @@ FLOORS = [
         "recommending.ranks",
         "recommending.top_items",
     },
-    {"objective", "thresholds"},
+    {"decisions", "objective", "thresholds"},
     {"solvers"},
     # Estimators register themselves with persistence, which does not know them.
     {"persistence"},

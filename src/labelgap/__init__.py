@@ -7,6 +7,7 @@ from labelgap._public import HOMES
 from labelgap._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from labelgap.decisions import Budget
     from labelgap.estimators.low_rank import LowRankClassifier
     from labelgap.estimators.metric_threshold import MetricThreshold
     from labelgap.estimators.plug_in import PlugInClassifier
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from labelgap.thresholds import best_threshold
 
 __all__ = [
+    "Budget",
     "LinearFractional",
     "LowRankClassifier",
     "LowRankRegressor",

@@ -13,6 +13,7 @@ ESTIMATORS = {
 
 HOMES = {
     **ESTIMATORS,
+    "Budget": "labelgap.decisions",
     "LinearFractional": "labelgap.metrics",
     "ObservedLabels": "labelgap.labels",
     "best_threshold": "labelgap.thresholds",

@@ -11,6 +11,7 @@
         ├── InvalidScoresError      scores: NaN, shape
         ├── InvalidMetricError      a metric that is no number for some decisions, or a formula of none
         ├── InvalidParameterError   a parameter outside its range
+        │   └── InfeasibleConstraintError  bounds on metrics that no threshold keeps
         ├── UnknownNameError        a name that is in no registry (names the nearest one)
         ├── UnknownIdError          a user or an item that a recommender does not know (also a KeyError)
         ├── DataFileError           a data file: its format, a line, a column
@@ -59,6 +60,19 @@ class InvalidMetricError(InvalidInputError):
 
 class InvalidParameterError(InvalidInputError):
     """A parameter is outside its range."""
+
+
+class InfeasibleConstraintError(InvalidParameterError):
+    """No threshold keeps the bounds on metrics that were asked for; the message says what can be reached.
+
+    ``threshold`` is the one that comes nearest, and ``shortfall`` how far it misses the bounds.
+    """
+
+    def __init__(
+        self, message: str, threshold: float = float("nan"), shortfall: float = float("nan")
+    ) -> None:
+        super().__init__(message)
+        self.threshold, self.shortfall = threshold, shortfall
 
 
 class UnknownNameError(InvalidInputError):

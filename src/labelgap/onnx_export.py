@@ -56,8 +56,8 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, dtype: st
     regressor's offset is 0 and its exposure 1. Nothing checks the features: NaN gives NaN, and a no.
 
     The metadata of the model hold ``labelgap_version``, ``estimator``, and where there are such ``metric``,
-    ``threshold``, ``classes``, ``label_names``, ``loss`` or ``family``, ``user_ids`` and ``item_ids``;
-    the metric and all lists are JSON.
+    ``threshold``, ``thresholds`` (texts, where labels have their own), ``classes``, ``label_names``, ``loss``
+    or ``family``, ``user_ids`` and ``item_ids``; the metric and all lists are JSON.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class _Graph:
 def _write_classifier(model: LowRankClassifier, graph: _Graph) -> dict[str, str]:
     scores = _low_rank_scores(model, graph)
     probabilities = _mean(graph, model.loss_, scores)
-    _decide(graph, scores, probabilities, model.threshold_, ["n", model.n_labels_])
+    _decide(graph, scores, probabilities, model._cut(), ["n", model.n_labels_])
     return _decision_metadata(model) | {"loss": model.loss_.name}
 
 
@@ -204,7 +204,7 @@ def _write_regressor(model: LowRankRegressor, graph: _Graph) -> dict[str, str]:
 
 def _write_plug_in(model: PlugInClassifier, graph: _Graph) -> dict[str, str]:
     scores = _scores_per_label(model, model._model, graph)
-    _decide(graph, scores, scores, model.threshold_, ["n", model.n_labels_])
+    _decide(graph, scores, scores, model._cut(), ["n", model.n_labels_])
     return _decision_metadata(model)
 
 
@@ -222,7 +222,7 @@ def _write_threshold(model: MetricThreshold, graph: _Graph) -> dict[str, str]:
         scores = probabilities = _scores_per_label(inner.estimator, inner.estimator._model, graph)
     else:
         raise _not_exported("MetricThreshold", model.estimator_)
-    _decide(graph, scores, probabilities, model.threshold_, shape)
+    _decide(graph, scores, probabilities, model._cut(), shape)
     return _decision_metadata(model)
 
 
@@ -321,11 +321,11 @@ def _decide(
     graph: _Graph,
     scores: str,
     probabilities: str | None,
-    threshold: float,
+    threshold: float | Floats,
     shape: list[Any],
     recorded: str | None = None,
 ) -> None:
-    yes = graph.do("GreaterOrEqual", scores, np.float64(threshold))
+    yes = graph.do("GreaterOrEqual", scores, np.asarray(threshold, dtype=np.float64))
     graph.give("scores", scores, shape)
     if probabilities is not None:
         graph.give("probabilities", probabilities, shape)
@@ -354,9 +354,13 @@ def _recorded(model: Recommender, graph: _Graph, users: str, items: str) -> str:
 
 
 def _decision_metadata(model: LowRankClassifier | MetricThreshold | PlugInClassifier) -> dict[str, str]:
+    cut = model._cut()
+    # JSON has no infinity.
+    texts = None if isinstance(cut, float) else [str(one) for one in cut.tolist()]
     return {
         "metric": _metric(model.metric_),
         "threshold": str(model.threshold_),
+        **({} if texts is None else {"thresholds": _json("thresholds_", texts)}),
         "classes": _json("classes_", model.classes_.tolist()),
         **_name_metadata(model),
     }

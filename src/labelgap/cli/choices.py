@@ -18,7 +18,14 @@ from labelgap.metrics.formula import looks_like_formula
 _COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs", "device")
 _DECISIONS = ("metric", "loss", "unobserved", "flip_rate", "threshold")
 PARAMETERS = {
-    Setting.features: (*_COMMON, *_DECISIONS, "feature_map", "label_weighting"),
+    Setting.features: (
+        *_COMMON,
+        *_DECISIONS,
+        "feature_map",
+        "label_weighting",
+        "thresholds",
+        "subject_to",
+    ),
     Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
     Setting.regression: (*_COMMON, "family", "feature_map"),
 }

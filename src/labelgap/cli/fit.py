@@ -20,6 +20,7 @@ from labelgap.cli.choices import (
     refuse_unused,
 )
 from labelgap.cli.console import KeyValues
+from labelgap.cli.decision_options import SubjectTo, Thresholds, ThresholdScores, read_bounds
 from labelgap.cli.models import describe_with, load_model
 from labelgap.cli.options import (
     MAX_SEED,
@@ -48,7 +49,6 @@ from labelgap.cli.options import (
     Quiet,
     Separator,
     Setting,
-    ThresholdFrom,
     Unobserved,
     UserColumn,
     UserTable,
@@ -227,14 +227,9 @@ def fit(
             help="The relative duality gap at which the fit stops.",
         ),
     ] = None,
-    threshold: Annotated[
-        ThresholdFrom | None,
-        typer.Option(
-            rich_help_panel=_FIT,
-            show_default="cross-fit",
-            help="Which scores the threshold is chosen on: out-of-fold, of a fifth held out, or training.",
-        ),
-    ] = None,
+    threshold: ThresholdScores = None,
+    thresholds: Thresholds = None,
+    subject_to: SubjectTo = None,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, rich_help_panel=_FIT, help="Deals the labels to folds.")
     ] = 0,
@@ -267,9 +262,9 @@ def fit(
     """Fit a model to a table in which many labels are blank, and save it.
 
     A blank in a label column means that nobody looked; 1 is yes, 0 is no. A column called id names the
-    rows, unless --id names another; every other column is a feature. The penalties and the one
-    threshold for all labels are chosen on held-out labels. Ctrl-C once stops early and saves the model so
-    far; twice stops at once.
+    rows, unless --id names another; every other column is a feature. The penalties and the threshold for
+    all labels, or those of each, are chosen on held-out labels. Ctrl-C once stops early and saves the model
+    so far; twice stops at once.
 
     [bold]Examples[/bold]
 
@@ -308,6 +303,8 @@ def fit(
         "label_weighting": number_or("auto", label_weighting, "--label-weighting"),
         "tol": tol,
         "threshold": _word(threshold),
+        "thresholds": _word(thresholds),
+        "subject_to": read_bounds(subject_to),
         "n_jobs": jobs,
         "device": device,
     }

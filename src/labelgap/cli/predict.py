@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing
 from labelgap import LowRankRegressor, Recommender
 from labelgap.cli.choices import refuse, refuse_rating_columns, refuse_table_columns, use_device
 from labelgap.cli.console import PlainTable
+from labelgap.cli.decision_options import Exactly, RowBudget, TotalBudget, read_budgets
 from labelgap.cli.inputs import read_rows, warn_of_repeated_ids
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
@@ -48,6 +49,7 @@ from labelgap.cli.outputs import (
 from labelgap.cli.ratings import known_pairs, read_pairs, warn_of_unknown
 from labelgap.cli.session import Session, command
 from labelgap.data.files.dialect import Dialect
+from labelgap.decisions import Budget
 
 # Entries that are predicted at one time.
 _BLOCK_ENTRIES = 1 << 20
@@ -106,6 +108,9 @@ def predict(
     every: Annotated[
         bool, typer.Option("--all", rich_help_panel="Output", help="With --long: a line for each no, too.")
     ] = False,
+    budget: RowBudget = None,
+    total_budget: TotalBudget = None,
+    exactly: Exactly = False,
     id_column: IdColumn = None,
     user: UserColumn = None,
     item: ItemColumn = None,
@@ -133,11 +138,13 @@ def predict(
       labelgap predict articles.labelgap new_articles.csv --out decisions.csv
       labelgap predict articles.labelgap new_articles.csv --what scores | head
       labelgap predict articles.labelgap new_articles.csv --long --out tags.csv
+      labelgap predict articles.labelgap new_articles.csv --budget 3 --out tags.csv
       labelgap predict films.labelgap pairs.csv --user user --item film
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         refuse(every and not long, "--all", "it goes with --long")
         refuse(long and what is not None, "--what", "--long has its own columns")
+        limit = read_budgets(budget, total_budget, exactly)
         check_table_output(out, force)
         refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model)
@@ -145,6 +152,7 @@ def predict(
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         if isinstance(loaded.estimator, Recommender):
             refuse(long, "--long", "a recommender writes one line for each pair anyway")
+            refuse(limit is not None, "--budget", "a recommender decides pair by pair")
             refuse_table_columns(id_column=id_column)
             users, items = read_pairs(loaded.estimator, source, user, item)
             refuse(skip_unknown and unknown is not None, "--unknown", "--skip-unknown leaves them out")
@@ -159,7 +167,7 @@ def predict(
             X, ids, id_name = read_rows(loaded, source, id_column)
             use = "Each row is decided on its own, so such an id has several lines in the output."
             warn_of_repeated_ids(session, source, ids, use)
-            table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
+            table = _row_table(loaded.estimator, X, ids, id_name, what, long, every, limit)
             n_rows = len(ids)
         session.step(f"loaded {model} and read {n_rows} rows of {data}")
         _write(session, out, table, n_rows, spreadsheet_safe)
@@ -170,23 +178,42 @@ def predict(
 
 
 def _row_table(
-    model: Any, X: Any, ids: Sequence[Any], id_name: str, what: What | None, long: bool, every: bool
+    model: Any,
+    X: Any,
+    ids: Sequence[Any],
+    id_name: str,
+    what: What | None,
+    long: bool,
+    every: bool,
+    limit: Budget | None = None,
 ) -> _Table:
     labels = label_names(model)
     slices = list(_slices(len(ids), len(labels)))
     if isinstance(model, LowRankRegressor):
         refuse(long, "--long", "a regression has no yes and no")
         refuse(what not in (None, What.scores), "--what", "a regression has predictions, or scores")
+        refuse(limit is not None, "--budget", "a regression has no yes and no")
         id_name = free_name(id_name, labels)
         predicted = model.predict if what is None else model.decision_function
         blocks = (
             {id_name: ids[rows]} | _by_label(labels, predicted(_safe_indexing(X, rows))) for rows in slices
         )
         return _Table([id_name, *labels], blocks, [])
+    undecided = not long and what in (What.probabilities, What.scores)
+    refuse(limit is not None and undecided, "--budget", "it is about decisions")
+    decided = _decided(model, X, limit)
     if long:
         id_name = free_name(id_name, _LONG)
         blocks = (
-            _long_block(model, _safe_indexing(X, rows), ids[rows], id_name, labels, every) for rows in slices
+            _long_block(
+                decided(rows),
+                _values(model, _safe_indexing(X, rows), What.probabilities),
+                ids[rows],
+                id_name,
+                labels,
+                every,
+            )
+            for rows in slices
         )
         return _Table([id_name, *_LONG], blocks, ["decision"])
     wanted = what or What.decisions
@@ -199,7 +226,8 @@ def _row_table(
     def wide_block(rows: slice) -> Block:
         here, block = _safe_indexing(X, rows), {id_name: ids[rows]}
         for part in parts:
-            block |= _by_label(titles[part], _values(model, here, part))
+            values = decided(rows) if part is What.decisions else _values(model, here, part)
+            block |= _by_label(titles[part], values)
         return block
 
     return _Table([id_name, *names], map(wide_block, slices), titles.get(What.decisions, []))
@@ -209,10 +237,20 @@ def _by_label(names: list[str], values: Any) -> dict[str, Any]:
     return {name: values[:, at] for at, name in enumerate(names)}
 
 
+def _decided(model: Any, X: Any, limit: Budget | None) -> Callable[[slice], Any]:
+    """The decisions of a slice of the rows; those within a budget are made for all rows at a time."""
+    if limit is None:
+        return lambda rows: model.predict(_safe_indexing(X, rows), output="dense")
+    if model._single:
+        whole = model.predict(X, budget=limit)
+        return lambda rows: whole[rows].reshape(-1, 1)
+    found = model.predict(X, output="sparse", budget=limit)
+    return lambda rows: found[rows].toarray()
+
+
 def _long_block(
-    model: Any, X: Any, ids: Sequence[Any], id_name: str, labels: list[str], every: bool
+    decisions: Any, probabilities: Any, ids: Sequence[Any], id_name: str, labels: list[str], every: bool
 ) -> Block:
-    decisions, probabilities = _values(model, X, What.decisions), _values(model, X, What.probabilities)
     rows, columns = np.nonzero(np.ones_like(decisions) if every else decisions)
     return {
         id_name: [ids[row] for row in rows.tolist()],
@@ -223,8 +261,6 @@ def _long_block(
 
 
 def _values(model: Any, X: Any, part: What) -> Any:
-    if part is What.decisions:
-        return model.predict(X, output="dense")
     return model.predict_proba(X) if part is What.probabilities else model.decision_function(X)
 
 

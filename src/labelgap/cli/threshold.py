@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import typer
@@ -13,6 +13,7 @@ from labelgap import LinearFractional, best_threshold, get_metric
 from labelgap._types import Floats
 from labelgap.cli.choices import read_metric, refuse
 from labelgap.cli.console import KeyValues, whole
+from labelgap.cli.decision_options import SubjectTo, Thresholds, read_bounds, word
 from labelgap.cli.options import (
     AverageOf,
     Decimal,
@@ -37,11 +38,17 @@ from labelgap.data.files.source import Source
 from labelgap.data.files.writing import WRITTEN
 from labelgap.estimators.description import metric_name
 from labelgap.exceptions import DataFileError
+from labelgap.fitting.decision_rule import DecisionRule, decision_rule
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import confusion_counts
 from labelgap.thresholds import ThresholdResult
 
 _USUAL = 0.5
+# Labels whose thresholds are printed.
+_SHOWN = 12
+
+Cut: TypeAlias = float | Floats
+"""One threshold, or a row with one for each label."""
 
 
 def threshold(
@@ -85,6 +92,8 @@ def threshold(
         ),
     ] = "micro-f1",
     average: AverageOf = None,
+    thresholds: Thresholds = None,
+    subject_to: SubjectTo = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -111,18 +120,22 @@ def threshold(
 ) -> None:
     """Find the threshold that is best for a metric, exactly, for scores of any model.
 
-    Decisions are yes where the score is at least the threshold. Only entries with a known label are judged.
-    Columns of the two tables belong together by name, rows by the column --id (or one called id), or else by
-    their order. Use scores of rows that the model was not fitted to.
+    Decisions are yes where the score is at least the threshold, or that of its label (--thresholds). Only
+    entries with a known label are judged. Columns of the two tables belong together by name, rows by the
+    column --id (or one called id), or else by their order. Use scores of rows that the model was not fitted
+    to.
 
     [bold]Examples[/bold]
 
       labelgap threshold scores.csv labels.csv --metric macro-f1
       labelgap threshold scores.csv labels.csv --out yes.csv --curve curve.csv
+      labelgap threshold scores.csv labels.csv --metric micro-precision --subject-to 'recall >= 0.9'
+      labelgap threshold scores.csv labels.csv --metric macro-f1 --thresholds auto
       labelgap threshold all.csv --score-column p --label-column y
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         chosen = get_metric(str(read_metric(metric, average)))
+        rule = decision_rule(chosen, word(thresholds) or "shared", read_bounds(subject_to))
         check_table_output(out, force)
         check_table_output(curve, force, "--curve")
         if format is not None and format not in WRITTEN:
@@ -146,8 +159,13 @@ def threshold(
                 )
             table = read_column_pair(source, score_column, label_column, id_column)
         session.step(f"read {len(table.scores)} rows of {len(table.names)} scores")
-        found = best_threshold(table.scores, table.labels, chosen, return_curve=curve is not None)
+        found = best_threshold(
+            table.scores, table.labels, chosen, return_curve=curve is not None, subject_to=rule.bounds
+        )
+        cut: Cut = found.threshold
         facts = _facts(table, found, chosen)
+        if rule.kind != "shared":
+            cut = _several(table, rule, facts)
         session.result = facts
         session.say(KeyValues(_lines(facts)))
         if curve is not None and found.curve is not None:
@@ -156,7 +174,7 @@ def threshold(
             session.result["curve"] = str(curve)
             session.say_line(f"  Wrote the metric at {len(found.curve.values)} thresholds to {curve}.")
         if out is not None:
-            _write_decisions(out, table, found.threshold)
+            _write_decisions(out, table, cut)
             session.result["out"] = str(out)
             session.say_line(f"  Wrote the decisions to {out}.")
 
@@ -179,7 +197,20 @@ def _facts(table: Scored, found: ThresholdResult, metric: LinearFractional) -> d
     return facts
 
 
-def _counts(table: Scored, threshold: float) -> dict[str, float]:
+def _several(table: Scored, rule: DecisionRule, facts: dict[str, Any]) -> Cut:
+    """The thresholds of the labels, which the facts tell beside the shared one."""
+    several = rule.choose(table.scores, table.labels)
+    facts |= {"shared_value": facts["value"], "kind": several.kind, "strength": several.strength}
+    facts["held_out_value"] = several.held_out_value
+    if several.kind == "shared":
+        return several.shared
+    facts["thresholds"] = dict(zip(table.names, several.thresholds.tolist(), strict=True))
+    facts["value"] = rule.metric(table.labels, table.scores >= several.thresholds)
+    facts["counts"] = _counts(table, several.thresholds)
+    return several.thresholds
+
+
+def _counts(table: Scored, threshold: Cut) -> dict[str, float]:
     counts = confusion_counts(table.labels, table.scores >= threshold)._asdict()
     return {name: float(total[0]) for name, total in counts.items()}
 
@@ -193,9 +224,24 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("threshold", words.get(best, f"{best:.6g}")),
         (facts["metric"], f"{facts['value']:.4f}{_in_words(facts['counts'])}"),
     ]
+    if "kind" in facts:
+        lines[1:2] = _lines_of_labels(facts, lines[1][1])
     if "at_one_half" in facts:
         usual = facts["at_one_half"]
         lines.append(("at 0.5", f"{usual['value']:.4f}{_in_words(usual['counts'])}"))
+    return lines
+
+
+def _lines_of_labels(facts: dict[str, Any], shared: str) -> list[tuple[str, str]]:
+    """What the thresholds are, the first of them, and what they are worth on rows that did not choose."""
+    alike = f"{shared} ({facts['metric']} {facts['shared_value']:.4f})"
+    lines = [("thresholds", facts["kind"]), ("shared", alike)]
+    named = facts.get("thresholds", {})
+    lines += [(f"  {name}", f"{value:.6g}") for name, value in list(named.items())[:_SHOWN]]
+    if len(named) > _SHOWN:
+        lines.append(("", f"and {len(named) - _SHOWN} more; --json has all of them"))
+    if facts["held_out_value"] is not None:
+        lines.append(("held out", f"{facts['held_out_value']:.4f}, with thresholds from other rows"))
     return lines
 
 
@@ -203,7 +249,7 @@ def _in_words(counts: dict[str, float]) -> str:
     return " (" + ", ".join(f"{name} {whole(count)}" for name, count in counts.items()) + ")"
 
 
-def _write_decisions(out: Path, table: Scored, threshold: float) -> None:
+def _write_decisions(out: Path, table: Scored, threshold: Cut) -> None:
     decided = (table.scores >= threshold).astype(np.int8)
     columns: dict[str, Any] = {free_name(table.id_name, table.names): table.ids}
     columns |= {name: decided[:, at] for at, name in enumerate(table.names)}

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.estimators.deciding import Deciding
 from labelgap.estimators.frames import FrameOutput
 from labelgap.estimators.inputs import (
     OUTPUTS,
@@ -68,7 +69,7 @@ class CertifiedFit(NotebookView):
             self._label_flip_rates = chosen.flip_rates.by_label
 
 
-class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # type: ignore[misc]
+class DecisionEstimator(Deciding, FrameOutput, NotebookView, Saved, BaseEstimator):  # type: ignore[misc]
     """Scores, decisions, and the metric over observed entries.
 
     A subclass fits, sets ``threshold_``, and says how rows are scored. scikit-learn's ``is_classifier`` is
@@ -80,10 +81,7 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
     """Whether it can learn from recorded positives alone."""
 
     metric: str | LinearFractional
-    metric_: LinearFractional
-    threshold_: float
     classes_: NDArray[Any]
-    n_labels_: int
     label_names_: NDArray[Any] | None
 
     @abstractmethod
@@ -170,7 +168,7 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
         return float(self._probabilities(np.array([self.threshold_]))[0])
 
     def decision_function(self, X: Any) -> Any:
-        """Scores ``Z`` (n x L, dense); the decision is ``Z >= threshold_``.
+        """Scores ``Z`` (n x L, dense); the decision is ``Z >= thresholds_``.
 
         For an estimator fitted to a 1-d y: one score per row.
         """
@@ -201,8 +199,8 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
         both = np.column_stack([1 - probabilities[:, 0], probabilities[:, 0]])
         return like_input(self._framed(both, X, self.classes_.tolist()), X)
 
-    def predict(self, X: Any, output: str = "auto") -> Any:
-        """Decisions, 1 for yes, one row of X at a time.
+    def predict(self, X: Any, output: str = "auto", budget: Any = None) -> Any:
+        """Decisions, 1 for yes, one row of X at a time; within a budget, all rows of X together.
 
         Parameters
         ----------
@@ -210,29 +208,49 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
         output : "auto", "dense" or "sparse"
             "auto" is CSR when X here or the labels in ``fit`` were in a sparse form, else dense; it is a
             frame after ``set_output(transform="pandas")``.
+        budget : int, Budget or None, default None
+            How many yes there may be: a number is the most in each row, and a :class:`labelgap.Budget` says
+            other limits. Decisions are then those that maximise the expected ``metric_`` of the rows of X by
+            their probabilities, and not those of the thresholds; see
+            :func:`labelgap.decisions.best_decisions`. None is no budget.
         """
         check_is_fitted(self)
         check_choice("output", output, OUTPUTS)
         # A frame of decisions is dense.
         came_sparse = (sp.issparse(to_host(X)) or self._sparse_labels) and self._container == "default"
         given, X = X, self._read_features(X, reset=False)
+        if budget is not None:
+            return like_input(self._budget_output(X, given, output, came_sparse, budget), given)
         return like_input(self._decisions(X, given, output, came_sparse), given)
 
-    def _decisions(self, X: Any, given: Any, output: str, came_sparse: bool) -> Any:
+    def _budget_output(self, X: Any, given: Any, output: str, came_sparse: bool, budget: Any) -> Any:
+        self._refuse_sparse_vector(output)
+        found = self._budgeted(X, budget)
         if self._single:
-            if output == "sparse":
-                raise InvalidParameterError(
-                    "output='sparse' is for a matrix of labels; the estimator was fitted to a 1-d y."
-                )
+            return self._framed(self.classes_[found.toarray()[:, 0].astype(np.intp)], given)
+        if output == "dense" or (output == "auto" and not came_sparse):
+            return self._framed(found.toarray(), given)
+        return found
+
+    def _refuse_sparse_vector(self, output: str) -> None:
+        if self._single and output == "sparse":
+            raise InvalidParameterError(
+                "output='sparse' is for a matrix of labels; the estimator was fitted to a 1-d y."
+            )
+
+    def _decisions(self, X: Any, given: Any, output: str, came_sparse: bool) -> Any:
+        self._refuse_sparse_vector(output)
+        cut = self._cut()
+        if self._single:
             yes = np.concatenate([block[:, 0] for _, block in self._blocks(X)]) >= self.threshold_
             return self._framed(self.classes_[yes.astype(np.intp)], given)
         if output == "dense" or (output == "auto" and not came_sparse):
             device = self._on_device(X)
             if device is not None:
-                return self._framed(device.decisions(X, self.threshold_), given)
+                return self._framed(device.decisions(X, cut), given)
             decisions = np.empty((_num_samples(X), self.n_labels_), dtype=np.int8)
             for start, block in self._blocks(X):
-                decisions[start : start + len(block)] = block >= self.threshold_
+                decisions[start : start + len(block)] = block >= cut
             return self._framed(decisions, given)
         return self._sparse_decisions(X)
 
@@ -253,10 +271,10 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
         """The number of yes in each row of a block, and their columns in order."""
         device = self._on_device(X)
         if device is not None:
-            yield from device.yes_columns(X, self.threshold_)
+            yield from device.yes_columns(X, self._cut())
             return
         for _, block in self._blocks(X):
-            yes = block >= self.threshold_
+            yes = block >= self._cut()
             yield yes.sum(axis=1), np.nonzero(yes)[1]
 
     def predict_topk(self, X: Any, k: int = 5, return_scores: bool = False) -> Any:
@@ -304,7 +322,7 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
         labels = read_judged_labels(self, y, _num_samples(X), unobserved or self._unobserved)
         if labels.unobserved == "unlabelled":
             return self._unlabelled_score(X, labels)
-        return self.metric_(labels, self._score_entries(X, labels) >= self.threshold_)
+        return self.metric_(labels, self._score_entries(X, labels) >= self._entry_cut(labels.indices))
 
     def _unlabelled_score(self, X: Any, labels: ObservedLabels) -> float:
         raise InvalidParameterError(

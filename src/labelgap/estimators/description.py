@@ -29,6 +29,12 @@ def describe(model: Any) -> dict[str, Any]:
             "score": float(model.threshold_),
             "probability": None if probability is None else float(probability),
         }
+        if getattr(model, "thresholds_kind_", "shared") != "shared":
+            facts["thresholds"] = {
+                "kind": model.thresholds_kind_,
+                "lowest": float(model.thresholds_.min()),
+                "highest": float(model.thresholds_.max()),
+            }
     for name in ("loss", "unobserved"):
         if hasattr(model, name):
             facts[name] = str(getattr(getattr(model, f"{name}_", None), "name", getattr(model, name)))
@@ -88,6 +94,10 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines.append(_held_out(facts))
     if "threshold" in facts:
         lines.append(("threshold", _threshold(**facts["threshold"])))
+    if "thresholds" in facts:
+        several = facts["thresholds"]
+        span = f"from score {several['lowest']:.4g} to {several['highest']:.4g}"
+        lines[-1] = ("thresholds", f"one for each label ({several['kind']}), {span}")
     if "flip_rate" in facts:
         lines.append(("flip rate", _rate(facts["flip_rate"])))
     if "rank" in facts:

@@ -18,8 +18,9 @@ from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_values, standard_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
+from labelgap.thresholds.choosing import ChosenThresholds
 from labelgap.thresholds.one_class import OneClassEffect
-from labelgap.thresholds.sweep import ThresholdResult, best_threshold
+from labelgap.thresholds.sweep import best_threshold
 
 # ε, where the eigenvalues of the kernel between landmarks have a mean of 1.
 _LANDMARK_RIDGE = 0.01
@@ -212,8 +213,8 @@ class WatchedScores(OneClassEffect):
         self.leave_out = leave_out_values(self._metric, yes, labels)
 
 
-Outcome: TypeAlias = tuple[Any, ThresholdResult, WatchedScores]
-"""A model, its threshold with the metric there, and what the scores that chose it looked like."""
+Outcome: TypeAlias = tuple[Any, ChosenThresholds, float, WatchedScores]
+"""A model, its thresholds, the metric there, and what the scores that chose it looked like."""
 
 
 def best_map(maps: list[Any], X: Any, fit_in: Callable[[Any], Outcome]) -> tuple[Any, Outcome]:
@@ -224,10 +225,10 @@ def best_map(maps: list[Any], X: Any, fit_in: Callable[[Any], Outcome]) -> tuple
     best, outcome = maps[0], fit_in(mapped(maps[0], X))
     for other in maps[1:]:
         found = fit_in(mapped(other, X))
-        error, (one, two) = 0.0, (found[2].leave_out, outcome[2].leave_out)
+        error, (one, two) = 0.0, (found[3].leave_out, outcome[3].leave_out)
         if best is None and one is not None and two is not None:
             error = standard_error(one, two)
-        if is_clearly_ahead(found[1].value, outcome[1].value, error):
+        if is_clearly_ahead(found[2], outcome[2], error):
             best, outcome = other, found
     return best, outcome
 

@@ -21,6 +21,7 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
+from labelgap.fitting.decision_rule import decision_rule
 from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
 from labelgap.fitting.label_weighting import first_weighting, label_variants
@@ -50,7 +51,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         ``min_{W,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + b_j, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F² + κ/2 Σ_j (b_j − c)²``
 
     (``|XW| ≤ γ`` on request) to a proven duality gap, and decides ``x·w_j + b_j ≥ θ`` with one θ for all
-    labels, chosen for the metric over observed entries.
+    labels, or one for each label (see ``thresholds``), chosen for the metric over observed entries.
 
     Parameters
     ----------
@@ -130,6 +131,14 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         Where the work is done: on the CPU, or by torch on a GPU (the extra ``labelgap[gpu]``). "auto" is a
         GPU if there is one and the data are large enough to gain from it. The model and its certificate are
         the same; predictions run there too.
+    thresholds : {"shared", "per-label", "shrunk", "auto"}, default "shared"
+        How many thresholds there are: one for all labels, the best one of each label, those drawn towards the
+        shared one by how little is known about a label, or what is best on other rows of the same scores; see
+        :func:`labelgap.thresholds.choose_thresholds`. Under ``unobserved="unlabelled"`` there is one.
+    subject_to : str, sequence of str, or None, default None
+        Bounds on other metrics that the shared threshold must keep on the scores that it is chosen on, such
+        as "recall >= 0.9"; see :func:`labelgap.best_threshold`. Bounds that no threshold keeps are an
+        :class:`~labelgap.exceptions.InfeasibleConstraintError`.
 
     Attributes
     ----------
@@ -146,7 +155,11 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         α as used. The penalties, ``singular_values_`` and ``objective_`` are about ``W diag(1/s)``.
     intercept_ : array of shape (L,)
     threshold_ : float
-        θ, in units of the scores.
+        θ, the threshold for all labels, in units of the scores.
+    thresholds_ : array of shape (L,)
+        The threshold of each label; θ everywhere where they share it.
+    thresholds_kind_ : {"shared", "per-label", "shrunk"}
+        What ``thresholds_`` are.
     rank_ : int
     singular_values_ : array of shape (k,)
     trace_penalty_, ridge_penalty_, intercept_penalty_ : float
@@ -215,6 +228,8 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         device: str = "auto",
         features: Any = "auto",
         label_weighting: float | str = "auto",
+        thresholds: str = "shared",
+        subject_to: Any = None,
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -240,6 +255,8 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         self.device = device
         self.features = features
         self.label_weighting = label_weighting
+        self.thresholds = thresholds
+        self.subject_to = subject_to
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -274,6 +291,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         self.loss_, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = weighted_labels(targets.labels, self.weights, propensities)
+        rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
@@ -335,6 +353,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
                     by_row=self._holds_out_rows,
                     variants=label_variants(problem, labels, self.label_weighting, request),
                     effect=effect,
+                    rule=rule,
                 )
                 maps = FeatureMaps.of(self, X, labels, request, made)
                 chosen = competition.fit() if maps is None else maps.fit(competition)
@@ -342,6 +361,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
                     self.feature_map_ = chosen.feature_map
                 effect.warn()
             self._keep_decisions(chosen)
+            self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
             assert chosen.problem is not None
             self._keep_weights(chosen.problem, chosen.fit.factors)
             self.label_weighting_ = chosen.problem.settings.features.label_weighting

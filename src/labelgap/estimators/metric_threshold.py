@@ -24,6 +24,7 @@ from labelgap.estimators.score_models import (
     RowModel,
     ScoreModel,
     check_takes_weights,
+    choose_by_rule,
     clone_with_seed,
     draw_seeds,
     fit_and_choose,
@@ -38,14 +39,15 @@ from labelgap.exceptions import (
     InvalidScoresError,
     UninformativeLabelsWarning,
 )
+from labelgap.fitting.decision_rule import DecisionRule, decision_rule
 from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import in_label_order, same_names
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import METRIC_THRESHOLD
 from labelgap.persistence.registry import savable_estimator
+from labelgap.thresholds.choosing import ChosenThresholds
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, hold_out_plan
 from labelgap.thresholds.one_class import OneClassEffect
-from labelgap.thresholds.sweep import best_threshold
 
 
 def _has_probabilities(self: MetricThreshold) -> bool:
@@ -91,13 +93,25 @@ class MetricThreshold(DecisionEstimator):
         Assigns entries or rows to folds and seeds the estimator.
     n_jobs : int or None, default None
         Labels fitted side by side by joblib, or folds in threads where one estimator serves all labels.
+    thresholds : {"shared", "per-label", "shrunk", "auto"}, default "shared"
+        How many thresholds there are: one for all labels, the best one of each label, those drawn towards the
+        shared one by how little is known about a label, or what is best on other rows of the same scores; see
+        :func:`labelgap.thresholds.choose_thresholds`.
+    subject_to : str, sequence of str, or None, default None
+        Bounds on other metrics that the shared threshold must keep on the scores that it is chosen on, such
+        as "recall >= 0.9"; see :func:`labelgap.best_threshold`. Bounds that no threshold keeps are an
+        :class:`~labelgap.exceptions.InfeasibleConstraintError`.
 
     Attributes
     ----------
     threshold_ : float
         θ, in units of the scores; ±inf if the metric is best with no decision, or every one, a yes.
+    thresholds_ : array of shape (L,)
+        The threshold of each label; θ everywhere where they share it.
+    thresholds_kind_ : {"shared", "per-label", "shrunk"}
+        What ``thresholds_`` are.
     best_score_ : float
-        The metric at θ on the scores that chose it.
+        The metric at the thresholds on the scores that chose them.
     estimator_ : fitted estimator or None
         Where one serves all labels, or there is one label. One fitted to rows is given only the labels of
         which both classes are observed.
@@ -149,6 +163,8 @@ class MetricThreshold(DecisionEstimator):
         unobserved: str = "missing",
         random_state: Any = None,
         n_jobs: int | None = None,
+        thresholds: str = "shared",
+        subject_to: Any = None,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -156,6 +172,8 @@ class MetricThreshold(DecisionEstimator):
         self.unobserved = unobserved
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.thresholds = thresholds
+        self.subject_to = subject_to
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -178,6 +196,7 @@ class MetricThreshold(DecisionEstimator):
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
         metric = self._metric()
+        rule = decision_rule(metric, self.thresholds, self.subject_to)
         if self.estimator is not None:
             _check_scores(self.estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
@@ -186,22 +205,23 @@ class MetricThreshold(DecisionEstimator):
             _check_width(X, labels)
             labels = self._in_order_of_scores(labels)
             self._model = GivenScores()
-            chosen = best_threshold(self._model.score_entries(X, labels), labels, metric)
+            chosen, value = choose_by_rule(rule, self._model.score_entries(X, labels), labels)
         else:
             warn_of_unseen_labels(labels)
             effect = OneClassEffect(labels, metric)
             with warnings.catch_warnings():
                 # A labelgap estimator inside would say it again, and in every fold.
                 warnings.simplefilter("ignore", UninformativeLabelsWarning)
-                self._model, chosen = self._fit_estimator(X, labels, metric, effect)
+                self._model, chosen, value = self._fit_estimator(X, labels, rule, effect)
             effect.warn()
-        self.threshold_, self.best_score_ = chosen.threshold, chosen.value
+        self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind)
+        self.best_score_ = value
         self._keep()
         return self
 
     def _fit_estimator(
-        self, X: Any, labels: ObservedLabels, metric: LinearFractional, effect: OneClassEffect
-    ) -> tuple[ScoreModel, Any]:
+        self, X: Any, labels: ObservedLabels, rule: DecisionRule, effect: OneClassEffect
+    ) -> tuple[ScoreModel, ChosenThresholds, float]:
         estimator, rng = self.estimator, check_random_state(self.random_state)
         direct = isinstance(_last_step(estimator), DecisionEstimator)
         by_rows = not direct and _fits_rows(estimator, labels)
@@ -228,7 +248,7 @@ class MetricThreshold(DecisionEstimator):
             return fit_label_models(estimator, X, part, seeds, method, 1 if by_rows else self.n_jobs)
 
         return fit_and_choose(
-            fit_part, X, labels, metric, plan, effect, fold_jobs=self.n_jobs if direct or by_rows else 1
+            fit_part, X, labels, rule, plan, effect, fold_jobs=self.n_jobs if direct or by_rows else 1
         )
 
     def _in_order_of_scores(self, labels: ObservedLabels) -> ObservedLabels:

@@ -25,6 +25,7 @@ from labelgap.estimators.score_models import (
     warn_of_training_scores,
 )
 from labelgap.exceptions import InvalidParameterError
+from labelgap.fitting.decision_rule import decision_rule
 from labelgap.fitting.feature_maps import check_features, maps_to_compare
 from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.labels import ObservedLabels
@@ -71,6 +72,14 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         standardised rows, with a width of ¼, 1 or 4 over d ("rbf"; dense X only), whichever of both is better
         on held-out rows ("auto"), or what a clone of a transformer makes of X. Kernel features are compared
         by the metric; "auto" takes them if they are better by more than a standard error.
+    thresholds : {"shared", "per-label", "shrunk", "auto"}, default "shared"
+        How many thresholds there are: one for all labels, the best one of each label, those drawn towards the
+        shared one by how little is known about a label, or what is best on other rows of the same scores; see
+        :func:`labelgap.thresholds.choose_thresholds`.
+    subject_to : str, sequence of str, or None, default None
+        Bounds on other metrics that the shared threshold must keep on the scores that it is chosen on, such
+        as "recall >= 0.9"; see :func:`labelgap.best_threshold`. Bounds that no threshold keeps are an
+        :class:`~labelgap.exceptions.InfeasibleConstraintError`.
 
     Attributes
     ----------
@@ -82,6 +91,10 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         The fitted classifiers; None for a label with a constant probability.
     threshold_ : float
         θ, a probability; ±inf if the metric is best with no decision, or every one, a yes.
+    thresholds_ : array of shape (L,)
+        The threshold of each label; θ everywhere where they share it.
+    thresholds_kind_ : {"shared", "per-label", "shrunk"}
+        What ``thresholds_`` are.
     classes_ : array of length 2
         ``[0, 1]``, or for a 1-d y its two values.
     n_labels_ : int
@@ -125,6 +138,8 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         features: Any = "linear",
+        thresholds: str = "shared",
+        subject_to: Any = None,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -134,6 +149,8 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.features = features
+        self.thresholds = thresholds
+        self.subject_to = subject_to
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -156,6 +173,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         check_choice("threshold", self.threshold, THRESHOLDS)
         check_features(self.features)
         metric, estimator = self._metric(), self._inner()
+        rule = decision_rule(metric, self.thresholds, self.subject_to)
         _check_probabilistic(estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = targets.labels
@@ -175,13 +193,13 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
                 return fit_label_models(estimator, Z, part, seeds, "predict_proba", self.n_jobs)
 
             effect = WatchedScores(labels, metric)
-            return *fit_and_choose(fit_part, Z, labels, metric, plan, effect), effect
+            return *fit_and_choose(fit_part, Z, labels, rule, plan, effect), effect
 
-        self.feature_map_, (self._model, chosen, effect) = best_map(maps, X, fit_in)
+        self.feature_map_, (self._model, chosen, value, effect) = best_map(maps, X, fit_in)
         effect.warn()
         self.estimators_ = self._model.estimators
-        self.threshold_ = chosen.threshold
-        self._say(f"threshold {chosen.threshold:.4g}, where the metric is {chosen.value:.4f}", bar)
+        self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind)
+        self._say(f"threshold {chosen.shared:.4g} ({chosen.kind}), where the metric is {value:.4f}", bar)
         if bar is not None:
             bar.end()
         return self

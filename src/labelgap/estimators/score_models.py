@@ -23,13 +23,14 @@ from threadpoolctl import threadpool_limits
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
+from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
-from labelgap.metrics import LinearFractional
 from labelgap.persistence.registry import savable_record
+from labelgap.thresholds.choosing import ChosenThresholds
 from labelgap.thresholds.cross_fit import gather, map_folds
 from labelgap.thresholds.one_class import OneClassEffect
-from labelgap.thresholds.sweep import ThresholdResult, best_threshold
+from labelgap.thresholds.sweep import best_threshold
 
 # Scores held at one time when rows are scored for the sake of some entries.
 _BLOCK_SCORES = 1 << 22
@@ -273,12 +274,14 @@ def fit_and_choose(
     fit: Callable[[ObservedLabels], AnyModel],
     X: Any,
     labels: ObservedLabels,
-    metric: LinearFractional,
+    rule: DecisionRule,
     plan: NDArray[np.int64],
     effect: OneClassEffect,
     fold_jobs: int | None = 1,
-) -> tuple[AnyModel, ThresholdResult]:
-    """The model fitted to all labels, and θ from scores of held-out entries (training scores if none are).
+) -> tuple[AnyModel, ChosenThresholds, float]:
+    """The model fitted to all labels, and the thresholds from scores of held-out entries with their metric.
+
+    Where nothing is held out they come from training scores.
 
     ``plan`` gives the fold in which each entry is held out, as ``hold_out_plan`` makes it. ``effect`` sees
     the scores that choose θ. ``fold_jobs`` folds run side by side in threads; leave it at 1 where ``fit``
@@ -296,7 +299,21 @@ def fit_and_choose(
     else:
         scores = model.score_entries(X, labels)
     effect.see(scores, seen)
-    return model, best_threshold(scores, seen, metric)
+    return model, *choose_by_rule(rule, scores, seen)
+
+
+def choose_by_rule(
+    rule: DecisionRule, scores: Floats, labels: ObservedLabels
+) -> tuple[ChosenThresholds, float]:
+    """The thresholds for these scores, and the metric that they reach on them."""
+    if rule.is_plain:
+        best = best_threshold(scores, labels, rule.metric)
+        return ChosenThresholds(
+            best.threshold, np.full(labels.shape[1], best.threshold), "shared"
+        ), best.value
+    chosen = rule.choose(scores, labels)
+    own = chosen.thresholds.astype(scores.dtype)[labels.indices]
+    return chosen, rule.metric(labels, scores >= own)
 
 
 def warn_of_training_scores(labels: ObservedLabels) -> None:

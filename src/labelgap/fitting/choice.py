@@ -21,9 +21,8 @@ from labelgap.fitting.cross_validation import (
     Scorer,
     SolverSettings,
     largest_trace_penalty,
-    metric_judge,
-    steady_judge,
 )
+from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import (
     INTERCEPT_STRENGTHS,
@@ -44,7 +43,6 @@ from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.one_class import OneClassEffect
-from labelgap.thresholds.sweep import best_threshold
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
 """From scores and their labels to a threshold."""
@@ -99,6 +97,9 @@ class ChosenFit:
     """The settings of that problem that were chosen; None where there were none to choose."""
     feature_map: Any = None
     """The fitted transformer that makes its features; None where they are X itself."""
+    thresholds: Floats | None = None
+    """A threshold for each label, where they do not share one."""
+    threshold_kind: str = "shared"
 
 
 def largest_penalty_of(problem: Problem, labels: ObservedLabels) -> float:
@@ -190,6 +191,8 @@ class PenaltyChoice:
     """Judges the best penalties in place of ``judge``."""
     training_threshold: ThresholdOf | None = None
     """The threshold from training scores; None where no decisions are made."""
+    rule: DecisionRule | None = None
+    """How thresholds are chosen from training scores, in place of ``training_threshold``."""
     variants: Variants | None = None
     """Settings of the problem to choose from; None where there are none. ``problem`` and ``labels`` are those
     of the first."""
@@ -224,16 +227,17 @@ class PenaltyChoice:
         fit = self._fit_to_all(penalties, settings, start, run)
         if not stopping():
             _warn_unless_converged(fit, settings)
-        return ChosenFit(
+        chosen = ChosenFit(
             fit,
             penalties,
-            self._threshold(best, fit),
+            float("nan"),
             tuple(self._candidates),
             None if best is None else best.metric_value,
             problem=self.problem,
             labels=self.labels,
             variant=self._variant,
         )
+        return self._with_thresholds(chosen, best)
 
     def choose(self) -> tuple[Place, Variant | None, tuple[Candidate, ...]] | None:
         """The best penalties and variant without a fit to all entries, and what was compared.
@@ -440,12 +444,19 @@ class PenaltyChoice:
             checkpoint=run.checkpoint.part("fit"),
         )
 
-    def _threshold(self, best: Candidate | None, fit: Fit) -> float:
-        if self.training_threshold is None:
-            return float("nan")
-        if best is None or self.how == "train":
-            return self.training_threshold(self.problem.scores(fit.factors, self.labels), self.labels)
-        return best.threshold
+    def _with_thresholds(self, chosen: ChosenFit, best: Candidate | None) -> ChosenFit:
+        if self.training_threshold is None and self.rule is None:
+            return chosen
+        if best is not None and self.how != "train":
+            kind = best.threshold_kind
+            return replace(chosen, threshold=best.threshold, thresholds=best.thresholds, threshold_kind=kind)
+        scores = self.problem.scores(chosen.fit.factors, self.labels)
+        if self.rule is None:
+            assert self.training_threshold is not None
+            return replace(chosen, threshold=self.training_threshold(scores, self.labels))
+        found = self.rule.choose(scores, self.labels)
+        several = None if found.kind == "shared" else found.thresholds
+        return replace(chosen, threshold=found.shared, thresholds=several, threshold_kind=found.kind)
 
 
 def choice_for_decisions(
@@ -460,22 +471,24 @@ def choice_for_decisions(
     by_row: bool = False,
     variants: Variants | None = None,
     effect: OneClassEffect | None = None,
+    rule: DecisionRule | None = None,
 ) -> PenaltyChoice:
     """The choice of penalties and of a threshold for a metric over observed entries.
 
-    ``effect`` sees the held-out scores that choose the threshold.
+    ``effect`` sees the held-out scores that choose the threshold, or the thresholds that ``rule`` asks for.
     """
+    rule = rule or DecisionRule(metric)
     return PenaltyChoice(
         problem,
         labels,
         grid,
-        metric_judge(metric, problem.loss),
+        rule.search_judge(problem.loss),
         settings,
         run,
         how=how,
         by_row=by_row,
-        last_judge=steady_judge(metric, problem.loss, effect),
-        training_threshold=lambda scores, seen: best_threshold(scores, seen, metric).threshold,
+        last_judge=rule.last_judge(problem.loss, effect),
+        rule=rule,
         variants=variants,
     )
 

@@ -156,6 +156,8 @@ class ComparisonLog:
         for place, candidate in enumerate(self.all_candidates()):
             if candidate.leave_out is not None:
                 state[f"leave_out {place}"] = candidate.leave_out
+            if candidate.thresholds is not None:
+                state[f"{candidate.threshold_kind} {place}"] = candidate.thresholds
         for fold, (factors, intercept_penalty) in self.last_fits.items():
             state |= factors_state(factors, f"fold {fold} ")
             state[f"{_INTERCEPT_PENALTY}{fold}"] = np.asarray(intercept_penalty)
@@ -172,8 +174,21 @@ class ComparisonLog:
                 comparisons.append([])
             *penalties, value, threshold, loss, rank, n_folds = row
             leave_out = state.get(f"leave_out {place}")
+            kinds = (kind for kind in ("per-label", "shrunk") if f"{kind} {place}" in state)
+            kind = next(kinds, "shared")
+            several = state.get(f"{kind} {place}")
             comparisons[-1].append(
-                Candidate(Penalties(*penalties), value, threshold, loss, rank, int(n_folds), leave_out)
+                Candidate(
+                    Penalties(*penalties),
+                    value,
+                    threshold,
+                    loss,
+                    rank,
+                    int(n_folds),
+                    leave_out,
+                    several,
+                    kind,
+                )
             )
         penalties_of = {
             int(name.removeprefix(_INTERCEPT_PENALTY)): float(number)
@@ -258,8 +273,10 @@ class CrossValidation:
         for penalties, (scores, rank, fits) in zip(
             choices, self._scores(choices, tol, n_folds, checkpoint), strict=True
         ):
-            value, threshold, loss, leave_out = (judge or self._judge)(scores, held)
-            candidate = Candidate(penalties, value, threshold, loss, rank, n_folds, leave_out)
+            value, threshold, loss, leave_out, thresholds, kind = (judge or self._judge)(scores, held)
+            candidate = Candidate(
+                penalties, value, threshold, loss, rank, n_folds, leave_out, thresholds, kind
+            )
             candidates.append(candidate)
             if judge is not None or best is None or _worth(candidate) >= best:
                 best = _worth(candidate)
@@ -349,6 +366,10 @@ class Verdict(NamedTuple):
     """Mean loss."""
     leave_out: Floats | None = None
     """The value with one part of the rows left out at a time, which shows its precision; None: unknown."""
+    thresholds: Floats | None = None
+    """A threshold for each label, where they do not share one."""
+    kind: str = "shared"
+    """What the thresholds are, as in ``labelgap.thresholds.ChosenThresholds``."""
 
 
 Judge: TypeAlias = Callable[[Floats, ObservedLabels], Verdict]

@@ -52,6 +52,10 @@ def _kind_name(value: Any) -> str | None:
 
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "threshold_": (_is_number, "a number"),
+    "_thresholds_kind": (
+        lambda value: type(value) is str and value in ("per-label", "shrunk"),
+        "per-label or shrunk",
+    ),
     "answer_weight_": (_is_number, "a number"),
     "n_labels_": (_is_count, "a whole number"),
     "n_features_in_": (_is_count, "a whole number"),
@@ -120,8 +124,22 @@ def _check_types(model: Any) -> None:
         if hasattr(model, name) and not is_right(value):
             found = value if isinstance(value, bool | int | float) else type(value).__name__
             raise ValueError(f"{name} is {found}; {expected} was expected")
+    _check_thresholds(model)
     if getattr(model, "_single", False) and model.n_labels_ != 1:
         raise ValueError(f"it predicts a single label and has {model.n_labels_}")
+
+
+def _check_thresholds(model: Any) -> None:
+    """Check the thresholds of labels, where they have their own."""
+    if hasattr(model, "_thresholds_kind") != hasattr(model, "_label_thresholds"):
+        raise ValueError("it has thresholds of labels and does not say what they are, or the other way round")
+    thresholds = getattr(model, "_label_thresholds", None)
+    if thresholds is None:
+        return
+    if not _is_vector(thresholds) or np.isnan(thresholds).any():
+        raise ValueError("the thresholds of its labels are no numbers")
+    if len(thresholds) != model.n_labels_:
+        raise ValueError(f"it has {model.n_labels_} labels and thresholds for {len(thresholds)}")
 
 
 def _check_names(model: Any) -> None:

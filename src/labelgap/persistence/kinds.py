@@ -18,6 +18,7 @@ from labelgap.persistence.codec import CannotSaveError, Kind
 from labelgap.persistence.registry import record_kind, register, without_requests
 from labelgap.solvers import Penalties, Progress
 from labelgap.solvers.loop import Candidate
+from labelgap.thresholds.constraints import Constraint
 
 _SPARSE = {matrix.__name__: matrix for matrix in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)}
 _SCALARS = {np.dtype(code).name: np.dtype(code).type for code in "?bhilBHILefd"} | {"str": np.str_}
@@ -195,5 +196,6 @@ register(
 register(record_kind("labels", ObservedLabels, _labels), ObservedLabels)
 register(record_kind("metric", LinearFractional), LinearFractional)
 register(record_kind("candidate", Candidate), Candidate)
+register(record_kind("constraint", Constraint), Constraint)
 register(record_kind("penalties", Penalties), Penalties)
 register(record_kind("progress", Progress), Progress)

@@ -11,6 +11,7 @@ import numpy as np
 
 from labelgap.persistence.registry import is_logistic_regression, requirements_of
 from labelgap.persistence.transformers import last_step, transformer_name
+from labelgap.thresholds.constraints import Constraint
 
 _NUMBER_KINDS, _WIDE = "iuf", (np.dtype(np.float16), np.dtype(np.longdouble))
 
@@ -93,6 +94,11 @@ def _is_rates(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(_is_real(one) for one in value)
 
 
+def _is_bounds(value: Any) -> bool:
+    several = value if isinstance(value, list | tuple) else [value]
+    return all(isinstance(one, str | Constraint) for one in several)
+
+
 def _is_estimator(value: Any) -> bool:
     last = last_step(value)
     if is_logistic_regression(last) or requirements_of(last) is not None:
@@ -122,6 +128,7 @@ _SPECIAL: dict[str, list[_Test]] = {
         (lambda value: isinstance(value, np.random.RandomState), "a RandomState"),
     ],
     "flip_rate": [_TEXT, _NUMBER, (_is_rates, "rates"), _NONE],
+    "subject_to": [_NONE, _TEXT, (_is_bounds, "bounds on metrics")],
     "estimator": [_NONE, (_is_estimator, "an estimator that files can hold")],
     "features": [
         _TEXT,

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.deciding import relative_scores
 from labelgap.estimators.inputs import read_judged_labels
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
@@ -25,7 +26,10 @@ from labelgap.report.innermost import Innermost, innermost
 
 @dataclass(frozen=True)
 class Judged:
-    """Observed entries, their scores, and the model's threshold on the same scale."""
+    """Observed entries, their scores, and the model's threshold on the same scale.
+
+    Where labels have thresholds of their own, scores are moved by how far these are from the shared one.
+    """
 
     model: Any
     """The estimator itself, without the steps of a pipeline before it."""
@@ -47,7 +51,7 @@ class Judged:
 
     @property
     def threshold(self) -> float:
-        return float(self.model.threshold_)
+        return relative_scores(self.model, np.zeros(0), np.zeros(0, np.int64))[1]
 
     @property
     def is_recommender(self) -> bool:
@@ -67,7 +71,8 @@ class Judged:
 
     def probabilities_at(self, thresholds: Floats) -> Floats | None:
         """Thresholds on the scale of probabilities."""
-        if self.probabilities is None:
+        several = isinstance(self.model, DecisionEstimator) and not isinstance(self.model._cut(), float)
+        if self.probabilities is None or several:
             return None
         with np.errstate(all="ignore"):
             return _probabilities(self.model, thresholds)
@@ -105,6 +110,7 @@ def judge_innermost(found: Innermost, y: Any) -> Judged:
     labels = judged_labels(labels)
     scores = np.asarray(estimator._score_entries(X, labels), dtype=np.float64)
     probabilities = _probabilities(estimator, scores) if hasattr(estimator, "predict_proba") else None
+    scores = relative_scores(estimator, scores, labels.indices)[0]
     return Judged(estimator, X, labels, scores, probabilities, feature_names=feature_names)
 
 

@@ -271,6 +271,10 @@ class Candidate:
     """The number of folds it was judged on."""
     leave_out: Floats | None = field(default=None, repr=False, compare=False)
     """The metric with one part of the rows left out at a time; None where that is not known."""
+    thresholds: Floats | None = field(default=None, repr=False, compare=False)
+    """A threshold for each label, where they do not share one."""
+    threshold_kind: str = "shared"
+    """What the thresholds are: "shared", "per-label" or "shrunk"."""
     count_weighting: float | None = None
     """The count weighting that it was judged with; None where there is none to choose."""
     silence_weight: float | None = None

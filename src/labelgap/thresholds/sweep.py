@@ -7,7 +7,7 @@ thresholds of many parts of the sample scatter around the place of the true maxi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,8 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.tensors import is_tensor, to_host
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.linear_fractional import judged_labels
+from labelgap.thresholds.constraints import Constraints, best_within, read_constraints
+from labelgap.thresholds.curves import ThresholdCurve, ThresholdResult
 from labelgap.thresholds.narrowing import Entries, HostEntries, narrowed_cut
 
 ScoreArray: TypeAlias = NDArray[np.floating[Any]]
@@ -29,65 +31,13 @@ _NO_WEIGHTS = np.empty(0, np.float64)
 _NO_GROUPS = np.empty(0, np.int32)
 
 
-@dataclass(frozen=True)
-class ThresholdCurve:
-    """The metric at every threshold that makes a difference.
-
-    ``values[k]`` is Ψ of ``scores >= thresholds[k]`` over the observed entries.
-
-    Parameters
-    ----------
-    thresholds : float64 array
-        Descending, in units of the scores: one between each two neighbouring distinct scores, +inf first
-        (none; or, where scores are +inf, those only) and −inf last (all).
-    values : float64 array
-        The metric at each of them.
-
-    Examples
-    --------
-    >>> from labelgap.thresholds import best_threshold
-    >>> curve = best_threshold([[0.9, 0.2]], [[1, 0]], "micro-accuracy", return_curve=True).curve
-    >>> curve.thresholds.tolist(), curve.values.tolist()
-    ([inf, 0.55, -inf], [0.5, 1.0, 0.5])
-    """
-
-    thresholds: NDArray[np.float64]
-    values: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class ThresholdResult:
-    """The best threshold and the metric it reaches.
-
-    ``value = Ψ([score ≥ threshold]) = max_θ Ψ([score ≥ θ])`` over the observed entries.
-
-    Parameters
-    ----------
-    threshold : float
-        In units of the scores; +inf means no entry at all, −inf every entry.
-    value : float
-        The metric at the threshold.
-    curve : ThresholdCurve or None
-        The metric at every cut, where it was asked for.
-
-    Examples
-    --------
-    >>> from labelgap.thresholds import best_threshold
-    >>> result = best_threshold([[0.9, 0.2]], [[1, 0]], "micro-f1")
-    >>> result.threshold, result.value, result.curve
-    (0.55, 1.0, None)
-    """
-
-    threshold: float
-    value: float
-    curve: ThresholdCurve | None = None
-
-
 def best_threshold(
     scores: Any,
     labels: Any,
     metric: str | LinearFractional = "micro-f1",
     return_curve: bool = False,
+    *,
+    subject_to: Constraints = None,
 ) -> ThresholdResult:
     """The threshold that maximises a metric over the observed entries, exactly.
 
@@ -106,6 +56,11 @@ def best_threshold(
         The metric Ψ and its average.
     return_curve : bool, default False
         Whether the result holds the metric at every cut.
+    subject_to : str, Constraint, a sequence of these, or None, default None
+        Bounds on other metrics, such as "recall >= 0.9" or "macro-precision >= 0.5, micro-recall >= 0.8";
+        a name without an average is the micro average. Only thresholds at which all of them hold are
+        compared; where there is none, an :class:`~labelgap.exceptions.InfeasibleConstraintError` says what
+        can be reached.
 
     Returns
     -------
@@ -121,17 +76,32 @@ def best_threshold(
     >>> result = best_threshold(scores, labels, metric="micro-f1")
     >>> result.threshold, result.value
     (0.5, 1.0)
+    >>> best_threshold(scores, labels, "micro-precision", subject_to="recall >= 1").threshold
+    0.5
     """
     observed = judged_labels(labels)
-    psi = get_metric(metric)
+    psi, bounds = get_metric(metric), read_constraints(subject_to)
     if is_tensor(scores) and scores.ndim == 1 and len(scores) == observed.n_observed:
         # They stay on their device.
         entry_scores: Any = scores
         if np.isnan(float(scores.max())):
-            _refuse_nan(as_float_scores(to_host(scores)), observed)
+            refuse_nan(as_float_scores(to_host(scores)), observed)
     else:
         entry_scores = as_float_scores(observed.align(to_host(scores), what="scores"))
-        _refuse_nan(entry_scores, observed)
+        refuse_nan(entry_scores, observed)
+    found = _sweep(entry_scores, observed, psi, return_curve or bool(bounds))
+    if not bounds:
+        return found
+    assert found.curve is not None
+    curves = [(bound, _sweep(entry_scores, observed, bound.metric, True).curve) for bound in bounds]
+    best = best_within(found.curve, [(b, c) for b, c in curves if c is not None], psi.__name__)
+    return replace(best, curve=found.curve) if return_curve else best
+
+
+def _sweep(
+    scores: Any, observed: ObservedLabels, psi: LinearFractional, return_curve: bool
+) -> ThresholdResult:
+    """The best cut of a metric, from scores of the observed entries without NaN."""
     values = observed.values.astype(np.int8, copy=False)
     weights, class_factors = observed.weights, np.ones(4)
     if psi.balanced and psi.average == "micro":
@@ -141,7 +111,7 @@ def best_threshold(
         weights = psi.entry_weights(observed)
     groups, n_groups = (None, 1) if psi.average == "micro" else psi.groups(observed)
     return sweep_entries(
-        entry_scores,
+        scores,
         values,
         weights=weights,
         groups=groups,
@@ -306,7 +276,8 @@ def as_float_scores(scores: NDArray[Any]) -> ScoreArray:
     return np.ascontiguousarray(scores, np.float32 if narrow else np.float64)
 
 
-def _refuse_nan(scores: ScoreArray, labels: ObservedLabels) -> None:
+def refuse_nan(scores: ScoreArray, labels: ObservedLabels) -> None:
+    """Raise where the score of an observed entry is NaN, and say which."""
     # The maximum is NaN where one of them is, and it is found in less time.
     if np.isnan(scores.max()):
         entry = kernels.first_nan(scores)
@@ -326,7 +297,7 @@ def _place(labels: ObservedLabels, entry: int) -> str:
 
 N_RESAMPLES = 25
 # The fraction of distinct rows in a bootstrap sample, 1 − 1/e.
-_FRACTION = 0.632
+FRACTION = 0.632
 # Entries to be swept in all. A sample with more than a few parts of it needs no steadying.
 _MOST_ENTRIES, _FEWEST_PARTS = 1_000_000, 5
 
@@ -363,7 +334,7 @@ def steady_threshold(
         return whole
     found = []
     for _ in range(n_parts):
-        kept = (rng.random_sample(labels.shape[0]) < _FRACTION)[labels.rows]
+        kept = (rng.random_sample(labels.shape[0]) < FRACTION)[labels.rows]
         if kept.any():
             found.append(best_threshold(scores[kept], labels.select(kept), psi).threshold)
     finite = [threshold for threshold in found if np.isfinite(threshold)]

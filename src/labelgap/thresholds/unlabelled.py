@@ -33,7 +33,8 @@ from labelgap.metrics.unlabelled import (
     recorded_labels,
     values_of_groups,
 )
-from labelgap.thresholds.sweep import ScoreArray, ThresholdCurve, as_float_scores, between, make_curve
+from labelgap.thresholds.curves import ThresholdCurve
+from labelgap.thresholds.sweep import ScoreArray, as_float_scores, between, make_curve
 
 # Cuts whose values differ by less than the rounding of a mean of ratios are equally good.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)

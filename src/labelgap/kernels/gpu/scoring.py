@@ -50,17 +50,24 @@ class DeviceScores:
             torch.from_numpy(out[rows]).copy_(block)
         return out
 
-    def decisions(self, X: Any, threshold: float) -> NDArray[np.int8]:
-        """Decisions (n x L), 1 for yes."""
+    def _there(self, threshold: float | Floats) -> Tensor:
+        return torch.as_tensor(threshold, dtype=torch.float64, device=self._device)
+
+    def decisions(self, X: Any, threshold: float | Floats) -> NDArray[np.int8]:
+        """Decisions (n x L), 1 for yes, at one threshold or at one for each label."""
+        cut = self._there(threshold)
         out = np.empty((X.shape[0], len(self._right)), dtype=np.int8)
         for rows, block in self.blocks(X):
-            torch.from_numpy(out[rows]).copy_(block >= threshold)
+            torch.from_numpy(out[rows]).copy_(block >= cut)
         return out
 
-    def yes_columns(self, X: Any, threshold: float) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def yes_columns(
+        self, X: Any, threshold: float | Floats
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """The number of yes in each row of a block, and their columns in order."""
+        cut = self._there(threshold)
         for _, block in self.blocks(X):
-            yes = block >= threshold
+            yes = block >= cut
             counts = torch.sum(yes, dim=1, dtype=torch.int64)
             yield counts.cpu().numpy(), torch.nonzero(yes)[:, 1].cpu().numpy()
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.deciding import relative_scores
 from labelgap.estimators.inputs import read_judged_labels, read_targets
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.unlabelled import judged_entries
@@ -84,8 +85,13 @@ def scored_entries(
         )
     if response == "decision_function" or not has_probabilities:
         return found
-    if response == "auto" and _is_clipped(model):
+    if response == "auto" and (_is_clipped(model) or _has_several(model)):
         return found
+    if _has_several(model):
+        raise InvalidParameterError(
+            "The labels have thresholds of their own, so scores are shown relative to these and not as "
+            "probabilities; leave response_method at 'auto'."
+        )
     to_probability = model._probabilities if isinstance(model, DecisionEstimator) else model._probability
     return ScoredEntries(
         found.labels,
@@ -95,6 +101,11 @@ def scored_entries(
         True,
         found.flip_rates,
     )
+
+
+def _has_several(model: Any) -> bool:
+    """Whether labels have thresholds of their own."""
+    return isinstance(model, DecisionEstimator) and not isinstance(model._cut(), float)
 
 
 def _is_clipped(model: Any) -> bool:
@@ -141,8 +152,8 @@ def _of_rows(model: DecisionEstimator, X: Any, y: Any, unobserved: str | None) -
         # A sample that is the same every time: a picture that is drawn again should not change.
         labels = judged_entries(labels, _MOST_ENTRIES, check_random_state(0))
         rates = np.broadcast_to(model.flip_rate_, (model.n_labels_,))[labels.indices]
-    scores = model._score_entries(X, labels)
-    return ScoredEntries(labels, scores, model.threshold_, model.metric_, False, rates)
+    scores, threshold = relative_scores(model, model._score_entries(X, labels), labels.indices)
+    return ScoredEntries(labels, scores, threshold, model.metric_, False, rates)
 
 
 def _of_ratings(model: Recommending, ratings: Any, y: Any, unobserved: str | None) -> ScoredEntries:

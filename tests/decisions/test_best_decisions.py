@@ -1,0 +1,260 @@
+"""Decisions within a budget against all decisions that keep it."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from labelgap import Budget
+from labelgap.decisions import best_decisions, decide_within
+from labelgap.decisions.allocating import _along_hulls, _by_dynamic_programming, allocate
+from labelgap.decisions.instance import expected_values
+from labelgap.exceptions import InvalidInputError, InvalidMetricError, InvalidParameterError
+from labelgap.metrics import LinearFractional, get_metric
+
+METRICS = ["f1", "jaccard", "precision", "recall", "accuracy", "balanced-accuracy", "f2"]
+
+
+def expected_metric(p: np.ndarray, decisions: np.ndarray, metric: LinearFractional) -> float:
+    """What is maximised: Ψ of expected counts; for instance metrics the sum over all truths of each row."""
+    counts = (p * decisions, (1 - p) * decisions, p * (1 - decisions), (1 - p) * (1 - decisions))
+    if metric.average == "micro":
+        return metric.from_counts(*(c.sum() for c in counts))
+    if metric.average == "macro":
+        return metric.from_counts(*(c.sum(axis=0) for c in counts))
+    total = 0.0
+    for row, decided in zip(p, decisions, strict=True):
+        for truth in itertools.product([0, 1], repeat=len(row)):
+            y = np.array(truth)
+            chance = np.prod(np.where(y == 1, row, 1 - row))
+            parts = (y * decided, (1 - y) * decided, y * (1 - decided), (1 - y) * (1 - decided))
+            total += chance * metric.from_counts(*(c.sum() for c in parts))
+    return total / len(p)
+
+
+def allowed(shape: tuple[int, int], budget: Budget):
+    """All decisions that keep the budget."""
+    for flat in itertools.product([0, 1], repeat=shape[0] * shape[1]):
+        decisions = np.array(flat).reshape(shape)
+        used = decisions.sum(axis=1) if budget.total is None else np.array([decisions.sum()])
+        limit = budget.per_row if budget.total is None else budget.total
+        if limit is None or (used == limit if budget.exactly else used <= limit).all():
+            yield decisions
+
+
+def check(p: np.ndarray, budget: Budget, metric: LinearFractional) -> float:
+    """How far the decisions are below the best ones; they must keep the budget."""
+    found = best_decisions(p, budget, metric).toarray()
+    every = list(allowed(p.shape, budget))
+    assert any(np.array_equal(found, one) for one in every)
+    best = max(expected_metric(p, one, metric) for one in every)
+    reached = expected_metric(p, found, metric)
+    assert reached <= best + 1e-9
+    return best - reached
+
+
+BUDGETS = [
+    Budget(),
+    Budget(per_row=1),
+    Budget(per_row=2),
+    Budget(per_row=2, exactly=True),
+    Budget(total=2),
+    Budget(total=3, exactly=True),
+]
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("average", ["micro", "instance"])
+def test_micro_and_instance_are_exact(name, average):
+    rng = np.random.default_rng([len(average), *name.encode()])
+    metric = get_metric(f"{average}-{name}", zero_division=float(rng.integers(2)))
+    for budget in BUDGETS:
+        p = rng.random((3, 3)).round(2) if average == "micro" else rng.random((2, 3)).round(2)
+        assert check(p, budget, metric) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_macro_without_limit_and_with_a_total_is_exact(name):
+    rng = np.random.default_rng(list(name.encode()))
+    metric = get_metric(f"macro-{name}")
+    for budget in BUDGETS:
+        if budget.per_row is None:
+            assert check(rng.random((3, 3)).round(2), budget, metric) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("exactly", [False, True])
+def test_macro_by_rows_is_near_the_best(exactly):
+    rng = np.random.default_rng(0)
+    metric = get_metric("macro-f1")
+    below = [
+        check(rng.random((3, 3)) ** 2, Budget(per_row=1 + case % 2, exactly=exactly), metric)
+        for case in range(12)
+    ]
+    # A local best of small problems; most of them are the best.
+    assert np.mean(np.array(below) < 1e-9) >= 0.7
+    assert max(below) < 0.05
+
+
+def test_no_row_can_be_improved_alone():
+    rng = np.random.default_rng(2)
+    p, metric = rng.random((12, 5)) ** 3, get_metric("macro-f1")
+    found = best_decisions(p, 2, metric).toarray()
+    reached = expected_metric(p, found, metric)
+    for row in range(len(p)):
+        for flat in itertools.product([0, 1], repeat=5):
+            if sum(flat) <= 2:
+                changed = found.copy()
+                changed[row] = flat
+                assert expected_metric(p, changed, metric) <= reached + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 3), st.integers(1, 3)),
+        elements=st.sampled_from([0, 0.3, 0.5, 1]),
+    ),
+    st.sampled_from(["micro-f1", "macro-f1", "instance-f1", "micro-precision"]),
+    st.sampled_from([Budget(per_row=1), Budget(total=2), Budget(), Budget(per_row=5)]),
+)
+def test_ties_zeros_and_ones(p, name, budget):
+    metric = get_metric(name)
+    below = check(p, budget, metric)
+    if metric.average != "macro" or budget.per_row is None:
+        assert below == pytest.approx(0, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    hnp.arrays(np.float64, st.integers(1, 6), elements=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0])),
+    st.sampled_from(METRICS),
+    st.sampled_from([0.0, 1.0]),
+)
+def test_expected_values_equal_the_sum_over_all_truths(p, name, zero_division):
+    metric = get_metric(f"instance-{name}", zero_division=zero_division)
+    falling = -np.sort(-p)
+    values = expected_values(p, metric)
+    for s, value in enumerate(values):
+        decided = (np.arange(len(p)) < s).astype(int)[None]
+        assert value == pytest.approx(expected_metric(falling[None], decided, metric), abs=1e-12)
+
+
+def test_many_labels_are_summed_without_loss():
+    # 400 labels of which about 120 are positive: precision is the mean of the chosen probabilities.
+    p = np.random.default_rng(0).random(400) * 0.6
+    values = expected_values(p, get_metric("instance-precision"), most=50)
+    falling = -np.sort(-p)
+    np.testing.assert_allclose(values[1:], np.cumsum(falling[:50]) / np.arange(1, 51), rtol=1e-12)
+
+
+def test_blocks_give_what_the_whole_gives():
+    rng = np.random.default_rng(1)
+    p = rng.random((30, 6)) ** 2
+    for name in ("micro-f1", "macro-f1", "instance-f1"):
+        for budget in BUDGETS:
+            whole = best_decisions(p, budget, name)
+            parts = decide_within(
+                lambda: (p[start : start + 7] for start in range(0, 30, 7)), 6, budget, get_metric(name)
+            )
+            assert expected_metric(p, parts.toarray(), get_metric(name)) == pytest.approx(
+                expected_metric(p, whole.toarray(), get_metric(name)), abs=1e-9
+            )
+            if not name.startswith("macro"):
+                np.testing.assert_array_equal(parts.toarray(), whole.toarray())
+
+
+def test_streams_that_are_made_again_and_partial_selection(monkeypatch):
+    from labelgap.decisions import streams
+
+    p = np.random.default_rng(3).random((200, 400)).round(3)
+    kept = best_decisions(p, Budget(total=50))
+    monkeypatch.setattr(streams, "_KEPT_ENTRIES", 0)
+    calls = []
+
+    def blocks():
+        calls.append(1)
+        return (p[start : start + 3] for start in range(0, 200, 3))
+
+    found = decide_within(blocks, 400, Budget(total=50), get_metric("micro-f1"))
+    assert (found != kept).nnz == 0
+    assert len(calls) == 2
+
+
+# -- dividing a total --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        hnp.arrays(np.float64, st.integers(1, 4), elements=st.floats(-1, 1, width=16)), min_size=1, max_size=3
+    ),
+    st.integers(0, 6),
+    st.booleans(),
+)
+def test_dividing_is_exact_for_few(values, total, exactly):
+    most = sum(len(one) - 1 for one in values)
+    total = min(total, most)
+    choices = [
+        m
+        for m in itertools.product(*(range(len(one)) for one in values))
+        if (sum(m) == total if exactly else sum(m) <= total)
+    ]
+    best = max(sum(one[k] for one, k in zip(values, m, strict=True)) for m in choices)
+    found = allocate(values, total, exactly)
+    assert tuple(found.tolist()) in choices
+    assert sum(one[k] for one, k in zip(values, found, strict=True)) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("exactly", [False, True])
+def test_hulls_are_near_the_best(exactly):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        values = [np.cumsum(-np.sort(-rng.random(8))) / np.arange(3, 11) for _ in range(10)]
+        exact = _by_dynamic_programming(values, 20, exactly)
+        rough = _along_hulls(values, 20, exactly)
+        assert rough.sum() == 20 if exactly else rough.sum() <= 20
+        of = [sum(one[k] for one, k in zip(values, m, strict=True)) for m in (exact, rough)]
+        assert of[1] <= of[0] + 1e-12
+        assert of[1] >= of[0] - 0.05
+
+
+# -- what is refused ---------------------------------------------------------------------------------------
+
+
+def test_budgets_that_make_no_sense_are_refused():
+    for bad in (
+        {"per_row": 0},
+        {"total": 2.5},
+        {"per_row": True},
+        {"per_row": 1, "total": 1},
+        {"exactly": True},
+    ):
+        with pytest.raises(InvalidParameterError, match=r"budget|exactly"):
+            Budget(**bad)
+    p = np.full((2, 3), 0.5)
+    with pytest.raises(InvalidParameterError, match="exactly 4 yes in each row, and there are 3"):
+        best_decisions(p, Budget(per_row=4, exactly=True))
+    with pytest.raises(InvalidParameterError, match="exactly 7 yes in all"):
+        best_decisions(p, Budget(total=7, exactly=True))
+    with pytest.raises(InvalidParameterError, match=r"budget must be .* 'many'"):
+        best_decisions(p, "many")
+
+
+def test_probabilities_that_are_none_are_refused():
+    with pytest.raises(InvalidInputError, match=r"row 1, label 0 is 1\.5"):
+        best_decisions([[0.1], [1.5]])
+    with pytest.raises(InvalidInputError, match="row 0, label 1 is nan"):
+        best_decisions([[0.1, np.nan]])
+    with pytest.raises(InvalidInputError, match="matrix"):
+        best_decisions([0.1, 0.2])
+
+
+def test_a_metric_that_rewards_mistakes_is_refused():
+    with pytest.raises(InvalidMetricError, match="agreement"):
+        best_decisions([[0.5]], metric="micro: (fp + fn) / (tp + fp + fn + tn)")

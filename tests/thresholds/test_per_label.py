@@ -1,0 +1,134 @@
+"""One threshold per label against every combination of thresholds."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from labelgap.exceptions import InvalidScoresError
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional, get_metric
+from labelgap.thresholds import best_label_thresholds, best_threshold
+from oracles_thresholds import random_problem
+
+NAMED = ["f1", "f2", "jaccard", "accuracy", "precision", "recall", "specificity", "balanced-accuracy"]
+
+
+def observed(labels: np.ndarray, weights: np.ndarray | None = None) -> ObservedLabels:
+    found = ObservedLabels.from_dense(labels)
+    return found if weights is None else found.with_weights(weights)
+
+
+def best_of_all_combinations(scores: np.ndarray, labels: ObservedLabels, metric: LinearFractional) -> float:
+    """The metric at the best of all combinations of one cut per label."""
+    entry_scores = labels.align(scores)
+    cuts = []
+    for label in range(labels.shape[1]):
+        own = sorted(set(entry_scores[labels.indices == label].tolist()))
+        cuts.append([*own, *([] if np.inf in own else [np.inf])])
+    return max(
+        float(metric(labels, entry_scores >= np.array(chosen)[labels.indices]))
+        for chosen in itertools.product(*cuts)
+    )
+
+
+def reached(scores: np.ndarray, labels: ObservedLabels, metric: LinearFractional, thresholds) -> float:
+    entry_scores = labels.align(scores)
+    return float(metric(labels, entry_scores >= np.asarray(thresholds)[labels.indices]))
+
+
+@pytest.mark.parametrize("average", ["micro", "macro"])
+@pytest.mark.parametrize("name", NAMED)
+def test_equals_every_combination(name, average):
+    rng = np.random.default_rng([len(average), *name.encode()])
+    for case in range(12):
+        scores, labels, weights = random_problem(rng, L=1 + case % 3)
+        known = observed(labels, weights)
+        metric = get_metric(f"{average}-{name}", zero_division=float(rng.integers(2)))
+        found = best_label_thresholds(scores, known, metric)
+        assert found.value == pytest.approx(best_of_all_combinations(scores, known, metric), abs=1e-12)
+        assert reached(scores, known, metric, found.thresholds) == pytest.approx(found.value, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["f1", "jaccard", "balanced-accuracy"])
+def test_no_single_label_can_improve_an_instance_metric(name):
+    rng = np.random.default_rng(5)
+    metric = get_metric(f"instance-{name}")
+    for _ in range(25):
+        scores, labels, weights = random_problem(rng)
+        known = observed(labels, weights)
+        found = best_label_thresholds(scores, known, metric)
+        assert found.value >= best_threshold(scores, known, metric).value - 1e-12
+        assert reached(scores, known, metric, found.thresholds) == pytest.approx(found.value, abs=1e-12)
+        entry_scores = known.align(scores)
+        for label in range(known.shape[1]):
+            for cut in {*entry_scores[known.indices == label].tolist(), np.inf}:
+                changed = found.thresholds.copy()
+                changed[label] = cut
+                assert reached(scores, known, metric, changed) <= found.value + 1e-9
+
+
+shapes = st.tuples(st.integers(1, 4), st.integers(1, 3))
+
+
+@st.composite
+def problems(draw):
+    shape = draw(shapes)
+    scores = draw(
+        hnp.arrays(np.float64, shape, elements=st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 1.0, np.inf]))
+    )
+    labels = draw(hnp.arrays(np.float64, shape, elements=st.sampled_from([0.0, 1.0, np.nan])))
+    if np.isnan(labels).all():
+        labels[0, 0] = 1.0
+    weighted = draw(st.booleans())
+    weights = draw(hnp.arrays(np.float64, shape, elements=st.sampled_from([0.3, 1.0, 2.7])))
+    return scores, labels, weights if weighted else None
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.sampled_from(["micro-f1", "macro-f1", "macro-precision", "micro-jaccard"]))
+def test_ties_infinite_scores_and_one_class_labels(problem, name):
+    scores, labels, weights = problem
+    known, metric = observed(labels, weights), get_metric(name)
+    found = best_label_thresholds(scores, known, metric)
+    assert found.value == pytest.approx(best_of_all_combinations(scores, known, metric), abs=1e-12)
+    empty = known.label_counts() == 0
+    assert (found.thresholds[empty] == found.shared).all()
+    assert found.shared == best_threshold(scores, known, metric).threshold
+
+
+def test_permuted_labels_have_permuted_thresholds():
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=(30, 4)), (rng.random((30, 4)) < 0.4).astype(float)
+    order = [2, 0, 3, 1]
+    for name in ("macro-f1", "micro-f1"):
+        found = best_label_thresholds(scores, labels, name)
+        again = best_label_thresholds(scores[:, order], labels[:, order], name)
+        np.testing.assert_array_equal(again.thresholds, found.thresholds[order])
+
+
+def test_a_weight_of_two_is_an_entry_twice():
+    rng = np.random.default_rng(1)
+    scores, labels = rng.normal(size=(20, 3)), (rng.random((20, 3)) < 0.4).astype(float)
+    doubled = observed(labels).with_weights(np.where(np.arange(20)[:, None] < 10, 2.0, 1.0) * np.ones((1, 3)))
+    twice = [*range(10), *range(20)]
+    for name in ("macro-f1", "micro-f1"):
+        weighted = best_label_thresholds(scores, doubled, name)
+        repeated = best_label_thresholds(scores[twice], labels[twice], name)
+        np.testing.assert_allclose(weighted.thresholds, repeated.thresholds)
+
+
+def test_float32_scores_are_compared_as_such():
+    scores = np.array([[0.1], [0.2]], dtype=np.float32)
+    found = best_label_thresholds(scores, [[0], [1]], "macro-f1")
+    assert (scores >= np.float32(found.thresholds[0])).tolist() == [[False], [True]]
+
+
+def test_nan_is_refused_with_its_place():
+    with pytest.raises(InvalidScoresError, match="row 1, label 0"):
+        best_label_thresholds([[0.1], [np.nan]], [[0], [1]], "macro-f1")
