@@ -26,6 +26,7 @@ from labelgap.estimators.inputs import (
     refuse_misaligned,
 )
 from labelgap.estimators.notebook import NotebookView
+from labelgap.estimators.row_weights import weigh_rows
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import ChosenFit
 from labelgap.labels import ObservedLabels
@@ -283,7 +284,7 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
         framed = self._framed(scores, given, [f"score_{place + 1}" for place in range(k)])
         return like_input((named, framed), given)
 
-    def score(self, X: Any, y: Any, unobserved: str | None = None) -> float:
+    def score(self, X: Any, y: Any, unobserved: str | None = None, sample_weight: Any = None) -> float:
         """The metric of the decisions over the observed entries of y.
 
         Parameters
@@ -295,6 +296,8 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
             What an absent entry of y means; None: as in the fit. After a fit to recorded positives alone the
             metric is corrected for those that were not recorded, with the flip rate of the fit; say "missing"
             where y holds the truth.
+        sample_weight : array of shape (n,), or None
+            Weights of the rows, as in :meth:`fit`.
         """
         check_is_fitted(self)
         if unobserved is not None:
@@ -302,6 +305,7 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
         labels = read_judged_labels(self, y, _num_samples(X), unobserved or self._unobserved)
+        X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
         if labels.unobserved == "unlabelled":
             return self._unlabelled_score(X, labels)
         return self.metric_(labels, self._score_entries(X, labels) >= self.threshold_)

@@ -17,6 +17,7 @@ from labelgap.estimators.inputs import (
     warn_of_unseen_labels,
     weighted_labels,
 )
+from labelgap.estimators.row_weights import weigh_rows
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
 from labelgap.fitting.device import backend_for, device_scores, jobs_for
@@ -219,6 +220,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         callback: Callback | None = None,
         propensities: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        sample_weight: Any = None,
     ) -> LowRankClassifier:
         """Fit W, b and θ.
 
@@ -238,11 +240,15 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         checkpoint : path of a folder, or None
             Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
             resumes from there and ends with the same model. Delete the folder once the model is saved.
+        sample_weight : array of shape (n,), or None
+            Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
+            twice, and one of weight 0 is left out.
         """
         check_decision_parameters(self)
         self.loss_, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = weighted_labels(targets.labels, self.weights, propensities)
+        X, labels = weigh_rows(X, labels, sample_weight)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"

@@ -17,6 +17,7 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.inputs import THRESHOLDS, safe_features, warn_of_unseen_labels
+from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
     DirectModel,
     GivenScores,
@@ -30,7 +31,9 @@ from labelgap.estimators.score_models import (
     fit_label_models,
     fit_row_model,
     takes_label_matrix,
+    takes_weights,
     warn_of_training_scores,
+    weights_of_rows,
 )
 from labelgap.exceptions import (
     InvalidFeaturesError,
@@ -71,7 +74,7 @@ class MetricThreshold(DecisionEstimator):
         - None: X itself is the matrix of scores, n x L, or 1-d for a single label. Columns of a frame that
           have the names of the labels are matched by name.
         - A classifier that takes a 2-d label matrix (forests, neighbours, ``MultiOutputClassifier``, ...) is
-          fitted to whole rows if the labels are complete and have no weights.
+          fitted to whole rows if the labels are complete, and have no weights or one for each row.
         - Otherwise any classifier is cloned for every label and fitted to that label's observed entries, as
           in :class:`~labelgap.estimators.plug_in.PlugInClassifier`. Without ``predict_proba`` the scores of
           different labels are each on their own scale, and one θ is compared with all of them.
@@ -167,7 +170,7 @@ class MetricThreshold(DecisionEstimator):
 
     # -- fitting ---------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> MetricThreshold:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MetricThreshold:
         """Fit the estimator, if there is one, and θ.
 
         Parameters
@@ -175,13 +178,16 @@ class MetricThreshold(DecisionEstimator):
         X : whatever the estimator takes; without one, scores of shape (n, L), or (n,) for a single label
         y : label matrix of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not
             observed; or a 1-d array with two classes
+        sample_weight : array of shape (n,), or None
+            Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
+            twice, and one of weight 0 is left out.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
         metric = self._metric()
         if self.estimator is not None:
             _check_scores(self.estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        labels = targets.labels
+        X, labels = weigh_rows(X, targets.labels, sample_weight)
         if self.estimator is None:
             _check_width(X, labels)
             labels = self._in_order_of_scores(labels)
@@ -255,6 +261,9 @@ class MetricThreshold(DecisionEstimator):
                     f"X is 1-d; rows of {self.n_features_in_} features were expected. Reshape your data: "
                     "X.reshape(1, -1) for a single row."
                 )
+            if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+                # Some rows of it are wanted in every fold.
+                X = np.asarray(X)
             # What X may be is the estimator's business; only its width and its names are held against fit's.
             validate_data(self, X, reset=reset, skip_check_array=True)
             if _num_samples(X) == 0:
@@ -319,8 +328,10 @@ def _last_step(estimator: Any) -> Any:
 
 def _fits_rows(estimator: Any, labels: ObservedLabels) -> bool:
     """Whether one classifier can be fitted to whole rows of these labels."""
-    several = labels.shape[1] > 1 and labels.is_complete and labels.weights is None
-    return several and takes_label_matrix(estimator)
+    several = labels.shape[1] > 1 and labels.is_complete
+    if not (several and takes_label_matrix(estimator)):
+        return False
+    return labels.weights is None or (weights_of_rows(labels) is not None and takes_weights(estimator))
 
 
 def _row_plan(labels: ObservedLabels, how: str, rng: np.random.RandomState) -> NDArray[np.int64]:
@@ -359,8 +370,8 @@ def _check_fits_one_label(estimator: Any) -> None:
     if not get_tags(estimator).target_tags.single_output:
         raise InvalidParameterError(
             f"{type(estimator).__name__} is fitted to whole rows of several labels, which must be "
-            "complete and without weights. Pass the classifier inside it instead: it is then fitted to each "
-            "label's observed entries."
+            "complete and without weights of entries. Pass the classifier inside it instead: it is then "
+            "fitted to each label's observed entries."
         )
 
 

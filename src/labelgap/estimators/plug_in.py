@@ -10,6 +10,7 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
+from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
     LabelModels,
     draw_seeds,
@@ -126,7 +127,7 @@ class PlugInClassifier(DecisionEstimator):
 
     # -- fitting ---------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> PlugInClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PlugInClassifier:
         """Fit a classifier per label, and θ.
 
         Parameters
@@ -134,12 +135,15 @@ class PlugInClassifier(DecisionEstimator):
         X : array or sparse matrix of shape (n, d)
         y : label matrix of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not
             observed; or a 1-d array with two classes
+        sample_weight : array of shape (n,), or None
+            Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
+            twice, and one of weight 0 is left out.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
         metric, estimator = self._metric(), self._inner()
         _check_probabilistic(estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        labels = targets.labels
+        X, labels = weigh_rows(X, targets.labels, sample_weight)
         warn_of_unseen_labels(labels)
         rng = check_random_state(self.random_state)
         plan = hold_out_plan(labels, self.threshold, rng)
