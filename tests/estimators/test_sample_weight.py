@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -16,7 +18,14 @@ from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labelgap import LowRankClassifier, LowRankRegressor, MetricThreshold, ObservedLabels, PlugInClassifier
+from labelgap import (
+    LowRankClassifier,
+    LowRankRegressor,
+    MetricThreshold,
+    ObservedLabels,
+    PlugInClassifier,
+    Recommender,
+)
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.metrics import get_metric
 from labelgap.metrics.jackknife import leave_out_values
@@ -206,3 +215,55 @@ def test_a_pipeline_that_requests_weights() -> None:
         model = MetricThreshold(inner, threshold="train").fit(X, Y, sample_weight=1.0 + TIMES)
     plain = MetricThreshold(inner, threshold="train").fit(X, Y)
     assert np.abs(model.decision_function(X) - plain.decision_function(X)).max() > 1e-3
+
+
+# -- ratings -----------------------------------------------------------------------------------------------
+
+USERS, ITEMS = np.nonzero(~np.isnan(Y))
+LIKES = Y[USERS, ITEMS]
+WEIGHTS = RNG.randint(0, 3, size=len(LIKES)).astype(float)
+
+
+def ratings_in_forms() -> dict[str, tuple[Any, Any]]:
+    order = RNG.permutation(len(LIKES))
+    frame = pd.DataFrame({"user": USERS, "item": ITEMS, "value": LIKES}).iloc[order]
+    matrix = sp.csr_array((LIKES, (USERS, ITEMS)), shape=Y.shape)
+    return {
+        "sequences": ((USERS.tolist(), ITEMS.tolist(), LIKES), WEIGHTS),
+        "frame": (frame, WEIGHTS[order]),
+        "sparse": (matrix, WEIGHTS),
+        "labels": (ObservedLabels.from_dense(Y), WEIGHTS),
+    }
+
+
+@pytest.mark.parametrize("form", ratings_in_forms())
+def test_weights_of_ratings(form: str) -> None:
+    ratings, weights = ratings_in_forms()[form]
+    model = Recommender(trace_penalty=0.02, intercept_penalty=0.0, threshold="train")
+    one = clone(model).fit(ratings, sample_weight=weights)
+    kept = WEIGHTS > 0
+    labels = ObservedLabels.from_dense(Y)
+    two = clone(model).fit(labels.select(kept).with_weights(WEIGHTS[kept]))
+    pairs = [(user, item) for user in (0, 7, 40) for item in range(5)]
+    scores = [m.decision_function([u for u, _ in pairs], [i for _, i in pairs]) for m in (one, two)]
+    assert_allclose(*scores, atol=1e-6)
+    assert one.score(ratings, sample_weight=weights) == pytest.approx(two.score(two.answers_), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "message"),
+    [
+        (np.ones(3), InvalidInputError, "one weight for each of the"),
+        (np.full(len(LIKES), np.nan), InvalidInputError, "at rating 0 it is nan"),
+        (np.zeros(len(LIKES)), InvalidParameterError, "zero for every rating"),
+        (["heavy"] * len(LIKES), InvalidInputError, "must be numbers"),
+    ],
+)
+def test_bad_weights_of_ratings(weights: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Recommender().fit((USERS, ITEMS, LIKES), sample_weight=weights)
+
+
+def test_weights_of_ratings_beside_silence() -> None:
+    with pytest.raises(InvalidParameterError, match="pairs without a rating count, too"):
+        Recommender(unobserved="negative").fit((USERS, ITEMS, LIKES), sample_weight=WEIGHTS)
