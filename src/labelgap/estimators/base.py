@@ -15,6 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.estimators.confidence import ConfidentDecisions
 from labelgap.estimators.frames import FrameOutput
 from labelgap.estimators.inputs import (
     OUTPUTS,
@@ -69,7 +70,7 @@ class CertifiedFit(NotebookView):
             self._label_flip_rates = chosen.flip_rates.by_label
 
 
-class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # type: ignore[misc]
+class DecisionEstimator(ConfidentDecisions, FrameOutput, NotebookView, Saved, BaseEstimator):  # type: ignore[misc]
     """Scores, decisions, and the metric over observed entries.
 
     A subclass fits, sets ``threshold_``, and says how rows are scored. scikit-learn's ``is_classifier`` is
@@ -168,7 +169,7 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
     def threshold_probability_(self) -> float:
         """``threshold_`` on the scale of :meth:`predict_proba`."""
         check_is_fitted(self)
-        return float(self._probabilities(np.array([self.threshold_]))[0])
+        return float(self._final_probabilities(np.array([self.threshold_]))[0])
 
     def decision_function(self, X: Any) -> Any:
         """Scores ``Z`` (n x L, dense); the decision is ``Z >= threshold_``.
@@ -196,7 +197,7 @@ class DecisionEstimator(FrameOutput, NotebookView, Saved, BaseEstimator):  # typ
 
         For an estimator fitted to a 1-d y: one column per class, as scikit-learn does.
         """
-        probabilities = self._probabilities(self._scores(X))
+        probabilities = self._final_probabilities(self._scores(X))
         if not self._single:
             return like_input(self._framed(probabilities, X), X)
         both = np.column_stack([1 - probabilities[:, 0], probabilities[:, 0]])

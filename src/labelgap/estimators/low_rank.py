@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
+from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.inputs import (
     check_decision_parameters,
     refuse_flip_rate,
@@ -111,6 +113,10 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         Where the work is done: on the CPU, or by torch on a GPU (the extra ``labelgap[gpu]``). "auto" is a
         GPU if there is one and the data are large enough to gain from it. The model and its certificate are
         the same; predictions run there too.
+    calibration : {None, "isotonic", "sigmoid"}, default None
+        What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
+        regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
+        ``calibration_error_``.
 
     Attributes
     ----------
@@ -147,6 +153,9 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         Its metric. It was chosen for being good, so this is a little too good.
     flip_rate_, flip_rate_interval_ : float or array, and pair of floats or None
         Under ``unobserved="unlabelled"``: ρ as used, and its 95 % interval if it was estimated.
+    calibration_error_ : CalibrationError or None
+        With ``calibration``: the expected calibration error of out-of-fold probabilities, ``before`` it, and
+        ``after`` it by maps that did not see the entry.
     loss_ : Loss
     metric_ : LinearFractional
     classes_, n_labels_, label_names_, n_features_in_, feature_names_in_
@@ -187,6 +196,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         memory_limit_mb: float = 256.0,
         feature_scaling: str = "auto",
         device: str = "auto",
+        calibration: str | None = None,
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -210,6 +220,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         self.memory_limit_mb = memory_limit_mb
         self.feature_scaling = feature_scaling
         self.device = device
+        self.calibration = calibration
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -245,6 +256,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
             twice, and one of weight 0 is left out.
         """
         check_decision_parameters(self)
+        check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = weighted_labels(targets.labels, self.weights, propensities)
@@ -252,6 +264,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
+        held_out = HeldOutScores()
         with fit_run(
             self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
         ) as run:
@@ -276,6 +289,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
             run.n_jobs = jobs_for(backend, run.n_jobs)
             if unlabelled:
                 check_unlabelled(labels, self.loss_, metric)
+                refuse_calibration(self.calibration)
                 choice = UnlabelledChoice(
                     X,
                     labels,
@@ -314,9 +328,11 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     how=self.threshold,
                     by_row=self._holds_out_rows,
                     effect=effect,
+                    held_out=held_out,
                 ).fit()
                 effect.warn()
             self._keep_decisions(chosen)
+            self._keep_confidence(held_out)
             self.feature_scales_ = problem.feature_scales
             self.coef_left_, self.coef_right_, self.intercept_ = problem.to_original(chosen.fit.factors)
         return self

@@ -15,7 +15,9 @@ from sklearn.utils.validation import _num_samples, validate_data
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import THRESHOLDS, safe_features, warn_of_unseen_labels
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
@@ -52,6 +54,8 @@ from labelgap.thresholds.sweep import best_threshold
 
 
 def _has_probabilities(self: MetricThreshold) -> bool:
+    if self.calibration is not None:
+        return True
     return self.estimator is not None and hasattr(self.estimator, "predict_proba")
 
 
@@ -94,6 +98,10 @@ class MetricThreshold(DecisionEstimator):
         Assigns entries or rows to folds and seeds the estimator.
     n_jobs : int or None, default None
         Labels fitted side by side by joblib, or folds in threads where one estimator serves all labels.
+    calibration : {None, "isotonic", "sigmoid"}, default None
+        What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
+        regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
+        ``calibration_error_``.
 
     Attributes
     ----------
@@ -110,6 +118,9 @@ class MetricThreshold(DecisionEstimator):
         scores come from ``decision_function``.
     classes_ : array of length 2
         ``[0, 1]``, or for a 1-d y its two values.
+    calibration_error_ : CalibrationError or None
+        With ``calibration``: the expected calibration error of out-of-fold probabilities, ``before`` it, and
+        ``after`` it by maps that did not see the entry.
     n_labels_ : int
     label_names_ : array or None
     n_features_in_, feature_names_in_
@@ -152,6 +163,7 @@ class MetricThreshold(DecisionEstimator):
         unobserved: str = "missing",
         random_state: Any = None,
         n_jobs: int | None = None,
+        calibration: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -159,6 +171,7 @@ class MetricThreshold(DecisionEstimator):
         self.unobserved = unobserved
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.calibration = calibration
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -183,6 +196,8 @@ class MetricThreshold(DecisionEstimator):
             twice, and one of weight 0 is left out.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
+        check_calibration(self.calibration, "given" if self.estimator is None else self.threshold)
+        held_out = HeldOutScores()
         metric = self._metric()
         if self.estimator is not None:
             _check_scores(self.estimator)
@@ -192,21 +207,30 @@ class MetricThreshold(DecisionEstimator):
             _check_width(X, labels)
             labels = self._in_order_of_scores(labels)
             self._model = GivenScores()
-            chosen = best_threshold(self._model.score_entries(X, labels), labels, metric)
+            scores = self._model.score_entries(X, labels)
+            chosen = best_threshold(scores, labels, metric)
+            # Scores that are given did not see these labels, or should not have.
+            held_out.see(scores, labels)
         else:
             warn_of_unseen_labels(labels)
             effect = OneClassEffect(labels, metric)
             with warnings.catch_warnings():
                 # A labelgap estimator inside would say it again, and in every fold.
                 warnings.simplefilter("ignore", UninformativeLabelsWarning)
-                self._model, chosen = self._fit_estimator(X, labels, metric, effect)
+                self._model, chosen = self._fit_estimator(X, labels, metric, effect, held_out)
             effect.warn()
         self.threshold_, self.best_score_ = chosen.threshold, chosen.value
         self._keep()
+        self._keep_confidence(held_out)
         return self
 
     def _fit_estimator(
-        self, X: Any, labels: ObservedLabels, metric: LinearFractional, effect: OneClassEffect
+        self,
+        X: Any,
+        labels: ObservedLabels,
+        metric: LinearFractional,
+        effect: OneClassEffect,
+        held_out: HeldOutScores,
     ) -> tuple[ScoreModel, Any]:
         estimator, rng = self.estimator, check_random_state(self.random_state)
         direct = isinstance(_last_step(estimator), DecisionEstimator)
@@ -234,7 +258,14 @@ class MetricThreshold(DecisionEstimator):
             return fit_label_models(estimator, X, part, seeds, method, 1 if by_rows else self.n_jobs)
 
         return fit_and_choose(
-            fit_part, X, labels, metric, plan, effect, fold_jobs=self.n_jobs if direct or by_rows else 1
+            fit_part,
+            X,
+            labels,
+            metric,
+            plan,
+            effect,
+            fold_jobs=self.n_jobs if direct or by_rows else 1,
+            held_out=held_out,
         )
 
     def _in_order_of_scores(self, labels: ObservedLabels) -> ObservedLabels:
@@ -314,7 +345,22 @@ class MetricThreshold(DecisionEstimator):
 
     def _probabilities(self, scores: Floats) -> Floats:
         last = _last_step(self.estimator_)
-        return last._probabilities(scores) if isinstance(last, DecisionEstimator) else scores
+        return last._final_probabilities(scores) if isinstance(last, DecisionEstimator) else scores
+
+    def _scores_have_probabilities(self) -> bool:
+        return self.estimator is not None and hasattr(self.estimator, "predict_proba")
+
+    def _scores_are_probabilities(self) -> bool:
+        last = _last_step(self.estimator_)
+        if isinstance(last, DecisionEstimator):
+            return last._scores_are_probabilities()
+        return self._scores_have_probabilities()
+
+    def _even_score(self) -> float:
+        if self.estimator is not None:
+            return super()._even_score()
+        # What scores that are given mean is not known, but where a yes begins is.
+        return self.threshold_ if np.isfinite(self.threshold_) else 0.0
 
 
 def _last_step(estimator: Any) -> Any:

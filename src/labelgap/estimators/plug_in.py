@@ -8,7 +8,9 @@ from sklearn.utils import check_random_state, get_tags
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
@@ -60,6 +62,10 @@ class PlugInClassifier(DecisionEstimator):
         depend on the number of jobs.
     verbose : int, default 0
         1 reports the stages, in a notebook by a progress bar.
+    calibration : {None, "isotonic", "sigmoid"}, default None
+        What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
+        regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
+        ``calibration_error_``.
 
     Attributes
     ----------
@@ -69,6 +75,9 @@ class PlugInClassifier(DecisionEstimator):
         θ, a probability; ±inf if the metric is best with no decision, or every one, a yes.
     classes_ : array of length 2
         ``[0, 1]``, or for a 1-d y its two values.
+    calibration_error_ : CalibrationError or None
+        With ``calibration``: the expected calibration error of out-of-fold probabilities, ``before`` it, and
+        ``after`` it by maps that did not see the entry.
     n_labels_ : int
     label_names_ : array or None
     n_features_in_, feature_names_in_
@@ -76,9 +85,9 @@ class PlugInClassifier(DecisionEstimator):
     Notes
     -----
     ``decision_function`` returns probabilities, so that ``threshold_`` is one; it equals ``predict_proba``
-    except for a 1-d y, where the latter has a column per class. Weights of the labels are given to the
-    classifiers as ``sample_weight``. Features are read as numbers; put what makes numbers of them
-    before it in a :class:`~sklearn.pipeline.Pipeline`. NaN among them is refused unless ``estimator`` takes
+    except for a 1-d y, where the latter has a column per class, and with ``calibration``. Weights of the
+    labels are given to the classifiers as ``sample_weight``. Features are read as numbers; put what makes
+    numbers of them before it in a :class:`~sklearn.pipeline.Pipeline`. NaN among them is refused unless ``estimator`` takes
     it.
 
     References
@@ -109,6 +118,7 @@ class PlugInClassifier(DecisionEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        calibration: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -117,6 +127,7 @@ class PlugInClassifier(DecisionEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.calibration = calibration
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -140,6 +151,7 @@ class PlugInClassifier(DecisionEstimator):
             twice, and one of weight 0 is left out.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
+        check_calibration(self.calibration, self.threshold)
         metric, estimator = self._metric(), self._inner()
         _check_probabilistic(estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
@@ -158,10 +170,12 @@ class PlugInClassifier(DecisionEstimator):
             return fit_label_models(estimator, X, part, seeds, "predict_proba", self.n_jobs)
 
         effect = OneClassEffect(labels, metric)
-        self._model, chosen = fit_and_choose(fit_part, X, labels, metric, plan, effect)
+        held_out = HeldOutScores()
+        self._model, chosen = fit_and_choose(fit_part, X, labels, metric, plan, effect, held_out=held_out)
         effect.warn()
         self.estimators_ = self._model.estimators
         self.threshold_ = chosen.threshold
+        self._keep_confidence(held_out)
         self._say(f"threshold {chosen.threshold:.4g}, where the metric is {chosen.value:.4f}", bar)
         if bar is not None:
             bar.end()
@@ -194,6 +208,9 @@ class PlugInClassifier(DecisionEstimator):
 
     def _probabilities(self, scores: Floats) -> Floats:
         return scores
+
+    def _scores_are_probabilities(self) -> bool:
+        return True
 
 
 def _check_probabilistic(estimator: Any) -> None:

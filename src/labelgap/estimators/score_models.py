@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
 from labelgap._warn import warn
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
@@ -299,12 +300,13 @@ def fit_and_choose(
     plan: NDArray[np.int64],
     effect: OneClassEffect,
     fold_jobs: int | None = 1,
+    held_out: HeldOutScores | None = None,
 ) -> tuple[AnyModel, ThresholdResult]:
     """The model fitted to all labels, and θ from scores of held-out entries (training scores if none are).
 
     ``plan`` gives the fold in which each entry is held out, as ``hold_out_plan`` makes it. ``effect`` sees
-    the scores that choose θ. ``fold_jobs`` folds run side by side in threads; leave it at 1 where ``fit``
-    itself runs in parallel.
+    the scores that choose θ, and ``held_out`` keeps them if they are held-out ones. ``fold_jobs`` folds run
+    side by side in threads; leave it at 1 where ``fit`` itself runs in parallel.
     """
 
     def score_held_out(_: int, train: ObservedLabels, held_out: ObservedLabels) -> Floats:
@@ -315,6 +317,8 @@ def fit_and_choose(
     seen = labels
     if held.any():
         seen = labels.select(held)
+        if held_out is not None:
+            held_out.see(scores, seen)
     else:
         scores = model.score_entries(X, labels)
     effect.see(scores, seen)

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
 from labelgap._warn import warn
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
 from labelgap.fitting.cross_validation import (
     CrossValidation,
@@ -397,10 +398,11 @@ def choice_for_decisions(
     by_row: bool = False,
     variants: Variants | None = None,
     effect: OneClassEffect | None = None,
+    held_out: HeldOutScores | None = None,
 ) -> PenaltyChoice:
     """The choice of penalties and of a threshold for a metric over observed entries.
 
-    ``effect`` sees the held-out scores that choose the threshold.
+    ``effect`` sees the held-out scores that choose the threshold, and ``held_out`` keeps them.
     """
     return PenaltyChoice(
         problem,
@@ -411,7 +413,7 @@ def choice_for_decisions(
         run,
         how=how,
         by_row=by_row,
-        last_judge=steady_judge(metric, problem.loss, effect),
+        last_judge=steady_judge(metric, problem.loss, effect, held_out),
         training_threshold=lambda scores, seen: best_threshold(scores, seen, metric).threshold,
         variants=variants,
     )
