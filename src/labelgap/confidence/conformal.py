@@ -171,7 +171,7 @@ class ConformalScores:
         return SetCuts(float(centre - reached[0]), float(centre + reached[0]))
 
     def fewest_needed(self, coverage: float) -> tuple[float, dict[str, float]]:
-        """How many entries of a class a finite cut takes, and how many there are, in units of the heaviest."""
+        """How many entries of a class a finite cut takes, and how many there are, weighed by the heaviest."""
         there = {
             name: part.total / part.heaviest if part.heaviest > 0 else 0.0
             for name, part in (("yes", self._yes), ("no", self._no))

@@ -87,8 +87,8 @@ class PlugInClassifier(DecisionEstimator):
     ``decision_function`` returns probabilities, so that ``threshold_`` is one; it equals ``predict_proba``
     except for a 1-d y, where the latter has a column per class, and with ``calibration``. Weights of the
     labels are given to the classifiers as ``sample_weight``. Features are read as numbers; put what makes
-    numbers of them before it in a :class:`~sklearn.pipeline.Pipeline`. NaN among them is refused unless ``estimator`` takes
-    it.
+    numbers of them before it in a :class:`~sklearn.pipeline.Pipeline`. NaN among them is refused unless
+    ``estimator`` takes it.
 
     References
     ----------
