@@ -18,7 +18,7 @@ from labelgap.metrics.formula import looks_like_formula
 _COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs", "device")
 _DECISIONS = ("metric", "loss", "unobserved", "flip_rate", "threshold")
 PARAMETERS = {
-    Setting.features: (*_COMMON, *_DECISIONS),
+    Setting.features: (*_COMMON, *_DECISIONS, "calibration"),
     Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
     Setting.regression: (*_COMMON, "family"),
 }

@@ -57,6 +57,7 @@ from labelgap.cli.outputs import check_output
 from labelgap.cli.preparing import Impute, around
 from labelgap.cli.progress import FitDisplay, StageLines, shown
 from labelgap.cli.session import Session, command
+from labelgap.cli.sets import Calibration
 from labelgap.cli.streams import INTERRUPTED
 from labelgap.cli.training import Training, read_training
 from labelgap.data.files.dialect import Dialect
@@ -231,6 +232,7 @@ def fit(
             help="Which scores the threshold is chosen on: out-of-fold, of a fifth held out, or training.",
         ),
     ] = None,
+    calibration: Calibration = None,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, rich_help_panel=_FIT, help="Deals the labels to folds.")
     ] = 0,
@@ -302,6 +304,7 @@ def fit(
         "ridge_penalty": number_or("auto", ridge_penalty, "--ridge-penalty"),
         "tol": tol,
         "threshold": _word(threshold),
+        "calibration": _word(calibration),
         "n_jobs": jobs,
         "device": device,
     }

@@ -47,6 +47,7 @@ from labelgap.cli.outputs import (
 )
 from labelgap.cli.ratings import known_pairs, read_pairs, warn_of_unknown
 from labelgap.cli.session import Session, command
+from labelgap.cli.sets import Coverage, Decide, GuaranteeOf, count_sets, decider
 from labelgap.data.files.dialect import Dialect
 
 # Entries that are predicted at one time.
@@ -106,6 +107,8 @@ def predict(
     every: Annotated[
         bool, typer.Option("--all", rich_help_panel="Output", help="With --long: a line for each no, too.")
     ] = False,
+    coverage: Coverage = None,
+    guarantee: GuaranteeOf = None,
     id_column: IdColumn = None,
     user: UserColumn = None,
     item: ItemColumn = None,
@@ -133,6 +136,7 @@ def predict(
       labelgap predict articles.labelgap new_articles.csv --out decisions.csv
       labelgap predict articles.labelgap new_articles.csv --what scores | head
       labelgap predict articles.labelgap new_articles.csv --long --out tags.csv
+      labelgap predict articles.labelgap new_articles.csv --coverage 0.9 --out sure.csv
       labelgap predict films.labelgap pairs.csv --user user --item film
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
@@ -143,6 +147,8 @@ def predict(
         loaded = load_model(model)
         use_device(loaded.estimator, device)
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
+        decides = long or what in (None, What.decisions, What.all)
+        decide = decider(loaded.estimator, coverage, guarantee, out, decides=decides)
         if isinstance(loaded.estimator, Recommender):
             refuse(long, "--long", "a recommender writes one line for each pair anyway")
             refuse_table_columns(id_column=id_column)
@@ -159,7 +165,7 @@ def predict(
             X, ids, id_name = read_rows(loaded, source, id_column)
             use = "Each row is decided on its own, so such an id has several lines in the output."
             warn_of_repeated_ids(session, source, ids, use)
-            table = _row_table(loaded.estimator, X, ids, id_name, what, long, every)
+            table = _row_table(loaded.estimator, X, ids, id_name, what, long, every, decide)
             n_rows = len(ids)
         session.step(f"loaded {model} and read {n_rows} rows of {data}")
         _write(session, out, table, n_rows, spreadsheet_safe)
@@ -170,7 +176,14 @@ def predict(
 
 
 def _row_table(
-    model: Any, X: Any, ids: Sequence[Any], id_name: str, what: What | None, long: bool, every: bool
+    model: Any,
+    X: Any,
+    ids: Sequence[Any],
+    id_name: str,
+    what: What | None,
+    long: bool,
+    every: bool,
+    decide: Decide,
 ) -> _Table:
     labels = label_names(model)
     slices = list(_slices(len(ids), len(labels)))
@@ -186,7 +199,8 @@ def _row_table(
     if long:
         id_name = free_name(id_name, _LONG)
         blocks = (
-            _long_block(model, _safe_indexing(X, rows), ids[rows], id_name, labels, every) for rows in slices
+            _long_block(model, _safe_indexing(X, rows), ids[rows], id_name, labels, every, decide)
+            for rows in slices
         )
         return _Table([id_name, *_LONG], blocks, ["decision"])
     wanted = what or What.decisions
@@ -199,7 +213,7 @@ def _row_table(
     def wide_block(rows: slice) -> Block:
         here, block = _safe_indexing(X, rows), {id_name: ids[rows]}
         for part in parts:
-            block |= _by_label(titles[part], _values(model, here, part))
+            block |= _by_label(titles[part], _values(model, here, part, decide))
         return block
 
     return _Table([id_name, *names], map(wide_block, slices), titles.get(What.decisions, []))
@@ -210,10 +224,11 @@ def _by_label(names: list[str], values: Any) -> dict[str, Any]:
 
 
 def _long_block(
-    model: Any, X: Any, ids: Sequence[Any], id_name: str, labels: list[str], every: bool
+    model: Any, X: Any, ids: Sequence[Any], id_name: str, labels: list[str], every: bool, decide: Decide
 ) -> Block:
-    decisions, probabilities = _values(model, X, What.decisions), _values(model, X, What.probabilities)
-    rows, columns = np.nonzero(np.ones_like(decisions) if every else decisions)
+    decisions, probabilities = decide(X), _values(model, X, What.probabilities, decide)
+    # What is not decided may be a yes, too.
+    rows, columns = np.nonzero(np.ones(decisions.shape) if every else decisions != 0)
     return {
         id_name: [ids[row] for row in rows.tolist()],
         "label": [labels[column] for column in columns.tolist()],
@@ -222,9 +237,9 @@ def _long_block(
     }
 
 
-def _values(model: Any, X: Any, part: What) -> Any:
+def _values(model: Any, X: Any, part: What, decide: Decide) -> Any:
     if part is What.decisions:
-        return model.predict(X, output="dense")
+        return decide(X)
     return model.predict_proba(X) if part is What.probabilities else model.decision_function(X)
 
 
@@ -279,19 +294,22 @@ def _pair_table(
 
 def _write(session: Session, out: Path | None, table: _Table, n_rows: int, guarded: bool) -> None:
     if out is not None:
-        yes = decided = 0
+        yes = decided = unsure = 0
 
         def counted() -> Iterator[Block]:
-            nonlocal yes, decided
+            nonlocal yes, decided, unsure
             for block in table.blocks:
-                yes += sum(int(np.sum(block[name])) for name in table.decisions)
-                decided += sum(len(block[name]) for name in table.decisions)
+                for name in table.decisions:
+                    counts = count_sets(block[name])
+                    yes, decided, unsure = yes + counts[0], decided + counts[1], unsure + counts[2]
                 yield block
 
         write_blocks(out, table.names, counted(), guarded)
         said = f": {yes} yes among {decided} decisions" if table.decisions else ""
+        said += f", {unsure} not decided" if unsure else ""
         session.result = {"out": str(out), "rows": n_rows}
         session.result |= {"decisions": decided, "yes": yes} if table.decisions else {}
+        session.result |= {"undecided": unsure} if unsure else {}
         session.say_line(f"Wrote {n_rows} rows to {out}{said}.")
     elif session.as_json:
         session.result = {"rows": n_rows, "predictions": list(_records(table))}
@@ -315,10 +333,11 @@ def _preview(session: Session, table: _Table, n_rows: int) -> None:
     id_name = table.names[0]
     if table.names == [id_name, *table.decisions]:
         # As many columns as there are labels do not fit; the names of those with a yes do.
-        rows = zip(*(first[name] for name in table.decisions), strict=True)
-        yes = [", ".join(name for name, one in zip(table.decisions, row, strict=True) if one) for row in rows]
-        columns = {id_name: first[id_name], "yes": [names or "none" for names in yes]}
-        session.say(PlainTable(columns, left=("yes",)))
+        rows = list(zip(*(first[name] for name in table.decisions), strict=True))
+        columns = {id_name: first[id_name], "yes": _names_of(table.decisions, rows, 1)}
+        if any(one is None for row in rows for one in row):
+            columns["not decided"] = _names_of(table.decisions, rows, None)
+        session.say(PlainTable(columns, left=("yes", "not decided")))
     else:
         shown = _fitting(
             {name: list(map(_short, column)) for name, column in first.items()}, session.out.width
@@ -327,6 +346,14 @@ def _preview(session: Session, table: _Table, n_rows: int) -> None:
         if len(shown) < len(table.names):
             session.say_line(f"{len(table.names)} columns in all.")
     session.say_line(f"{n_rows} rows in all; --out FILE writes them.")
+
+
+def _names_of(names: Sequence[str], rows: Sequence[Sequence[Any]], value: int | None) -> list[str]:
+    """For each row the names of the columns that hold the value."""
+    return [
+        ", ".join(name for name, one in zip(names, row, strict=True) if one == value) or "none"
+        for row in rows
+    ]
 
 
 def _fitting(columns: dict[str, list[str]], width: int) -> dict[str, list[str]]:

@@ -25,7 +25,7 @@ _N_PARTS = 5
 # Newton's method for two numbers is done after a few steps.
 _MOST_STEPS, _TOLERANCE = 100, 1e-10
 # The odds of a probability of 0 or 1 are not finite.
-_LEAST_PROBABILITY = 1e-12
+LEAST_PROBABILITY = 1e-12
 
 
 @savable_record("calibration_error")
@@ -104,7 +104,7 @@ CalibrationMap = SigmoidMap | IsotonicMap
 
 def log_odds(probabilities: Floats) -> Floats:
     """``log(p / (1 − p))``, finite at 0 and 1."""
-    return np.asarray(logit(np.clip(probabilities, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)))
+    return np.asarray(logit(np.clip(probabilities, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)))
 
 
 def fit_sigmoid(scores: Floats, values: NDArray[Any], weights: Floats, of_probabilities: bool) -> SigmoidMap:

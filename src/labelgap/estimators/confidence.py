@@ -252,18 +252,21 @@ class ConfidentDecisions:
                 raise InvalidParameterError(
                     "output='sparse' is for a matrix of labels; the estimator was fitted to a 1-d y."
                 )
-            sets = np.concatenate([sets_of(z[:, 0], cuts, self.threshold_) for _, z in self._parts(X)])
+            sets = self._dense_sets(X, cuts)[:, 0]
             return like_input(self._framed(self._as_classes(sets), given), given)
         if output == "dense" or (output == "auto" and not came_sparse):
-            dense = np.empty((_num_samples(X), self.n_labels_))
-            for start, scores in self._parts(X):
-                dense[start : start + len(scores)] = sets_of(scores, cuts, self.threshold_)
-            return like_input(self._framed(dense, given), given)
+            return like_input(self._framed(self._dense_sets(X, cuts), given), given)
         parts = [
             sp.csr_array(sets_of(scores, cuts, self.threshold_).astype(np.float32))
             for _, scores in self._parts(X)
         ]
         return like_input(sp.csr_array(sp.vstack(parts)), given)
+
+    def _dense_sets(self, X: Any, cuts: SetCuts) -> Floats:
+        dense = np.empty((_num_samples(X), self.n_labels_))
+        for start, scores in self._parts(X):
+            dense[start : start + len(scores)] = sets_of(scores, cuts, self.threshold_)
+        return dense
 
     def _parts(self, X: Any) -> Iterator[tuple[int, Floats]]:
         """Scores of blocks of rows, from the device where the model predicts there."""

@@ -29,6 +29,9 @@ def describe(model: Any) -> dict[str, Any]:
             "score": float(model.threshold_),
             "probability": None if probability is None else float(probability),
         }
+    error = getattr(model, "calibration_error_", None)
+    if error is not None:
+        facts["calibration"] = {"method": str(model.calibration), **error._asdict()}
     for name in ("loss", "unobserved"):
         if hasattr(model, name):
             facts[name] = str(getattr(getattr(model, f"{name}_", None), "name", getattr(model, name)))
@@ -75,6 +78,8 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines.append(_held_out(facts))
     if "threshold" in facts:
         lines.append(("threshold", _threshold(**facts["threshold"])))
+    if "calibration" in facts:
+        lines.append(("calibration", _calibration(**facts["calibration"])))
     if "flip_rate" in facts:
         lines.append(("flip rate", _rate(facts["flip_rate"])))
     if "rank" in facts:
@@ -94,6 +99,11 @@ def _threshold(score: float, probability: float | None) -> str:
     if probability is None:
         return f"score {score:.4g}"
     return f"probability {probability:.3f} (score {score:.4g})"
+
+
+def _calibration(method: str, before: float | None, after: float) -> str:
+    came_from = "" if before is None else f", {before:.4f} without"
+    return f"{method}: expected error {after:.4f} on held-out labels{came_from}"
 
 
 def _held_out(facts: dict[str, Any]) -> tuple[str, str]:
