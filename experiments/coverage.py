@@ -91,12 +91,13 @@ def _figures(model: Watched, X: Any, truth: Any) -> dict[str, dict[str, float]]:
 def _judged(sets: Any, truth: Any) -> dict[str, float]:
     unsure = np.isnan(sets)
     covered = unsure | (sets == truth)
-    return {
-        "entries": float(covered.mean()),
-        "yes": float(covered[truth == 1].mean()),
-        "no": float(covered[truth == 0].mean()),
-        "undecided": float(unsure.mean()),
+    figures = {
+        "entries": covered.mean(),
+        "yes": covered[truth == 1].mean(),
+        "no": covered[truth == 0].mean(),
+        "undecided": unsure.mean(),
     }
+    return {name: round(float(figure), 4) for name, figure in figures.items()}
 
 
 def _errors(model: Watched, X: Any, truth: Any) -> dict[str, float]:
@@ -110,7 +111,7 @@ def _errors(model: Watched, X: Any, truth: Any) -> dict[str, float]:
         found[f"{how}, told"] = model.calibration_error_.after
         assert model.calibration_error_.before is not None
         found["none, told"] = model.calibration_error_.before
-    return found
+    return {name: round(error, 4) for name, error in found.items()}
 
 
 def _error(model: Watched, X: Any, truth: Any) -> float:
