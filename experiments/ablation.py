@@ -30,8 +30,9 @@ Source = Callable[[str, int, float], Problem]
 @contextlib.contextmanager
 def exact_threshold() -> Iterator[None]:
     """The best threshold of all held-out scores, instead of the mean over parts of them."""
+    # What watches the scores is left out.
     plain = decision_rule.metric_judge
-    with mock.patch.object(decision_rule, "steady_judge", lambda metric, loss, _: plain(metric, loss)):
+    with mock.patch.object(decision_rule, "steady_judge", lambda metric, loss, *_: plain(metric, loss)):
         yield
 
 

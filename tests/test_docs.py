@@ -36,6 +36,7 @@ API = [
     *(
         f"labelgap.{name}"
         for name in (
+            "confidence",
             "data",
             "decisions",
             "exceptions",

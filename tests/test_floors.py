@@ -39,7 +39,7 @@ FLOORS = [
     {"solvers"},
     # Estimators register themselves with persistence, which does not know them.
     {"persistence"},
-    {"data", "sampling"},
+    {"confidence", "data", "sampling"},
     {"fitting", "theory"},
     {"estimators", "recommending"},
     {"flip_rates"},

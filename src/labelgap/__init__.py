@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from labelgap.estimators.regressor import LowRankRegressor
     from labelgap.flip_rates.sensitivity import estimate_flip_rate, sensitivity
     from labelgap.labels import ObservedLabels
+    from labelgap.labels.stratified import StratifiedEntrySplit, StratifiedRowSplit
     from labelgap.metrics import LinearFractional, get_metric
     from labelgap.persistence import load, save
     from labelgap.recommending.splitting import split_ratings
@@ -29,6 +30,8 @@ __all__ = [
     "ObservedLabels",
     "PlugInClassifier",
     "Recommender",
+    "StratifiedEntrySplit",
+    "StratifiedRowSplit",
     "best_threshold",
     "estimate_flip_rate",
     "get_metric",

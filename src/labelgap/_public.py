@@ -16,6 +16,8 @@ HOMES = {
     "Budget": "labelgap.decisions",
     "LinearFractional": "labelgap.metrics",
     "ObservedLabels": "labelgap.labels",
+    "StratifiedEntrySplit": "labelgap.labels.stratified",
+    "StratifiedRowSplit": "labelgap.labels.stratified",
     "best_threshold": "labelgap.thresholds",
     "estimate_flip_rate": "labelgap.flip_rates.sensitivity",
     "get_metric": "labelgap.metrics",

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._version import __version__
+from labelgap.confidence.calibration import LEAST_PROBABILITY, SigmoidMap
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.estimators.metric_threshold import MetricThreshold
 from labelgap.estimators.plug_in import PlugInClassifier
@@ -63,9 +64,10 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None, *, dtype: st
     ----------
     model : fitted LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier or Recommender
         A regressor with features; a PlugInClassifier of ``LogisticRegression``; a MetricThreshold of scores
-        (its ``features`` are then the scores, and there are no ``probabilities``), of one
-        ``LogisticRegression`` per label, or of a LowRankClassifier or PlugInClassifier. Features may be
-        linear or "rbf", or made by a StandardScaler, a Nystroem with an RBF kernel, or a pipeline of these.
+        (its ``features`` are then the scores; ``probabilities`` take a ``calibration``), of one
+        ``LogisticRegression`` per label, or of a LowRankClassifier or PlugInClassifier. A ``calibration`` is
+        "sigmoid". Features may be linear or "rbf", or made by a StandardScaler, a Nystroem with an RBF
+        kernel, or a pipeline of these.
     path : str, path or None, default None
         Replaced in one step if it exists.
     dtype : {"float64", "float32"}, default "float64"
@@ -184,7 +186,7 @@ class _Graph:
 
 def _write_classifier(model: LowRankClassifier, graph: _Graph) -> dict[str, str]:
     scores = _low_rank_scores(model, graph)
-    probabilities = _mean(graph, model.loss_, scores)
+    probabilities = _calibrated(graph, model, scores, _mean(graph, model.loss_, scores))
     _decide(graph, scores, probabilities, model._cut(), ["n", model.n_labels_])
     return _decision_metadata(model) | {"loss": model.loss_.name}
 
@@ -204,13 +206,14 @@ def _write_regressor(model: LowRankRegressor, graph: _Graph) -> dict[str, str]:
 
 def _write_plug_in(model: PlugInClassifier, graph: _Graph) -> dict[str, str]:
     scores = _scores_per_label(model, model._model, graph)
-    _decide(graph, scores, scores, model._cut(), ["n", model.n_labels_])
+    probabilities = _calibrated(graph, model, scores, scores)
+    _decide(graph, scores, probabilities, model._cut(), ["n", model.n_labels_])
     return _decision_metadata(model)
 
 
 def _write_threshold(model: MetricThreshold, graph: _Graph) -> dict[str, str]:
     inner, shape = model._model, ["n", model.n_labels_]
-    probabilities: str | None = None
+    probabilities: Any = None
     if isinstance(inner, GivenScores):
         scores = graph.features(model.n_labels_)
     elif isinstance(inner, LabelModels):
@@ -218,10 +221,13 @@ def _write_threshold(model: MetricThreshold, graph: _Graph) -> dict[str, str]:
     elif isinstance(inner, DirectModel) and isinstance(inner.estimator, LowRankClassifier):
         scores = _low_rank_scores(inner.estimator, graph)
         probabilities = _mean(graph, inner.estimator.loss_, scores)
+        probabilities = _calibrated(graph, inner.estimator, scores, probabilities)
     elif isinstance(inner, DirectModel) and isinstance(inner.estimator, PlugInClassifier):
-        scores = probabilities = _scores_per_label(inner.estimator, inner.estimator._model, graph)
+        scores = _scores_per_label(inner.estimator, inner.estimator._model, graph)
+        probabilities = _calibrated(graph, inner.estimator, scores, scores)
     else:
         raise _not_exported("MetricThreshold", model.estimator_)
+    probabilities = _calibrated(graph, model, scores, probabilities)
     _decide(graph, scores, probabilities, model._cut(), shape)
     return _decision_metadata(model)
 
@@ -315,6 +321,24 @@ def _mean(graph: _Graph, loss: Loss, scores: str) -> str:
     # The squared kind: (1 + z) / 2, from 0 to 1.
     half = graph.do("Div", graph.do("Add", scores, np.float64(1)), np.float64(2))
     return graph.do("Clip", half, np.float64(0), np.float64(1))
+
+
+def _calibrated(graph: _Graph, model: Any, scores: str, probabilities: Any) -> Any:
+    """The probabilities after the model's calibration, or as they are without one."""
+    found = model._calibrator
+    if found is None:
+        return probabilities
+    if not isinstance(found, SigmoidMap):
+        raise InvalidInputError(
+            "calibration='isotonic' cannot be exported to ONNX. Fit with calibration='sigmoid', or use "
+            "model.save and labelgap.load."
+        )
+    z = scores
+    if found.of_probabilities:
+        p = graph.do("Clip", scores, np.float64(LEAST_PROBABILITY), np.float64(1 - LEAST_PROBABILITY))
+        z = graph.do("Sub", graph.do("Log", p), graph.do("Log", graph.do("Sub", np.float64(1), p)))
+    slope, intercept = np.float64(found.slope), np.float64(found.intercept)
+    return graph.do("Sigmoid", graph.do("Add", graph.do("Mul", z, slope), intercept))
 
 
 def _decide(

@@ -74,6 +74,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "classifier, numpy numbers": lambda: classifier(trace_penalty=np.float32(0.01), rank=np.int64(2)).fit(
         X, Y
     ),
+    "classifier, sigmoid": lambda: classifier(calibration="sigmoid").fit(X, Y),
     "regressor, gaussian": lambda: regressor("gaussian"),
     "regressor, all chosen": lambda: LowRankRegressor(random_state=0).fit(X, COUNTS),
     "regressor, poisson": lambda: regressor("poisson"),
@@ -84,9 +85,11 @@ MODELS: dict[str, Callable[[], Any]] = {
     "plug-in, given": lambda: PlugInClassifier(
         LogisticRegression(C=0.5, class_weight={0: 1.0, 1: 2.0}), random_state=0
     ).fit(X, Y),
+    "plug-in, sigmoid": lambda: PlugInClassifier(calibration="sigmoid", random_state=0).fit(X, Y),
     "plug-in, constant label": lambda: PlugInClassifier(threshold="train").fit(
         X, np.column_stack([TRUTH[:, 0], np.ones(len(X))])
     ),
+    "threshold of scores, isotonic": lambda: MetricThreshold(calibration="isotonic").fit(X[:, :3], Y),
     "threshold of scores": lambda: MetricThreshold().fit(X[:, :3], Y),
     "threshold, per label": lambda: MetricThreshold(LogisticRegression(), random_state=0).fit(X, Y),
     "threshold, 1-d": lambda: MetricThreshold(LogisticRegression(), random_state=0).fit(X, TRUTH[:, 0]),
@@ -141,6 +144,8 @@ def answers(model: Any) -> dict[str, Any]:
         "score": model.score(rows, judged, unobserved="missing"),
         "top": model.predict_topk(rows, k=1),
     }
+    if model._conformal is not None:
+        found["sets"] = model.predict_set(rows, coverage=0.6)
     if hasattr(model, "predict_proba"):
         found |= {"probabilities": model.predict_proba(rows), "threshold": model.threshold_probability_}
     return found

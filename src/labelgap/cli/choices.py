@@ -25,6 +25,7 @@ PARAMETERS = {
         "label_weighting",
         "thresholds",
         "subject_to",
+        "calibration",
     ),
     Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
     Setting.regression: (*_COMMON, "family", "feature_map"),

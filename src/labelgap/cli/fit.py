@@ -59,6 +59,7 @@ from labelgap.cli.outputs import check_output
 from labelgap.cli.preparing import Impute, around
 from labelgap.cli.progress import FitDisplay, StageLines, shown
 from labelgap.cli.session import Session, command
+from labelgap.cli.sets import Calibration
 from labelgap.cli.streams import INTERRUPTED
 from labelgap.cli.training import Training, read_training
 from labelgap.data.files.dialect import Dialect
@@ -230,6 +231,7 @@ def fit(
     threshold: ThresholdScores = None,
     thresholds: Thresholds = None,
     subject_to: SubjectTo = None,
+    calibration: Calibration = None,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, rich_help_panel=_FIT, help="Deals the labels to folds.")
     ] = 0,
@@ -305,6 +307,7 @@ def fit(
         "threshold": _word(threshold),
         "thresholds": _word(thresholds),
         "subject_to": read_bounds(subject_to),
+        "calibration": _word(calibration),
         "n_jobs": jobs,
         "device": device,
     }

@@ -48,6 +48,7 @@ from labelgap.cli.outputs import (
 )
 from labelgap.cli.ratings import known_pairs, read_pairs, warn_of_unknown
 from labelgap.cli.session import Session, command
+from labelgap.cli.sets import Coverage, Decide, GuaranteeOf, count_sets, decider
 from labelgap.data.files.dialect import Dialect
 from labelgap.decisions import Budget
 
@@ -111,6 +112,8 @@ def predict(
     budget: RowBudget = None,
     total_budget: TotalBudget = None,
     exactly: Exactly = False,
+    coverage: Coverage = None,
+    guarantee: GuaranteeOf = None,
     id_column: IdColumn = None,
     user: UserColumn = None,
     item: ItemColumn = None,
@@ -139,17 +142,21 @@ def predict(
       labelgap predict articles.labelgap new_articles.csv --what scores | head
       labelgap predict articles.labelgap new_articles.csv --long --out tags.csv
       labelgap predict articles.labelgap new_articles.csv --budget 3 --out tags.csv
+      labelgap predict articles.labelgap new_articles.csv --coverage 0.9 --out sure.csv
       labelgap predict films.labelgap pairs.csv --user user --item film
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         refuse(every and not long, "--all", "it goes with --long")
         refuse(long and what is not None, "--what", "--long has its own columns")
         limit = read_budgets(budget, total_budget, exactly)
+        refuse(limit is not None and coverage is not None, "--coverage", "a budget decides every entry")
         check_table_output(out, force)
         refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model)
         use_device(loaded.estimator, device)
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
+        decides = long or what in (None, What.decisions, What.all)
+        decide = decider(loaded.estimator, coverage, guarantee, out, decides=decides)
         if isinstance(loaded.estimator, Recommender):
             refuse(long, "--long", "a recommender writes one line for each pair anyway")
             refuse(limit is not None, "--budget", "a recommender decides pair by pair")
@@ -167,7 +174,7 @@ def predict(
             X, ids, id_name = read_rows(loaded, source, id_column)
             use = "Each row is decided on its own, so such an id has several lines in the output."
             warn_of_repeated_ids(session, source, ids, use)
-            table = _row_table(loaded.estimator, X, ids, id_name, what, long, every, limit)
+            table = _row_table(loaded.estimator, X, ids, id_name, what, long, every, decide, limit)
             n_rows = len(ids)
         session.step(f"loaded {model} and read {n_rows} rows of {data}")
         _write(session, out, table, n_rows, spreadsheet_safe)
@@ -185,6 +192,7 @@ def _row_table(
     what: What | None,
     long: bool,
     every: bool,
+    decide: Decide,
     limit: Budget | None = None,
 ) -> _Table:
     labels = label_names(model)
@@ -201,7 +209,7 @@ def _row_table(
         return _Table([id_name, *labels], blocks, [])
     undecided = not long and what in (What.probabilities, What.scores)
     refuse(limit is not None and undecided, "--budget", "it is about decisions")
-    decided = _decided(model, X, limit)
+    decided = _decided(model, X, decide, limit)
     if long:
         id_name = free_name(id_name, _LONG)
         blocks = (
@@ -237,10 +245,10 @@ def _by_label(names: list[str], values: Any) -> dict[str, Any]:
     return {name: values[:, at] for at, name in enumerate(names)}
 
 
-def _decided(model: Any, X: Any, limit: Budget | None) -> Callable[[slice], Any]:
+def _decided(model: Any, X: Any, decide: Decide, limit: Budget | None) -> Callable[[slice], Any]:
     """The decisions of a slice of the rows; those within a budget are made for all rows at a time."""
     if limit is None:
-        return lambda rows: model.predict(_safe_indexing(X, rows), output="dense")
+        return lambda rows: decide(_safe_indexing(X, rows))
     if model._single:
         whole = model.predict(X, budget=limit)
         return lambda rows: whole[rows].reshape(-1, 1)
@@ -251,7 +259,8 @@ def _decided(model: Any, X: Any, limit: Budget | None) -> Callable[[slice], Any]
 def _long_block(
     decisions: Any, probabilities: Any, ids: Sequence[Any], id_name: str, labels: list[str], every: bool
 ) -> Block:
-    rows, columns = np.nonzero(np.ones_like(decisions) if every else decisions)
+    # What is not decided may be a yes, too.
+    rows, columns = np.nonzero(np.ones(decisions.shape) if every else decisions != 0)
     return {
         id_name: [ids[row] for row in rows.tolist()],
         "label": [labels[column] for column in columns.tolist()],
@@ -315,19 +324,22 @@ def _pair_table(
 
 def _write(session: Session, out: Path | None, table: _Table, n_rows: int, guarded: bool) -> None:
     if out is not None:
-        yes = decided = 0
+        yes = decided = unsure = 0
 
         def counted() -> Iterator[Block]:
-            nonlocal yes, decided
+            nonlocal yes, decided, unsure
             for block in table.blocks:
-                yes += sum(int(np.sum(block[name])) for name in table.decisions)
-                decided += sum(len(block[name]) for name in table.decisions)
+                for name in table.decisions:
+                    counts = count_sets(block[name])
+                    yes, decided, unsure = yes + counts[0], decided + counts[1], unsure + counts[2]
                 yield block
 
         write_blocks(out, table.names, counted(), guarded)
         said = f": {yes} yes among {decided} decisions" if table.decisions else ""
+        said += f", {unsure} not decided" if unsure else ""
         session.result = {"out": str(out), "rows": n_rows}
         session.result |= {"decisions": decided, "yes": yes} if table.decisions else {}
+        session.result |= {"undecided": unsure} if unsure else {}
         session.say_line(f"Wrote {n_rows} rows to {out}{said}.")
     elif session.as_json:
         session.result = {"rows": n_rows, "predictions": list(_records(table))}
@@ -351,10 +363,11 @@ def _preview(session: Session, table: _Table, n_rows: int) -> None:
     id_name = table.names[0]
     if table.names == [id_name, *table.decisions]:
         # As many columns as there are labels do not fit; the names of those with a yes do.
-        rows = zip(*(first[name] for name in table.decisions), strict=True)
-        yes = [", ".join(name for name, one in zip(table.decisions, row, strict=True) if one) for row in rows]
-        columns = {id_name: first[id_name], "yes": [names or "none" for names in yes]}
-        session.say(PlainTable(columns, left=("yes",)))
+        rows = list(zip(*(first[name] for name in table.decisions), strict=True))
+        columns = {id_name: first[id_name], "yes": _names_of(table.decisions, rows, 1)}
+        if any(one is None for row in rows for one in row):
+            columns["not decided"] = _names_of(table.decisions, rows, None)
+        session.say(PlainTable(columns, left=("yes", "not decided")))
     else:
         shown = _fitting(
             {name: list(map(_short, column)) for name, column in first.items()}, session.out.width
@@ -363,6 +376,14 @@ def _preview(session: Session, table: _Table, n_rows: int) -> None:
         if len(shown) < len(table.names):
             session.say_line(f"{len(table.names)} columns in all.")
     session.say_line(f"{n_rows} rows in all; --out FILE writes them.")
+
+
+def _names_of(names: Sequence[str], rows: Sequence[Sequence[Any]], value: int | None) -> list[str]:
+    """For each row the names of the columns that hold the value."""
+    return [
+        ", ".join(name for name, one in zip(names, row, strict=True) if one == value) or "none"
+        for row in rows
+    ]
 
 
 def _fitting(columns: dict[str, list[str]], width: int) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.estimators.confidence import ConfidentDecisions
 from labelgap.estimators.deciding import Deciding
 from labelgap.estimators.frames import FrameOutput
 from labelgap.estimators.inputs import (
@@ -27,6 +28,7 @@ from labelgap.estimators.inputs import (
     refuse_misaligned,
 )
 from labelgap.estimators.notebook import NotebookView
+from labelgap.estimators.row_weights import weigh_rows
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import ChosenFit
 from labelgap.labels import ObservedLabels
@@ -69,7 +71,14 @@ class CertifiedFit(NotebookView):
             self._label_flip_rates = chosen.flip_rates.by_label
 
 
-class DecisionEstimator(Deciding, FrameOutput, NotebookView, Saved, BaseEstimator):  # type: ignore[misc]
+class DecisionEstimator(
+    Deciding,
+    ConfidentDecisions,
+    FrameOutput,
+    NotebookView,
+    Saved,
+    BaseEstimator,  # type: ignore[misc]
+):
     """Scores, decisions, and the metric over observed entries.
 
     A subclass fits, sets ``threshold_``, and says how rows are scored. scikit-learn's ``is_classifier`` is
@@ -165,7 +174,7 @@ class DecisionEstimator(Deciding, FrameOutput, NotebookView, Saved, BaseEstimato
     def threshold_probability_(self) -> float:
         """``threshold_`` on the scale of :meth:`predict_proba`."""
         check_is_fitted(self)
-        return float(self._probabilities(np.array([self.threshold_]))[0])
+        return float(self._final_probabilities(np.array([self.threshold_]))[0])
 
     def decision_function(self, X: Any) -> Any:
         """Scores ``Z`` (n x L, dense); the decision is ``Z >= thresholds_``.
@@ -193,7 +202,7 @@ class DecisionEstimator(Deciding, FrameOutput, NotebookView, Saved, BaseEstimato
 
         For an estimator fitted to a 1-d y: one column per class, as scikit-learn does.
         """
-        probabilities = self._probabilities(self._scores(X))
+        probabilities = self._final_probabilities(self._scores(X))
         if not self._single:
             return like_input(self._framed(probabilities, X), X)
         both = np.column_stack([1 - probabilities[:, 0], probabilities[:, 0]])
@@ -301,7 +310,7 @@ class DecisionEstimator(Deciding, FrameOutput, NotebookView, Saved, BaseEstimato
         framed = self._framed(scores, given, [f"score_{place + 1}" for place in range(k)])
         return like_input((named, framed), given)
 
-    def score(self, X: Any, y: Any, unobserved: str | None = None) -> float:
+    def score(self, X: Any, y: Any, unobserved: str | None = None, sample_weight: Any = None) -> float:
         """The metric of the decisions over the observed entries of y.
 
         Parameters
@@ -313,6 +322,8 @@ class DecisionEstimator(Deciding, FrameOutput, NotebookView, Saved, BaseEstimato
             What an absent entry of y means; None: as in the fit. After a fit to recorded positives alone the
             metric is corrected for those that were not recorded, with the flip rate of the fit; say "missing"
             where y holds the truth.
+        sample_weight : array of shape (n,), or None
+            Weights of the rows, as in :meth:`fit`.
         """
         check_is_fitted(self)
         if unobserved is not None:
@@ -320,6 +331,7 @@ class DecisionEstimator(Deciding, FrameOutput, NotebookView, Saved, BaseEstimato
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
         labels = read_judged_labels(self, y, _num_samples(X), unobserved or self._unobserved)
+        X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
         if labels.unobserved == "unlabelled":
             return self._unlabelled_score(X, labels)
         return self.metric_(labels, self._score_entries(X, labels) >= self._entry_cut(labels.indices))

@@ -35,6 +35,9 @@ def describe(model: Any) -> dict[str, Any]:
                 "lowest": float(model.thresholds_.min()),
                 "highest": float(model.thresholds_.max()),
             }
+    error = getattr(model, "calibration_error_", None)
+    if error is not None:
+        facts["calibration"] = {"method": str(model.calibration), **error._asdict()}
     for name in ("loss", "unobserved"):
         if hasattr(model, name):
             facts[name] = str(getattr(getattr(model, f"{name}_", None), "name", getattr(model, name)))
@@ -98,6 +101,8 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         several = facts["thresholds"]
         span = f"from score {several['lowest']:.4g} to {several['highest']:.4g}"
         lines[-1] = ("thresholds", f"one for each label ({several['kind']}), {span}")
+    if "calibration" in facts:
+        lines.append(("calibration", _calibration(**facts["calibration"])))
     if "flip_rate" in facts:
         lines.append(("flip rate", _rate(facts["flip_rate"])))
     if "rank" in facts:
@@ -119,6 +124,11 @@ def _threshold(score: float, probability: float | None) -> str:
     if probability is None:
         return f"score {score:.4g}"
     return f"probability {probability:.3f} (score {score:.4g})"
+
+
+def _calibration(method: str, before: float | None, after: float) -> str:
+    came_from = "" if before is None else f", {before:.4f} without"
+    return f"{method}: expected error {after:.4f} on held-out labels{came_from}"
 
 
 def _held_out(facts: dict[str, Any]) -> tuple[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.inputs import check_between, read_features
 from labelgap.exceptions import InvalidFeaturesError, InvalidInputError, InvalidParameterError
 from labelgap.fitting.device import device_scores
@@ -213,8 +214,15 @@ class WatchedScores(OneClassEffect):
         self.leave_out = leave_out_values(self._metric, yes, labels)
 
 
-Outcome: TypeAlias = tuple[Any, ChosenThresholds, float, WatchedScores]
-"""A model, its thresholds, the metric there, and what the scores that chose it looked like."""
+class Outcome(NamedTuple):
+    """A fit in some features, and how it was judged."""
+
+    model: Any
+    chosen: ChosenThresholds
+    value: float
+    """The metric at these thresholds."""
+    effect: WatchedScores
+    held_out: HeldOutScores
 
 
 def best_map(maps: list[Any], X: Any, fit_in: Callable[[Any], Outcome]) -> tuple[Any, Outcome]:
@@ -225,10 +233,10 @@ def best_map(maps: list[Any], X: Any, fit_in: Callable[[Any], Outcome]) -> tuple
     best, outcome = maps[0], fit_in(mapped(maps[0], X))
     for other in maps[1:]:
         found = fit_in(mapped(other, X))
-        error, (one, two) = 0.0, (found[3].leave_out, outcome[3].leave_out)
+        error, (one, two) = 0.0, (found.effect.leave_out, outcome.effect.leave_out)
         if best is None and one is not None and two is not None:
             error = standard_error(one, two)
-        if is_clearly_ahead(found[2], outcome[2], error):
+        if is_clearly_ahead(found.value, outcome.value, error):
             best, outcome = other, found
     return best, outcome
 

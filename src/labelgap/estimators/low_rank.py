@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
+from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.inputs import (
     check_decision_parameters,
@@ -19,6 +21,7 @@ from labelgap.estimators.inputs import (
     warn_of_unseen_labels,
     weighted_labels,
 )
+from labelgap.estimators.row_weights import weigh_rows
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import choice_for_decisions, grid_for_observed
 from labelgap.fitting.decision_rule import decision_rule
@@ -139,6 +142,10 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         Bounds on other metrics that the shared threshold must keep on the scores that it is chosen on, such
         as "recall >= 0.9"; see :func:`labelgap.best_threshold`. Bounds that no threshold keeps are an
         :class:`~labelgap.exceptions.InfeasibleConstraintError`.
+    calibration : {None, "isotonic", "sigmoid"}, default None
+        What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
+        regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
+        ``calibration_error_``.
 
     Attributes
     ----------
@@ -186,6 +193,9 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         Its metric. It was chosen for being good, so this is a little too good.
     flip_rate_, flip_rate_interval_ : float or array, and pair of floats or None
         Under ``unobserved="unlabelled"``: ρ as used, and its 95 % interval if it was estimated.
+    calibration_error_ : CalibrationError or None
+        With ``calibration``: the expected calibration error of out-of-fold probabilities, ``before`` it, and
+        ``after`` it by maps that did not see the entry.
     loss_ : Loss
     metric_ : LinearFractional
     classes_, n_labels_, label_names_, n_features_in_, feature_names_in_
@@ -230,6 +240,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         label_weighting: float | str = "auto",
         thresholds: str = "shared",
         subject_to: Any = None,
+        calibration: str | None = None,
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -257,6 +268,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         self.label_weighting = label_weighting
         self.thresholds = thresholds
         self.subject_to = subject_to
+        self.calibration = calibration
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -267,6 +279,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         callback: Callback | None = None,
         propensities: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        sample_weight: Any = None,
     ) -> LowRankClassifier:
         """Fit W, b and θ.
 
@@ -286,15 +299,21 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         checkpoint : path of a folder, or None
             Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
             resumes from there and ends with the same model. Delete the folder once the model is saved.
+        sample_weight : array of shape (n,), or None
+            Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
+            twice, and one of weight 0 is left out.
         """
         check_decision_parameters(self)
+        check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
+        X, labels = weigh_rows(X, labels, sample_weight)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
+        held_out = HeldOutScores()
         with fit_run(
             self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
         ) as run:
@@ -310,6 +329,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
             run.n_jobs = jobs_for(backend, run.n_jobs)
             if unlabelled:
                 check_unlabelled(labels, self.loss_, metric)
+                refuse_calibration(self.calibration)
                 choice = UnlabelledChoice(
                     Z,
                     labels,
@@ -354,6 +374,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
                     variants=label_variants(problem, labels, self.label_weighting, request),
                     effect=effect,
                     rule=rule,
+                    held_out=held_out,
                 )
                 maps = FeatureMaps.of(self, X, labels, request, made)
                 chosen = competition.fit() if maps is None else maps.fit(competition)
@@ -365,6 +386,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
             assert chosen.problem is not None
             self._keep_weights(chosen.problem, chosen.fit.factors)
             self.label_weighting_ = chosen.problem.settings.features.label_weighting
+            self._keep_confidence(held_out)
         return self
 
     def _request(self, Z: Any, *, unlabelled: bool = False) -> tuple[PenaltyRequest, FeatureSettings]:

@@ -15,8 +15,11 @@ from sklearn.utils.validation import _num_samples, validate_data
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import THRESHOLDS, safe_features, warn_of_unseen_labels
+from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
     DirectModel,
     GivenScores,
@@ -31,7 +34,9 @@ from labelgap.estimators.score_models import (
     fit_label_models,
     fit_row_model,
     takes_label_matrix,
+    takes_weights,
     warn_of_training_scores,
+    weights_of_rows,
 )
 from labelgap.exceptions import (
     InvalidFeaturesError,
@@ -51,6 +56,8 @@ from labelgap.thresholds.one_class import OneClassEffect
 
 
 def _has_probabilities(self: MetricThreshold) -> bool:
+    if self.calibration is not None:
+        return True
     return self.estimator is not None and hasattr(self.estimator, "predict_proba")
 
 
@@ -73,7 +80,7 @@ class MetricThreshold(DecisionEstimator):
         - None: X itself is the matrix of scores, n x L, or 1-d for a single label. Columns of a frame that
           have the names of the labels are matched by name.
         - A classifier that takes a 2-d label matrix (forests, neighbours, ``MultiOutputClassifier``, ...) is
-          fitted to whole rows if the labels are complete and have no weights.
+          fitted to whole rows if the labels are complete, and have no weights or one for each row.
         - Otherwise any classifier is cloned for every label and fitted to that label's observed entries, as
           in :class:`~labelgap.estimators.plug_in.PlugInClassifier`. Without ``predict_proba`` the scores of
           different labels are each on their own scale, and one θ is compared with all of them.
@@ -101,6 +108,10 @@ class MetricThreshold(DecisionEstimator):
         Bounds on other metrics that the shared threshold must keep on the scores that it is chosen on, such
         as "recall >= 0.9"; see :func:`labelgap.best_threshold`. Bounds that no threshold keeps are an
         :class:`~labelgap.exceptions.InfeasibleConstraintError`.
+    calibration : {None, "isotonic", "sigmoid"}, default None
+        What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
+        regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
+        ``calibration_error_``.
 
     Attributes
     ----------
@@ -121,6 +132,9 @@ class MetricThreshold(DecisionEstimator):
         scores come from ``decision_function``.
     classes_ : array of length 2
         ``[0, 1]``, or for a 1-d y its two values.
+    calibration_error_ : CalibrationError or None
+        With ``calibration``: the expected calibration error of out-of-fold probabilities, ``before`` it, and
+        ``after`` it by maps that did not see the entry.
     n_labels_ : int
     label_names_ : array or None
     n_features_in_, feature_names_in_
@@ -165,6 +179,7 @@ class MetricThreshold(DecisionEstimator):
         n_jobs: int | None = None,
         thresholds: str = "shared",
         subject_to: Any = None,
+        calibration: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -174,6 +189,7 @@ class MetricThreshold(DecisionEstimator):
         self.n_jobs = n_jobs
         self.thresholds = thresholds
         self.subject_to = subject_to
+        self.calibration = calibration
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -185,7 +201,7 @@ class MetricThreshold(DecisionEstimator):
 
     # -- fitting ---------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> MetricThreshold:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MetricThreshold:
         """Fit the estimator, if there is one, and θ.
 
         Parameters
@@ -193,34 +209,48 @@ class MetricThreshold(DecisionEstimator):
         X : whatever the estimator takes; without one, scores of shape (n, L), or (n,) for a single label
         y : label matrix of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not
             observed; or a 1-d array with two classes
+        sample_weight : array of shape (n,), or None
+            Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
+            twice, and one of weight 0 is left out.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
+        check_calibration(self.calibration, "given" if self.estimator is None else self.threshold)
+        held_out = HeldOutScores()
         metric = self._metric()
         rule = decision_rule(metric, self.thresholds, self.subject_to)
         if self.estimator is not None:
             _check_scores(self.estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        labels = targets.labels
+        X, labels = weigh_rows(X, targets.labels, sample_weight)
         if self.estimator is None:
             _check_width(X, labels)
             labels = self._in_order_of_scores(labels)
             self._model = GivenScores()
-            chosen, value = choose_by_rule(rule, self._model.score_entries(X, labels), labels)
+            scores = self._model.score_entries(X, labels)
+            chosen, value = choose_by_rule(rule, scores, labels)
+            # Scores that are given did not see these labels, or should not have.
+            held_out.see(scores, labels)
         else:
             warn_of_unseen_labels(labels)
             effect = OneClassEffect(labels, metric)
             with warnings.catch_warnings():
                 # A labelgap estimator inside would say it again, and in every fold.
                 warnings.simplefilter("ignore", UninformativeLabelsWarning)
-                self._model, chosen, value = self._fit_estimator(X, labels, rule, effect)
+                self._model, chosen, value = self._fit_estimator(X, labels, rule, effect, held_out)
             effect.warn()
         self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind)
         self.best_score_ = value
         self._keep()
+        self._keep_confidence(held_out)
         return self
 
     def _fit_estimator(
-        self, X: Any, labels: ObservedLabels, rule: DecisionRule, effect: OneClassEffect
+        self,
+        X: Any,
+        labels: ObservedLabels,
+        rule: DecisionRule,
+        effect: OneClassEffect,
+        held_out: HeldOutScores,
     ) -> tuple[ScoreModel, ChosenThresholds, float]:
         estimator, rng = self.estimator, check_random_state(self.random_state)
         direct = isinstance(_last_step(estimator), DecisionEstimator)
@@ -248,7 +278,14 @@ class MetricThreshold(DecisionEstimator):
             return fit_label_models(estimator, X, part, seeds, method, 1 if by_rows else self.n_jobs)
 
         return fit_and_choose(
-            fit_part, X, labels, rule, plan, effect, fold_jobs=self.n_jobs if direct or by_rows else 1
+            fit_part,
+            X,
+            labels,
+            rule,
+            plan,
+            effect,
+            fold_jobs=self.n_jobs if direct or by_rows else 1,
+            held_out=held_out,
         )
 
     def _in_order_of_scores(self, labels: ObservedLabels) -> ObservedLabels:
@@ -275,6 +312,9 @@ class MetricThreshold(DecisionEstimator):
                     f"X is 1-d; rows of {self.n_features_in_} features were expected. Reshape your data: "
                     "X.reshape(1, -1) for a single row."
                 )
+            if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+                # Some rows of it are wanted in every fold.
+                X = np.asarray(X)
             # What X may be is the estimator's business; only its width and its names are held against fit's.
             validate_data(self, X, reset=reset, skip_check_array=True)
             if _num_samples(X) == 0:
@@ -325,7 +365,22 @@ class MetricThreshold(DecisionEstimator):
 
     def _probabilities(self, scores: Floats) -> Floats:
         last = _last_step(self.estimator_)
-        return last._probabilities(scores) if isinstance(last, DecisionEstimator) else scores
+        return last._final_probabilities(scores) if isinstance(last, DecisionEstimator) else scores
+
+    def _scores_have_probabilities(self) -> bool:
+        return self.estimator is not None and hasattr(self.estimator, "predict_proba")
+
+    def _scores_are_probabilities(self) -> bool:
+        last = _last_step(self.estimator_)
+        if isinstance(last, DecisionEstimator):
+            return last._scores_are_probabilities()
+        return self._scores_have_probabilities()
+
+    def _even_score(self) -> float:
+        if self.estimator is not None:
+            return super()._even_score()
+        # What scores that are given mean is not known, but where a yes begins is.
+        return self.threshold_ if np.isfinite(self.threshold_) else 0.0
 
 
 def _last_step(estimator: Any) -> Any:
@@ -339,8 +394,10 @@ def _last_step(estimator: Any) -> Any:
 
 def _fits_rows(estimator: Any, labels: ObservedLabels) -> bool:
     """Whether one classifier can be fitted to whole rows of these labels."""
-    several = labels.shape[1] > 1 and labels.is_complete and labels.weights is None
-    return several and takes_label_matrix(estimator)
+    several = labels.shape[1] > 1 and labels.is_complete
+    if not (several and takes_label_matrix(estimator)):
+        return False
+    return labels.weights is None or (weights_of_rows(labels) is not None and takes_weights(estimator))
 
 
 def _row_plan(labels: ObservedLabels, how: str, rng: np.random.RandomState) -> NDArray[np.int64]:
@@ -379,8 +436,8 @@ def _check_fits_one_label(estimator: Any) -> None:
     if not get_tags(estimator).target_tags.single_output:
         raise InvalidParameterError(
             f"{type(estimator).__name__} is fitted to whole rows of several labels, which must be "
-            "complete and without weights. Pass the classifier inside it instead: it is then fitted to each "
-            "label's observed entries."
+            "complete and without weights of entries. Pass the classifier inside it instead: it is then "
+            "fitted to each label's observed entries."
         )
 
 

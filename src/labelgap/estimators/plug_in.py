@@ -8,7 +8,9 @@ from sklearn.utils import check_random_state, get_tags
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.feature_maps import (
     FeatureMapped,
     Outcome,
@@ -17,6 +19,7 @@ from labelgap.estimators.feature_maps import (
     mapped_rows,
 )
 from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
+from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
     LabelModels,
     draw_seeds,
@@ -80,6 +83,10 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         Bounds on other metrics that the shared threshold must keep on the scores that it is chosen on, such
         as "recall >= 0.9"; see :func:`labelgap.best_threshold`. Bounds that no threshold keeps are an
         :class:`~labelgap.exceptions.InfeasibleConstraintError`.
+    calibration : {None, "isotonic", "sigmoid"}, default None
+        What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
+        regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
+        ``calibration_error_``.
 
     Attributes
     ----------
@@ -97,6 +104,9 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         What ``thresholds_`` are.
     classes_ : array of length 2
         ``[0, 1]``, or for a 1-d y its two values.
+    calibration_error_ : CalibrationError or None
+        With ``calibration``: the expected calibration error of out-of-fold probabilities, ``before`` it, and
+        ``after`` it by maps that did not see the entry.
     n_labels_ : int
     label_names_ : array or None
     n_features_in_, feature_names_in_
@@ -104,10 +114,10 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
     Notes
     -----
     ``decision_function`` returns probabilities, so that ``threshold_`` is one; it equals ``predict_proba``
-    except for a 1-d y, where the latter has a column per class. Weights of the labels are given to the
-    classifiers as ``sample_weight``. Features are read as numbers; put what makes numbers of them
-    before it in a :class:`~sklearn.pipeline.Pipeline`. NaN among them is refused unless ``estimator`` takes
-    it.
+    except for a 1-d y, where the latter has a column per class, and with ``calibration``. Weights of the
+    labels are given to the classifiers as ``sample_weight``. Features are read as numbers; put what makes
+    numbers of them before it in a :class:`~sklearn.pipeline.Pipeline`. NaN among them is refused unless
+    ``estimator`` takes it.
 
     References
     ----------
@@ -140,6 +150,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         features: Any = "linear",
         thresholds: str = "shared",
         subject_to: Any = None,
+        calibration: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -151,6 +162,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         self.features = features
         self.thresholds = thresholds
         self.subject_to = subject_to
+        self.calibration = calibration
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,7 +173,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
 
     # -- fitting ---------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> PlugInClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PlugInClassifier:
         """Fit a classifier per label, and θ.
 
         Parameters
@@ -169,14 +181,18 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         X : array or sparse matrix of shape (n, d)
         y : label matrix of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not
             observed; or a 1-d array with two classes
+        sample_weight : array of shape (n,), or None
+            Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
+            twice, and one of weight 0 is left out.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
         check_features(self.features)
+        check_calibration(self.calibration, self.threshold)
         metric, estimator = self._metric(), self._inner()
         rule = decision_rule(metric, self.thresholds, self.subject_to)
         _check_probabilistic(estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        labels = targets.labels
+        X, labels = weigh_rows(X, targets.labels, sample_weight)
         warn_of_unseen_labels(labels)
         rng = check_random_state(self.random_state)
         maps = maps_to_compare(self.features, X, labels.n_observed, rng)
@@ -192,14 +208,17 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
                 self._say(f"fitting {part.shape[1]} labels to {part.n_observed} observed entries", bar)
                 return fit_label_models(estimator, Z, part, seeds, "predict_proba", self.n_jobs)
 
-            effect = WatchedScores(labels, metric)
-            return *fit_and_choose(fit_part, Z, labels, rule, plan, effect), effect
+            effect, held_out = WatchedScores(labels, metric), HeldOutScores()
+            model, chosen, value = fit_and_choose(fit_part, Z, labels, rule, plan, effect, held_out=held_out)
+            return Outcome(model, chosen, value, effect, held_out)
 
-        self.feature_map_, (self._model, chosen, value, effect) = best_map(maps, X, fit_in)
-        effect.warn()
+        self.feature_map_, best = best_map(maps, X, fit_in)
+        best.effect.warn()
+        self._model, chosen = best.model, best.chosen
         self.estimators_ = self._model.estimators
         self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind)
-        self._say(f"threshold {chosen.shared:.4g} ({chosen.kind}), where the metric is {value:.4f}", bar)
+        self._keep_confidence(best.held_out)
+        self._say(f"threshold {chosen.shared:.4g} ({chosen.kind}), where the metric is {best.value:.4f}", bar)
         if bar is not None:
             bar.end()
         return self
@@ -231,6 +250,9 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
 
     def _probabilities(self, scores: Floats) -> Floats:
         return scores
+
+    def _scores_are_probabilities(self) -> bool:
+        return True
 
 
 def _check_probabilistic(estimator: Any) -> None:

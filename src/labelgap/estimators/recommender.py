@@ -237,6 +237,7 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
         propensities: Any = None,
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Fit factors, intercepts and θ.
 
@@ -261,10 +262,14 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
         checkpoint : path of a folder, or None
             Where the fit keeps its progress. The same fit, started again after it was killed or stopped,
             resumes from there and ends with the same model. Delete the folder once the model is saved.
+        sample_weight : array with one weight per rating, or None
+            In the order of the ratings; 0 leaves one out. Only under ``unobserved="missing"``: elsewhere the
+            weights are those of ``silence_weight``, ``dislike_weight`` and ``confidence``.
         """
         check_decision_parameters(self)
         self._check_own_parameters()
         labels = self._read_ratings(answers, self.unobserved)
+        labels = self._weighed(labels, answers, sample_weight, self.unobserved)
         meant = self._meaning_of_silence(labels)
         automatic = "logistic" if meant == "missing" else "squared"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)

@@ -116,27 +116,7 @@ def with_known_parts(
         known.append(_log_exposure(_at_entries(labels, exposure, "exposure"), family))
     if known:
         labels = labels.with_offsets(np.sum(known, axis=0))
-    if sample_weight is None:
-        return labels
-    weights = _row_weights(sample_weight, labels.shape[0])[labels.rows]
-    if not (weights > 0).any():
-        raise InvalidParameterError(
-            "sample_weight is zero for every row with an observed value; make one of them positive."
-        )
-    weights = weights if labels.weights is None else weights * labels.weights
-    kept = labels.select(weights > 0)
-    return kept.with_weights(weights[weights > 0])
-
-
-def _row_weights(sample_weight: Any, n: int) -> Floats:
-    weights = _numbers(sample_weight, "sample_weight")
-    if weights.shape != (n,):
-        raise InvalidInputError(
-            f"sample_weight has shape {weights.shape}; expected one weight for each of the {n} rows."
-        )
-    if not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InvalidInputError("sample_weight must be finite and not negative for every row.")
-    return weights
+    return labels if sample_weight is None else labels.with_row_weights(sample_weight)
 
 
 def score_offsets(family: Family, offset: Any, exposure: Any, shape: tuple[int, int]) -> Floats | None:

@@ -30,6 +30,7 @@ from labelgap.estimators.regression_values import (
     score_offsets,
     with_known_parts,
 )
+from labelgap.estimators.row_weights import without_zero_rows
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import ChosenFit, PenaltyChoice, grid_for_observed
@@ -271,6 +272,8 @@ class LowRankRegressor(
         else:
             refuse_huge(X)
         labels = self._with_known_parts(labels, n, offset, exposure, sample_weight)
+        if X is not None:
+            X, labels = without_zero_rows(X, labels)
         self.has_offsets_ = labels.offsets is not None
         self.label_names_ = None if labels.label_names is None else np.asarray(labels.label_names)
         require_something_to_learn(labels, self.family_)

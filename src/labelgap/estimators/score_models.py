@@ -14,14 +14,17 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing as take_rows
 from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
 from labelgap._warn import warn
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.labels import ObservedLabels
@@ -183,7 +186,9 @@ def fit_row_model(
     # scikit-learn's multi-label classifiers each have their own idea of a column with one class (an error, a
     # warning, a probability array of another shape), so they never see one.
     values = labels.values.reshape(len(rows), labels.shape[1])[:, columns].astype(np.int64)
-    fitted = clone_with_seed(estimator, int(seeds[0])).fit(_rows_of(X, rows), values)
+    weights = weights_of_rows(labels)
+    settings = {} if weights is None else {"sample_weight": weights}
+    fitted = clone_with_seed(estimator, int(seeds[0])).fit(_rows_of(X, rows), values, **settings)
     return RowModel(fitted, columns, _constants(rates, method), method)
 
 
@@ -194,13 +199,31 @@ def takes_label_matrix(estimator: Any) -> bool:
     return bool(multi_label or tags.target_tags.multi_output)
 
 
+def weights_of_rows(labels: ObservedLabels) -> Floats | None:
+    """The weight of each row that is observed, each wholly; None where they differ within it."""
+    if labels.weights is None:
+        return None
+    weights = labels.weights.reshape(-1, labels.shape[1])
+    return weights[:, 0].copy() if bool(np.all(weights == weights[:, :1])) else None
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Whether ``fit`` takes a ``sample_weight``, by its signature or by scikit-learn's metadata routing."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return True
+    if not get_config()["enable_metadata_routing"]:
+        return False
+    return bool(get_routing_for_object(estimator).consumes("fit", ["sample_weight"]))
+
+
 def check_takes_weights(estimator: Any, labels: ObservedLabels) -> None:
     """Raise if the labels have weights that the estimator could not use."""
-    if labels.weights is not None and not has_fit_parameter(estimator, "sample_weight"):
+    if labels.weights is not None and not takes_weights(estimator):
         raise InvalidParameterError(
             f"The labels have weights, but {type(estimator).__name__}.fit takes no sample_weight. Choose an "
-            "estimator that does (in place of a pipeline, its last step with transformed features), or drop "
-            "the weights with labels.with_weights(None)."
+            "estimator that does (in place of a pipeline, its last step with transformed features, or enable "
+            "scikit-learn's metadata routing and request it there), or drop the weights with "
+            "labels.with_weights(None)."
         )
 
 
@@ -278,14 +301,15 @@ def fit_and_choose(
     plan: NDArray[np.int64],
     effect: OneClassEffect,
     fold_jobs: int | None = 1,
+    held_out: HeldOutScores | None = None,
 ) -> tuple[AnyModel, ChosenThresholds, float]:
     """The model fitted to all labels, and the thresholds from scores of held-out entries with their metric.
 
     Where nothing is held out they come from training scores.
 
     ``plan`` gives the fold in which each entry is held out, as ``hold_out_plan`` makes it. ``effect`` sees
-    the scores that choose θ. ``fold_jobs`` folds run side by side in threads; leave it at 1 where ``fit``
-    itself runs in parallel.
+    the scores that choose θ, and ``held_out`` keeps them if they are held-out ones. ``fold_jobs`` folds run
+    side by side in threads; leave it at 1 where ``fit`` itself runs in parallel.
     """
 
     def score_held_out(_: int, train: ObservedLabels, held_out: ObservedLabels) -> Floats:
@@ -296,6 +320,8 @@ def fit_and_choose(
     seen = labels
     if held.any():
         seen = labels.select(held)
+        if held_out is not None:
+            held_out.see(scores, seen)
     else:
         scores = model.score_entries(X, labels)
     effect.see(scores, seen)

@@ -292,7 +292,9 @@ def _contents(part: Any) -> list[Any]:
         return [rows.shape, rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data]
     if isinstance(part, ObservedLabels):
         places = [part.shape, part.unobserved, part.indptr, part.indices, part.row_names, part.label_names]
-        return [*places, part.values, part.weights, part.offsets]
+        parts = [*places, part.values, part.weights, part.offsets]
+        # As it was before there were weights of rows, so that checkpoints of then go on.
+        return parts if part.row_weights is None else [*parts, part.row_weights]
     if isinstance(part, np.random.RandomState):
         return list(part.get_state(legacy=True))
     if isinstance(part, Mapping):

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
 from labelgap._warn import warn
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
 from labelgap.fitting.cross_validation import (
     CrossValidation,
@@ -472,10 +473,12 @@ def choice_for_decisions(
     variants: Variants | None = None,
     effect: OneClassEffect | None = None,
     rule: DecisionRule | None = None,
+    held_out: HeldOutScores | None = None,
 ) -> PenaltyChoice:
     """The choice of penalties and of a threshold for a metric over observed entries.
 
-    ``effect`` sees the held-out scores that choose the threshold, or the thresholds that ``rule`` asks for.
+    ``effect`` sees the held-out scores that choose the threshold, or the thresholds that ``rule`` asks for,
+    and ``held_out`` keeps them.
     """
     rule = rule or DecisionRule(metric)
     return PenaltyChoice(
@@ -487,7 +490,7 @@ def choice_for_decisions(
         run,
         how=how,
         by_row=by_row,
-        last_judge=rule.last_judge(problem.loss, effect),
+        last_judge=rule.last_judge(problem.loss, effect, held_out),
         rule=rule,
         variants=variants,
     )

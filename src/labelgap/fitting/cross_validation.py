@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.labels import ObservedLabels
+from labelgap.labels.tensors import to_host
 from labelgap.losses import Family, Loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional
@@ -49,6 +51,8 @@ _COARSE_STEPS = 50
 _MANY_ENTRIES = 1 << 20
 # The name, in a state, of the intercept penalty of a fold's last fit; the fold's number follows.
 _INTERCEPT_PENALTY = "intercept penalty "
+# The name, in a state, of the scores that chose the threshold.
+_LAST_SCORES = "last scores"
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ class ComparisonLog:
     comparisons: tuple[tuple[Candidate, ...], ...] = ()
     last_fits: Mapping[int, FoldFit] = field(default_factory=dict)
     """For each fold the factors, and the intercept penalty that they were fitted with."""
+    last_scores: Floats | None = None
+    """The held-out scores of the last comparison that had a judge of its own."""
 
     @property
     def n_comparisons(self) -> int:
@@ -143,8 +149,14 @@ class ComparisonLog:
     def all_candidates(self) -> list[Candidate]:
         return [candidate for candidates in self.comparisons for candidate in candidates]
 
-    def with_comparison(self, candidates: Sequence[Candidate], last_fits: Mapping[int, FoldFit]) -> Self:
-        return type(self)((*self.comparisons, tuple(candidates)), dict(last_fits))
+    def with_comparison(
+        self,
+        candidates: Sequence[Candidate],
+        last_fits: Mapping[int, FoldFit],
+        last_scores: Floats | None = None,
+    ) -> Self:
+        kept = self.last_scores if last_scores is None else last_scores
+        return type(self)((*self.comparisons, tuple(candidates)), dict(last_fits), kept)
 
     def state(self) -> State:
         numbers = [
@@ -161,6 +173,8 @@ class ComparisonLog:
         for fold, (factors, intercept_penalty) in self.last_fits.items():
             state |= factors_state(factors, f"fold {fold} ")
             state[f"{_INTERCEPT_PENALTY}{fold}"] = np.asarray(intercept_penalty)
+        if self.last_scores is not None:
+            state[_LAST_SCORES] = self.last_scores
         return state
 
     @classmethod
@@ -198,7 +212,7 @@ class ComparisonLog:
         last_fits = {
             fold: (factors_from(state, f"fold {fold} "), penalties_of[fold]) for fold in sorted(penalties_of)
         }
-        return cls(tuple(map(tuple, comparisons)), last_fits)
+        return cls(tuple(map(tuple, comparisons)), last_fits, state.get(_LAST_SCORES))
 
 
 class CrossValidation:
@@ -263,12 +277,13 @@ class CrossValidation:
             # An earlier run made this comparison. The first new one starts from the last fits of that run.
             self._last = dict(self._log.last_fits)
             self._checkpoint.part(f"comparison {self._comparisons}").forget()
+            if judge is not None and self._log.last_scores is not None:
+                # What watches the judge is to see the scores in this run, too.
+                judge(self._log.last_scores, self._held_in(n_folds))
             return self._log.candidates(self._comparisons)
-        held = self._held
-        if n_folds < self.n_folds:
-            held = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
+        held = self._held_in(n_folds)
         checkpoint = self._checkpoint.part(f"comparison {self._comparisons}")
-        candidates = []
+        candidates, chosen = [], None
         best = max(map(_worth, self._log.all_candidates()), default=None)
         for penalties, (scores, rank, fits) in zip(
             choices, self._scores(choices, tol, n_folds, checkpoint), strict=True
@@ -283,10 +298,18 @@ class CrossValidation:
                 self._last |= fits
             if self.best_so_far is None or value >= self.best_so_far[0].metric_value:
                 self.best_so_far = candidate, fits[0][0]
-        self._log = self._log.with_comparison(candidates, self._last)
+            if judge is not None:
+                chosen = np.asarray(to_host(scores), dtype=np.float64)
+        self._log = self._log.with_comparison(candidates, self._last, chosen)
         self._checkpoint.snapshot(self._log.state(), at_once=True)
         checkpoint.forget()
         return candidates
+
+    def _held_in(self, n_folds: int) -> ObservedLabels:
+        """The entries that are held out in the first folds."""
+        if n_folds >= self.n_folds:
+            return self._held
+        return self._labels.select((self._plan >= 0) & (self._plan < n_folds))
 
     def scores_with(self, penalties: Penalties) -> Floats:
         """The held-out scores of all folds in the order of the entries."""
@@ -387,13 +410,23 @@ def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
     return judge
 
 
-def steady_judge(metric: LinearFractional, loss: Loss, effect: OneClassEffect | None = None) -> Judge:
-    """The metric over observed entries at the threshold that is to be used; ``effect`` sees the scores."""
+def steady_judge(
+    metric: LinearFractional,
+    loss: Loss,
+    effect: OneClassEffect | None = None,
+    held_out: HeldOutScores | None = None,
+) -> Judge:
+    """The metric over observed entries at the threshold that is to be used.
+
+    ``effect`` sees the scores, and ``held_out`` keeps them.
+    """
 
     def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
         threshold = steady_threshold(scores, labels, metric)
         if effect is not None:
             effect.see(scores, labels)
+        if held_out is not None:
+            held_out.see(scores, labels)
         value = metric(labels, scores >= threshold)
         return Verdict(value, threshold, mean_loss(loss, scores, labels))
 

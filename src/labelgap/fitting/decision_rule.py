@@ -7,6 +7,7 @@ from typing import Any
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InfeasibleConstraintError, InvalidParameterError
 from labelgap.fitting.cross_validation import Judge, Verdict, mean_loss, metric_judge, steady_judge
 from labelgap.labels import ObservedLabels
@@ -64,15 +65,22 @@ class DecisionRule:
 
         return judge
 
-    def last_judge(self, loss: Loss, effect: OneClassEffect | None = None) -> Judge:
-        """Judges the best penalties at the thresholds that are to be used; ``effect`` sees the scores."""
+    def last_judge(
+        self, loss: Loss, effect: OneClassEffect | None = None, held_out: HeldOutScores | None = None
+    ) -> Judge:
+        """Judges the best penalties at the thresholds that are to be used.
+
+        ``effect`` sees the scores, and ``held_out`` keeps them.
+        """
         if self.is_plain:
-            return steady_judge(self.metric, loss, effect)
+            return steady_judge(self.metric, loss, effect, held_out)
 
         def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
             chosen = self.choose(scores, labels, steady=True)
             if effect is not None:
                 effect.see(scores, labels)
+            if held_out is not None:
+                held_out.see(scores, labels)
             shared = chosen.kind == "shared"
             value = self.metric(labels, scores >= chosen.thresholds[labels.indices])
             if not shared and chosen.held_out_value is not None:

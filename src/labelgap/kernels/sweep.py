@@ -176,6 +176,30 @@ def _sum_of_groups(
 
 
 @njit(cache=True, nogil=True)
+def _weighted_sum_of_groups(
+    counts: NDArray[np.float64],
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    zero_division: float,
+    group_weights: NDArray[np.float64],
+) -> tuple[float, float, float]:
+    """(sum, carry, weight) as :func:`_sum_of_groups`, with a weight for each group; empty: 1 each."""
+    if group_weights.size == 0:
+        total, carry, n_groups = _sum_of_groups(counts, a, b, zero_division)
+        return total, carry, float(n_groups)
+    weight = 0.0
+    total = 0.0
+    carry = 0.0
+    for group in range(counts.shape[0]):
+        tp, fp, fn, tn = counts[group, TP], counts[group, FP], counts[group, FN], counts[group, TN]
+        if tp + fp + fn + tn > 0.0:
+            weight += group_weights[group]
+            value = group_weights[group] * _ratio(tp, fp, fn, tn, a, b, zero_division)
+            total, carry = _add(total, carry, value)
+    return total, carry, weight
+
+
+@njit(cache=True, nogil=True)
 def sweep_groups(
     order: NDArray[np.int64],
     scores: NDArray[Any],
@@ -189,8 +213,11 @@ def sweep_groups(
     zero_division: float,
     curve_scores: NDArray[np.float64],
     curve_values: NDArray[np.float64],
+    group_weights: NDArray[np.float64],
 ) -> tuple[float, float, float, int]:
     """The best cut over all groups, from the ascending ``order`` of the scores.
+
+    ``group_weights`` weigh the groups in their mean; empty is 1 each.
 
     ``counts`` and ``left`` come from :func:`count_groups` and are used up. ``left`` is needed with weights
     only: it tells when a class of a group is used up, and then the count is 0 and not what rounding left of
@@ -206,7 +233,7 @@ def sweep_groups(
     block_groups = np.zeros(_BLOCK, np.int64)
     # The sum of the groups' metrics is total + carry. A change adds the new metric of a group and takes away
     # the old one, each without loss, so ten million changes leave no trace of rounding.
-    total, carry, n_groups = _sum_of_groups(counts, a, b, zero_division)
+    total, carry, n_groups = _weighted_sum_of_groups(counts, a, b, zero_division, group_weights)
     best = (total + carry) / n_groups
     if keep_curve:
         curve_scores[0] = math.nan
@@ -241,6 +268,7 @@ def sweep_groups(
                 lowest = score
             group = block_groups[k]
             weight = block_weights[k]
+            factor = group_weights[group] if group_weights.size > 0 else 1.0
             tp, fp, fn, tn = counts[group, TP], counts[group, FP], counts[group, FN], counts[group, TN]
             old = _ratio(tp, fp, fn, tn, a, b, zero_division)
             if block_positive[k]:
@@ -261,8 +289,8 @@ def sweep_groups(
                         tn = 0.0
                 counts[group, FP] = fp
                 counts[group, TN] = tn
-            total, carry = _add(total, carry, _ratio(tp, fp, fn, tn, a, b, zero_division))
-            total, carry = _add(total, carry, -old)
+            total, carry = _add(total, carry, factor * _ratio(tp, fp, fn, tn, a, b, zero_division))
+            total, carry = _add(total, carry, -factor * old)
     value = (total + carry) / n_groups
     if keep_curve:
         curve_scores[n_cuts] = lowest
@@ -285,6 +313,7 @@ def value_at(
     a: NDArray[np.float64],
     b: NDArray[np.float64],
     zero_division: float,
+    group_weights: NDArray[np.float64],
 ) -> float:
     """The metric of ``scores >= threshold``, from counts made afresh in ``counts`` (groups x 4)."""
     weighted = weights.size > 0
@@ -294,5 +323,5 @@ def value_at(
         group = groups[entry] if grouped else 0
         if_one, if_zero = (TP, FP) if scores[entry] >= threshold else (FN, TN)
         counts[group, if_one if values[entry] == 1 else if_zero] += weights[entry] if weighted else 1.0
-    total, carry, n_groups = _sum_of_groups(counts, a, b, zero_division)
+    total, carry, n_groups = _weighted_sum_of_groups(counts, a, b, zero_division, group_weights)
     return (total + carry) / n_groups

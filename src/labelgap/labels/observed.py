@@ -19,14 +19,15 @@ from labelgap.labels.constructors import LabelConstructors
 from labelgap.labels.frames import frame_library
 from labelgap.labels.matching import names_in_order, same_names
 from labelgap.labels.splitting import LabelSplits
+from labelgap.labels.weighting import LabelWeights
 
-_OPTIONAL = ("weights", "offsets")
+_OPTIONAL = ("weights", "offsets", "row_weights")
 # Labels that a notebook shows.
 _SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ObservedLabels(LabelConstructors, LabelSplits):
+class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
     """The known entries Ω of an n x L label matrix, row by row (CSR), with values and optional weights.
 
     Three states are kept apart: known positive (1), known negative (0), not observed (no entry). Build one
@@ -52,6 +53,9 @@ class ObservedLabels(LabelConstructors, LabelSplits):
         What an entry that is not observed means. Under "negative" there is none: every entry is observed.
     offsets : float64 array of length |Ω| or None, default None
         A known part of the score of each entry, such as the logarithm of an exposure.
+    row_weights : float64 array of length n or None, default None
+        The weight of each row in a mean over rows (instance averages); None means 1 for all. Made by
+        ``with_row_weights``, which multiplies ``weights`` too.
 
     Examples
     --------
@@ -74,6 +78,7 @@ class ObservedLabels(LabelConstructors, LabelSplits):
     label_names: tuple[Hashable, ...] | None = None
     unobserved: str = "missing"
     offsets: NDArray[np.float64] | None = None
+    row_weights: NDArray[np.float64] | None = None
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
@@ -254,6 +259,7 @@ class ObservedLabels(LabelConstructors, LabelSplits):
             weights=None if self.weights is None else self.weights[entries],
             offsets=None if self.offsets is None else self.offsets[entries],
             row_names=None if self.row_names is None else tuple(self.row_names[i] for i in numbers),
+            row_weights=None if self.row_weights is None else self.row_weights[numbers],
         )
 
     def __len__(self) -> int:
@@ -313,42 +319,6 @@ class ObservedLabels(LabelConstructors, LabelSplits):
         if sparse.issparse(given):
             return sources.gather_sparse(given, self.rows, self.cols)[0]
         return given.reshape(-1) if self.is_complete else np.asarray(given[self.rows, self.cols])
-
-    def with_weights(self, weights: Any) -> Self:
-        """The same entries with other weights: a vector over Ω, an n x L matrix, or None for none.
-
-        Examples
-        --------
-        >>> ObservedLabels.from_dense([[1, None], [0, 1]]).with_weights([1, 2, 3]).weights
-        array([1., 2., 3.])
-        """
-        if weights is None:
-            return replace(self, weights=None)
-        aligned = self.align(weights, "weights")
-        entries = sources.Entries(
-            self.rows, self.cols, self.values, aligned, self.shape, self.row_names, self.label_names
-        )
-        return replace(self, weights=sources.check_weights(entries))
-
-    def with_offsets(self, offsets: Any) -> Self:
-        """The same entries with a known part of each score: a vector over Ω, an n x L matrix, or None.
-
-        Examples
-        --------
-        >>> ObservedLabels.from_dense([[1, None], [0, 1]]).with_offsets([0.0, 0.5, -0.5]).offsets
-        array([ 0. ,  0.5, -0.5])
-        """
-        if offsets is None:
-            return replace(self, offsets=None)
-        aligned = np.asarray(self.align(offsets, "offsets"), dtype=np.float64)
-        bad = ~np.isfinite(aligned)
-        if bad.any():
-            first = int(np.argmax(bad))
-            raise InvalidLabelsError(
-                f"The offset at row {self.rows[first]}, column {self.cols[first]} is {aligned[first]}; "
-                "offsets must be finite at every observed entry."
-            )
-        return replace(self, offsets=aligned)
 
     def to_dense(self) -> NDArray[np.float64]:
         """An n x L float64 array with NaN where nothing is observed.

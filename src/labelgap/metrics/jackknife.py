@@ -90,7 +90,14 @@ def _without_rows(
     counts = table.reshape(n_rows, 4)
     part_of_row = np.empty(n_rows, dtype=np.int64)
     part_of_row[row_of_entry] = part
-    return np.array([metric.from_counts(*_in_order(counts[part_of_row != p])) for p in range(n_parts)])
+    weights = None if labels.row_weights is None else labels.row_weights[np.unique(labels.rows)]
+
+    def without(p: int) -> float:
+        kept = part_of_row != p
+        tp, fp, fn, tn = _in_order(counts[kept])
+        return metric.from_counts(tp, fp, fn, tn, None if weights is None else weights[kept])
+
+    return np.array([without(p) for p in range(n_parts)])
 
 
 def _in_order(counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:

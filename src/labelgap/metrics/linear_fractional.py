@@ -120,12 +120,30 @@ class LinearFractional:
         0.6666666666666666
         """
         y_true, y_pred = truth_and_decisions(y_true, y_pred, labels, decisions)
-        return self.from_counts(*confusion_counts(y_true, y_pred, self.average))
+        known = judged_labels(y_true)
+        return self.from_counts(
+            *confusion_counts(known, y_pred, self.average), group_weights=self.group_weights(known)
+        )
 
-    def from_counts(self, tp: ArrayLike, fp: ArrayLike, fn: ArrayLike, tn: ArrayLike) -> float:
+    def group_weights(self, labels: ObservedLabels) -> NDArray[np.float64] | None:
+        """What each group weighs in the mean over groups; None where each counts once.
+
+        Under the instance average it is the weight of the row, so that a row of weight 2 counts as two rows.
+        """
+        return labels.row_weights if self.average == "instance" else None
+
+    def from_counts(
+        self,
+        tp: ArrayLike,
+        fp: ArrayLike,
+        fn: ArrayLike,
+        tn: ArrayLike,
+        group_weights: ArrayLike | None = None,
+    ) -> float:
         """Ψ from (weighted) counts: numbers for one group, or arrays with one count per group.
 
         With ``balanced`` the counts are rescaled here. Under the micro average arrays are summed first.
+        ``group_weights`` weigh the groups in their mean (None: 1 each).
 
         Examples
         --------
@@ -143,7 +161,10 @@ class LinearFractional:
         seen = counts.total > 0
         if not np.any(seen):
             raise InvalidInputError("All counts are 0, so there is nothing to judge; give counts of a group.")
-        return float(np.mean(self.group_values(*counts)[seen]))
+        values = self.group_values(*counts)[seen]
+        if group_weights is None:
+            return float(np.mean(values))
+        return float(np.average(values, weights=np.asarray(group_weights)[seen]))
 
     def group_values(self, tp: ArrayLike, fp: ArrayLike, fn: ArrayLike, tn: ArrayLike) -> NDArray[np.float64]:
         """Ψ_g of each group from counts or fractions, elementwise; ``zero_division`` where the ratio is 0/0.

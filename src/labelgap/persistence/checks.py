@@ -76,6 +76,15 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "label_weighting_": (_is_number, "a number"),
     "_model": (_is_kind(_PER_LABEL, _PER_ROW, _DIRECT, _GIVEN), "a model of scores"),
+    "_conformal": (lambda v: v is None or _is_kind("conformal_scores")(v), "scores of conformal sets"),
+    "_calibrator": (
+        lambda v: v is None or _is_kind("sigmoid_map", "isotonic_map")(v),
+        "a map from scores to probabilities",
+    ),
+    "calibration_error_": (
+        lambda v: v is None or _is_kind("calibration_error")(v),
+        "the error of a calibration",
+    ),
     "answers_": (_is_instance(ObservedLabels), "ratings"),
     "user_ids_": (_is_instance(tuple), "a tuple of ids"),
     "item_ids_": (_is_instance(tuple), "a tuple of ids"),

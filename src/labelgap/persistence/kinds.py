@@ -134,6 +134,9 @@ def _entries_are_whole(labels: ObservedLabels) -> bool:
             continue
         if per_entry.shape != (count,) or not (per_entry.dtype.kind in kinds or is_float(per_entry)):
             return False
+    by_row = labels.row_weights
+    if by_row is not None and not (is_float(by_row) and by_row.shape == labels.shape[:1]):
+        return False
     for names, length in zip((labels.row_names, labels.label_names), labels.shape, strict=True):
         if names is not None and (type(names) is not tuple or len(names) != length):
             return False

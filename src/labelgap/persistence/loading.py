@@ -15,7 +15,10 @@ from labelgap.persistence.registry import estimator_names, kinds, requirements_o
 from labelgap.persistence.saving import FILE_KIND, VERSION
 from labelgap.persistence.transformers import PIPELINE, last_step
 
-_UPGRADES: dict[int, Callable[[Contents], Contents]] = {}
+_UPGRADES: dict[int, Callable[[Contents], Contents]] = {
+    # Version 2 added what held-out scores say (sets, calibration) and weights of rows: absent in older files.
+    1: lambda contents: contents,
+}
 """For each older version of the document, the function that converts it to the next version."""
 _SENSELESS = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 

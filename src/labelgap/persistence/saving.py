@@ -21,7 +21,7 @@ from labelgap.persistence.parameters import check_parameters
 from labelgap.persistence.registry import estimator_names, has_place, kind_of, requirements_of
 from labelgap.persistence.transformers import PIPELINE, TRANSFORMERS, is_pipeline, last_step
 
-VERSION = 1
+VERSION = 2
 """The version of the document. A higher one is refused on loading, a lower one brought up to this."""
 FILE_KIND = "model"
 # Transformers that are only found inside of others.

@@ -18,6 +18,7 @@ from labelgap.labels.sources import row_pointers
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.recommending.ids import IdIndex, Ids
+from labelgap.recommending.rating_weights import weigh_ratings
 from labelgap.recommending.ratings import Rule, read_ratings
 from labelgap.recommending.top_items import Seen, UserItemFactors
 
@@ -145,6 +146,18 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
             unobserved=unobserved,
             keep_values=keep_values,
         )
+
+    def _weighed(
+        self, labels: ObservedLabels, ratings: Any, sample_weight: Any, unobserved: str
+    ) -> ObservedLabels:
+        """The ratings as read, with a weight for each."""
+        if sample_weight is not None and unobserved != "missing":
+            raise InvalidParameterError(
+                "sample_weight weighs the ratings that were given; under "
+                f"unobserved={unobserved!r} pairs without a rating count, too. Leave it out."
+            )
+        columns = {"user": self._setting("user", "user"), "item": self._setting("item", "item")}
+        return weigh_ratings(labels, ratings, sample_weight, **columns)
 
     def _index(self, what: str) -> IdIndex:
         """The index of users or items, made on first use and again when the ids have changed."""

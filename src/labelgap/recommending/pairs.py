@@ -61,7 +61,14 @@ class PairsJudged(FactorModel):
         self._require_fit()
         return float(self._probability(self.threshold_))
 
-    def score(self, answers: Any, unobserved: str | None = None, *, unknown: str = "raise") -> float:
+    def score(
+        self,
+        answers: Any,
+        unobserved: str | None = None,
+        *,
+        unknown: str = "raise",
+        sample_weight: Any = None,
+    ) -> float:
         """The metric of the decisions over these ratings, in any form that ``fit`` takes.
 
         Parameters
@@ -74,12 +81,15 @@ class PairsJudged(FactorModel):
         unknown : {"raise", "average"}, default "raise"
             What happens to users and items that are not known, as in :meth:`decision_function`. Where pairs
             without a rating count, these are the pairs of known items, and ratings of others are left out.
+        sample_weight : array with one weight per rating, or None
+            As in :meth:`fit`.
         """
         self._require_fit()
         check_choice("unknown", unknown, UNKNOWN)
         how = self._silence if unobserved is None else unobserved
         check_choice("unobserved", how, UNOBSERVED)
         labels = self._read_ratings(answers, "missing" if how == "negative" else how)
+        labels = self._weighed(labels, answers, sample_weight, how)
         find = "find_all" if unknown == "raise" else "find_or"
         users = getattr(self._index("user"), find)(labels.row_names or ())
         items = getattr(self._index("item"), find)(labels.label_names or ())

@@ -182,5 +182,5 @@ def _require_negatives(labels: ObservedLabels, fitted_to: str) -> None:
 
 
 def _probabilities(model: Any, scores: Floats) -> Floats:
-    inverse = model._probability if isinstance(model, Recommending) else model._probabilities
+    inverse = model._probability if isinstance(model, Recommending) else model._final_probabilities
     return np.asarray(inverse(scores), dtype=np.float64)

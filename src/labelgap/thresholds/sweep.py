@@ -116,6 +116,7 @@ def _sweep(
         weights=weights,
         groups=groups,
         n_groups=n_groups,
+        group_weights=psi.group_weights(observed),
         vertex_numerator=psi.vertex_numerator * class_factors,
         vertex_denominator=psi.vertex_denominator * class_factors,
         zero_division=psi.zero_division,
@@ -134,6 +135,7 @@ def sweep_entries(
     groups: Any = None,
     n_groups: int = 1,
     return_curve: bool = False,
+    group_weights: NDArray[np.float64] | None = None,
 ) -> ThresholdResult:
     """:func:`best_threshold` on flat arrays, one element per entry, for callers that hold such.
 
@@ -156,6 +158,8 @@ def sweep_entries(
         Groups are numbered below this; those without an entry do not count.
     return_curve : bool, default False
         Whether the result holds the metric at every cut.
+    group_weights : float64 array of length ``n_groups`` or None
+        What each group weighs in the mean over groups; None means 1 each.
 
     Examples
     --------
@@ -171,7 +175,7 @@ def sweep_entries(
         np.array(vertex_denominator, np.float64),
         float(zero_division),
     )
-    if weights is None and not return_curve:
+    if weights is None and group_weights is None and not return_curve:
         n_parts = 1 if groups is None else n_groups
         cut = narrowed_cut(_entries(scores, values, groups, n_parts), n_parts, coefficients)
         if cut is not None:
@@ -196,6 +200,7 @@ def sweep_entries(
     else:
         entry_weights = _NO_WEIGHTS if weights is None else weights
         entry_groups = _NO_GROUPS if groups is None else groups
+        in_mean = _NO_WEIGHTS if group_weights is None else np.asarray(group_weights, np.float64)
         counts = np.zeros((n_groups, 4))
         left = np.zeros((0 if weights is None else n_groups, 2), np.int32)
         kernels.count_groups(values, entry_weights, entry_groups, counts, left)
@@ -210,11 +215,12 @@ def sweep_entries(
             *coefficients,
             curve_scores,
             curve_values,
+            in_mean,
         )
         threshold = float(between(_one(above, scores), _one(below, scores))[0])
         # Counts made afresh owe nothing to the ten million steps of the walk.
         value = kernels.value_at(
-            threshold, scores, values, entry_weights, entry_groups, counts, *coefficients
+            threshold, scores, values, entry_weights, entry_groups, counts, *coefficients, in_mean
         )
     curve = make_curve(curve_scores[:n_cuts], curve_values[:n_cuts], scores) if return_curve else None
     return ThresholdResult(threshold, float(value), curve)

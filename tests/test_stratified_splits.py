@@ -1,0 +1,221 @@
+"""Splitters that keep labels in proportion, and scorers that take NaN."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+import sklearn
+from numpy.testing import assert_array_equal
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.multioutput import MultiOutputClassifier
+
+from labelgap import (
+    MetricThreshold,
+    ObservedLabels,
+    PlugInClassifier,
+    Recommender,
+    StratifiedEntrySplit,
+    StratifiedRowSplit,
+    get_metric,
+)
+from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError, UnknownNameError
+from labelgap.metrics import make_scorer
+
+
+def rare_labels(n: int = 300, n_labels: int = 12, observed: float = 0.4, seed: int = 0) -> Any:
+    rng = np.random.RandomState(seed)
+    rates = np.geomspace(0.03, 0.5, n_labels)
+    Y = (rng.uniform(size=(n, n_labels)) < rates).astype(float)
+    return np.where(rng.uniform(size=Y.shape) < observed, Y, np.nan)
+
+
+def imbalance(Y: Any, folds: Any, k: int) -> tuple[float, float]:
+    """Mean distance of the known yes, and of the known no, of each label and fold from a k-th of them."""
+    found = []
+    for value in (1, 0):
+        counts = np.array([np.sum(Y[folds == fold] == value, axis=0) for fold in range(k)])
+        found.append(float(np.abs(counts - counts.sum(axis=0) / k).mean()))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("observed", [0.2, 1.0])
+@pytest.mark.parametrize("k", [2, 5])
+def test_rows_are_dealt_in_proportion(observed: float, k: int) -> None:
+    Y = rare_labels(observed=observed)
+    folds = StratifiedRowSplit(k, random_state=0).fold_numbers(None, Y)
+    sizes = np.bincount(folds, minlength=k)
+    assert np.ptp(sizes) <= 0.1 * len(Y) / k + 2
+    ours = imbalance(Y, folds, k)
+    at_random = [imbalance(Y, np.random.RandomState(s).permutation(len(Y)) % k, k) for s in range(20)]
+    for mine, theirs in zip(ours, np.mean(at_random, axis=0), strict=True):
+        assert mine < 0.6 * theirs
+    # Every fold has a yes of each label that has k of them.
+    enough = np.sum(Y == 1, axis=0) >= 2 * k
+    for fold in range(k):
+        assert np.all(np.sum(Y[folds == fold] == 1, axis=0)[enough] > 0)
+
+
+def test_the_rarest_label_is_dealt_exactly() -> None:
+    Y = np.full((40, 2), np.nan)
+    Y[:4, 0] = 1
+    Y[4:, 1] = np.arange(36) % 2
+    folds = StratifiedRowSplit(4, random_state=0).fold_numbers(None, Y)
+    assert sorted(folds[:4]) == [0, 1, 2, 3]
+    assert np.bincount(folds).tolist() == [10, 10, 10, 10]
+
+
+def test_rows_without_labels_even_out_the_sizes() -> None:
+    Y = np.full((50, 1), np.nan)
+    Y[:5, 0] = [1, 1, 1, 0, 0]
+    folds = StratifiedRowSplit(5, random_state=0).fold_numbers(None, Y)
+    assert np.bincount(folds).tolist() == [10] * 5
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, sp.csr_array, ObservedLabels.from_dense, np.ndarray.tolist])
+def test_every_form_of_labels(form: Any) -> None:
+    Y = rare_labels(observed=1.0)
+    expected = StratifiedRowSplit(3, random_state=0).fold_numbers(None, Y)
+    found = StratifiedRowSplit(3, random_state=0).fold_numbers(None, form(Y))
+    if form is sp.csr_array:
+        # Of a sparse matrix only the stored entries are known.
+        expected = StratifiedRowSplit(3, random_state=0).fold_numbers(None, np.where(Y == 1, 1.0, np.nan))
+    assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("y", [np.repeat([0, 1], [30, 6]), np.repeat(["no", "yes"], [30, 6])])
+def test_one_label(y: Any) -> None:
+    folds = StratifiedRowSplit(3, random_state=0).fold_numbers(None, y)
+    assert np.bincount(folds[30:]).tolist() == [2, 2, 2]
+    assert np.bincount(folds).tolist() == [12, 12, 12]
+
+
+@pytest.mark.parametrize("kind", [StratifiedRowSplit, StratifiedEntrySplit])
+def test_folds_are_a_partition_and_repeat(kind: Any) -> None:
+    Y = rare_labels()
+    one, two = (list(kind(4, random_state=3).split(None, Y)) for _ in range(2))
+    count = len(Y) if kind is StratifiedRowSplit else int(np.sum(~np.isnan(Y)))
+    assert_array_equal(np.sort(np.concatenate([test for _, test in one])), np.arange(count))
+    for (train, test), (same, as_well) in zip(one, two, strict=True):
+        assert_array_equal(train, same)
+        assert_array_equal(test, as_well)
+        assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(count))
+    assert kind(4).get_n_splits() == 4
+    assert repr(kind(4, random_state=3)).startswith(f"{kind.__name__}(")
+
+
+def test_entries_differ_by_at_most_one() -> None:
+    labels = ObservedLabels.from_dense(rare_labels())
+    counts = [
+        [np.bincount(held.indices[held.values == value], minlength=12) for value in (0, 1)]
+        for train, held in StratifiedEntrySplit(5, random_state=0).split_labels(labels)
+    ]
+    assert np.ptp(np.array(counts), axis=0).max() <= 1
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_lines_of_ratings_in_cross_validation(library: Any) -> None:
+    rng = np.random.RandomState(0)
+    users, items = np.nonzero(rng.uniform(size=(30, 10)) < 0.7)
+    values = ((users + items) % 2 == 0).astype(int)
+    frame = library.DataFrame({"user": users, "item": items, "value": values})
+    cv = StratifiedEntrySplit(2, random_state=0)
+    folds = cv.fold_numbers(frame)
+    for value in (0, 1):
+        table = np.array([np.bincount(items[(folds == f) & (values == value)], minlength=10) for f in (0, 1)])
+        assert np.ptp(table, axis=0).max() <= 1
+    model = Recommender(trace_penalty=0.02, random_state=0, threshold="train")
+    # Ids of a fold may be unknown to the others.
+    scores = cross_val_score(
+        model, frame, cv=cv, scoring=lambda fit, X, y=None: fit.score(X, unknown="average")
+    )
+    assert scores.shape == (2,)
+    assert np.all(scores > 0.5)
+
+
+def test_splitter_in_a_search_with_a_scorer() -> None:
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((120, 4))
+    Y = (X @ rng.standard_normal((4, 6)) > 0.3).astype(float)
+    Y[rng.uniform(size=Y.shape) < 0.5] = np.nan
+    search = GridSearchCV(
+        PlugInClassifier(random_state=0),
+        {"metric": ["micro-f1", "micro-accuracy"]},
+        scoring=make_scorer("macro-f1"),
+        cv=StratifiedRowSplit(3, random_state=0),
+    ).fit(X, Y)
+    by_hand = []
+    for train, test in StratifiedRowSplit(3, random_state=0).split(X, Y):
+        model = PlugInClassifier(metric=search.best_params_["metric"], random_state=0).fit(X[train], Y[train])
+        by_hand.append(get_metric("macro-f1")(Y[test], model.predict(X[test])))
+    assert search.best_score_ == pytest.approx(np.mean(by_hand), abs=1e-12)
+
+
+# -- errors ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [1, 0, 301, 2.5, True, None])
+def test_bad_number_of_folds(bad: Any) -> None:
+    with pytest.raises(InvalidParameterError, match="n_splits must be an integer from 2 to the 300 rows"):
+        StratifiedRowSplit(bad).fold_numbers(None, rare_labels())
+    with pytest.raises(InvalidParameterError, match="known entries"):
+        StratifiedEntrySplit(bad).fold_numbers(None, rare_labels()[:2])
+
+
+def test_bad_data() -> None:
+    with pytest.raises(InvalidLabelsError, match="takes labels: pass y"):
+        next(StratifiedRowSplit().split(np.zeros((4, 2))))
+    with pytest.raises(InvalidLabelsError, match="must match row by row"):
+        next(StratifiedRowSplit().split(np.zeros((4, 2)), rare_labels()))
+    with pytest.raises(InvalidInputError, match="no column 'item'"):
+        StratifiedEntrySplit().fold_numbers(pd.DataFrame({"film": [1], "value": [1]}))
+
+
+# -- scorers -----------------------------------------------------------------------------------------------
+
+
+def test_scorer_over_known_entries_and_weights() -> None:
+    rng = np.random.RandomState(0)
+    X, Y = rng.standard_normal((60, 3)), rare_labels(60, 4, 0.5)
+    model = MetricThreshold(LogisticRegression(), random_state=0).fit(X, Y)
+    weights = rng.randint(0, 3, size=60)
+    rows = np.repeat(np.arange(60), weights)
+    for name in ("micro-f1", "macro-f1", "instance-f1"):
+        scorer = make_scorer(name)
+        assert scorer(model, X, Y) == get_metric(name)(Y, model.predict(X))
+        assert scorer(model, X, Y, sample_weight=weights) == pytest.approx(
+            get_metric(name)(Y[rows], model.predict(X[rows])), abs=1e-12
+        )
+    assert "micro-f1" in repr(make_scorer("micro-f1"))
+    assert pickle.loads(pickle.dumps(make_scorer()))(model, X, Y) == make_scorer()(model, X, Y)
+
+
+def test_scorer_for_other_classifiers_and_sparse_truth() -> None:
+    X = np.random.RandomState(0).standard_normal((80, 3))
+    Y = (X[:, :2] > 0).astype(int)
+    other = MultiOutputClassifier(LogisticRegression()).fit(X, Y)
+    scorer = make_scorer("micro-accuracy", unobserved="negative")
+    assert scorer(other, X, sp.csr_array(Y)) == pytest.approx(np.mean(other.predict(X) == Y))
+    with pytest.raises(UnknownNameError, match="unobserved"):
+        make_scorer(unobserved="unlabelled")
+
+
+def test_scorer_with_metadata_routing() -> None:
+    X, Y = np.random.RandomState(0).standard_normal((60, 3)), rare_labels(60, 3, 0.8, seed=1)
+    weights = 1.0 + np.arange(60) % 3
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer = make_scorer("micro-accuracy").set_score_request(sample_weight=True)
+        model = PlugInClassifier(random_state=0, threshold="train").set_fit_request(sample_weight=True)
+        found = cross_val_score(model, X, Y, cv=KFold(2), scoring=scorer, params={"sample_weight": weights})
+    for value, (train, test) in zip(found, KFold(2).split(X), strict=True):
+        fitted = PlugInClassifier(random_state=0, threshold="train").fit(X[train], Y[train], weights[train])
+        labels = ObservedLabels.from_dense(Y[test]).with_row_weights(weights[test])
+        assert value == pytest.approx(
+            get_metric("micro-accuracy")(labels, fitted.predict(X[test])), abs=1e-12
+        )
