@@ -203,7 +203,7 @@ class CrossValidation:
         self._scorer = plain_scores if scorer is None else scorer
         self._problem, self._labels, self._plan = problem, labels, fold_of_entry
         self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
-        self._held = labels.select(fold_of_entry >= 0)
+        self._held: dict[int, ObservedLabels] = {}
         self._objectives: dict[tuple[int, bool], Objective] = {}
         self._last: dict[int, FoldFit] = {}
         self._checkpoint = checkpoint or Checkpoint()
@@ -216,6 +216,13 @@ class CrossValidation:
     @property
     def n_folds(self) -> int:
         return int(self._plan.max(initial=NEVER)) + 1
+
+    def _held_out(self, n_folds: int) -> Any:
+        """The entries of the first folds."""
+        if n_folds not in self._held:
+            self._held.clear()
+            self._held[n_folds] = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
+        return self._held[n_folds]
 
     def __call__(
         self,
@@ -249,9 +256,7 @@ class CrossValidation:
             self._last = dict(self._log.last_fits)
             self._checkpoint.part(f"comparison {self._comparisons}").forget()
             return self._log.candidates(self._comparisons)
-        held = self._held
-        if n_folds < self.n_folds:
-            held = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
+        held = self._held_out(n_folds)
         checkpoint = self._checkpoint.part(f"comparison {self._comparisons}")
         candidates = []
         best = max(map(_worth, self._log.all_candidates()), default=None)
@@ -281,7 +286,7 @@ class CrossValidation:
 
     def _scores(
         self, choices: Sequence[Penalties], tol: float | None, n_folds: int, checkpoint: Checkpoint
-    ) -> list[tuple[Floats, float, dict[int, FoldFit]]]:
+    ) -> list[tuple[Any, float, dict[int, FoldFit]]]:
         """The held-out scores in the order of the entries, the mean rank and the fits of each choice."""
         plan = np.where(self._plan < n_folds, self._plan, NEVER)
         settings = self._settings if tol is None else replace(self._settings, tol=tol)
