@@ -14,6 +14,6 @@ pytest.importorskip("distributed", reason="no Dask here: install the extra label
 def client() -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
-    options = {"processes": False, "n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 2, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         yield client

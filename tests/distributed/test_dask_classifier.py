@@ -19,6 +19,7 @@ from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError, Invali
 from labelgap.losses import Logistic
 from labelgap.objective.parts import ProblemSettings
 from labelgap.objective.protocol import Factors
+from labelgap.solvers import Penalties
 from labelgap.thresholds import best_threshold, narrowing
 
 FIXED = {"trace_penalty": 0.01, "ridge_penalty": 1e-4, "intercept_penalty": 0.0, "random_state": 0}
@@ -64,7 +65,7 @@ def test_the_model_is_the_same_to_the_last_bit_on_other_workers(client: Any) -> 
 
     X, Y = small_problem()
     models = [_fit(client, X, Y, 30)]
-    options = {"processes": False, "n_workers": 3, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"processes": False, "n_workers": 3, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as other:
         models.append(_fit(other, X, Y, 30))
     assert np.array_equal(models[0].coef_, models[1].coef_)
@@ -87,7 +88,7 @@ def test_thresholds_by_counts_are_exact(client: Any, metric: str, monkeypatch: p
     rng = np.random.default_rng(0)
     d = problem.features.coordinates.n_coordinates  # type: ignore[union-attr]
     model = Factors(rng.standard_normal((d, 2)), rng.standard_normal((6, 2)), rng.standard_normal(6))
-    scores = problem.scores(model, seen)
+    scores = problem.held_scores(seen, (model,), None, Penalties(1.0))
     gathered, there = scores.on_client()
     assert there.n_observed == labels.n_observed
     expected = best_threshold(gathered, labels, metric)
@@ -136,7 +137,9 @@ def test_frames_parquet_folders_and_delayed_pairs_are_read_alike(client: Any, tm
     table = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
     labels = pd.DataFrame(Y, columns=[f"tag_{j}" for j in range(Y.shape[1])])
     both = dd.from_pandas(pd.concat([table, labels], axis=1), npartitions=2)
-    both.to_parquet(tmp_path / "folder")
+    (tmp_path / "folder").mkdir()
+    for number in range(2):
+        both.get_partition(number).compute().to_parquet(tmp_path / "folder" / f"{number}.parquet")
     pairs = [
         dask.delayed((X[rows], ObservedLabels.from_dense(Y[rows]))) for rows in np.split(np.arange(90), 2)
     ]
@@ -185,13 +188,13 @@ def _with_nan(X: Any) -> Any:
         (
             lambda X, Y: (chunked(X, 45), chunked(np.where(Y == 1, 3.0, Y), 45)),
             InvalidLabelsError,
-            "Partition 0",
+            "Partition [01]",
         ),
         (lambda X, Y: (chunked(X, 45), chunked(Y[:80], 40)), InvalidLabelsError, "90 rows and y has 80"),
         (
             lambda X, Y: (chunked(X, 45)[chunked(X, 45)[:, 0] > -99], chunked(Y, (40, 50))),
             InvalidLabelsError,
-            "Partition 0 has 45 rows of X and 40 rows of y",
+            r"Partition [01] has 45 rows of X and \d0 rows of y",
         ),
         (
             lambda X, Y: (chunked(X, 45)[chunked(X, 45)[:, 0] > -99], chunked(Y, 30)),

@@ -8,5 +8,6 @@ from labelgap.distributed.clients import require_dask
 require_dask()
 
 from labelgap.distributed.classifier import DaskLowRankClassifier  # noqa: E402
+from labelgap.distributed.recommender import DaskRecommender  # noqa: E402
 
-__all__ = ["DaskLowRankClassifier"]
+__all__ = ["DaskLowRankClassifier", "DaskRecommender"]

@@ -12,15 +12,15 @@ from sklearn.utils import check_random_state
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.folds import FoldPlan
 from labelgap.distributed.judging import cluster_judge, cluster_threshold
-from labelgap.distributed.scoring import cluster_scores
 from labelgap.fitting.choice import PenaltyChoice, folds_with
 from labelgap.fitting.cross_validation import CrossValidation, FoldFit, SolverSettings
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid
+from labelgap.fitting.variants import Variants
 from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Objective
 from labelgap.solvers import Fit, Penalties
-from labelgap.solvers.loop import Checkpoint, Stopped
+from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import N_FOLDS
 from labelgap.thresholds.one_class import OneClassEffect
 
@@ -57,7 +57,7 @@ class ClusterFolds(CrossValidation):
                 raise Stopped
             rank = float(np.mean([fit.rank for fit in fits.values()]))
             models = tuple(fit.factors for fit in fits.values())
-            scores = cluster_scores(problem.rounds, labels, models, self._plan)
+            scores = problem.held_scores(labels, models, self._plan, penalties)
             found.append((scores, rank, kept))
         return found
 
@@ -101,6 +101,14 @@ class ClusterChoice(PenaltyChoice):
             return int(plan.only)
         return folds_with(plan.n_folds, labels.n_observed, labels.n_rarer, n_entries, n_rare)
 
+    def _threshold(self, best: Candidate | None, fit: Fit, penalties: Penalties) -> float:
+        if best is not None and self.how != "train":
+            return best.threshold
+        problem: Any = self.problem
+        assert self.training_threshold is not None
+        scores = problem.held_scores(self.labels, (fit.factors,), None, penalties)
+        return self.training_threshold(scores, self.labels)
+
     def _cross_validation(self, part: str, plan: Any) -> CrossValidation:
         run = self.run
         checkpoint = run.checkpoint.part(part)
@@ -118,8 +126,9 @@ def cluster_choice(
     run: FitRun,
     *,
     how: str,
-    by_row: bool,
-    effect: OneClassEffect,
+    by_row: bool = False,
+    effect: OneClassEffect | None = None,
+    variants: Variants | None = None,
 ) -> ClusterChoice:
     """The choice of penalties and of a threshold for a metric over the observed entries of a cluster."""
     everything: Any = labels
@@ -136,4 +145,5 @@ def cluster_choice(
         by_row=by_row,
         last_judge=cluster_judge(metric, loss, steady=True, effect=effect),
         training_threshold=lambda scores, seen: cluster_threshold(scores, metric, loss),
+        variants=variants,
     )

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from labelgap._names import check_choice
 from labelgap.distributed.choice import cluster_choice
 from labelgap.distributed.clients import the_client
 from labelgap.distributed.cluster_labels import ClusterLabels
@@ -78,7 +77,7 @@ candidates_, ...
     >>> from labelgap.distributed import DaskLowRankClassifier
     >>> problem = make_low_rank_labels(n=300, n_labels=20, observed=0.3, random_state=0)
     >>> X, Y = (da.from_array(a, chunks=(150, -1)) for a in (problem.X, problem.Y_observed))
-    >>> with Client(processes=False, n_workers=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
     ...     clf = DaskLowRankClassifier(trace_penalty=0.004, ridge_penalty=0.0, threshold="train").fit(X, Y)
     ...     decisions = clf.predict(X).compute()
     >>> decisions.shape, clf.relative_gap_ <= 1e-3
@@ -156,7 +155,11 @@ candidates_, ...
         """
         local = LowRankClassifier(**self._local_parameters())
         check_decision_parameters(local)
-        check_choice("unobserved", self.unobserved, _UNOBSERVED)
+        if self.unobserved not in _UNOBSERVED:
+            raise InvalidParameterError(
+                f"unobserved must be 'missing' or 'negative' on a cluster; got {self.unobserved!r}. Learning "
+                "from recorded positives alone is offered by LowRankClassifier, on one machine."
+            )
         client = the_client(self.client)
         self.n_jobs = 1
         data = read_data(client, X, y, self.unobserved)

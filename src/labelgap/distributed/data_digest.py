@@ -9,7 +9,7 @@ from labelgap.fitting.checkpoint import digest
 
 def digest_of(rounds: Rounds) -> str:
     """The digest of the partitions in their order: other partitions of the same rows have another one."""
-    return digest(rounds.list(_digest))
+    return digest(rounds.each_of(_digest))
 
 
 def _digest(part: Partition, own: Own) -> str:

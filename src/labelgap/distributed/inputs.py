@@ -80,7 +80,7 @@ def read_data(client: Any, X: Any, y: Any, unobserved: str) -> ClusterData:
     delayed = [read(number, sources.read, piece) for number, piece in enumerate(sources.pieces)]
     with cluster_errors():
         parts = client.compute(delayed)
-        facts = Rounds(client, parts, [Own(number, 0) for number in range(len(parts))]).list(_facts)
+        facts = Rounds(client, parts, [Own(number, 0) for number in range(len(parts))]).each_of(_facts)
     starts = np.cumsum([0, *(one.n_rows for one in facts)]).tolist()
     each = [Own(number, start) for number, start in enumerate(starts[:-1])]
     widths, sums, names = _agreed(facts)

@@ -55,14 +55,14 @@ class ClusterEntries:
         return np.concatenate([counts, empty])
 
     def near(self, marked: NDArray[np.bool_]) -> tuple[Any, Any, Any, Any]:
-        pieces = self._scores.rounds.list(
+        pieces = self._scores.rounds.each_of(
             tasks.marked_entries, self._scores.scoring, self._edges, marked, self._by_label
         )
         scores, values, groups, buckets = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
         return scores, values, groups, buckets
 
     def highest_below(self, above: float) -> float:
-        found = max(self._scores.rounds.list(tasks.highest_below, self._scores.scoring, above))
+        found = max(self._scores.rounds.each_of(tasks.highest_below, self._scores.scoring, above))
         return float("nan") if found == -np.inf else float(found)
 
 
@@ -102,7 +102,7 @@ def cluster_threshold(scores: ClusterScores, metric: LinearFractional, loss: Los
 def _counted(scores: ClusterScores, metric: LinearFractional, loss: Loss, steady: bool) -> Verdict:
     rounds, scoring = scores.rounds, scores.scoring
     n_sample = max(64, 2 * _SAMPLE // len(rounds))
-    facts: list[tasks.ScoreFacts] = rounds.list(tasks.score_facts, scoring, loss, n_sample)
+    facts: list[tasks.ScoreFacts] = rounds.each_of(tasks.score_facts, scoring, loss, n_sample)
     by_label = metric.average == "macro"
     n_groups = scores.labels.shape[1] if by_label else 1
     entries = ClusterEntries(scores, facts, by_label)

@@ -10,15 +10,17 @@ from typing import Any
 
 from labelgap.distributed.answering import Selection, Term, entry_moments
 from labelgap.distributed.cluster_labels import ClusterLabels
+from labelgap.distributed.folds import FoldPlan
 from labelgap.distributed.objective import ClusterObjective
 from labelgap.distributed.partitions import design_facts, feature_gram, feature_moments, prepare
 from labelgap.distributed.rounds import Rounds
-from labelgap.distributed.scoring import cluster_scores
+from labelgap.distributed.scoring import ClusterScores, cluster_scores
 from labelgap.objective.frame import FeatureFrame, Frame, orthonormal
 from labelgap.objective.moments import ObservedMoments
 from labelgap.objective.parts import ProblemSettings
 from labelgap.objective.problem import Problem, frame_of
 from labelgap.objective.protocol import Factors, Objective
+from labelgap.solvers.penalties import Penalties
 
 
 class ClusterProblem(Problem):
@@ -65,7 +67,7 @@ class ClusterProblem(Problem):
         total: ObservedMoments = self.rounds.sum(entry_moments, term)
         frame = frame_of(self.settings, self.features, total, free_intercept=free_intercept)
         # Partitions have the features, which are the largest part of a frame.
-        term = replace(term, frame=_without_features(frame))
+        term = replace(term, frame=without_features(frame))
         stored = self._n_stored + int(total.labels.count.sum())
         assert self.features.coordinates is not None
         shape = (self.features.coordinates.n_coordinates, labels.shape[1])
@@ -81,11 +83,14 @@ class ClusterProblem(Problem):
         """Labels have no features here."""
         return B
 
-    def scores(self, factors: Factors, labels: Any) -> Any:
-        """The scores at all entries, which stay on the cluster."""
-        return cluster_scores(self.rounds, labels, (factors,))
+    def held_scores(
+        self, labels: ClusterLabels, models: tuple[Factors, ...], plan: FoldPlan | None, penalties: Penalties
+    ) -> ClusterScores:
+        """The scores of the first folds, each by its model; or of all entries by one."""
+        return cluster_scores(self.rounds, labels, models, plan)
 
 
-def _without_features(frame: Frame) -> Frame:
+def without_features(frame: Frame) -> Frame:
+    """The frame as it travels: partitions have the features themselves."""
     empty = FeatureFrame(None, frame.features.n_rows, 0.0, None)
     return replace(frame, features=empty)

@@ -54,7 +54,7 @@ class Rounds:
             graph |= {key: (added, group) for key, group in zip(keys, groups, strict=True)}
         return self._compute(graph, keys[0])
 
-    def list(self, work: Callable[..., Any], *shared: Any) -> list[Any]:
+    def each_of(self, work: Callable[..., Any], *shared: Any) -> list[Any]:
         """``work(part, own, *shared)`` of every partition, in order."""
         graph, keys = self._graph(work, shared)
         found: list[Any] = self._compute(graph, keys)
@@ -62,16 +62,11 @@ class Rounds:
 
     def map(self, work: Callable[..., Any], *shared: Any) -> list[Any]:
         """Futures of ``work(part, own, *shared)``, which stay on the cluster while they are referred to."""
-        from distributed import Future, wait
-
         graph, keys = self._graph(work, shared)
-        with cluster_errors(), large_graphs():
-            # The tasks begin with the first wait; each future holds its result.
-            futures: list[Future] = self.client.get(graph, keys, sync=False)
-            wait(futures)
-            for future in futures:
-                if future.status == "error":
-                    future.result()
+        with large_graphs():
+            futures: list[Any] = self.client.get(graph, keys, sync=False)
+        # Errors are raised here, and not in the first round that would use the results.
+        Rounds(self.client, futures).each_of(_is_there)
         return futures
 
     def keep(self, value: Any) -> Any:
@@ -115,6 +110,10 @@ def run(work: Shared, part: Any, *arguments: Any) -> Any:
     plain = [given.value if isinstance(given, Shared) else given for given in arguments]
     with one_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return work.value(part, *plain)
+
+
+def _is_there(part: Any, own: Any) -> bool:
+    return True
 
 
 def _itself(value: Shared) -> Any:

@@ -141,7 +141,7 @@ class ClusterScores:
 
     def on_client(self) -> tuple[Floats, ObservedLabels]:
         """All of them, on the client."""
-        pieces: list[Gathered] = self.rounds.list(gathered, self.scoring)
+        pieces: list[Gathered] = self.rounds.each_of(gathered, self.scoring)
         counts = np.concatenate([piece.counts for piece in pieces])
         labels = ObservedLabels(
             indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),

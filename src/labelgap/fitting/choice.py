@@ -206,7 +206,7 @@ class PenaltyChoice:
         return ChosenFit(
             fit,
             penalties,
-            self._threshold(best, fit),
+            self._threshold(best, fit, penalties),
             tuple(self._candidates),
             None if best is None else best.metric_value,
             problem=self.problem,
@@ -387,7 +387,7 @@ class PenaltyChoice:
             checkpoint=run.checkpoint.part("fit"),
         )
 
-    def _threshold(self, best: Candidate | None, fit: Fit) -> float:
+    def _threshold(self, best: Candidate | None, fit: Fit, penalties: Penalties) -> float:
         if self.training_threshold is None:
             return float("nan")
         if best is None or self.how == "train":
