@@ -79,7 +79,8 @@ class ClusterFolds(CrossValidation):
     def _of_fold(self, fold: int, *, free_intercept: bool) -> Objective:
         key = (fold, free_intercept)
         if key not in self._objectives:
-            labels: Any = replace(self._labels, plan=self._plan, without=fold)
+            labels: Any = self._labels
+            labels = replace(labels, plan=self._plan, without=fold)
             self._objectives[key] = self._problem.objective(labels, free_intercept=free_intercept)
         return self._objectives[key]
 
@@ -134,6 +135,9 @@ def cluster_choice(
     everything: Any = labels
     loss = problem.loss
 
+    def threshold(scores: Any, seen: Any) -> float:
+        return cluster_threshold(scores, metric, loss)
+
     return ClusterChoice(
         problem,
         everything,
@@ -144,6 +148,6 @@ def cluster_choice(
         how=how,
         by_row=by_row,
         last_judge=cluster_judge(metric, loss, steady=True, effect=effect),
-        training_threshold=lambda scores, seen: cluster_threshold(scores, metric, loss),
+        training_threshold=threshold,
         variants=variants,
     )

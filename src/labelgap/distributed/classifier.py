@@ -68,6 +68,8 @@ random_state, intercept_penalty, penalty, feature_scaling
 candidates_, ...
         As in :class:`labelgap.LowRankClassifier`.
     n_partitions_ : int
+    data_facts_ : dict
+        The numbers of rows, entries, observed entries and positives.
 
     Examples
     --------
@@ -240,6 +242,7 @@ candidates_, ...
             if name.endswith("_") and not name.startswith("_") and name != "interrupted_":
                 setattr(self, name, value)
         self.n_partitions_ = len(data.rounds)
+        self.data_facts_ = data.facts()
         self._local = local
 
     # -- predictions -----------------------------------------------------------------------------------

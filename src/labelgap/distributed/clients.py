@@ -47,7 +47,7 @@ def the_client(client: Any = None) -> Any:
 def cluster_errors() -> Iterator[None]:
     """Turns the errors of the cluster itself into one of labelgap's; those of the work pass through."""
     from distributed.client import FutureCancelledError
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     from distributed import CancelledError, KilledWorker
 

@@ -33,7 +33,7 @@ class ClusterLabels:
         return self.sums.count
 
     def positive_counts(self) -> NDArray[np.int64]:
-        return self.sums.at_edge[1]
+        return np.asarray(self.sums.at_edge[1])
 
     @property
     def mean(self) -> float:

@@ -50,6 +50,15 @@ class ClusterData:
     label_names: tuple[Any, ...] | None
     feature_names: tuple[str, ...] | None
 
+    def facts(self) -> dict[str, int]:
+        """How much there is."""
+        return {
+            "rows": self.n_rows,
+            "cells": self.n_rows * self.n_labels,
+            "observed": int(self.sums.count.sum()),
+            "positive": int(self.sums.value.sum()),
+        }
+
     def shape_like(self) -> Any:
         """Something with the shape and the kind of X, from which its use is decided."""
         shape = (self.n_rows, self.n_features)
@@ -71,12 +80,12 @@ class _Sources:
 
 def read_data(client: Any, X: Any, y: Any, unobserved: str) -> ClusterData:
     """The partitions of X and y on the cluster, read and checked there."""
-    import dask
+    from dask.delayed import delayed as later
 
     sources = _sources(X, y, unobserved)
     if not sources.pieces:
         raise InvalidFeaturesError("There are no partitions: X is empty.")
-    read = dask.delayed(_read_partition, pure=False)
+    read = later(_read_partition, pure=False)
     delayed = [read(number, sources.read, piece) for number, piece in enumerate(sources.pieces)]
     with cluster_errors():
         parts = client.compute(delayed)

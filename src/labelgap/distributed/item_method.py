@@ -95,7 +95,7 @@ class ItemMethod(Method):
 
     @property
     def capped(self) -> bool:
-        return self._state.x[0].shape[1] >= self._cap < self._full
+        return bool(self._state.x[0].shape[1] >= self._cap < self._full)
 
     # -- the certificate ---------------------------------------------------------------------------------
 

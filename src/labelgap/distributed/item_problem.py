@@ -57,7 +57,7 @@ class ItemProblem(ClusterProblem):
         return other
 
     @property
-    def mean_square_length(self) -> float:  # type: ignore[override]
+    def mean_square_length(self) -> float:
         return 1.0
 
     @property

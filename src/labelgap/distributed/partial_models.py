@@ -19,9 +19,9 @@ from labelgap.distributed.users import ItemPlace
 from labelgap.estimators.recommender import Recommender
 from labelgap.fitting.choice import ChosenFit
 from labelgap.labels import ObservedLabels
+from labelgap.objective.cpu.part import CpuBackend
 from labelgap.objective.frame import FeatureFrame
 from labelgap.objective.parts import FeatureSettings, RowBlock
-from labelgap.objective.problem import CpuBackend
 from labelgap.recommending.side_features import SideFeatures
 
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from labelgap.fitting.device import backend_for
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
+from labelgap.objective.cpu.part import CpuBackend
 from labelgap.objective.frame import FeatureFrame
 from labelgap.objective.moments import ColumnMoments, FeatureMoments
 from labelgap.objective.parts import FeatureSettings, RowBlock, RowData
-from labelgap.objective.problem import CpuBackend
 from labelgap.objective.protocol import Objective, Point
 
 # Objectives (one for each fold), points, gradients of them and scores that a partition keeps in memory.

@@ -25,11 +25,11 @@ def lazily(model: Any, method: str, X: Any, dtype: Any) -> Any:
 
 
 def _of_array(model: Any, method: str, X: Any, dtype: Any) -> Any:
-    import dask
+    from dask.delayed import delayed
 
     rows = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     # One task holds the model, and every chunk refers to it.
-    held = dask.delayed(model, pure=True, traverse=False)
+    held = delayed(model, pure=True, traverse=False)
     return rows.map_blocks(
         _predicted,
         held,
@@ -41,14 +41,14 @@ def _of_array(model: Any, method: str, X: Any, dtype: Any) -> Any:
 
 
 def _of_frame(model: Any, method: str, X: Any, dtype: Any) -> Any:
-    import dask
     import pandas
+    from dask.delayed import delayed
 
     names = range(model.n_labels_) if model.label_names_ is None else model.label_names_.tolist()
     meta = pandas.DataFrame({name: np.empty(0, dtype) for name in names})
     wanted = getattr(model, "feature_names_in_", None)
     rows = X if wanted is None else X[list(wanted)]
-    held = dask.delayed(model, pure=True, traverse=False)
+    held = delayed(model, pure=True, traverse=False)
     return rows.map_partitions(_predicted_frame, held, method, list(names), dtype, meta=meta)
 
 

@@ -60,7 +60,7 @@ class ClusterProblem(Problem):
 
     @cached_property
     def mean_square_length(self) -> float:
-        return self._square_length / max(self.features.n_rows, 1)
+        return float(self._square_length) / max(self.features.n_rows, 1)
 
     def objective(self, labels: Any, *, free_intercept: bool = True, thinned: bool = False) -> Objective:
         term = self.term(labels)

@@ -66,6 +66,10 @@ user_intercept, count_weighting, tol, max_iter, random_state
     item_ids_ : tuple of ids
     item_factors_, item_intercept_ : arrays with one row per item
     n_users_, n_partitions_ : int
+    shuffled_ : bool
+        Whether the ratings had to be shuffled by user.
+    data_facts_ : dict
+        The number of ratings.
     threshold_, rank_, trace_penalty_, objective_, duality_gap_, relative_gap_, candidates_, ...
         As in :class:`labelgap.Recommender`.
 
@@ -238,6 +242,7 @@ user_intercept, count_weighting, tol, max_iter, random_state
         self.item_factors_ = self._facts.item_factors()
         self.n_users_, self.n_partitions_ = data.n_users, len(data.rounds)
         self.shuffled_ = data.shuffled
+        self.data_facts_ = {"answers": int(data.sums.count.sum())}
 
     # -- predictions ---------------------------------------------------------------------------------------
 

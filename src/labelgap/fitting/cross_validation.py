@@ -282,7 +282,7 @@ class CrossValidation:
         checkpoint = self._checkpoint.part(f"scoring {self._scorings}")
         scores, _, fits = self._scores([penalties], None, self.n_folds, checkpoint)[0]
         self._last |= fits
-        return scores
+        return np.asarray(scores)
 
     def _scores(
         self, choices: Sequence[Penalties], tol: float | None, n_folds: int, checkpoint: Checkpoint
