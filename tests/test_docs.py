@@ -37,6 +37,7 @@ API = [
         f"labelgap.{name}"
         for name in (
             "data",
+            "distributed",
             "exceptions",
             "losses",
             "metrics",

@@ -74,11 +74,13 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
     from labelgap.distributed.clients import require_dask
 
     require_dask()
-    from distributed import Client, LocalCluster
+    import distributed
 
+    # Its constructors have no types.
+    library: Any = distributed
     if address != "local":
         try:
-            client = Client(address, timeout="10s")
+            client = library.Client(address, timeout="10s")
         except (OSError, ValueError, TimeoutError) as error:
             raise ClusterError(
                 f"There is no Dask scheduler at {address} ({error}). Give its address, such as "
@@ -95,10 +97,10 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
         "silence_logs": logging.ERROR,
     }
     try:
-        cluster = LocalCluster(**options)
+        cluster = library.LocalCluster(**options)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--worker-memory'") from error
-    with cluster, Client(cluster) as client:
+    with cluster, library.Client(cluster) as client:
         yield client
 
 
