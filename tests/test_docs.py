@@ -39,6 +39,7 @@ API = [
             "confidence",
             "data",
             "decisions",
+            "distributed",
             "exceptions",
             "losses",
             "metrics",

@@ -18,6 +18,7 @@ def test_there_is_one_for_every_setting() -> None:
         "half_annotated",
         "likes_and_dislikes",
         "likes_and_silence",
+        "on_a_cluster",
         "only_positives",
         "rival_methods",
     ]

@@ -3,6 +3,7 @@
 ::
 
     LabelgapError
+    ├── ClusterError                the cluster lost too many workers, or went away (also a RuntimeError)
     ├── DeviceMemoryError           the work does not fit on a device (also a MemoryError)
     ├── MissingExtraError           a package of an extra is not installed (also an ImportError)
     └── InvalidInputError (also a ValueError)
@@ -28,6 +29,10 @@ from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 class LabelgapError(Exception):
     """Base of every error that labelgap raises on purpose."""
+
+
+class ClusterError(LabelgapError, RuntimeError):
+    """A Dask cluster could not do the work: too many workers died in a task, or the cluster went away."""
 
 
 class DeviceMemoryError(LabelgapError, MemoryError):

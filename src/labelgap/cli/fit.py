@@ -19,9 +19,18 @@ from labelgap.cli.choices import (
     read_metric,
     refuse_unused,
 )
-from labelgap.cli.console import KeyValues
+from labelgap.cli.cluster import (
+    Cluster,
+    WorkerMemory,
+    Workers,
+    check_cluster_options,
+    cluster_job,
+    fitting,
+    opened_cluster,
+)
 from labelgap.cli.decision_options import SubjectTo, Thresholds, ThresholdScores, read_bounds
-from labelgap.cli.models import describe_with, load_model
+from labelgap.cli.fitted import finish_fit
+from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     MAX_SEED,
     Average,
@@ -60,15 +69,11 @@ from labelgap.cli.preparing import Impute, around
 from labelgap.cli.progress import FitDisplay, StageLines, shown
 from labelgap.cli.session import Session, command
 from labelgap.cli.sets import Calibration
-from labelgap.cli.streams import INTERRUPTED
 from labelgap.cli.training import Training, read_training
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.rating_files import is_ratings_file
-from labelgap.estimators.description import in_lines
 from labelgap.estimators.inputs import tolerance_of
 from labelgap.exceptions import ModelFileError
-from labelgap.fitting.checkpoint import remove_checkpoint
-from labelgap.fitting.progress import duration
 
 _FIT = "Fit"
 
@@ -245,6 +250,9 @@ def fit(
         ),
     ] = None,
     device: Device = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
+    worker_memory: WorkerMemory = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -275,6 +283,7 @@ def fit(
       labelgap fit ratings.csv --user who --item film --value stars --positive 4
       labelgap fit u.data --positive 4 --for recommend --items u.item --users u.user
       labelgap fit counts.csv --labels 'n_*' --family poisson
+      labelgap fit articles_parquet/ --labels 'tag_*' --cluster local --worker-memory 2GB
     """
     given: dict[str, Any] = {
         "labels": patterns(labels),
@@ -312,6 +321,18 @@ def fit(
         "device": device,
     }
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
+        check_cluster_options(cluster, workers, worker_memory)
+        if cluster is not None:
+            given["metric"] = read_metric(metric, average)
+            check_output(out, force or _continues(out, checkpoint))
+            session.kept = checkpoint
+            with opened_cluster(cluster, workers, worker_memory) as client:
+                job = cluster_job(client, data, setting, given, seed, format)
+                seconds = _fit(session, fitting(job), job.training, checkpoint)
+            model, training = job.local(), job.described()
+            save(model, out)
+            finish_fit(session, data, model, training, seconds, out, checkpoint)
+            return
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
         refuse_unused(chosen, given)
@@ -323,13 +344,7 @@ def fit(
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint)
         save(around(training.prepare, model), out)
-        _tell(session, data, model, training, seconds, out)
-        if getattr(model, "interrupted_", False):
-            session.finish()
-            raise typer.Exit(INTERRUPTED)
-        if checkpoint is not None:
-            # The model is saved, and no other fit could use the checkpoint.
-            remove_checkpoint(checkpoint)
+        finish_fit(session, data, model, training, seconds, out, checkpoint)
 
 
 def _continues(out: Path, checkpoint: Path | None) -> bool:
@@ -365,39 +380,3 @@ def _fit(session: Session, model: Any, training: Training, checkpoint: Path | No
     if training.feature_names is not None and training.prepare is None:
         model.feature_names_in_ = np.array(training.feature_names, dtype=object)
     return time.perf_counter() - began
-
-
-def _tell(session: Session, data: Path, model: Any, training: Training, seconds: float, out: Path) -> None:
-    facts = describe_with(model, training.prepare)
-    session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
-    took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
-    session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")
-    session.say()
-    session.say(KeyValues([*_data_lines(training), *in_lines(facts), ("saved in", str(out))]))
-    session.say()
-    if facts.get("interrupted"):
-        session.say_line(f"Stopped early on request; the model so far is saved in {out}.")
-    if facts.get("interrupted") and session.kept is not None:
-        session.say_line(f"Next: the same command continues from {session.kept}.")
-    else:
-        session.say_line(f"Next: {_next_command(facts['kind'], out)}")
-
-
-def _data_lines(training: Training) -> list[tuple[str, str]]:
-    facts = training.facts
-    if "answers" in facts:
-        tables = [(name, facts[name]) for name in ("item features", "user features") if name in facts]
-        return [("ratings", str(facts["answers"])), *tables]
-    fraction = facts["observed"] / max(facts["cells"], 1)
-    yes = None if facts["positive"] is None else facts["positive"] / max(facts["observed"], 1)
-    observed = f"{100 * fraction:.1f} % of {facts['cells']} entries"
-    if yes is not None:
-        observed += f", {100 * yes:.1f} % of them yes"
-    ids = [] if training.taken_ids is None else [("ids", training.taken_ids)]
-    return [("rows", str(facts["rows"])), *ids, ("observed", observed)]
-
-
-def _next_command(kind: str, out: Path) -> str:
-    if kind == "Recommender":
-        return f"labelgap recommend {out} --user ID"
-    return f"labelgap predict {out} NEW_DATA --out predictions.csv"

@@ -81,6 +81,21 @@ def read_training(session: Session, source: Source, setting: Setting, given: dic
     )
 
 
+def data_lines(training: Training) -> list[tuple[str, str]]:
+    """What is printed about the data of a fit."""
+    facts = training.facts
+    if "answers" in facts:
+        tables = [(name, facts[name]) for name in ("item features", "user features") if name in facts]
+        return [("ratings", str(facts["answers"])), *tables]
+    fraction = facts["observed"] / max(facts["cells"], 1)
+    yes = None if facts["positive"] is None else facts["positive"] / max(facts["observed"], 1)
+    observed = f"{100 * fraction:.1f} % of {facts['cells']} entries"
+    if yes is not None:
+        observed += f", {100 * yes:.1f} % of them yes"
+    ids = [] if training.taken_ids is None else [("ids", training.taken_ids)]
+    return [("rows", str(facts["rows"])), *ids, ("observed", observed)]
+
+
 def _observed(labels: ObservedLabels) -> dict[str, Any]:
     return {
         "cells": labels.shape[0] * labels.shape[1],

@@ -35,7 +35,7 @@ from labelgap.recommending.ids import propensities_of, rates_of
 from labelgap.recommending.side_features import SideFeatures
 
 # κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on an item's log-odds.
-_INTERCEPT_STRENGTHS = (1.0, 4.0, 16.0)
+INTERCEPT_STRENGTHS = (1.0, 4.0, 16.0)
 # The count weighting that a search begins with.
 _FIRST_COUNT_WEIGHTING = {"missing": 0.75, "negative": 0.0}
 
@@ -86,7 +86,7 @@ class RecommenderChoice:
 
         variants = Variants(Variant(weightings[0]), {"count_weighting": weightings[1:]}, variant)
         request = self._request("negative" if self._rates_every_pair else "missing")
-        grid = grid_for_observed(problem, labels, request, self._largest_penalty, _INTERCEPT_STRENGTHS)
+        grid = grid_for_observed(problem, labels, request, self._largest_penalty, INTERCEPT_STRENGTHS)
         return choice_for_decisions(
             problem,
             labels,

@@ -255,11 +255,8 @@ class PenaltyChoice:
         run = self.run
         self._variant = None if self.variants is None else self.variants.first
         how = "cross-fit" if self.how == "train" and not self.grid.is_single else self.how
-        if self.held_out is not None:
-            plan = self.held_out.plan
-        else:
-            plan = hold_out_plan(self.labels, how, check_random_state(run.random_state), by_row=self.by_row)
-        if not (plan >= 0).any():
+        plan = self._plan(how)
+        if plan is None:
             if how != "train":
                 self._warn_of_too_few_entries()
             return None, None
@@ -272,6 +269,15 @@ class PenaltyChoice:
         if run.checkpoint.stopping() and self._folds.best_so_far is not None:
             return self._folds.best_so_far
         return best, self._folds.fit_of_fold(0)
+
+    def _plan(self, how: str) -> Any:
+        """For each entry the fold in which it is held out, or −1; None where nothing is held out."""
+        if self.held_out is not None:
+            plan = self.held_out.plan
+        else:
+            random_state = check_random_state(self.run.random_state)
+            plan = hold_out_plan(self.labels, how, random_state, by_row=self.by_row)
+        return plan if (plan >= 0).any() else None
 
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold; None where there is none."""
@@ -308,16 +314,16 @@ class PenaltyChoice:
             scorer=None if held_out is None else held_out.scorer,
         )
 
-    def _select(self, plan: NDArray[np.int64]) -> Candidate:
+    def _select(self, plan: Any) -> Candidate:
         """The best penalties, judged over enough of the held-out entries."""
         folds = self._folds
         run, grid = self.run, self.grid
-        enough = _folds_with(self.labels, plan, *_FOR_THRESHOLD)
+        enough = self._folds_with(plan, *_FOR_THRESHOLD)
         if grid.is_single:
             run.stage("scoring held-out entries")
             return self._report(folds(grid.at((0, 0, 0)), n_folds=enough, judge=self.last_judge))
         run.stage("choosing penalties")
-        few = _folds_with(self.labels, plan, *_FOR_PENALTIES)
+        few = self._folds_with(plan, *_FOR_PENALTIES)
         coarse = few < folds.n_folds
         if self.held_out is not None:
             # The plan holds out no more than is needed, and places in a ranking change little in fine steps.
@@ -348,9 +354,13 @@ class PenaltyChoice:
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
 
-    def _select_variant(
-        self, best: Candidate, plan: NDArray[np.int64], tol: float, n_folds: int
-    ) -> Candidate:
+    def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
+        """How many folds together hold out so many entries, and so many of the rarer class."""
+        values = self.labels.values
+        rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
+        return folds_with(int(plan.max()) + 1, self.labels.n_observed, rarer, n_entries, n_rare)
+
+    def _select_variant(self, best: Candidate, plan: Any, tol: float, n_folds: int) -> Candidate:
         """The best variant at, or next to, the best penalties of the first one.
 
         Where it is stopped, it is the best so far.
@@ -377,7 +387,7 @@ class PenaltyChoice:
         return best
 
     def _better_with(
-        self, variant: Variant, best: Candidate, plan: NDArray[np.int64], tol: float, n_folds: int
+        self, variant: Variant, best: Candidate, plan: Any, tol: float, n_folds: int
     ) -> Candidate | None:
         """Turn to another variant; its best candidate if one at the same penalties leads, or else None."""
         assert self.variants is not None
@@ -496,14 +506,11 @@ def choice_for_decisions(
     )
 
 
-def _folds_with(labels: ObservedLabels, plan: NDArray[np.int64], n_entries: int, n_rare: int) -> int:
-    """How many folds together hold out so many entries, and so many of the rarer class."""
-    n_folds = int(plan.max()) + 1
-    values = labels.values
-    rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
+def folds_with(n_folds: int, n_observed: int, n_rarer: int, n_entries: int, n_rare: int) -> int:
+    """How many of the folds together have so many entries, and so many of the rarer class, of all of them."""
     for few in range(1, n_folds):
         fraction = few / n_folds
-        if fraction * labels.n_observed >= n_entries and fraction * rarer >= n_rare:
+        if fraction * n_observed >= n_entries and fraction * n_rarer >= n_rare:
             return few
     return n_folds
 

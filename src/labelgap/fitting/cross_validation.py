@@ -232,7 +232,7 @@ class CrossValidation:
         self._scorer = plain_scores if scorer is None else scorer
         self._problem, self._labels, self._plan = problem, labels, fold_of_entry
         self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
-        self._held = labels.select(fold_of_entry >= 0)
+        self._held: dict[int, ObservedLabels] = {}
         self._objectives: dict[tuple[int, bool], Objective] = {}
         self._last: dict[int, FoldFit] = {}
         self._checkpoint = checkpoint or Checkpoint()
@@ -245,6 +245,13 @@ class CrossValidation:
     @property
     def n_folds(self) -> int:
         return int(self._plan.max(initial=NEVER)) + 1
+
+    def _held_out(self, n_folds: int) -> Any:
+        """The entries of the first folds."""
+        if n_folds not in self._held:
+            self._held.clear()
+            self._held[n_folds] = self._labels.select((self._plan >= 0) & (self._plan < n_folds))
+        return self._held[n_folds]
 
     def __call__(
         self,
@@ -279,9 +286,9 @@ class CrossValidation:
             self._checkpoint.part(f"comparison {self._comparisons}").forget()
             if judge is not None and self._log.last_scores is not None:
                 # What watches the judge is to see the scores in this run, too.
-                judge(self._log.last_scores, self._held_in(n_folds))
+                judge(self._log.last_scores, self._held_out(n_folds))
             return self._log.candidates(self._comparisons)
-        held = self._held_in(n_folds)
+        held = self._held_out(n_folds)
         checkpoint = self._checkpoint.part(f"comparison {self._comparisons}")
         candidates, chosen = [], None
         best = max(map(_worth, self._log.all_candidates()), default=None)
@@ -299,17 +306,15 @@ class CrossValidation:
             if self.best_so_far is None or value >= self.best_so_far[0].metric_value:
                 self.best_so_far = candidate, fits[0][0]
             if judge is not None:
-                chosen = np.asarray(to_host(scores), dtype=np.float64)
+                chosen = self._kept(scores)
         self._log = self._log.with_comparison(candidates, self._last, chosen)
         self._checkpoint.snapshot(self._log.state(), at_once=True)
         checkpoint.forget()
         return candidates
 
-    def _held_in(self, n_folds: int) -> ObservedLabels:
-        """The entries that are held out in the first folds."""
-        if n_folds >= self.n_folds:
-            return self._held
-        return self._labels.select((self._plan >= 0) & (self._plan < n_folds))
+    def _kept(self, scores: Any) -> Floats | None:
+        """The scores as a checkpoint keeps them; None where it does not."""
+        return np.asarray(to_host(scores), dtype=np.float64)
 
     def scores_with(self, penalties: Penalties) -> Floats:
         """The held-out scores of all folds in the order of the entries."""
@@ -317,11 +322,11 @@ class CrossValidation:
         checkpoint = self._checkpoint.part(f"scoring {self._scorings}")
         scores, _, fits = self._scores([penalties], None, self.n_folds, checkpoint)[0]
         self._last |= fits
-        return scores
+        return np.asarray(scores)
 
     def _scores(
         self, choices: Sequence[Penalties], tol: float | None, n_folds: int, checkpoint: Checkpoint
-    ) -> list[tuple[Floats, float, dict[int, FoldFit]]]:
+    ) -> list[tuple[Any, float, dict[int, FoldFit]]]:
         """The held-out scores in the order of the entries, the mean rank and the fits of each choice."""
         plan = np.where(self._plan < n_folds, self._plan, NEVER)
         settings = self._settings if tol is None else replace(self._settings, tol=tol)

@@ -24,7 +24,7 @@ from labelgap.solvers import Callback, FitListener, Progress
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 
 # Settings that say how the work is done, and do not change the fitted model.
-_WITHOUT_EFFECT = ("n_jobs", "verbose")
+_WITHOUT_EFFECT = ("client", "n_jobs", "verbose")
 
 
 @dataclass

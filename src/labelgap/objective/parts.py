@@ -120,6 +120,10 @@ class RowData(Protocol):
         """Sum of ``‖x_i‖²`` over the rows, in the frame's coordinates."""
         ...
 
+    def n_stored(self, settings: FeatureSettings, frame: FeatureFrame) -> int:
+        """The numbers that the features take."""
+        ...
+
     def left(self, settings: FeatureSettings, frame: FeatureFrame, A: Any) -> Any:
         """``P = XA`` for the rows of A that this part works on."""
         ...

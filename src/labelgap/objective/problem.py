@@ -118,39 +118,18 @@ class Problem:
         """
         pieces = zip(self._rows, self._blocks, self._by_block(labels), strict=True)
         parts = [rows.part(self.settings, block, piece, thinned=thinned) for rows, block, piece in pieces]
-        frame = self._frame([part.moments() for part in parts], free_intercept, thinned)
+        frame = frame_of(
+            self.settings,
+            self.features,
+            reduce(add, [part.moments() for part in parts]),
+            free_intercept=free_intercept,
+            thinned=thinned,
+        )
         terms = [part.objective(frame) for part in parts]
         if len(terms) == 1:
             return terms[0]
         bounds = [term.bounds for term in terms if term.bounds is not None]
         return SumObjective(terms, self._split, SumBounds(bounds, self._split) if bounds else None)
-
-    def _frame(self, moments: Sequence[Any], free_intercept: bool, thinned: bool) -> Frame:
-        settings, total = self.settings, reduce(add, moments)
-        if isinstance(total, UnlabelledMoments):
-            assert settings.flip_rate is not None
-            return unlabelled_frame(
-                self.features,
-                total,
-                settings.loss,
-                settings.flip_rate,
-                thinned=thinned,
-                fit_intercept=settings.fit_intercept,
-                free_intercept=free_intercept,
-            )
-        if isinstance(total, SilenceMoments):
-            assert settings.silence_weight is not None
-            return silence_frame(
-                self.features, total, settings.silence_weight, fit_intercept=settings.fit_intercept
-            )
-        assert isinstance(total, ObservedMoments)
-        return observed_frame(
-            self.features,
-            total,
-            settings.loss,
-            fit_intercept=settings.fit_intercept,
-            free_intercept=free_intercept,
-        )
 
     def _by_block(self, labels: ObservedLabels) -> list[ObservedLabels]:
         if len(self._rows) == 1:
@@ -220,3 +199,31 @@ class Problem:
         own = np.concatenate(known) ** power
         left = np.concatenate([factors.left[: len(own)] * own[:, None], factors.left[len(own) :]])
         return factors._replace(left=left)
+
+
+def frame_of(
+    settings: ProblemSettings,
+    features: FeatureFrame,
+    total: ObservedMoments | UnlabelledMoments | SilenceMoments,
+    *,
+    free_intercept: bool,
+    thinned: bool = False,
+) -> Frame:
+    """The frame of an objective, decided from the sum of its parts' moments."""
+    if isinstance(total, UnlabelledMoments):
+        assert settings.flip_rate is not None
+        return unlabelled_frame(
+            features,
+            total,
+            settings.loss,
+            settings.flip_rate,
+            thinned=thinned,
+            fit_intercept=settings.fit_intercept,
+            free_intercept=free_intercept,
+        )
+    if isinstance(total, SilenceMoments):
+        assert settings.silence_weight is not None
+        return silence_frame(features, total, settings.silence_weight, fit_intercept=settings.fit_intercept)
+    return observed_frame(
+        features, total, settings.loss, fit_intercept=settings.fit_intercept, free_intercept=free_intercept
+    )

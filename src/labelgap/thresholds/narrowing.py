@@ -37,7 +37,7 @@ class Entries(Protocol):
         """The highest score."""
         ...
 
-    def counts(self, n_buckets: int) -> NDArray[np.int32]:
+    def counts(self, n_buckets: int) -> NDArray[Any]:
         """Positives and negatives of every bucket and group (buckets x groups x 2).
 
         Buckets follow the order of the scores and split no ties.
@@ -54,12 +54,13 @@ class Entries(Protocol):
 
 
 def narrowed_cut(
-    entries: Entries, n_groups: int, coefficients: SweepCoefficients
+    entries: Entries, n_groups: int, coefficients: SweepCoefficients, most_kept: int | None = None
 ) -> tuple[float, float, float] | None:
     """(Lowest score above the best cut, highest below it, the metric), NaN where there is no neighbour.
 
     The same cut as that of a walk through all entries. None where the search is not made shorter: few
-    entries, many groups for them, or a metric that is level over most scores.
+    entries, many groups for them, or a metric that is level over most scores. ``most_kept`` is how many may
+    be left to be sorted, half of them unless it is given.
     """
     n_buckets = _count_of_buckets(entries.size, n_groups)
     if entries.size < _MANY_ENTRIES or n_buckets < _FEWEST_BUCKETS:
@@ -70,7 +71,7 @@ def narrowed_cut(
     totals[:, 2:] = counts.sum(axis=0, dtype=np.int64)
     marked = np.empty(n_buckets, np.bool_)
     n_kept = kernels.mark_buckets(counts, totals.copy(), *coefficients, marked)
-    if n_kept > _WORTH_SORTING * entries.size:
+    if n_kept > (_WORTH_SORTING * entries.size if most_kept is None else most_kept):
         return None
     near = entries.near(marked)
     none_is_a_cut = highest < np.inf

@@ -12,9 +12,10 @@ from labelgap._types import Floats
 from labelgap.kernels.entries import EntryPattern, curvature_rows
 from labelgap.kernels.loss_passes import LossPasses
 from labelgap.kernels.losses import compiled_loss
+from labelgap.kernels.row_systems import solve_rows
 from labelgap.kernels.threads import map_in_order
 from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
-from labelgap.objective.cpu.features import IdentityFeatures
+from labelgap.objective.cpu.features import IdentityFeatures, ScaledIdentityFeatures
 from labelgap.objective.cpu.rowwise import RowwiseSteps
 from labelgap.objective.protocol import (
     Factors,
@@ -203,6 +204,15 @@ class EntryPoint(DesignPoint):
         known = self.__dict__.get("_curvature")
         curvature = self._entry_curvature() if known is None else known
         return np.asarray(np.einsum("ic,ic->c", XU * XU, self._pattern.times(curvature, FV * FV)))
+
+    def solve_rows(self, right: Floats, penalty: float) -> Floats:
+        """``(∂²f/∂A_i² + penalty I)⁻¹ right_i`` for every row i, where each has parameters of its own."""
+        rows = self._design.rows
+        assert isinstance(rows, (IdentityFeatures, ScaledIdentityFeatures))
+        ones = np.ones(rows.n_rows)
+        squares = ones if isinstance(rows, IdentityFeatures) else np.square(rows.scales)
+        pattern = self._pattern
+        return solve_rows(pattern.indptr, pattern.indices, self._curvature, self._Q, squares, penalty, right)
 
     def label_curvature(self) -> Floats:
         return self._intercept_part(self._curvature) if self._sums is None else self._sums[2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,7 @@ class CpuRows:
         self._label_positives = block.labels.positive_counts()
         self.n_rows = block.labels.shape[0]
         self._design: tuple[FeatureSettings, FeatureFrame, Design] | None = None
+        self._frozen = False
 
     def moments(self, settings: FeatureSettings) -> FeatureMoments:
         X, columns, second, root = self._X, None, None, None
@@ -76,10 +79,24 @@ class CpuRows:
 
     def design(self, settings: FeatureSettings, frame: FeatureFrame) -> Design:
         """The features of rows and labels in the frame's coordinates; made once for a frame."""
+        if self._frozen:
+            assert self._design is not None
+            return self._design[2]
         if self._design is None or self._design[0] is not settings or self._design[1] is not frame:
             design = Design(self._row_features(settings, frame), self._label_features(settings, frame))
             self._design = settings, frame, design
         return self._design[2]
+
+    def in_frame(self, settings: FeatureSettings, frame: FeatureFrame) -> CpuRows:
+        """The same rows for this one frame, whatever settings and frame they are asked with later.
+
+        The features as they were handed in, and the coordinates, are given up: a copy of these rows for
+        another process holds nothing twice.
+        """
+        rows = copy.copy(self)
+        rows._design = settings, replace(frame, coordinates=None), self.design(settings, frame)
+        rows._X, rows._frozen = None, True
+        return rows
 
     def _row_features(self, settings: FeatureSettings, frame: FeatureFrame) -> Features:
         if not settings.own_rows:
@@ -106,6 +123,9 @@ class CpuRows:
 
     def square_length(self, settings: FeatureSettings, frame: FeatureFrame) -> float:
         return self.design(settings, frame).rows.square_length()
+
+    def n_stored(self, settings: FeatureSettings, frame: FeatureFrame) -> int:
+        return self.design(settings, frame).n_stored
 
     def left(self, settings: FeatureSettings, frame: FeatureFrame, A: Floats) -> Floats:
         return self.design(settings, frame).left(A)

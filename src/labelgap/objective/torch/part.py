@@ -95,6 +95,9 @@ class TorchRows:
     def square_length(self, settings: FeatureSettings, frame: FeatureFrame) -> float:
         return self.design(settings, frame).rows.square_length()
 
+    def n_stored(self, settings: FeatureSettings, frame: FeatureFrame) -> int:
+        return int(self.design(settings, frame).n_stored)
+
     def left(self, settings: FeatureSettings, frame: FeatureFrame, A: Any) -> Floats:
         """``P = XA`` as an array of the host, for what becomes of a fit."""
         design = self.design(settings, frame)

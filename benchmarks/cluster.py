@@ -1,0 +1,223 @@
+"""``python -m benchmarks.cluster``: fits on a Dask cluster of one machine.
+
+It measures the same fit with one and with two workers of one thread each, what a round costs beside its work,
+and how the model compares with that of the single-machine estimator. ``--out-of-core`` instead fits a Parquet
+folder with two workers whose memory together is a quarter of the data's size. ``--paper`` prints the time of
+a round for 10^10 entries on 100 workers, from the task times and message sizes that are measured here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelgap import LowRankClassifier
+from labelgap.distributed import DaskLowRankClassifier
+from labelgap.distributed.cluster_labels import ClusterLabels
+from labelgap.distributed.inputs import read_data
+from labelgap.distributed.problem import ClusterProblem
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Logistic
+from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Factors
+
+# Rows, features, labels, the fraction of labels that is observed, and partitions.
+SIZE, QUICK = (200_000, 100, 100, 0.3, 8), (4_000, 20, 20, 0.5, 4)
+FIXED = {"trace_penalty": 2e-3, "ridge_penalty": 1e-6, "intercept_penalty": 0.0, "random_state": 0}
+RANK = 16
+# What is assumed of a network between machines: a round trip, and the bytes that a link carries in a second.
+LATENCY, LINK = 1e-3, 1.25e9
+# What the scheduler spends on a task, by Dask's own documentation and by the rounds measured here.
+PER_TASK = 5e-4
+
+
+def chunk(number: int, rows: int, d: int, n_labels: int, observed: float) -> tuple[Any, Any]:
+    """Rows of a low-rank problem; every partition is drawn from its own number."""
+    truth = np.random.default_rng(0)
+    W = truth.standard_normal((d, 5)) @ truth.standard_normal((5, n_labels)) / np.sqrt(5 * d)
+    rng = np.random.default_rng([1, number])
+    X = rng.standard_normal((rows, d))
+    labels = (X @ W + 0.3 * rng.standard_normal((rows, n_labels)) > 0.5).astype(np.float64)
+    labels[rng.random(labels.shape) >= observed] = np.nan
+    return X, ObservedLabels.from_dense(labels)
+
+
+def partitions(size: tuple[int, int, int, float, int]) -> list[Any]:
+    """The partitions, made by the workers."""
+    from dask.delayed import delayed
+
+    n, d, n_labels, observed, count = size
+    return [delayed(chunk)(number, n // count, d, n_labels, observed) for number in range(count)]
+
+
+def cluster_of(workers: int, **options: Any) -> Any:
+    """A cluster of processes with one thread each."""
+    from distributed import LocalCluster
+
+    settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+    return LocalCluster(**settings, silence_logs=logging.ERROR, **options)
+
+
+def timed_fit(workers: int, size: Any, repeats: int) -> tuple[float, DaskLowRankClassifier]:
+    """The shortest time of some fits, after one that compiles and warms up."""
+    from distributed import Client
+
+    with cluster_of(workers) as cluster, Client(cluster) as client:
+        clf = DaskLowRankClassifier(tol=1e-3, threshold="train", client=client, **FIXED)
+        clf.fit(partitions(QUICK[:1] + size[1:]), None)
+        parts = client.persist(partitions(size))
+        times = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            clf.fit(parts, None)
+            times.append(time.perf_counter() - began)
+    return min(times), clf
+
+
+def timed_rounds(workers: int, size: Any, repeats: int = 20) -> dict[str, float]:
+    """Seconds of a round, and of the same sum in one process."""
+    from distributed import Client
+
+    settings = ProblemSettings(Logistic(), FeatureSettings(centre=True, scaling="standard"))
+    n, d, n_labels, observed, count = size
+    blocks = [RowBlock(*chunk(number, n // count, d, n_labels, observed)) for number in range(count)]
+    labels = ObservedLabels.from_triplets(
+        np.concatenate([b.labels.rows + i * (n // count) for i, b in enumerate(blocks)]),
+        np.concatenate([b.labels.indices for b in blocks]),
+        np.concatenate([b.labels.values for b in blocks]),
+        shape=(n // count * count, n_labels),
+    )
+    whole = Problem(blocks, settings).objective(labels)
+    rng = np.random.default_rng(0)
+    model = Factors(rng.standard_normal((d, RANK)), rng.standard_normal((n_labels, RANK)), np.zeros(n_labels))
+    with cluster_of(workers) as cluster, Client(cluster) as client:
+        data = read_data(client, partitions(size), None, "missing")
+        problem = ClusterProblem(data.rounds, settings)
+        there = problem.objective(ClusterLabels((n, n_labels), data.sums))
+        found = {}
+        for name, objective in (("one process", whole), ("cluster", there)):
+            point = objective.at(model)
+            point.hessian_product(model)
+            began = time.perf_counter()
+            for _ in range(repeats):
+                point.hessian_product(model)
+            found[name] = (time.perf_counter() - began) / repeats
+        began = time.perf_counter()
+        for _ in range(repeats):
+            data.rounds.sum(nothing)
+        found["empty round"] = (time.perf_counter() - began) / repeats
+    return found
+
+
+def nothing(part: Any, own: Any) -> float:
+    """A task without work."""
+    return 0.0
+
+
+def compare(clf: DaskLowRankClassifier, size: Any) -> dict[str, float]:
+    """The same fit on one machine."""
+    n, d, n_labels, observed, count = size
+    pieces = [chunk(number, n // count, d, n_labels, observed) for number in range(count)]
+    X = np.vstack([X for X, _ in pieces])
+    Y = np.vstack([labels.to_dense() for _, labels in pieces])
+    began = time.perf_counter()
+    one = LowRankClassifier(tol=1e-3, threshold="train", n_jobs=1, device="cpu", **FIXED).fit(X, Y)
+    seconds = time.perf_counter() - began
+    some = X[:2000]
+    scores = one.decision_function(some)
+    differ = clf.to_local().predict(some) != one.predict(some)
+    away = float(np.abs(scores[differ] - one.threshold_).max(initial=0.0))
+    return {
+        "seconds": seconds,
+        "objective differs by": abs(one.objective_ - clf.objective_) / one.objective_,
+        "gap": one.relative_gap_,
+        "decisions that differ": float(differ.mean()),
+        "their distance from θ, at most": away,
+    }
+
+
+def out_of_core(megabytes: int, folder: Path) -> None:
+    """Fit a Parquet folder of that size with two workers that have a quarter of it together."""
+    import pandas as pd
+
+    from distributed import Client
+
+    d, n_labels, count = 200, 20, max(8, megabytes // 32)
+    rows = megabytes * 1_000_000 // (8 * (d + n_labels)) // count
+    for number in range(count):
+        X, labels = chunk(number, rows, d, n_labels, 0.3)
+        table = pd.DataFrame(np.hstack([X, labels.to_dense()]))
+        table.columns = [f"x{i}" for i in range(d)] + [f"tag_{j}" for j in range(n_labels)]
+        table.to_parquet(folder / f"{number:04d}.parquet", compression=None)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    limit = size // 8
+    print(f"{size / 1e9:.2f} GB in {count} files; two workers with {limit / 1e6:.0f} MB each")
+    began = time.perf_counter()
+    spilled = str(folder.parent / "spilled")
+    with cluster_of(2, memory_limit=limit, local_directory=spilled) as cluster, Client(cluster) as client:
+        clf = DaskLowRankClassifier(tol=1e-2, threshold="train", client=client, verbose=2, **FIXED)
+        clf.fit(str(folder), "tag_*")
+    print(f"fitted in {time.perf_counter() - began:.0f} s: rank {clf.rank_}, gap {clf.relative_gap_:.1e}")
+
+
+def on_paper(seconds_per_entry: float) -> None:
+    """The time of a round for 10^10 entries on 100 workers, from what one task takes."""
+    entries, workers, d, n_labels, k = 1e10, 100, 10_000, 10_000, 50
+    n_partitions = 1000
+    work = entries / workers * seconds_per_entry
+    message = 8.0 * (d + n_labels) * k
+    levels = int(np.ceil(np.log(n_partitions) / np.log(8)))
+    # The factors reach all workers from each other, and sums go up a tree of eight.
+    spread = message / LINK * np.ceil(np.log2(workers))
+    added_up = levels * 8 * message / LINK
+    scheduled = n_partitions * 1.2 * PER_TASK
+    print(f"work of a worker          {work:8.2f} s  ({seconds_per_entry * 1e9:.1f} ns an entry)")
+    print(f"one message               {message / 1e6:8.1f} MB")
+    print(f"factors to all workers    {spread:8.2f} s")
+    print(f"sums, {levels} levels           {added_up:8.2f} s")
+    print(f"scheduler, {n_partitions} tasks     {scheduled:8.2f} s")
+    print(f"a round                   {work + spread + added_up + scheduled + LATENCY:8.2f} s")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small problem, to see that it works")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out-of-core", type=int, metavar="MB", help="fit a folder of so many megabytes")
+    parser.add_argument("--paper", action="store_true", help="10^10 entries on 100 workers, on paper")
+    options = parser.parse_args()
+    if options.out_of_core:
+        with tempfile.TemporaryDirectory() as folder:
+            data = Path(folder) / "data"
+            data.mkdir()
+            out_of_core(options.out_of_core, data)
+        return
+    size = QUICK if options.quick else SIZE
+    n, _, n_labels, observed, count = size
+    rounds = timed_rounds(1, size)
+    entries = n * n_labels * observed
+    print(f"{n} rows, {entries:.2g} entries, {count} partitions; Hessian products at rank {RANK}:")
+    for name, seconds in rounds.items():
+        print(f"  {name:14} {1000 * seconds:8.1f} ms")
+    if options.paper:
+        on_paper(rounds["one process"] / entries)
+        return
+    times = {}
+    for workers in (1, 2):
+        times[workers], clf = timed_fit(workers, size, options.repeats)
+        print(f"{workers} worker(s): {times[workers]:.2f} s, gap {clf.relative_gap_:.1e}, rank {clf.rank_}")
+    print(f"two workers are {times[1] / times[2]:.2f} times as fast")
+    for name, value in compare(clf, size).items():
+        print(f"  one machine: {name} {value:.3g}")
+
+
+if __name__ == "__main__":
+    main()

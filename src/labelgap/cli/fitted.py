@@ -1,0 +1,58 @@
+"""What ``labelgap fit`` says once a model is fitted and saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from labelgap.cli.console import KeyValues
+from labelgap.cli.models import describe_with
+from labelgap.cli.session import Session
+from labelgap.cli.streams import INTERRUPTED
+from labelgap.cli.training import Training, data_lines
+from labelgap.estimators.description import in_lines
+from labelgap.fitting.checkpoint import remove_checkpoint
+from labelgap.fitting.progress import duration
+
+
+def finish_fit(
+    session: Session,
+    data: Path,
+    model: Any,
+    training: Training,
+    seconds: float,
+    out: Path,
+    checkpoint: Path | None,
+) -> None:
+    """Tell what was fitted; end with the code of an interrupted fit, or drop the checkpoint."""
+    _tell(session, data, model, training, seconds, out)
+    if getattr(model, "interrupted_", False):
+        session.finish()
+        raise typer.Exit(INTERRUPTED)
+    if checkpoint is not None:
+        # The model is saved, and no other fit could use the checkpoint.
+        remove_checkpoint(checkpoint)
+
+
+def _tell(session: Session, data: Path, model: Any, training: Training, seconds: float, out: Path) -> None:
+    facts = describe_with(model, training.prepare)
+    session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
+    took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
+    session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")
+    session.say()
+    session.say(KeyValues([*data_lines(training), *in_lines(facts), ("saved in", str(out))]))
+    session.say()
+    if facts.get("interrupted"):
+        session.say_line(f"Stopped early on request; the model so far is saved in {out}.")
+    if facts.get("interrupted") and session.kept is not None:
+        session.say_line(f"Next: the same command continues from {session.kept}.")
+    else:
+        session.say_line(f"Next: {_next_command(facts['kind'], out)}")
+
+
+def _next_command(kind: str, out: Path) -> str:
+    if kind == "Recommender":
+        return f"labelgap recommend {out} --user ID"
+    return f"labelgap predict {out} NEW_DATA --out predictions.csv"

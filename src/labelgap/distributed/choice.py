@@ -1,0 +1,156 @@
+"""The choice of penalties on a cluster: the search of one machine, over hashed folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from labelgap.distributed.cluster_labels import ClusterLabels
+from labelgap.distributed.folds import FoldPlan
+from labelgap.distributed.judging import cluster_judge, cluster_threshold
+from labelgap.fitting.choice import ChosenFit, PenaltyChoice, folds_with
+from labelgap.fitting.cross_validation import CrossValidation, FoldFit, SolverSettings
+from labelgap.fitting.run import FitRun
+from labelgap.fitting.search import PenaltyGrid
+from labelgap.fitting.variants import Variants
+from labelgap.metrics import LinearFractional
+from labelgap.objective.protocol import Objective
+from labelgap.solvers import Fit, Penalties
+from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
+from labelgap.thresholds.cross_fit import N_FOLDS
+from labelgap.thresholds.one_class import OneClassEffect
+
+
+class ClusterFolds(CrossValidation):
+    """Fits choices of penalties without one fold at a time; scores are judged where they are."""
+
+    _plan: Any
+
+    @property
+    def n_folds(self) -> int:
+        return int(self._plan.held_folds)
+
+    def _held_out(self, n_folds: int) -> Any:
+        """Nothing: the scores know their entries."""
+        return None
+
+    def _kept(self, scores: Any) -> None:
+        """Nothing: the scores stay on the cluster."""
+
+    def _scores(
+        self, choices: Sequence[Penalties], tol: float | None, n_folds: int, checkpoint: Checkpoint
+    ) -> list[tuple[Any, float, dict[int, FoldFit]]]:
+        settings = self._settings if tol is None else replace(self._settings, tol=tol)
+        starts, found = dict(self._last), []
+        problem: Any = self._problem
+        labels: Any = self._labels
+        for number, penalties in enumerate(choices):
+            fits: dict[int, Fit] = {}
+            for fold in range(n_folds):
+                part = checkpoint.part(f"choice {number} fold {fold}")
+                fits[fold] = self._fit_of(fold, penalties, settings, starts.get(fold), part)
+            kept = {fold: (fit.factors, penalties.intercept) for fold, fit in fits.items()}
+            if checkpoint.stopping():
+                # Unfinished fits cannot be compared. They are kept, and the last fit starts from them.
+                self._last |= kept
+                raise Stopped
+            rank = float(np.mean([fit.rank for fit in fits.values()]))
+            models = tuple(fit.factors for fit in fits.values())
+            scores = problem.held_scores(labels, models, self._plan, penalties)
+            found.append((scores, rank, kept))
+        return found
+
+    def _fit_of(
+        self,
+        fold: int,
+        penalties: Penalties,
+        settings: SolverSettings,
+        start: FoldFit | None,
+        checkpoint: Checkpoint,
+    ) -> Fit:
+        objective = self._of_fold(fold, free_intercept=penalties.intercept == 0)
+        factors, intercept_penalty = start or (None, 0.0)
+        if factors is not None and intercept_penalty != penalties.intercept:
+            # The free intercept of a label without entries must not keep what a penalty made of it.
+            factors = factors._replace(intercept=objective.starting_intercept())
+        return settings.fit(objective, penalties, warm_start=factors, checkpoint=checkpoint)
+
+    def _of_fold(self, fold: int, *, free_intercept: bool) -> Objective:
+        key = (fold, free_intercept)
+        if key not in self._objectives:
+            labels: Any = self._labels
+            labels = replace(labels, plan=self._plan, without=fold)
+            self._objectives[key] = self._problem.objective(labels, free_intercept=free_intercept)
+        return self._objectives[key]
+
+
+class ClusterChoice(PenaltyChoice):
+    """Chooses penalties on held-out entries of a cluster, then fits to all entries."""
+
+    def _plan(self, how: str) -> Any:
+        labels: Any = self.labels
+        if how == "train" or labels.n_observed // 2 < N_FOLDS:
+            return None
+        seed = int(check_random_state(self.run.random_state).randint(2**31 - 1))
+        by_row = self.by_row and labels.shape[0] >= 2 * N_FOLDS
+        return FoldPlan(N_FOLDS, seed, by_row, 1 if how == "holdout" else None)
+
+    def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
+        labels: Any = self.labels
+        if plan.only is not None:
+            return int(plan.only)
+        return folds_with(plan.n_folds, labels.n_observed, labels.n_rarer, n_entries, n_rare)
+
+    def _with_thresholds(self, chosen: ChosenFit, best: Candidate | None) -> ChosenFit:
+        if best is not None and self.how != "train":
+            return replace(chosen, threshold=best.threshold)
+        problem: Any = self.problem
+        assert self.training_threshold is not None
+        scores = problem.held_scores(self.labels, (chosen.fit.factors,), None, chosen.penalties)
+        return replace(chosen, threshold=self.training_threshold(scores, self.labels))
+
+    def cross_validation(self, part: str, plan: Any) -> CrossValidation:
+        run = self.run
+        checkpoint = run.checkpoint.part(part)
+        return ClusterFolds(
+            self.problem, self.labels, plan, self.judge, self.settings, run.n_jobs, checkpoint
+        )
+
+
+def cluster_choice(
+    problem: Any,
+    labels: ClusterLabels,
+    grid: PenaltyGrid,
+    metric: LinearFractional,
+    settings: SolverSettings,
+    run: FitRun,
+    *,
+    how: str,
+    by_row: bool = False,
+    effect: OneClassEffect | None = None,
+    variants: Variants | None = None,
+) -> ClusterChoice:
+    """The choice of penalties and of a threshold for a metric over the observed entries of a cluster."""
+    everything: Any = labels
+    loss = problem.loss
+
+    def threshold(scores: Any, seen: Any) -> float:
+        return cluster_threshold(scores, metric, loss)
+
+    return ClusterChoice(
+        problem,
+        everything,
+        grid,
+        cluster_judge(metric, loss, steady=False),
+        settings,
+        run,
+        how=how,
+        by_row=by_row,
+        last_judge=cluster_judge(metric, loss, steady=True, effect=effect),
+        training_threshold=threshold,
+        variants=variants,
+    )

@@ -1,0 +1,275 @@
+"""The recommender on a Dask cluster: users stay in their partitions, items travel."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from labelgap.distributed.choice import cluster_choice
+from labelgap.distributed.clients import the_client
+from labelgap.distributed.cluster_labels import ClusterLabels
+from labelgap.distributed.data_digest import digest_of
+from labelgap.distributed.item_method import solve_items
+from labelgap.distributed.item_problem import ItemProblem, users_of
+from labelgap.distributed.partial_models import GlobalFacts, model_of, write_best
+from labelgap.distributed.rating_inputs import ClusterRatings, RatingColumns, read_cluster_ratings
+from labelgap.distributed.users import ItemPlace
+from labelgap.estimators.inputs import check_decision_parameters, tolerance_of
+from labelgap.estimators.recommender import Recommender
+from labelgap.estimators.recommender_choice import INTERCEPT_STRENGTHS
+from labelgap.fitting.choice import ChosenFit, grid_for
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.problem import recommender_features
+from labelgap.fitting.run import fit_run
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.variants import COUNT_WEIGHTINGS, Variant, Variants
+from labelgap.losses import Loss, get_loss
+from labelgap.metrics import LinearFractional, get_metric
+from labelgap.objective.parts import ProblemSettings
+from labelgap.recommending.ratings import Rule
+from labelgap.solvers import Callback
+
+# The count weighting that a search begins with.
+_FIRST_COUNT_WEIGHTING = 0.75
+_OWN = ("client",)
+
+
+class DaskRecommender(BaseEstimator):  # type: ignore[misc]
+    """:class:`labelgap.Recommender` for ratings that are spread over a Dask cluster.
+
+    It minimises the same objective over the ratings Ω,
+
+        ``min_{W,b}  1/|Ω| Σ_Ω ℓ(z_ij, y_ij) + λ‖W‖_*``,  ``Z = W [I s1]ᵀ + 1bᵀ``,
+
+    to the same duality gap, with the same exact threshold. Ratings are partitioned by user. The factors of a
+    user follow from the user's ratings and the factors of the items; they are found where the ratings are,
+    and are never sent or kept. So what travels does not grow with the number of users.
+
+    Parameters
+    ----------
+    metric, positive, user, item, value, loss, trace_penalty, intercept_penalty, rank, threshold, \
+user_intercept, count_weighting, tol, max_iter, random_state
+        As in :class:`labelgap.Recommender` for ``unobserved="missing"``, the one meaning of a pair without a
+        rating that is offered here.
+    verbose : int, default 0
+    client : distributed.Client or None, default None
+        The cluster. None is the current client.
+
+    Attributes
+    ----------
+    item_ids_ : tuple of ids
+    item_factors_, item_intercept_ : arrays with one row per item
+    n_users_, n_partitions_ : int
+    shuffled_ : bool
+        Whether the ratings had to be shuffled by user.
+    data_facts_ : dict
+        The number of ratings.
+    threshold_, rank_, trace_penalty_, objective_, duality_gap_, relative_gap_, candidates_, ...
+        As in :class:`labelgap.Recommender`.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from distributed import Client
+    >>> from labelgap.distributed import DaskRecommender
+    >>> rng = np.random.default_rng(0)
+    >>> ratings = pd.DataFrame({"user": np.arange(300) // 6, "item": np.tile(np.arange(12), 25)})
+    >>> ratings["value"] = (ratings.user + ratings.item) % 2
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
+    ...     lines = dd.from_pandas(ratings, npartitions=1)
+    ...     model = DaskRecommender(trace_penalty=0.02, threshold="train").fit(lines)
+    ...     local = model.to_local()
+    >>> local.predict(0, [1, 3])
+    array([1, 1], dtype=int8)
+    """
+
+    _tol_of_none = "the tolerance that fits the setting"
+
+    def __init__(
+        self,
+        metric: str | LinearFractional = "micro-f1",
+        positive: Rule = None,
+        user: str = "user",
+        item: str = "item",
+        value: str = "value",
+        loss: str | Loss = "auto",
+        trace_penalty: float | str = "auto",
+        intercept_penalty: float | str = "auto",
+        rank: int | None = None,
+        threshold: str = "cross-fit",
+        user_intercept: bool | str = "auto",
+        count_weighting: float | str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        client: Any = None,
+    ) -> None:
+        self.metric = metric
+        self.positive = positive
+        self.user = user
+        self.item = item
+        self.value = value
+        self.loss = loss
+        self.trace_penalty = trace_penalty
+        self.intercept_penalty = intercept_penalty
+        self.rank = rank
+        self.threshold = threshold
+        self.user_intercept = user_intercept
+        self.count_weighting = count_weighting
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+        self.client = client
+
+    # -- fitting -------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        ratings: Any,
+        y: Any = None,
+        *,
+        callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Fit factors, intercepts and θ.
+
+        Parameters
+        ----------
+        ratings : dask DataFrame or path of a Parquet folder
+            One line for each rating, with the columns that ``user``, ``item`` and ``value`` name. Ids are any
+            values. Where a user's ratings are in several partitions they are shuffled first, with a warning.
+        y : None
+            Not used; it is there for scikit-learn.
+        callback, checkpoint : as in :meth:`DaskLowRankClassifier.fit`
+        """
+        template = Recommender(**{n: v for n, v in self.get_params(deep=False).items() if n not in _OWN})
+        check_decision_parameters(template)
+        template._check_own_parameters()
+        self.n_jobs = 1
+        template.loss_ = get_loss("logistic" if self.loss == "auto" else self.loss)
+        template.metric_ = get_metric(self.metric)
+        columns = RatingColumns(self.user, self.item, self.value, self.positive)
+        data = read_cluster_ratings(the_client(self.client), ratings, columns)
+        labels = ClusterLabels((data.n_users, len(data.items)), data.sums, label_names=data.items)
+        labels.require_both_classes()
+        with fit_run(self, callback, checkpoint, lambda: {"the ratings": digest_of(data.rounds)}) as run:
+            chosen = self._choose(template, data, labels, run)
+            self._keep(template, data, chosen)
+        if self.interrupted_:
+            template.interrupted_ = True
+        return self
+
+    def _choose(
+        self, template: Recommender, data: ClusterRatings, labels: ClusterLabels, run: Any
+    ) -> ChosenFit:
+        weightings = self._weightings()
+        features = recommender_features(
+            len(data.items),
+            None,
+            user_intercept=template._has_user_intercept,
+            count_weighting=weightings[0],
+        )
+        settings = ProblemSettings(template.loss_, features)
+        problem = ItemProblem(data.rounds, settings, data.n_users, len(data.items))
+        everything: Any = labels
+
+        def variant(chosen: Variant) -> tuple[Any, Any]:
+            return problem.weighted(replace(features, count_weighting=chosen.count_weighting)), everything
+
+        variants = Variants(Variant(weightings[0]), {"count_weighting": weightings[1:]}, variant)
+        intercept = self.intercept_penalty
+        if intercept == "auto" and self.trace_penalty != "auto":
+            intercept = 0.0
+        grid = grid_for(
+            problem,
+            everything,
+            PenaltyRequest(self.trace_penalty, 0.0, intercept),
+            n_terms=labels.n_observed,
+            mean=labels.mean,
+            largest=lambda some, seen: some.largest_penalty(seen),  # type: ignore[attr-defined]
+            intercept_strengths=INTERCEPT_STRENGTHS,
+        )
+        solver: Any = solve_items
+        return cluster_choice(
+            problem,
+            labels,
+            grid,
+            template.metric_,
+            SolverSettings(solver, self.rank, tolerance_of(template), self.max_iter or 500),
+            run,
+            how=self.threshold,
+            variants=variants if len(weightings) > 1 else None,
+        ).fit()
+
+    def _weightings(self) -> tuple[float, ...]:
+        """The count weighting to begin with, and those to choose from, if any."""
+        if self.count_weighting != "auto":
+            return (float(self.count_weighting),)
+        # A penalty that is given refers to the trace norm as it is.
+        return (0.0,) if self.trace_penalty != "auto" else (_FIRST_COUNT_WEIGHTING, *COUNT_WEIGHTINGS)
+
+    def _keep(self, template: Recommender, data: ClusterRatings, chosen: ChosenFit) -> None:
+        problem: Any = chosen.problem
+        factors = chosen.fit.factors
+        self._facts = GlobalFacts(
+            template,
+            replace(chosen, problem=None, labels=None),
+            data.items,
+            problem.settings.features,
+            problem.features,
+            int(data.sums.count.sum()),
+            float(np.maximum(data.sums.count, 1).mean()),
+        )
+        self._problem = problem
+        self._term = problem.terms[None, chosen.penalties.intercept == 0]
+        self._place = ItemPlace("final", factors.right, factors.intercept, chosen.penalties.trace)
+        template._keep_decisions(chosen)
+        template.interrupted_ = False
+        for name, value in vars(template).items():
+            if name.endswith("_") and not name.startswith("_") and name != "interrupted_":
+                setattr(self, name, value)
+        self.item_ids_, self.item_intercept_ = data.items, factors.intercept
+        self.item_factors_ = self._facts.item_factors()
+        self.n_users_, self.n_partitions_ = data.n_users, len(data.rounds)
+        self.shuffled_ = data.shuffled
+        self.data_facts_ = {"answers": int(data.sums.count.sum())}
+
+    # -- predictions ---------------------------------------------------------------------------------------
+
+    def recommend_to_parquet(
+        self, folder: str | os.PathLike[str], n: int = 10, exclude_seen: bool = True
+    ) -> list[str]:
+        """Write the n best items of every user to a folder, a Parquet file for each partition.
+
+        The columns are those of :meth:`labelgap.Recommender.recommend_to_file`. Workers write the files, so
+        the folder is one that all of them see. A file appears when it is complete. Returns their paths.
+        """
+        check_is_fitted(self)
+        target = Path(folder).absolute()
+        target.mkdir(parents=True, exist_ok=True)
+        rounds = self._problem.rounds
+        held = rounds.keep(self._facts)
+        given = (self._term, self._place, held, str(target), int(n), bool(exclude_seen))
+        paths: list[str | None] = rounds.each_of(write_best, *given)
+        return [path for path in paths if path is not None]
+
+    def to_local(self) -> Recommender:
+        """A :class:`labelgap.Recommender` with all users and ratings, on this machine."""
+        check_is_fitted(self)
+        pieces = self._problem.rounds.each_of(users_of, self._term, self._place)
+        return model_of(self._facts, pieces)
+
+    def score(self, ratings: Any, y: Any = None) -> float:
+        """The metric of the decisions about ratings of users and items that are known, in any form that
+        :class:`labelgap.Recommender` takes; the model comes to this machine for it."""
+        return float(self.to_local().score(ratings))
