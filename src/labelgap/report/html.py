@@ -72,8 +72,8 @@ def write_report(
     linear-fractional family (computed in the page, exactly as here), the fit and its certificate, whether the
     probabilities are right, every label with its AUC and average precision, the rows that are decided wrongly
     most often, and other models beside this one; of a recommender also how good its lists of 10 items are,
-    beside popularity. Its foot says the version, the data, the settings and the date. It judges the observed entries of ``y`` and nothing else; on
-    the rows that the model was fitted to its figures are too good.
+    beside popularity. Its foot says the version, the data, the settings and the date. It judges the observed
+    entries of ``y`` and nothing else; on the rows that the model was fitted to its figures are too good.
 
     Parameters
     ----------
