@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_bins_of_rare_labels_have_equally_many_expected_yes_at_the_top(weighted:
         assert sum(one["count"] for one in found["bins"]) == p.size
         ends = [(one["lowest"], one["highest"]) for one in found["bins"]]
         assert all(low <= high for low, high in ends)
-        assert all(before[1] < after[0] for before, after in zip(ends, ends[1:], strict=False))
+        assert all(before[1] < after[0] for before, after in itertools.pairwise(ends))
         assert all(0 <= one["low"] <= one["observed"] <= one["high"] <= 1 for one in found["bins"])
     weights = np.ones(p.size) if w is None else w
     # The last of six parts of Σ ωp.
