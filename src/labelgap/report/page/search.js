@@ -54,17 +54,22 @@ function drawSearch(width, tried, winner, key, metric) {
   const low = Math.min(...values), high = Math.max(...values);
   const place = (value) => (value > 0 ? value : low / 10);
   const x = key === "order" ? { low: 1, high, name: "try", whole: true } : { low: place(zeros ? 0 : low), high, name: PENALTIES[key] + (zeros ? " (0 at the left edge)" : ""), log: true, tight: true };
-  const heights = tried.map((one) => one.metric).filter(Number.isFinite);
-  const [bottom, top] = [Math.min(...heights), Math.max(...heights)], margin = (top - bottom) * 0.08 || 0.01;
+  const heights = tried.map((one) => one.metric).filter(Number.isFinite).sort((a, b) => a - b);
+  // A choice that is far behind would press all others into one line; it is drawn at the lower edge.
+  const top = heights[heights.length - 1], far = top - 4 * (top - heights[heights.length >> 1]);
+  const lowest = Math.min(...heights.filter((height) => height >= far), winner.metric), margin = (top - lowest) * 0.12 || 0.01;
+  const outside = tried.some((one) => one.metric < lowest);
   const told = (one) => `${one === winner ? "chosen: " : ""}${metric} ${fixed(one.metric)}, λ ${short(one.trace)}, λ₂ ${short(one.ridge)}, κ ${short(one.intercept)}`;
-  const dot = (one, size) => [place(one[key]), one.metric, size, false, told(one)];
+  const dot = (one, size) => [place(one[key]), one.metric, size, one.metric < lowest, told(one)];
   const chart = lineChart(width, {
     series: [{ points: [], color: "blue", dots: tried.filter((one) => one !== winner).map((one) => dot(one, 4)) }], height: 260,
-    x, y: { low: bottom - margin, high: top + margin, name: `held-out ${metric}` },
+    x, y: { low: lowest - margin, high: top + margin, name: `held-out ${metric}` },
     label: `${plural(tried.length, "choice")} of penalties by their held-out ${metric}; the chosen one has ${fixed(winner.metric)}.`,
   });
   markAt(chart, place(winner[key]), { color: "orange", text: `chosen: ${fixed(winner.metric)}`, dot: winner.metric });
   chart.marks.querySelector("circle").setAttribute("r", "8");
   chart.marks.querySelector("circle").append(draw("title", { text: told(winner) }));
-  return [chart.svg, keyOf([{ name: "a choice that was judged", color: "blue", dot: true }, { name: "the winner", color: "orange", dot: true }])];
+  const legend = [{ name: "a choice that was judged", color: "blue", dot: true }, { name: "the winner", color: "orange", dot: true }];
+  if (outside) legend.push({ name: "far behind, drawn at the edge", color: "blue", dot: true, hollow: true });
+  return [chart.svg, keyOf(legend)];
 }
