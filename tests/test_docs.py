@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import itertools
 import pkgutil
@@ -136,11 +137,12 @@ def test_the_index_of_the_api_lists_every_class_and_function() -> None:
     for name in API:
         module = importlib.import_module(name)
         (listed,) = re.findall(rf"^## {re.escape(name)}$(.*?)(?=^## |\Z)", tables, re.MULTILINE | re.DOTALL)
-        names = [one for one in site["public_names"](module) if callable(getattr(module, one))]
+        things = {one: getattr(module, one) for one in site["public_names"](module)}
+        names = [one for one, thing in things.items() if inspect.isclass(thing) or inspect.isroutine(thing)]
         assert names, name
         assert not [one for one in names if f"   {one}\n" not in listed], name
         # The line that the table shows.
-        assert all((getattr(module, one).__doc__ or "").strip() for one in names), name
+        assert all((things[one].__doc__ or "").strip() for one in names), name
     page = (DOCS / "api" / "index.md").read_text(encoding="utf-8")
     assert site["_MODULE"].findall(page) == sorted(API, key=page.index)
 
