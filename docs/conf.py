@@ -6,8 +6,11 @@ links that leave this folder, and the tables of contents, which are made from th
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +52,9 @@ html_static_path = ["_static"]
 html_css_files = ["labelgap.css"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}
-html_sidebars = {"index": [], "install": [], "tour": [], "extending": [], "examples": [], "changelog": []}
+html_sidebars = {
+    page: [] for page in ("index", "install", "tour", "extending", "examples", "alternatives", "changelog")
+}
 html_theme_options = {
     "logo": {"text": "labelgap"},
     "header_links_before_dropdown": 7,
@@ -69,6 +74,7 @@ OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "examples": 
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _LISTED = re.compile(r"^- \[[^\]]*\]\(([^)#\s]+)\.md\)", re.MULTILINE)
 
+_MODULE = re.compile(r"^- \[(labelgap[\w.]*)\]", re.MULTILINE)
 _LITERAL = re.compile(r"(``.+?``)")
 
 
@@ -94,12 +100,45 @@ def contents_of(text: str) -> str:
     return f"\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
 
 
+def public_names(module: Any) -> list[str]:
+    """The names of a module's ``__all__``, or else those of the classes and functions that it defines."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    return [
+        name
+        for name, thing in vars(module).items()
+        if not name.startswith("_") and getattr(thing, "__module__", None) == module.__name__
+    ]
+
+
+def api_tables(modules: Iterable[str]) -> str:
+    """One line about each class and function of the modules, which the page about the module has in full."""
+    parts = []
+    for name in modules:
+        module = importlib.import_module(name)
+        parts.append(f"## {name}")
+        things = [(one, getattr(module, one)) for one in public_names(module)]
+        for title, chosen in (
+            ("Errors and warnings", lambda thing: inspect.isclass(thing) and issubclass(thing, Exception)),
+            ("Classes", lambda thing: inspect.isclass(thing) and not issubclass(thing, Exception)),
+            ("Functions", inspect.isroutine),
+        ):
+            listed = sorted(one for one, thing in things if chosen(thing))
+            if listed:
+                table = [f".. currentmodule:: {name}", "", ".. autosummary::", "   :nosignatures:", ""]
+                body = "\n".join(table + [f"   {one}" for one in listed])
+                parts.append(f"**{title}**\n\n```{{eval-rst}}\n{body}\n```")
+    return "\n\n" + "\n\n".join(parts) + "\n"
+
+
 def read_source(app: Any, docname: str, source: list[str]) -> None:
     page = DOCS / f"{docname}.md"
     if not page.exists():
         return
     text = link_inside(source[0], page)
-    source[0] = text + contents_of(text) if docname in CONTENTS else text
+    contents = contents_of(text) if docname in CONTENTS else ""
+    tables = api_tables(_MODULE.findall(text)) if docname == "api/index" else ""
+    source[0] = text + tables + contents
 
 
 def skip_foreign(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:

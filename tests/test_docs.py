@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import itertools
 import pkgutil
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -130,6 +132,33 @@ def test_links_lead_from_the_index_to_every_page() -> None:
 def test_every_public_module_has_its_reference(module: str) -> None:
     pages = [page.read_text(encoding="utf-8") for page in sorted((DOCS / "api").glob("*.md"))]
     assert any(f".. automodule:: {module}\n" in page for page in pages)
+
+
+def test_the_index_of_the_api_lists_every_class_and_function() -> None:
+    site = runpy.run_path(str(DOCS / "conf.py"))
+    tables = site["api_tables"](API)
+    for name in API:
+        module = importlib.import_module(name)
+        (listed,) = re.findall(rf"^## {re.escape(name)}$(.*?)(?=^## |\Z)", tables, re.MULTILINE | re.DOTALL)
+        things = {one: getattr(module, one) for one in site["public_names"](module)}
+        names = [one for one, thing in things.items() if inspect.isclass(thing) or inspect.isroutine(thing)]
+        assert names, name
+        assert not [one for one in names if f"   {one}\n" not in listed], name
+        # The line that the table shows.
+        assert all((things[one].__doc__ or "").strip() for one in names), name
+    page = (DOCS / "api" / "index.md").read_text(encoding="utf-8")
+    assert site["_MODULE"].findall(page) == sorted(API, key=page.index)
+
+
+def test_every_example_has_its_picture_in_the_gallery() -> None:
+    gallery = (DOCS / "examples.md").read_text(encoding="utf-8")
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        assert (DOCS / "images" / "examples" / f"{path.stem}.png").exists(), (
+            f"python -m experiments.example_pictures --names {path.stem} draws it"
+        )
+        # Once on its card, and once in its section.
+        assert gallery.count(f"images/examples/{path.stem}.png") == 2, path.stem
+        assert f"../examples/{path.stem}.py" in gallery
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,13 @@ from labelgap.cli import main
 from labelgap.cli.app import COMMANDS
 from labelgap.data import LowRankProblem, make_low_rank_labels
 from labelgap.data.files import read_label_table
+
+
+def figures_of(page: str) -> dict[str, Any]:
+    text = Path(page).read_text(encoding="utf-8")
+    figures: dict[str, Any] = json.loads(text.split('id="figures">')[1].split("</script>")[0])
+    return figures
+
 
 # -- report ------------------------------------------------------------------------------------------------
 
@@ -37,15 +46,35 @@ def test_report_of_two_models(fitted: dict[str, Path]) -> None:
     both = (fitted["articles"], "new_articles.csv", "--compare", "older.labelgap")
     said = run_json("report", *both, "-o", "r.html")
     assert said["bytes"] == Path("r.html").stat().st_size
-    assert "older" in Path("r.html").read_text(encoding="utf-8")
+    assert [one["name"] for one in figures_of("r.html")["models"]] == [fitted["articles"].stem, "older"]
     Path("last").mkdir()
     Path("last/older.labelgap").write_bytes(fitted["articles"].read_bytes())
     run("report", *both, "--compare", "last/older.labelgap", "-o", "three.html")
-    page = Path("three.html").read_text(encoding="utf-8")
-    assert '"older"' in page
-    assert '"last/older.labelgap"' in page
+    names = [one["name"] for one in figures_of("three.html")["models"]]
+    assert names[1:] == ["older.labelgap", "last/older.labelgap"]
+    told = error_of("report", *both, "--compare", "older.labelgap", "-o", "twice.html")
+    assert "older.labelgap is given twice" in told
     told = error_of("report", fitted["articles"], "new_articles.csv", "--compare", fitted["counts"])
     assert "was fitted to other features" in told
+
+
+def test_a_report_says_what_it_was_made_of(fitted: dict[str, Path]) -> None:
+    run("report", fitted["articles"], "new_articles.csv")
+    figures = figures_of("report.html")
+    origin = figures["origin"]
+    assert (origin["model"], origin["data"]) == (fitted["articles"].stem, "new_articles.csv")
+    assert origin["version"] == labelgap.__version__
+    # Rows have the names of the column id, although nobody said that it has them.
+    assert all(row["name"].startswith("A") for row in figures["wrong_rows"]["rows"])
+
+
+def test_a_column_of_ids_with_a_blank_does_not_stop_a_report(fitted: dict[str, Path]) -> None:
+    lines = Path("new_articles.csv").read_text(encoding="utf-8").splitlines()
+    lines[1] = "," + lines[1].partition(",")[2]
+    Path("blank.csv").write_text("\n".join(lines), encoding="utf-8")
+    run("report", fitted["articles"], "blank.csv")
+    assert not figures_of("report.html")["wrong_rows"]["has_names"]
+    assert "the id is missing" in error_of("report", fitted["articles"], "blank.csv", "--id", "id", "--force")
 
 
 def test_report_of_other_kinds(fitted: dict[str, Path], ratings: Path) -> None:

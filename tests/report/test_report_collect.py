@@ -330,7 +330,11 @@ def test_lists_of_items_are_judged_beside_popularity() -> None:
     held = (users[:20], items[:20], likes[:20])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelgapWarning)
-        found, expected = collect(model, None, held)["ranking"], model.evaluate_ranking(held)
+        figures, expected = collect(model, None, held), model.evaluate_ranking(held)
+    found = figures["ranking"]
+    # Its candidates were judged by their lists, not by the metric of decisions.
+    assert figures["fit"]["criterion"]["metric"] == "NDCG@10"
+    assert figures["fit"]["candidates"][-1]["silence_weight"] == model.candidates_[-1].silence_weight
     assert [(row["name"], row["model"], row["popularity"]) for row in found["rows"]] == expected.rows()
     assert found["notes"] == expected.notes()
     assert found["popularity_wins"] == expected.popularity_wins
@@ -457,7 +461,7 @@ def test_a_regressor_of_whole_numbers_that_are_sparse() -> None:
 def test_the_same_input_makes_the_same_bytes(tmp_path: Path) -> None:
     pages = []
     for name in ("a.html", "b.html"):
-        write_report(tmp_path / name, MODEL, PROBLEM.X_test, PROBLEM.Y_test, title="Same")
+        write_report(tmp_path / name, MODEL, PROBLEM.X_test, PROBLEM.Y_test, title="Same", date="today")
         pages.append((tmp_path / name).read_bytes())
     assert pages[0] == pages[1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]

@@ -78,15 +78,21 @@ def read_rows(model: LoadedModel, source: Source, ids: str | None) -> tuple[Any,
 
 
 def read_judged_table(
-    model: LoadedModel, source: Source, columns: Columns, *, unobserved: str | None = None
+    model: LoadedModel,
+    source: Source,
+    columns: Columns,
+    *,
+    unobserved: str | None = None,
+    named: bool = False,
 ) -> tuple[Any, ObservedLabels]:
     """The features and labels of a file in the order of the model; other columns are ignored.
 
-    ``unobserved`` says what a label that is absent from an xmc file means.
+    ``unobserved`` says what a label that is absent from an xmc file means. With ``named`` rows get the ids of
+    a column named id, in any case, if there is one that is no feature and no label.
     """
     columns = _feature_columns(model, source, columns)
     columns = _label_columns(model, source, columns)
-    if columns.label_source is not None:
+    if columns.label_source is not None or named:
         columns = with_ids(source, columns)
     columns = replace(columns, plan=plan_of(model.prepare))
     if columns.separator is not None:

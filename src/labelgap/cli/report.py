@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,7 +39,7 @@ from labelgap.cli.ratings import read_judged_ratings
 from labelgap.cli.session import command
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
-from labelgap.exceptions import InvalidParameterError
+from labelgap.exceptions import DataFileError, InvalidParameterError
 
 
 def report(
@@ -66,7 +68,8 @@ def report(
             dir_okay=False,
             readable=True,
             show_default=False,
-            help="Another model of the same labels, to stand beside it. May be repeated.",
+            help="Another model of the same labels, to stand beside it under the name of its file. May be "
+            "repeated.",
         ),
     ] = None,
     title: Annotated[
@@ -108,8 +111,13 @@ def report(
             columns = Columns(
                 patterns(labels), ids=id_column, label_source=second, label_xml=xml, separator=separator
             )
-            X, known = read_judged_table(loaded, source, columns)
+            try:
+                X, known = read_judged_table(loaded, source, columns, named=True)
+            except DataFileError:
+                # A column that is only called id, and has blanks, is no reason to have no report.
+                X, known = read_judged_table(loaded, source, columns)
         session.step(f"read {data}")
+        names = file_names([model, *(compare or ())])
         others = {}
         for path in compare or ():
             other = load_model(path)
@@ -122,8 +130,7 @@ def report(
                 raise InvalidParameterError(
                     f"{path} was fitted to other features than {model}, so one file cannot judge both."
                 )
-            # Two folders may hold models of one name.
-            others[str(path) if path.stem in others else path.stem] = other.estimator
+            others[names[path]] = other.estimator
         write_report(
             out,
             loaded.estimator,
@@ -132,11 +139,32 @@ def report(
             compare=others,
             title=title or model.stem,
             feature_names=loaded.own_feature_names,
+            name=names[model],
+            data_name="standard input" if str(data) == "-" else data.name,
         )
         session.result = {"out": str(out), "bytes": out.stat().st_size}
         session.say_line(f"Wrote {out}; open it in a browser.")
         if open_page:
             typer.launch(out.resolve().as_uri())
+
+
+def file_names(paths: Sequence[Path]) -> dict[Path, str]:
+    """What the page calls the model of each file: its name without the ending, or its path if two agree.
+
+    Examples
+    --------
+    >>> list(file_names([Path("old/tags.labelgap"), Path("new.labelgap")]).values())
+    ['tags', 'new']
+    >>> list(file_names([Path("old/tags.labelgap"), Path("tags.labelgap")]).values())
+    ['old/tags.labelgap', 'tags.labelgap']
+    """
+    twice = [path for path, count in Counter(paths).items() if count > 1]
+    if twice:
+        raise InvalidParameterError(
+            f"{twice[0]} is given twice; a report compares different models. Give --compare another file."
+        )
+    stems = Counter(path.stem for path in paths)
+    return {path: path.stem if stems[path.stem] == 1 else path.as_posix() for path in paths}
 
 
 class Dtype(StrEnum):

@@ -1,5 +1,6 @@
 """Data: synthetic problems, files of many formats, and the real data sets in a folder of the user's."""
 
+from labelgap.data.assays import AssayMatrix, make_assay_matrix
 from labelgap.data.files import (
     FORMATS,
     AnswerTable,
@@ -30,6 +31,7 @@ __all__ = [
     "AnswerData",
     "AnswerTable",
     "Answers",
+    "AssayMatrix",
     "LabelTable",
     "LowRankProblem",
     "MultiLabelData",
@@ -40,6 +42,7 @@ __all__ = [
     "detect_format",
     "load_answers",
     "load_multilabel",
+    "make_assay_matrix",
     "make_low_rank_labels",
     "read_answer_file",
     "read_label_table",

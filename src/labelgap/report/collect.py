@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,17 +22,23 @@ from labelgap.report.binning import (
     entry_bins,
     threshold_limit,
 )
-from labelgap.report.calibration import reliability
+from labelgap.report.calibration import reliability, with_intervals
 from labelgap.report.encoding import encode_array, encode_whole, number
 from labelgap.report.fit_figures import describe_fit
 from labelgap.report.innermost import Innermost, innermost
 from labelgap.report.judged import Judged, judge, judge_innermost
 from labelgap.report.label_details import similar_items, strongest_features
+from labelgap.report.label_ranking import rank_labels
 from labelgap.report.metric_choices import describe_metric, metric_choices
 from labelgap.report.observed_pattern import describe_pattern
+from labelgap.report.provenance import describe_provenance
 from labelgap.report.ranking import describe_ranking
 from labelgap.report.regression_figures import describe_regression
+from labelgap.report.wrong_rows import describe_wrong_rows
 from labelgap.thresholds import best_threshold
+
+# Where fewer of the observed entries than this are a yes, probabilities are small and even axes hide them.
+_RARE = 0.1
 
 
 def collect(
@@ -46,6 +53,9 @@ def collect(
     exposure: Any = None,
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
+    name: str | None = None,
+    data_name: str | None = None,
+    date: str | datetime.date | None = None,
 ) -> dict[str, Any]:
     """The numbers behind a page; parameters as in :func:`labelgap.report.write_report`.
 
@@ -57,36 +67,40 @@ def collect(
     >>> figures["models"][0]["value"], figures["data"]["n_observed"]
     (1.0, 3)
     """
-    others = _check_compared(compare)
+    others = _check_compared(compare, name)
     known = {"offset": offset, "exposure": exposure, "sample_weight": sample_weight}
     found = innermost(model, X)
     if found.feature_names is None and feature_names is not None:
-        found = found._replace(feature_names=[str(name) for name in feature_names])
+        found = found._replace(feature_names=[str(one) for one in feature_names])
     if isinstance(found.model, LowRankRegressor):
         if others or metrics is not None:
             raise InvalidParameterError(
                 "A regressor has no yes and no to take a metric of; leave out compare and metrics."
             )
-        return _collect_regression(found, y, title, known)
+        origin = describe_provenance(found.model, name=name, data_name=data_name, date=date)
+        return {**_collect_regression(found, y, title, known), "origin": origin}
     _refuse_known_parts(found.model, known)
     judged = judge_innermost(found, y)
     choices = metric_choices(judged.metric, () if metrics is None else metrics)
     by_entry = judged.labels.n_observed <= MOST_ENTRIES
-    models = [describe_model(_kind(judged), judged, choices, judged.metric)]
-    for name, other in others.items():
+    called = _kind(judged) if name is None else str(name)
+    models = [describe_model(called, judged, choices, judged.metric)]
+    for other_name, other in others.items():
         compared = judge(other, X, y).in_label_order(judged.labels.label_names)
-        _require_same_entries(name, compared.labels, judged.labels)
-        models.append(describe_model(name, compared, choices, judged.metric))
+        _require_same_entries(other_name, compared.labels, judged.labels)
+        models.append(describe_model(other_name, compared, choices, judged.metric))
     details = (
         similar_items(judged.model, judged.labels)
         if judged.is_recommender
         else strongest_features(judged.model, judged.X, judged.labels, judged.feature_names)
     )
-    probabilities = judged.probabilities
+    n_positive = int(judged.labels.positive_counts().sum())
+    ranks = rank_labels(judged.labels, judged.scores)
     return {
         **_common(judged.model, judged.labels, title, _words(judged), details),
         "kind": "decisions",
-        "n_positive": int(judged.labels.positive_counts().sum()),
+        "n_positive": n_positive,
+        "rare": n_positive < _RARE * judged.labels.n_observed,
         "n_left_out": judged.n_left_out,
         "fitted_to": judged.fitted_to,
         "absent_is_no": judged.labels.unobserved == "negative",
@@ -94,10 +108,24 @@ def collect(
         "models": models,
         "metrics": [describe_metric(metric) for metric in choices],
         "ranking": describe_ranking(judged.model, y) if judged.is_recommender else None,
-        "calibration": None
-        if probabilities is None
-        else reliability(probabilities, judged.labels.values, judged.labels.weights),
+        "calibration": _calibration(judged, n_positive < _RARE * judged.labels.n_observed),
+        "label_ranks": {
+            "auc": encode_array(ranks.auc, "f8"),
+            "average_precision": encode_array(ranks.average_precision, "f8"),
+        },
+        "wrong_rows": describe_wrong_rows(
+            judged.labels, judged.scores, judged.threshold, judged.probabilities
+        ),
+        "origin": describe_provenance(judged.model, name=name, data_name=data_name, date=date),
     }
+
+
+def _calibration(judged: Judged, rare: bool) -> dict[str, Any] | None:
+    if judged.probabilities is None:
+        return None
+    return with_intervals(
+        reliability(judged.probabilities, judged.labels.values, judged.labels.weights, rare=rare)
+    )
 
 
 def describe_model(
@@ -180,7 +208,7 @@ def _refuse_known_parts(model: Any, known: Mapping[str, Any]) -> None:
         )
 
 
-def _check_compared(compare: Mapping[str, Any] | None) -> dict[str, Any]:
+def _check_compared(compare: Mapping[str, Any] | None, own: str | None) -> dict[str, Any]:
     if compare is None:
         return {}
     if not isinstance(compare, Mapping):
@@ -188,7 +216,13 @@ def _check_compared(compare: Mapping[str, Any] | None) -> dict[str, Any]:
             f"compare must be a mapping from a name to a fitted model, not {type(compare).__name__}: "
             'compare={"plug-in": other}.'
         )
-    return {str(name): model for name, model in compare.items()}
+    named = {str(name): model for name, model in compare.items()}
+    if own is not None and str(own) in named:
+        raise InvalidParameterError(
+            f"Two models would have the name {str(own)!r} on the page: the model itself (name=) and one of "
+            "compare. Give them different names."
+        )
+    return named
 
 
 def _require_same_entries(name: str, theirs: ObservedLabels, ours: ObservedLabels) -> None:

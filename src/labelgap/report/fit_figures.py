@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from labelgap.estimators.description import metric_name
 from labelgap.estimators.inputs import tolerance_of
+from labelgap.fitting.silence import SHOWN
 from labelgap.report.encoding import number
+
+FURTHER_CHOICES = ("count_weighting", "silence_weight", "dislike_weight", "confidence")
+"""What a search may choose besides penalties; None where there is nothing to choose."""
 
 
 def describe_fit(model: Any) -> dict[str, Any] | None:
@@ -47,10 +52,26 @@ def describe_fit(model: Any) -> dict[str, Any] | None:
                 "loss": number(candidate.loss),
                 "rank": number(candidate.rank),
                 "folds": int(candidate.n_folds),
+                **{name: _or_none(getattr(candidate, name)) for name in FURTHER_CHOICES},
             }
             for candidate in model.candidates_
         ],
+        "criterion": describe_criterion(model),
     }
+
+
+def describe_criterion(model: Any) -> dict[str, str]:
+    """What the two figures of a candidate are: the metric that it is judged by, and its loss.
+
+    A recommender that counts silence is fitted for lists, so its candidates are judged by their lists.
+    """
+    if any(candidate.silence_weight is not None for candidate in model.candidates_):
+        return {"metric": f"NDCG@{SHOWN}", "loss": "1 − mean of 1/log₂(1 + rank) of held-out likes"}
+    if hasattr(model, "family_"):
+        return {"metric": "D² (fraction explained)", "loss": "deviance, as a fraction of a constant’s"}
+    name = metric_name(model.metric_)
+    corrected = getattr(model, "unobserved", None) == "unlabelled"
+    return {"metric": f"corrected {name}" if corrected else name, "loss": "loss"}
 
 
 def how_it_ended(model: Any) -> str:

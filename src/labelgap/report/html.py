@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import html
 import json
@@ -32,12 +33,16 @@ _SCRIPTS = (
     "threshold.js",
     "formula.js",
     "fit.js",
+    "search.js",
     "calibration.js",
+    "whole_rows.js",
     "labels.js",
+    "wrong_rows.js",
     "details.js",
     "compare.js",
     "ranking.js",
     "regression.js",
+    "origin.js",
     "theme.js",
     "main.js",
 )
@@ -57,14 +62,18 @@ def write_report(
     exposure: Any = None,
     sample_weight: Any = None,
     feature_names: Sequence[str] | None = None,
+    name: str | None = None,
+    data_name: str | None = None,
+    date: str | datetime.date | None = None,
 ) -> Path:
     """Write a report on a fitted model as one HTML file that needs nothing else, not even a network.
 
     The page shows what is observed, the metric at every threshold with a slider and any metric of the
     linear-fractional family (computed in the page, exactly as here), the fit and its certificate, whether the
-    probabilities are right, every label, and other models beside this one; of a recommender also how good
-    its lists of 10 items are, beside popularity. It judges the observed entries of ``y`` and nothing else; on
-    the rows that the model was fitted to its figures are too good.
+    probabilities are right, every label with its AUC and average precision, the rows that are decided wrongly
+    most often, and other models beside this one; of a recommender also how good its lists of 10 items are,
+    beside popularity. Its foot says the version, the data, the settings and the date. It judges the observed
+    entries of ``y`` and nothing else; on the rows that the model was fitted to its figures are too good.
 
     Parameters
     ----------
@@ -86,6 +95,14 @@ def write_report(
         needed here too (or an ``y`` that holds offsets).
     feature_names : sequence of str, default None
         What the page calls the features, where neither the model nor a pipeline around it has names for them.
+    name : str, default None
+        What the page calls the model where others stand beside it, such as the name of its file; None is the
+        kind of model.
+    data_name : str, default None
+        Where ``X`` and ``y`` are from, such as the name of a file, for the foot of the page.
+    date : str, date or datetime, default None
+        The date in the foot of the page; None is now, or what the environment variable SOURCE_DATE_EPOCH
+        says. The same input with the same date makes the same bytes.
 
     Returns
     -------
@@ -112,6 +129,9 @@ def write_report(
         exposure=exposure,
         sample_weight=sample_weight,
         feature_names=feature_names,
+        name=name,
+        data_name=data_name,
+        date=date,
     )
     page = render(figures)
     with atomic_write(path) as file:

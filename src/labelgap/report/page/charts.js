@@ -49,14 +49,13 @@ function pathOf(points, x, y) {
   return path;
 }
 
-// spec: {series: [{points, color, dash, dots, under}], x, y: {low, high, name, log, whole}, label, height}
+// spec: {series: [{points, color, dash, dots: [x, y, radius, hollow, text], bars: [x, low, high], under}],
+// x, y: {low, high, name, log, logit, whole}, label, height}
 function lineChart(width, spec) {
   const height = spec.height || Math.min(340, Math.max(240, width * 0.5));
   const { left, right, top, bottom } = MARGIN;
-  const scale = (axis, from, to, count) =>
-    axis.log ? logScale(axis.low, axis.high, from, to) : linearScale(axis.low, axis.high, from, to, count, axis.whole);
-  const x = scale(spec.x, left, width - right, width < 460 ? 4 : 7);
-  const y = scale(spec.y, height - bottom, top, 5);
+  const x = makeScale(spec.x, left, width - right, width < 460 ? 4 : 7);
+  const y = makeScale(spec.y, height - bottom, top, 5);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spec.label });
   svg.append(frame(width, height, x, y, { x: spec.x.name, y: spec.y.name }));
   for (const one of spec.series) {
@@ -67,7 +66,12 @@ function lineChart(width, spec) {
       svg.append(draw("path", { class: `under ${color}`, d: `${path}L${last} ${height - bottom}L${first} ${height - bottom}Z` }));
     }
     svg.append(draw("path", { class: `line ${color} ${one.dash || ""}`, d: path }));
-    for (const [px, py, size] of one.dots || []) svg.append(draw("circle", { class: `dot ${color}`, cx: x.at(px), cy: y.at(py), r: size || 4 }));
+    for (const [px, from, to] of one.bars || []) svg.append(draw("line", { class: `interval ${color}`, x1: x.at(px), x2: x.at(px), y1: y.at(from), y2: y.at(to) }));
+    for (const [px, py, size, hollow, text] of one.dots || []) {
+      const dot = draw("circle", { class: `dot ${hollow ? "hollow " : ""}${color}`, cx: x.at(px), cy: y.at(py), r: size || 4 });
+      if (text) dot.append(draw("title", { text }));
+      svg.append(dot);
+    }
   }
   const marks = draw("g", {});
   svg.append(marks);
@@ -112,10 +116,10 @@ const DASHES = ["", "dashed", "dotted", "dashed", "dotted", ""];
 const COLORS = ["blue", "orange", "green", "purple", "gold", "grey"];
 
 function keyOf(entries) {
-  return make("ul", { class: "key" }, ...entries.map(({ name, color, dash, dot }) => {
+  return make("ul", { class: "key" }, ...entries.map(({ name, color, dash, dot, hollow }) => {
     const sample = draw("svg", { viewBox: "0 0 26 12", "aria-hidden": "true" });
     sample.append(dot
-      ? draw("circle", { class: `dot c-${color}`, cx: 13, cy: 6, r: 5 })
+      ? draw("circle", { class: `dot ${hollow ? "hollow " : ""}c-${color}`, cx: 13, cy: 6, r: 5 })
       : draw("path", { class: `line c-${color} ${dash || ""}`, d: "M0 6L26 6" }));
     return make("li", {}, sample, nameOf(name));
   }));

@@ -10,16 +10,21 @@ function showData() {
   ].filter(Boolean);
   byId("data-say").textContent =
     `An entry is one ${words.row} and one ${words.label}; ${sayFraction(data)}${empty.length ? ` (${empty.join(", ")})` : ""}.`;
-  showPattern();
-  showHistogram();
-  showBars();
+  // What is known everywhere has no pattern, and is said in words.
+  const everything = data.n_observed === data.n_rows * data.n_labels;
+  if (everything) byId("pattern-part").hidden = true;
+  else {
+    showPattern();
+    showHistogram();
+  }
+  showBars(everything);
 }
 
 function sayFraction(data) {
   const entries = data.n_rows * data.n_labels;
   if (entries === 1) return "there is one, and it is observed";
   if (figures.absent_is_no) return `all ${whole(entries)} count as observed, as an absent entry is read as a no`;
-  if (data.n_observed === entries) return `all ${whole(entries)} are observed`;
+  if (data.n_observed === entries) return `all ${whole(entries)} are observed: every ${words.row} has ${data.n_labels === 1 ? `its ${words.label}` : `all ${plural(data.n_labels, words.label)}`}, so no entry is missing`;
   return `${percent(data.fraction)} of all ${whole(entries)} entries are observed, and of the others nothing is known`;
 }
 
@@ -59,6 +64,13 @@ function showHistogram() {
   const { edges, counts } = figures.data.row_histogram;
   const range = (b) => (edges[b + 1] - edges[b] === 1 ? whole(edges[b]) : `${whole(edges[b])} to ${whole(edges[b + 1] - 1)}`);
   byId("histogram-title").textContent = `Observed entries per ${words.row}`;
+  if (counts.length === 1) {
+    // One bar says less than its sentence.
+    const about = counts[0] === 1 ? `The only ${words.row} has` : `Each of the ${plural(counts[0], words.row)} has`;
+    byId("histogram").replaceChildren(make("p", { class: "say", text: `${about} ${range(0)} observed ${edges[0] === 1 && edges[1] === 2 ? "entry" : "entries"}.` }));
+    byId("histogram-table").closest("details").hidden = true;
+    return;
+  }
   responsive(byId("histogram"), (width) => [barChart(width, {
     values: counts, color: "blue", x: `observed entries of a ${words.row}`, y: `${words.row}s`,
     tick: (b) => whole(edges[b]), tip: (b) => `${range(b)} observed: ${plural(counts[b], words.row)}`,
@@ -67,15 +79,20 @@ function showHistogram() {
   tableOnDemand("histogram-table", () => [["observed entries", `${words.row}s`], counts.map((count, b) => [range(b), whole(count)])]);
 }
 
-function showBars() {
-  const order = [...labelNames.keys()].sort((a, b) => labelObserved[b] - labelObserved[a] || a - b).slice(0, MOST_BARS);
+function showBars(everything) {
   const decisions = figures.kind === "decisions";
+  if (everything && !decisions) {
+    byId("bars-part").hidden = true;
+    return;
+  }
+  const first = everything ? labelPositive : labelObserved;
+  const order = [...labelNames.keys()].sort((a, b) => first[b] - first[a] || a - b).slice(0, MOST_BARS);
   const most = Math.max(labelObserved[order[0]] || 0, 1);
-  byId("bars-title").textContent = `Observed entries per ${words.label}`;
+  byId("bars-title").textContent = everything ? `Known yes per ${words.label}` : `Observed entries per ${words.label}`;
   const hint = byId("bars-hint");
   hint.replaceChildren(make("span", { class: "swatch" }), " observed ");
   if (decisions) hint.append(make("span", { class: "swatch yes" }), " of those, known to be yes ");
-  if (labelNames.length > MOST_BARS) hint.append(`(the ${MOST_BARS} most observed of ${whole(labelNames.length)}; the table of ${words.label}s has all)`);
+  if (labelNames.length > MOST_BARS) hint.append(`(the ${MOST_BARS} ${everything ? "with most yes" : "most observed"} of ${whole(labelNames.length)}; the table of ${words.label}s has all)`);
   byId("bars").replaceChildren(...order.map((j) => {
     const all = make("i"), yes = make("i", { class: "yes" });
     all.style.width = `${(100 * labelObserved[j]) / most}%`;

@@ -1,4 +1,4 @@
-// The path of the fit, its singular values, and the penalties that were compared.
+// The path of the fit and its singular values.
 
 function showFit() {
   const { fit } = figures;
@@ -6,7 +6,7 @@ function showFit() {
   show("fit");
   showHistory(fit);
   showSpectrum(fit.singular_values.map(toNumber));
-  showCandidates(fit.candidates);
+  showCandidates(fit);
 }
 
 function showHistory(fit) {
@@ -74,19 +74,4 @@ function showSpectrum(values) {
     label: `${plural(values.length, "singular value")}, from ${short(values[0])} down to ${short(values[values.length - 1])}.`,
   })]);
   tableOnDemand("spectrum-table", () => [["pattern", "singular value"], values.map((value, i) => [String(i + 1), short(value, 6)])]);
-}
-
-function showCandidates(candidates) {
-  if (!candidates.length) {
-    byId("candidates-part").hidden = true;
-    return;
-  }
-  const decisions = figures.kind === "decisions";
-  const headings = ["try", "trace penalty λ", "ridge penalty λ₂", "intercept penalty κ", decisions ? `held-out ${figures.metrics[0].name}` : "held-out fraction explained", "held-out loss", "mean rank", "folds"];
-  const body = table(byId("candidates"), headings, candidates.map((one, at) => [
-    at === candidates.length - 1 ? "chosen" : String(at + 1),
-    ...[one.trace, one.ridge, one.intercept].map((value) => short(toNumber(value))),
-    fixed(toNumber(one.metric)), short(toNumber(one.loss), 5), short(toNumber(one.rank)), String(one.folds),
-  ]));
-  body.lastChild.classList.add("winner");
 }

@@ -9,6 +9,7 @@ function per(above, below) {
 // Columns: {key, name, title, values(): array, format}. The first is the name.
 function decisionColumns() {
   const totals = model.sweep.groups("macro");
+  const ranks = { auc: decode(figures.label_ranks.auc), ap: decode(figures.label_ranks.average_precision) };
   let counts = null;
   watchers.k.push(() => { counts = null; });
   const live = () => (counts ||= model.sweep.labelCounts(chosen.k));
@@ -17,6 +18,8 @@ function decisionColumns() {
     { key: "observed", name: "observed", title: "observed entries", values: () => labelObserved, format: whole },
     { key: "positive", name: "yes", title: "observed entries that are a yes", values: () => labelPositive, format: whole },
     { key: "rate", name: "rate", title: "fraction of yes", values: () => labelNames.map((_, j) => per(totals.yes[j], totals.yes[j] + totals.no[j])), format: percent },
+    { key: "auc", name: "AUC", title: "fraction of the pairs of a yes and a no in which the yes has the higher score; 0.5 is chance", values: () => ranks.auc, format: (v) => fixed(v, 3) },
+    { key: "ap", name: "AP", title: "average precision: the mean precision over the true yes, from the highest score down; the rate of yes is chance", values: () => ranks.ap, format: (v) => fixed(v, 3) },
     ...["tp", "fp", "fn", "tn"].map((key) => ({ key, name: key.toUpperCase(), title: `${{ tp: "true positives", fp: "false positives", fn: "false negatives", tn: "true negatives" }[key]} at θ`, values: () => live()[key], format: amount })),
     { key: "precision", name: "precision", title: "fraction of the decided yes that are right", values: over((c, j) => per(c.tp[j], c.tp[j] + c.fp[j])), format: (v) => fixed(v, 3) },
     { key: "recall", name: "recall", title: "fraction of the true yes that are found", values: over((c, j) => per(c.tp[j], c.tp[j] + c.fn[j])), format: (v) => fixed(v, 3) },
@@ -24,12 +27,23 @@ function decisionColumns() {
   ];
 }
 
+// Means over the labels that have a known yes and a known no.
+function sayMeanRanks() {
+  const values = [figures.label_ranks.auc, figures.label_ranks.average_precision].map((one) => Array.from(decode(one)).filter((value) => !Number.isNaN(value)));
+  const count = values[0].length;
+  if (!count) return "";
+  const [auc, ap] = values.map((some) => some.reduce((a, b) => a + b, 0) / count);
+  return `; their means over the ${count === 1 ? `${words.label}` : plural(count, words.label)} with both classes are ${fixed(auc, 3)} and ${fixed(ap, 3)}`;
+}
+
 function showLabels(columns, say) {
   show("labels");
   byId("labels-title").textContent = `Every ${words.label}`;
   byId("labels-say").textContent = say;
   byId("labels-region").setAttribute("aria-label", `Table of ${words.label}s`);
-  const view = { key: "observed", down: true, text: "", limit: PAGE_ROWS };
+  // Where all labels are equally observed, their order is that of their yes.
+  const alike = columns.some(({ key }) => key === "positive") && new Set(labelObserved).size === 1;
+  const view = { key: alike ? "positive" : "observed", down: true, text: "", limit: PAGE_ROWS };
   const lower = labelNames.map((name) => name.toLowerCase());
   const head = make("tr");
   const heading = (key, name, title) => {
@@ -70,6 +84,7 @@ function showLabels(columns, say) {
     const more = byId("more");
     more.hidden = shown.length === found.length;
     more.textContent = `Show ${whole(Math.min(PAGE_ROWS, found.length - shown.length))} more`;
+    fitHeight();
   };
   const sortBy = (key) => {
     view.down = view.key === key ? !view.down : key !== "name";
@@ -81,6 +96,7 @@ function showLabels(columns, say) {
     for (const row of body.children) row.classList.toggle("chosen", Number(row.dataset.label) === j);
     showDetail(j);
   };
+  const fitHeight = wholeRows(byId("labels-region"));
   const filter = byId("filter");
   filter.addEventListener("input", () => {
     view.text = filter.value.trim().toLowerCase();

@@ -16,9 +16,12 @@ if (figures.kind === "decisions") {
   showRanking();
   showMetrics();
   showLabels(decisionColumns(), `How each ${words.label} fares at the θ that the slider stands on${details ? `; choose one to see ${details.kind === "features" ? "what speaks for and against it" : "what is most like it"}` : ""}. ` +
-    `“${NO_VALUE}” stands for 0/0: no decided yes (precision), no true yes (recall), or neither (F1). A macro average counts such a ${words.label} with the metric’s own value of 0/0, and leaves out one without observed entries.`);
+    `AUC and AP (average precision) judge the order of the scores, whatever θ is${sayMeanRanks()}. ` +
+    `“${NO_VALUE}” stands for 0/0: no decided yes (precision), no true yes (recall), neither (F1), or one class only (AUC and AP). A macro average counts such a ${words.label} with the metric’s own value of 0/0, and leaves out one without observed entries.`);
+  showWrongRows();
 } else {
   showLabels(regressionColumns(), `How well each ${words.label} is predicted${details ? "; choose one to see its strongest features" : ""}.`);
 }
+showOrigin();
 showNavigation();
 showTheme();

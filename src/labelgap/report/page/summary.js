@@ -39,6 +39,15 @@ function regressionTiles(tiles, lead) {
     tile("mean deviance", short(toNumber(found.deviance), 4), "misfit of an entry; lower is better", exact(toNumber(found.deviance))));
 }
 
+// Lists are what a recommender that counts silence was fitted for.
+function listTile() {
+  const { ranking } = figures;
+  const row = ranking && ranking.rows.find(({ name }) => name.startsWith("NDCG"));
+  if (!row || row.model === null) return [];
+  const popularity = row.popularity === null ? "" : `popularity alone: ${fixed(row.popularity)}`;
+  return [tile(`${row.name} of lists`, fixed(row.model), popularity, exact(row.model))];
+}
+
 function showSummary() {
   document.title = figures.title;
   byId("title").textContent = figures.title;
@@ -46,6 +55,7 @@ function showSummary() {
   const tiles = byId("tiles"), lead = byId("lead");
   (figures.kind === "decisions" ? decisionTiles : regressionTiles)(tiles, lead);
   const { fit, data } = figures;
+  tiles.append(...listTile());
   if (fit) {
     tiles.append(
       tile("rank", whole(fit.rank), "simple patterns that make up the model", String(fit.rank)),

@@ -11,7 +11,9 @@ function showTheme() {
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const changed = () => {
-    button.setAttribute("aria-pressed", String(isDark()));
+    // The words say what a click does, not what the page looks like now.
+    byId("theme-says").textContent = isDark() ? "Switch to light" : "Switch to dark";
+    button.title = `Show this page in ${isDark() ? "light" : "dark"} colours`;
     for (const paint of themeWatchers) paint();
   };
   button.addEventListener("click", () => {

@@ -49,11 +49,10 @@ function showThreshold() {
 
 // Rare positives have small probabilities, which only the scores spread out.
 function firstAxis() {
-  const rare = figures.n_positive < 0.1 * figures.data.n_observed;
   const at = model.probabilities ? model.probabilities[model.own] : NaN;
   // A link that ends at 0 and 1 says nothing of a θ beyond its ends.
   const clipped = Number.isFinite(model.thresholds[model.own]) && (at === 0 || at === 1);
-  return model.probabilities && !rare && !clipped ? "probability" : "score";
+  return model.probabilities && !figures.rare && !clipped ? "probability" : "score";
 }
 
 function fillAxes(select, axes, first, changed) {
