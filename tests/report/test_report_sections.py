@@ -111,6 +111,14 @@ def test_no_table_that_scrolls_cuts_a_row(opened: Any, folder: Path, width: int)
     assert page.page.locator("#labels-region").evaluate(cut) == 0
 
 
+def test_a_table_that_is_a_row_or_two_too_long_is_shown_whole(opened: Any, folder: Path) -> None:
+    write_report(folder / "whole.html", MODEL, PROBLEM.X_test, gappy(PROBLEM.Y_test, 0.6, seed=1))
+    page = opened("whole.html")
+    page.settle()
+    assert page.page.locator("#labels-table tbody tr").count() == 12
+    assert page.page.locator("#labels-region").evaluate("box => box.scrollHeight - box.clientHeight") <= 1
+
+
 def test_the_winner_of_the_search_stands_out(opened: Any, folder: Path) -> None:
     small = small_problem(4)
     model = LowRankClassifier(random_state=0, trace_penalty="auto", ridge_penalty=1e-3, intercept_penalty=0.0)
@@ -126,6 +134,8 @@ def test_the_winner_of_the_search_stands_out(opened: Any, folder: Path) -> None:
     (winner,) = page.page.eval_on_selector_all("#search .mark circle.c-orange", radii)
     assert winner > 1.5 * max(others)
     assert "held-out micro-f1" in page.texts("#search .axis .name")
+    ticks = page.texts("#search .axis text[text-anchor='end']")
+    assert len(set(ticks)) == len(ticks) > 2
     page.page.select_option("#search-axis", "order")
     assert page.page.locator("#search .mark circle.c-orange").count() == 1
     assert page.complaints == []

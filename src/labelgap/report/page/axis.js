@@ -12,13 +12,16 @@ function linearScale(low, high, from, to, count, whole = false) {
     const margin = whole ? 1 : Math.abs(low) * 0.1 || 0.5;
     [low, high] = [low - margin, high + margin];
   }
-  const step = niceStep(high - low, count);
+  // As many digits as tell one tick from the next; where these are many, there are fewer ticks.
+  const digitsAt = (some) => Math.max(4, Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / some)) + 2);
+  let step = niceStep(high - low, count);
+  if (digitsAt(step) > 5) step = niceStep(high - low, Math.min(count, 3));
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) ticks.push(Number((i * step).toPrecision(12)));
   if (whole) ticks.splice(0, ticks.length, ...ticks.filter(Number.isInteger));
   const at = (value) => from + ((Math.min(Math.max(value, low), high) - low) / (high - low)) * (to - from);
   const back = (pixel) => low + ((pixel - from) / (to - from)) * (high - low);
-  return { at, back, ticks, low, high, format: (v) => short(v, 4) };
+  return { at, back, ticks, low, high, format: (v) => short(v, digitsAt(step)) };
 }
 
 // A logarithmic axis that ends near its outermost values, for dots that would crowd between whole decades.

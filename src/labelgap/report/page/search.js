@@ -21,7 +21,9 @@ function showCandidates(fit) {
   const { criterion } = fit;
   byId("candidates-say").textContent =
     `Each choice was fitted to a part of the data and judged by its ${criterion.metric} on the rest. The winner is the ${others.length ? "orange dot and the first row of the table" : "only row"}. ` +
-    `Among choices that it cannot tell apart, the held-out loss${criterion.loss === "loss" ? "" : ` (${criterion.loss})`} decides, so the winner need not be the highest dot.`;
+    (figures.kind === "regression"
+      ? "Choices that differ by less than 0.01\u00a0% of a constant’s deviance count as equal, so the winner is one of several highest dots where there are such."
+      : `Among choices that it cannot tell apart, the held-out loss${criterion.loss === "loss" ? "" : ` (${criterion.loss})`} decides, so the winner need not be the highest dot.`);
   if (others.length) showSearch([...others, winner], winner, varied, criterion.metric);
   else byId("search-part").hidden = true;
   // A penalty that is 0 throughout, and another choice that never differs, would say nothing.

@@ -7,10 +7,12 @@ function wholeRows(box, tallest = 430) {
     const top = head.getBoundingClientRect().height;
     // What the frame and a horizontal scroll bar take.
     const around = box.offsetHeight - box.clientHeight;
+    // A box for the sake of a row or two would hide more than it saves.
+    const all = box.querySelector("table").getBoundingClientRect().height <= 1.25 * tallest;
     let height = top, shown = 0;
     for (const row of rows) {
       const next = row.getBoundingClientRect().height;
-      if (shown && height + next > tallest) break;
+      if (shown && !all && height + next > tallest) break;
       height += next;
       shown++;
     }
