@@ -238,8 +238,8 @@ def test_what_makes_no_sense_is_refused(name, given, error, words):
 def test_recorded_positives_alone_have_one_free_threshold(given):
     with pytest.raises(InvalidParameterError, match="only positives are recorded"):
         LowRankClassifier(unobserved="unlabelled", **given).fit(X, sp.csr_array(Y))
+    recorded = ObservedLabels.from_any(sp.csr_array(Y), unobserved="unlabelled")
     with pytest.raises(InvalidParameterError, match="only positives are recorded"):
-        recorded = ObservedLabels.from_any(sp.csr_array(Y), unobserved="unlabelled")
         LowRankClassifier(**given).fit(X, recorded)
 
 
