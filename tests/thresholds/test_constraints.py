@@ -18,7 +18,7 @@ from oracles_thresholds import every_cut, random_problem
 BOUNDED = ["micro-recall", "macro-precision", "instance-f1", "micro-specificity"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 10_000),
     st.sampled_from(["micro-f1", "macro-f1", "instance-jaccard", "micro-balanced-accuracy"]),

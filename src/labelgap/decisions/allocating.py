@@ -28,10 +28,12 @@ def allocate(values: Sequence[Floats], total: int, exactly: bool = False) -> NDA
     >>> allocate([np.array([0.0, 1.0, 1.5]), np.array([0.0, 0.9])], total=2).tolist()
     [1, 1]
     """
+    if not exactly:
+        # Beyond its best number a group only loses.
+        values = [one[: int(np.argmax(one)) + 1] for one in values]
     most = [len(one) - 1 for one in values]
-    total = min(total, sum(most))
-    if not exactly and sum(int(np.argmax(one)) for one in values) <= total:
-        return np.array([int(np.argmax(one)) for one in values], dtype=np.int64)
+    if sum(most) <= total:
+        return np.array(most, dtype=np.int64)
     if total * sum(m + 1 for m in most) <= _EXACT_WORK:
         return _by_dynamic_programming(values, total, exactly)
     return _along_hulls(values, total, exactly)

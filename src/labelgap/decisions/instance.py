@@ -60,7 +60,6 @@ def decide_instance(stream: Stream, budget: Budget, metric: LinearFractional) ->
             best = int(np.argmax(found >= found.max() - 1e-13))
             numbers[start + row] = best
             if budget.total is not None:
-                # Beyond its best number a row only loses.
                 values.append(found if budget.exactly else found[: best + 1])
     if budget.total is not None:
         numbers = allocate(values, budget.total, budget.exactly)

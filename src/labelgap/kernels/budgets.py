@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from labelgap.kernels.sweep import _ratio
 
+# Numbers of positives that are less likely than this change no digit of a mean.
+_NOTHING = 1e-19
+
 
 @njit(cache=True, nogil=True)
 def _expected_ratio(
@@ -145,23 +148,43 @@ def choose_by_lines(
 
 
 @njit(cache=True, nogil=True)
-def _row_value(
+def _balanced_value(
     tp: int,
     fp: int,
     fn: int,
     tn: int,
-    balanced: bool,
     a: NDArray[np.float64],
     b: NDArray[np.float64],
     zero_division: float,
 ) -> float:
     positive = tp + fn
     negative = fp + tn
-    if balanced and positive > 0 and negative > 0:
-        up = 0.5 * (positive + negative) / positive
-        down = 0.5 * (positive + negative) / negative
-        return _ratio(tp * up, fp * down, fn * up, tn * down, a, b, zero_division)
-    return _ratio(float(tp), float(fp), float(fn), float(tn), a, b, zero_division)
+    up = 0.5 * (positive + negative) / positive if positive > 0 and negative > 0 else 1.0
+    down = 0.5 * (positive + negative) / negative if positive > 0 and negative > 0 else 1.0
+    return _ratio(tp * up, fp * down, fn * up, tn * down, a, b, zero_division)
+
+
+@njit(cache=True, nogil=True)
+def _mean_ratio(
+    chances: NDArray[np.float64],
+    first: int,
+    last: int,
+    above: float,
+    above_step: float,
+    below: float,
+    below_step: float,
+    zero_division: float,
+) -> float:
+    """Σ_k chances[k] (above + k above_step) / (below + k below_step)."""
+    total = 0.0
+    for k in range(first, last + 1):
+        denominator = below + k * below_step
+        # Whole numbers times coefficients: rounding of a 0 is far below the smallest one that is not.
+        if denominator > 1e-9:
+            total += chances[k] * (above + k * above_step) / denominator
+        else:
+            total += chances[k] * zero_division
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -206,14 +229,25 @@ def expected_row_values(
             for k in range(min(s, width), 0, -1):
                 inside[k] = inside[k] * (1.0 - p) + inside[k - 1] * p
             inside[0] *= 1.0 - p
+        first = 0
+        last = min(L - s, width)
+        while first < last and rest[s, first] < _NOTHING:
+            first += 1
+        while last > first and rest[s, last] < _NOTHING:
+            last -= 1
         total = 0.0
         for tp in range(min(s, width) + 1):
-            if inside[tp] < 1e-30:
+            if inside[tp] < _NOTHING:
                 continue
-            part = 0.0
-            for fn in range(min(L - s, width) + 1):
-                if rest[s, fn] > 1e-30:
-                    value = _row_value(tp, s - tp, fn, L - s - fn, balanced, a, b, zero_division)
-                    part += rest[s, fn] * value
+            if balanced:
+                part = 0.0
+                for fn in range(first, last + 1):
+                    part += rest[s, fn] * _balanced_value(tp, s - tp, fn, L - s - fn, a, b, zero_division)
+            else:
+                above = a[0] * tp + a[1] * (s - tp) + a[3] * (L - s)
+                below = b[0] * tp + b[1] * (s - tp) + b[3] * (L - s)
+                part = _mean_ratio(
+                    rest[s], first, last, above, a[2] - a[3], below, b[2] - b[3], zero_division
+                )
             total += inside[tp] * part
         values[s] = total
