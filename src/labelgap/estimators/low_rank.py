@@ -329,6 +329,7 @@ class LowRankClassifier(CertifiedFit, DecisionEstimator):
                     by_row=self._holds_out_rows,
                     effect=effect,
                     held_out=held_out,
+                    every_fold=self._wants_held_out,
                 ).fit()
                 effect.warn()
             self._keep_decisions(chosen)

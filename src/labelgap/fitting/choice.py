@@ -181,6 +181,8 @@ class PenaltyChoice:
     variants: Variants | None = None
     """Settings of the problem to choose from; None where there are none. ``problem`` and ``labels`` are those
     of the first."""
+    every_fold: bool = False
+    """Whether the scores that choose the threshold are those of all folds, however many entries there are."""
     held_out: HeldOut | None = None
     """What is held out and how it is scored, where that is not for the metric over observed entries."""
     _variant: Variant | None = field(default=None, init=False)
@@ -261,7 +263,7 @@ class PenaltyChoice:
         """The best penalties, judged over enough of the held-out entries."""
         folds = self._folds
         run, grid = self.run, self.grid
-        enough = _folds_with(self.labels, plan, *_FOR_THRESHOLD)
+        enough = folds.n_folds if self.every_fold else _folds_with(self.labels, plan, *_FOR_THRESHOLD)
         if grid.is_single:
             run.stage("scoring held-out entries")
             return self._report(folds(grid.at((0, 0, 0)), n_folds=enough, judge=self.last_judge))
@@ -399,6 +401,7 @@ def choice_for_decisions(
     variants: Variants | None = None,
     effect: OneClassEffect | None = None,
     held_out: HeldOutScores | None = None,
+    every_fold: bool = False,
 ) -> PenaltyChoice:
     """The choice of penalties and of a threshold for a metric over observed entries.
 
@@ -416,6 +419,7 @@ def choice_for_decisions(
         last_judge=steady_judge(metric, problem.loss, effect, held_out),
         training_threshold=lambda scores, seen: best_threshold(scores, seen, metric).threshold,
         variants=variants,
+        every_fold=every_fold,
     )
 
 
