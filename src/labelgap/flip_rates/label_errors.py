@@ -7,9 +7,7 @@ true yes, and
     ``P(wrong | recorded yes) = e₀ (1 − η) / p``,   ``P(wrong | recorded no) = e₁ η / (1 − p)``.
 
 With ``e₀ = e₁`` the order of these is that of the self-confidence, the out-of-fold probability of the label
-that was recorded. The rates are estimated by counting (Northcutt, Jiang, Chuang: Confident Learning, JAIR
-2021): an entry counts as a true yes if its p is at least the mean p of the recorded yes, and as a true no
-likewise.
+that was recorded. Since ``e₀ ≤ p ≤ 1 − e₁``, the entries with the lowest and the highest p bound the rates.
 """
 
 from __future__ import annotations
@@ -28,6 +26,9 @@ from labelgap.estimators.inputs import is_vector
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
+
+# The part of the entries, and their least number, that an end of the probabilities has.
+_FRACTION, _FEWEST = 0.05, 50
 
 
 class NoiseRates(NamedTuple):
@@ -55,9 +56,9 @@ class LabelErrors:
         What the list is ordered by: the probability that the entry is wrong where rates were given, and else
         one minus the self-confidence.
     flip_rates : NoiseRates
-        As given, or estimated.
+        As given, or upper bounds that were estimated.
     expected : int
-        How many of the entries are wrong, by these rates.
+        How many of the entries are wrong by these rates; at most that many, where they are estimates.
     row_names, label_names : tuples or None
     """
 
@@ -107,8 +108,8 @@ def find_label_errors(
         None stands for ``LowRankClassifier(random_state=0)``. A clone of it is fitted, with all five folds.
         It must have ``predict_proba`` and ``threshold="cross-fit"``.
     flip_rates : pair (no_to_yes, yes_to_no), or None
-        How often a no is recorded as a yes, and a yes as a no. None estimates both, and orders by the
-        self-confidence.
+        How often a no is recorded as a yes, and a yes as a no. None estimates bounds of both, and orders by
+        the self-confidence.
     sample_weight : array of shape (n,), or None
 
     Examples
@@ -168,31 +169,26 @@ def find_label_errors(
 
 
 def estimate_noise_rates(p: Floats, yes: NDArray[np.bool_], weights: Floats | None = None) -> NoiseRates:
-    """The two rates from out-of-fold probabilities of a recorded yes, and what was recorded.
+    """Upper bounds of the two rates, from out-of-fold probabilities of a recorded yes and what was recorded.
+
+    They are the fraction of recorded yes among the 5 % of the entries with the lowest p, and that of recorded
+    no among the 5 % with the highest (50 entries at least). What is true there is known as well as the model
+    can tell it, so what was recorded otherwise is an error, or an entry that the model cannot tell.
 
     Examples
     --------
-    >>> p = np.array([0.9, 0.8, 0.9, 0.1, 0.2, 0.1, 0.9, 0.1])
-    >>> estimate_noise_rates(p, np.array([1, 1, 1, 0, 0, 0, 0, 1], dtype=bool))
-    NoiseRates(no_to_yes=0.25, yes_to_no=0.25)
+    >>> p = np.repeat([0.1, 0.5, 0.9], 100)
+    >>> estimate_noise_rates(p, np.arange(300) % 10 == 0)
+    NoiseRates(no_to_yes=0.1, yes_to_no=0.9)
     """
     w = np.ones(len(p)) if weights is None else weights
-    if yes.all() or not yes.any():
-        return NoiseRates(0.0, 0.0)
-    like_yes = p >= np.average(p[yes], weights=w[yes])
-    like_no = 1 - p >= np.average(1 - p[~yes], weights=w[~yes])
-    both = like_yes & like_no
-    like_yes, like_no = like_yes & ~(both & (p < 0.5)), like_no & ~(both & (p >= 0.5))
-
-    def joint(recorded: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
-        counted = float(w[recorded & (like_yes | like_no)].sum())
-        # Entries like neither are shared out as the others of what was recorded are.
-        return float(w[recorded & true].sum()) / counted * float(w[recorded].sum()) if counted > 0 else 0.0
-
-    wrong_yes, right_no = joint(yes, like_no), joint(~yes, like_no)
-    wrong_no, right_yes = joint(~yes, like_yes), joint(yes, like_yes)
-    no, true_yes = wrong_yes + right_no, wrong_no + right_yes
-    return NoiseRates(wrong_yes / no if no > 0 else 0.0, wrong_no / true_yes if true_yes > 0 else 0.0)
+    count = min(max(_FEWEST, round(_FRACTION * len(p))), len(p))
+    order = np.argsort(p, kind="stable")
+    # Entries with the same p go together.
+    low, high = p <= p[order[count - 1]], p >= p[order[-count]]
+    return NoiseRates(
+        float(np.average(yes[low], weights=w[low])), float(np.average(~yes[high], weights=w[high]))
+    )
 
 
 def wrong_probability(p: Floats, yes: NDArray[np.bool_], rates: NoiseRates) -> Floats:
