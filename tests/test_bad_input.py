@@ -23,6 +23,7 @@ from labelgap import (
     ObservedLabels,
     PlugInClassifier,
     Recommender,
+    StratifiedRowSplit,
     best_threshold,
     get_metric,
     split_ratings,
@@ -109,6 +110,50 @@ class Case:
 
 
 ERRORS = [
+    # Weights of rows, sets and splits
+    Case(
+        "sample-weight",
+        InvalidInputError,
+        "at row 0 it is -1",
+        lambda: low_rank().fit(X, Y, sample_weight=-np.ones(len(X))),
+    ),
+    Case(
+        "sample-weight-zero",
+        InvalidParameterError,
+        "zero for every row",
+        lambda: low_rank().fit(X, Y, sample_weight=np.zeros(len(X))),
+    ),
+    Case(
+        "sample-weight-unlabelled",
+        InvalidParameterError,
+        "every entry counts once",
+        lambda: low_rank(unobserved="unlabelled").fit(X, Y, sample_weight=np.arange(len(X))),
+    ),
+    Case(
+        "coverage",
+        InvalidParameterError,
+        "coverage must be above 0 and below 1, such as 0.9; got 90",
+        lambda: fit().predict_set(X, coverage=90),
+    ),
+    Case(
+        "no-held-out-scores",
+        InvalidParameterError,
+        "threshold='train' holds nothing out",
+        lambda: fit().predict_set(X),
+    ),
+    Case(
+        "no-held-out-scores",
+        InvalidParameterError,
+        "needs out-of-fold scores",
+        lambda: fit(calibration="sigmoid"),
+        "calibration",
+    ),
+    Case(
+        "n-splits",
+        InvalidParameterError,
+        "n_splits must be an integer from 2 to the",
+        lambda: next(StratifiedRowSplit(1).split(X, Y)),
+    ),
     # Devices
     Case(
         "device",
@@ -636,6 +681,12 @@ WARNINGS = [
             estimator.__name__,
         )
         for estimator in (LowRankClassifier, PlugInClassifier)
+    ),
+    Case(
+        "coverage-few",
+        LabelgapWarning,
+        "A coverage of 0.999 takes 999 held-out entries of either class, and there are",
+        lambda: fit(threshold="cross-fit").predict_set(X, 0.999),
     ),
 ]
 

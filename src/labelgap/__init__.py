@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from labelgap.estimators.plug_in import PlugInClassifier
     from labelgap.estimators.recommender import Recommender
     from labelgap.estimators.regressor import LowRankRegressor
+    from labelgap.flip_rates.label_errors import find_label_errors
     from labelgap.flip_rates.sensitivity import estimate_flip_rate, sensitivity
     from labelgap.labels import ObservedLabels
     from labelgap.labels.stratified import StratifiedEntrySplit, StratifiedRowSplit
@@ -34,6 +35,7 @@ __all__ = [
     "StratifiedRowSplit",
     "best_threshold",
     "estimate_flip_rate",
+    "find_label_errors",
     "get_metric",
     "load",
     "save",

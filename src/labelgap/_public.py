@@ -20,6 +20,7 @@ HOMES = {
     "StratifiedRowSplit": "labelgap.labels.stratified",
     "best_threshold": "labelgap.thresholds",
     "estimate_flip_rate": "labelgap.flip_rates.sensitivity",
+    "find_label_errors": "labelgap.flip_rates.label_errors",
     "get_metric": "labelgap.metrics",
     "load": "labelgap.persistence",
     "save": "labelgap.persistence",

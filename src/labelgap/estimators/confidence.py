@@ -69,6 +69,8 @@ class ConfidentDecisions:
         def _probabilities(self, scores: Floats) -> Floats: ...
         def _framed(self, values: Any, X: Any, columns: Any = None) -> Any: ...
 
+    _wants_held_out = False
+    """Whether the fit is to score every fold, and to keep the held-out scores."""
     _conformal: ConformalScores | None = None
     _calibrator: CalibrationMap | None = None
     calibration_error_: CalibrationError | None = None
@@ -77,6 +79,8 @@ class ConfidentDecisions:
 
     def _keep_confidence(self, held_out: HeldOutScores) -> None:
         """Keep what the held-out scores say; nothing where there are none."""
+        if self._wants_held_out:
+            self._held_out = held_out
         self._conformal = self._calibrator = self.calibration_error_ = None
         scores, labels = held_out.scores, held_out.labels
         how = getattr(self, "calibration", None)

@@ -375,6 +375,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
                     effect=effect,
                     rule=rule,
                     held_out=held_out,
+                    every_fold=self._wants_held_out,
                 )
                 maps = FeatureMaps.of(self, X, labels, request, made)
                 chosen = competition.fit() if maps is None else maps.fit(competition)

@@ -197,6 +197,8 @@ class PenaltyChoice:
     variants: Variants | None = None
     """Settings of the problem to choose from; None where there are none. ``problem`` and ``labels`` are those
     of the first."""
+    every_fold: bool = False
+    """Whether the scores that choose the threshold are those of all folds, however many entries there are."""
     held_out: HeldOut | None = None
     """What is held out and how it is scored, where that is not for the metric over observed entries."""
     begin: Place | None = None
@@ -318,7 +320,7 @@ class PenaltyChoice:
         """The best penalties, judged over enough of the held-out entries."""
         folds = self._folds
         run, grid = self.run, self.grid
-        enough = self._folds_with(plan, *_FOR_THRESHOLD)
+        enough = folds.n_folds if self.every_fold else self._folds_with(plan, *_FOR_THRESHOLD)
         if grid.is_single:
             run.stage("scoring held-out entries")
             return self._report(folds(grid.at((0, 0, 0)), n_folds=enough, judge=self.last_judge))
@@ -484,6 +486,7 @@ def choice_for_decisions(
     effect: OneClassEffect | None = None,
     rule: DecisionRule | None = None,
     held_out: HeldOutScores | None = None,
+    every_fold: bool = False,
 ) -> PenaltyChoice:
     """The choice of penalties and of a threshold for a metric over observed entries.
 
@@ -503,6 +506,7 @@ def choice_for_decisions(
         last_judge=rule.last_judge(problem.loss, effect, held_out),
         rule=rule,
         variants=variants,
+        every_fold=every_fold,
     )
 
 
