@@ -177,7 +177,8 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
             effect = WatchedScores(labels, metric)
             return *fit_and_choose(fit_part, Z, labels, metric, plan, effect), effect
 
-        self.feature_map_, (self._model, chosen, effect) = best_map(maps, X, fit_in)
+        transformer, (self._model, chosen, effect) = best_map(maps, X, fit_in)
+        self._keep_map(transformer)
         effect.warn()
         self.estimators_ = self._model.estimators
         self.threshold_ = chosen.threshold
