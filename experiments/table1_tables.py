@@ -191,7 +191,7 @@ def _counted(names: list[str]) -> str:
 
 def _size_table(results: Results) -> str:
     """Rank k, and k(d + L) parameters against dL, for the fits for the first metric."""
-    methods = [name for name in (ALGORITHM_1, LINEAR) if name in _names(results, "method")]
+    methods = [name for name in (ALGORITHM_1, LINEAR) if name in _everywhere(results)]
     titles = ["data", "d", "L", "dL"]
     for method in methods:
         titles += [f"{method}: k", "k(d + L)", "fraction of dL"]
@@ -212,7 +212,7 @@ def _time_table(results: Results) -> str:
     """Median over the draws, fits for the first metric."""
     # With all labels observed a pass takes longer too; that says nothing about the methods.
     timed = [one for one in results if one["method"] not in (ALL_LABELS, ON_KERNELS)]
-    methods = _names(timed, "method")
+    methods = _everywhere(timed)
     rows = []
     for data in _names(timed, "data"):
         passes = [one for one in timed if one["data"] == data]
