@@ -92,6 +92,13 @@ def run_tasks(
     return [task | done[_key(task)] for task in tasks]
 
 
+def finished_results(name: str, *, folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """``task | result`` for every task in the journal, in the order in which they were done."""
+    path = folder / f"{name}.jsonl"
+    done = _open_journal(path, _plain({"labelgap": labelgap.__version__, "settings": dict(settings)}))
+    return [json.loads(key) | result for key, result in done.items()]
+
+
 def in_words(task: Task) -> str:
     """The task in words.
 

@@ -53,7 +53,8 @@ def report(results: Results) -> str:
         parts += [f"## {metric}", _score_table(here)]
         for title, table in (
             ("Beside the figures that the paper prints:", _paper_table(here, metric)),
-            ("In kernel features (dense data only):", _kernel_table(here)),
+            ("Beside a random forest per label:", _beside(here, FOREST)),
+            ("Beside the tuned plug-in in kernel features (dense data only):", _beside(here, ON_KERNELS)),
             (f"{DEFAULT} less the others on the same draws, with the draws won:", _difference_table(here)),
             (f"The fraction of the way from {BY_METRIC} to {ALL_LABELS}:", _way_table(here)),
         ):
@@ -92,8 +93,10 @@ def _score_table(results: Results) -> str:
     methods = _everywhere(results)
     rows = []
     for data in _names(results, "data"):
-        draws = max(len(_scores(results, data, method)) for method in methods)
-        rows.append([data, str(draws), *(_plus_minus(_scores(results, data, m)) for m in methods)])
+        # The draws that all methods have; one of all labels may do for all.
+        counts = [len(_scores(results, data, method)) for method in methods if method != ALL_LABELS]
+        draws = min(counts, default=1)
+        rows.append([data, str(draws), *(_plus_minus(_scores(results, data, m)[:draws]) for m in methods)])
     return markdown_table(["data", "draws", *methods], rows)
 
 
@@ -109,14 +112,17 @@ def _paper_table(results: Results, metric: str) -> str:
     return markdown_table(titles, rows) if rows else ""
 
 
-def _kernel_table(results: Results) -> str:
-    methods = [name for name in (ON_KERNELS, LINEAR, DEFAULT) if name in _names(results, "method")]
-    rows = [
-        [data, *(_plus_minus(_scores(results, data, m)) for m in methods)]
-        for data in _names(results, "data")
-        if _scores(results, data, ON_KERNELS)
-    ]
-    return markdown_table(["data", *methods], rows) if rows else ""
+def _beside(results: Results, rival: str) -> str:
+    """A method that did not run on all data sets, and the same draws of labelgap."""
+    methods = [name for name in (rival, LINEAR, DEFAULT) if name in _names(results, "method")]
+    rows = []
+    for data in [] if rival in _everywhere(results) else _names(results, "data"):
+        draws = {one["draw"] for one in results if one["data"] == data and one["method"] == rival}
+        same = [one for one in results if one["data"] == data and one["draw"] in draws]
+        if draws:
+            scores = [_plus_minus(_scores(same, data, method)) for method in methods]
+            rows.append([data, str(len(draws)), *scores])
+    return markdown_table(["data", "draws", *methods], rows) if rows else ""
 
 
 def _difference_table(results: Results) -> str:
@@ -138,29 +144,30 @@ def _difference_table(results: Results) -> str:
 
 
 def _compared(ours: list[float], theirs: list[float]) -> list[str]:
-    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+    # Where one has more draws than the other, those that both have are compared.
+    differences = [a - b for a, b in zip(ours, theirs, strict=False)]
     mean, sd = mean_sd(differences)
     won = f"{sum(one > 0 for one in differences)} of {len(differences)}"
     return [f"{mean:+.4f} ± {sd:.4f}", won]
 
 
 def _way_table(results: Results) -> str:
-    """How much of what the missing labels cost each method makes up for."""
+    """How much of what the missing labels cost each method makes up for, on the draws that all have."""
     everywhere = _everywhere(results)
-    if BY_METRIC not in everywhere or ALL_LABELS not in everywhere:
-        return ""
-    methods = [name for name in (BY_LOSS, FOREST, LINEAR, DEFAULT) if name in everywhere]
+    methods = [name for name in (BY_METRIC, BY_LOSS, FOREST, LINEAR, DEFAULT) if name in everywhere]
     rows = []
     for data in _names(results, "data"):
-        start = statistics.fmean(_scores(results, data, BY_METRIC))
-        way = statistics.fmean(_scores(results, data, ALL_LABELS)) - start
-        row = [data, f"{start:.4f}", f"{start + way:.4f}"]
-        for method in methods:
-            gained = statistics.fmean(_scores(results, data, method)) - start
-            # If the missing labels cost nothing, there is no difference to make up.
-            row.append(f"{gained / way:.0%}" if way > 0 else "no way to go")
-        rows.append(row)
-    return markdown_table(["data", BY_METRIC, ALL_LABELS, *methods], rows)
+        goal = _scores(results, data, ALL_LABELS)
+        if BY_METRIC not in methods or not goal:
+            continue
+        scores = [_scores(results, data, method) for method in methods]
+        n_draws = min(map(len, scores))
+        start, *means = (statistics.fmean(found[:n_draws]) for found in scores)
+        way = statistics.fmean(goal) - start
+        # If the missing labels cost nothing, there is no difference to make up.
+        fractions = [f"{(mean - start) / way:.0%}" if way > 0 else "no way to go" for mean in means]
+        rows.append([data, str(n_draws), f"{start:.4f}", f"{start + way:.4f}", *fractions])
+    return markdown_table(["data", "draws", BY_METRIC, ALL_LABELS, *methods[1:]], rows) if rows else ""
 
 
 def _choice_table(results: Results) -> str:
@@ -185,7 +192,7 @@ def _counted(names: list[str]) -> str:
 
 def _size_table(results: Results) -> str:
     """Rank k, and k(d + L) parameters against dL, for the fits for the first metric."""
-    methods = [name for name in (ALGORITHM_1, LINEAR) if name in _names(results, "method")]
+    methods = [name for name in (ALGORITHM_1, LINEAR) if name in _everywhere(results)]
     titles = ["data", "d", "L", "dL"]
     for method in methods:
         titles += [f"{method}: k", "k(d + L)", "fraction of dL"]
@@ -206,7 +213,7 @@ def _time_table(results: Results) -> str:
     """Median over the draws, fits for the first metric."""
     # With all labels observed a pass takes longer too; that says nothing about the methods.
     timed = [one for one in results if one["method"] not in (ALL_LABELS, ON_KERNELS)]
-    methods = _names(timed, "method")
+    methods = _everywhere(timed)
     rows = []
     for data in _names(timed, "data"):
         passes = [one for one in timed if one["data"] == data]

@@ -305,3 +305,18 @@ def test_an_unexpected_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(labelgap.LowRankClassifier, "fit", broken)
     with pytest.raises(ZeroDivisionError):
         run("fit", "articles.csv", *TAGS)
+
+
+def test_the_feature_map_and_the_label_weighting_are_options() -> None:
+    said = run_json(
+        "fit", "articles.csv", *TAGS, *QUICK[:-1], "--feature-map", "rbf", "--label-weighting", "0.5"
+    )
+    model = labelgap.load("model.labelgap")
+    assert (model.features_, model.label_weighting_) == ("rbf", 0.5)
+    assert (said["feature_map"], said["label_weighting"]) == ("rbf", 0.5)
+    told = run("info", "model.labelgap").stdout
+    assert "feature map" in told
+    assert "label weighting 0.5" in told
+    assert "from 0 to 1" in error_of("fit", "articles.csv", *TAGS, "--label-weighting", "2", "--force")
+    refused = error_of("fit", "articles.csv", *TAGS, "--feature-map", "cubic", code=2)
+    assert "cubic" in refused

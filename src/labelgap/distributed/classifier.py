@@ -228,8 +228,6 @@ candidates_, ...
     ) -> None:
         """The fitted model as one of one machine, and its attributes here too."""
         local._keep_decisions(chosen)
-        # Linear features, one threshold, and labels that all pay alike: what a cluster offers.
-        local.feature_map_, local.label_weighting_ = None, 0.0
         local.feature_scales_ = problem.feature_scales
         local.coef_left_, local.coef_right_, local.intercept_ = problem.to_original(chosen.fit.factors)
         local.classes_, local.n_labels_ = np.array([0, 1]), data.n_labels

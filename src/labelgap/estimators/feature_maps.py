@@ -46,20 +46,23 @@ class RowContributions(NamedTuple):
 class FeatureMapped:
     """An estimator that may be fitted in other features than X itself."""
 
-    feature_map_: Any
+    # Of the class: an estimator that was fitted in X itself has no map of its own, and files of earlier
+    # versions have none either.
+    feature_map_: Any = None
 
     @property
     def features_(self) -> str:
         """What the fit was made in: "linear", "rbf", or the class of the given transformer."""
         check_is_fitted(self)
-        found = self._feature_map()
-        if found is None:
+        if self.feature_map_ is None:
             return "linear"
-        return "rbf" if kernel_of(found) is not None else type(found).__name__
+        return "rbf" if kernel_of(self.feature_map_) is not None else type(self.feature_map_).__name__
 
-    def _feature_map(self) -> Any:
-        # Models of files that earlier versions wrote have none.
-        return getattr(self, "feature_map_", None)
+    def _keep_map(self, transformer: Any) -> None:
+        """Keep the map of a fit, in place of that of an earlier one."""
+        self.__dict__.pop("feature_map_", None)
+        if transformer is not None:
+            self.feature_map_ = transformer
 
 
 class MappedFeatures(FeatureMapped):
@@ -81,11 +84,11 @@ class MappedFeatures(FeatureMapped):
 
     def _left_product(self, X: Any) -> Floats:
         """``φ(X) A`` of validated rows."""
-        return mapped_product(self._feature_map(), X, self.coef_left_)
+        return mapped_product(self.feature_map_, X, self.coef_left_)
 
     def _scores_on_device(self, X: Any) -> Any:
         """The scores of validated rows on a device; None where the CPU makes them."""
-        transformer = self._feature_map()
+        transformer = self.feature_map_
         left = self.coef_left_ if transformer is None else np.eye(self.coef_left_.shape[1])
         device = device_scores(self.device, X, left, self.coef_right_, self.intercept_)
         return device if device is None or transformer is None else _MappedScores(self, device)
@@ -121,7 +124,7 @@ class MappedFeatures(FeatureMapped):
         True
         """
         check_is_fitted(self)
-        kernel = kernel_of(self._feature_map())
+        kernel = kernel_of(self.feature_map_)
         if kernel is None:
             raise InvalidInputError(
                 f"explain_rows is for a fit in kernel features; this one is in {self.features_!r} features. "
@@ -133,7 +136,7 @@ class MappedFeatures(FeatureMapped):
         row = read_features(self, row, reset=False)
         number = label_number(self, label)
         check_between("n", n, 1, len(kernel.components_), "the number of landmarks")
-        scaled = self._feature_map()[:-1].transform(row)
+        scaled = self.feature_map_[:-1].transform(row)
         similarities = kernel_values(kernel, scaled)[0]
         w = self.coef_left_ @ self.coef_right_[number]
         intercept = float(self.intercept_[number])
@@ -243,4 +246,4 @@ def best_map(maps: list[Any], X: Any, fit_in: Callable[[Any], Outcome]) -> tuple
 
 def mapped_rows(model: Any, X: Any) -> Any:
     """Validated rows in the features that the model was fitted in."""
-    return mapped(getattr(model, "feature_map_", None), X)
+    return mapped(model.feature_map_, X)

@@ -211,6 +211,8 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
     """
 
     _takes_unlabelled = True
+    # Of the class, as files of earlier versions have none.
+    label_weighting_: float = 0.0
 
     def __init__(
         self,
@@ -318,8 +320,8 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
             self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
         ) as run:
             # The map sees X alone, so that nothing of held-out labels can leak through it.
-            self.feature_map_ = first_map(self.features, X, run.random_state)
-            Z = mapped(self.feature_map_, X)
+            transformer = first_map(self.features, X, run.random_state)
+            Z = mapped(transformer, X)
             request, features = self._request(Z, unlabelled=unlabelled)
             # With more features than rows a model can tell the rows apart: other labels of a row that it was
             # fitted to would give the held-out one away, which they do not do for a new row.
@@ -377,16 +379,18 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
                     held_out=held_out,
                     every_fold=self._wants_held_out,
                 )
-                maps = FeatureMaps.of(self, X, labels, request, made)
-                chosen = competition.fit() if maps is None else maps.fit(competition)
-                if maps is not None:
-                    self.feature_map_ = chosen.feature_map
+                maps = FeatureMaps.of(self, X, labels, request, made, transformer)
+                chosen = maps.fit(competition)
+                transformer = chosen.feature_map
                 effect.warn()
             self._keep_decisions(chosen)
             self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
             assert chosen.problem is not None
             self._keep_weights(chosen.problem, chosen.fit.factors)
-            self.label_weighting_ = chosen.problem.settings.features.label_weighting
+            self._keep_map(transformer)
+            self.__dict__.pop("label_weighting_", None)
+            if weighting := chosen.problem.settings.features.label_weighting:
+                self.label_weighting_ = weighting
             self._keep_confidence(held_out)
         return self
 

@@ -212,7 +212,8 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
             model, chosen, value = fit_and_choose(fit_part, Z, labels, rule, plan, effect, held_out=held_out)
             return Outcome(model, chosen, value, effect, held_out)
 
-        self.feature_map_, best = best_map(maps, X, fit_in)
+        transformer, best = best_map(maps, X, fit_in)
+        self._keep_map(transformer)
         best.effect.warn()
         self._model, chosen = best.model, best.chosen
         self.estimators_ = self._model.estimators

@@ -287,8 +287,8 @@ class LowRankRegressor(
             if scale != 1:
                 run.say(f"values, and trace penalties below, are in units of {scale:.3g}")
             # The map sees X alone, so that nothing of held-out values can leak through it.
-            self.feature_map_ = first_map(self.features, X, run.random_state)
-            Z = X if X is None else mapped(self.feature_map_, X)
+            transformer = first_map(self.features, X, run.random_state)
+            Z = X if X is None else mapped(transformer, X)
             backend = backend_for(self.device, labels, self.family_)
             run.n_jobs = jobs_for(backend, run.n_jobs)
 
@@ -314,6 +314,9 @@ class LowRankRegressor(
                 )
                 return problem, grid_for_observed(problem, labels, request)
 
+            # As in LowRankClassifier: other values of a row would give away the one that is held out.
+            wide = Z is not None and Z.shape[1] > Z.shape[0]
+            self._holds_out_rows = wide or tells_rows_apart(self.features)
             problem, grid = made(Z)
             choice = PenaltyChoice(
                 problem,
@@ -322,14 +325,11 @@ class LowRankRegressor(
                 deviance_judge(self.family_, null_loss(labels, self.family_)),
                 solver_settings(self),
                 run,
-                # As in LowRankClassifier: other values of a row would give away the one that is held out.
-                by_row=Z is not None and (Z.shape[1] > Z.shape[0] or tells_rows_apart(self.features)),
+                by_row=self._holds_out_rows,
                 criterion="loss",
             )
-            maps = None if X is None else FeatureMaps.of(self, X, labels, self._request(Z), made)
-            chosen = choice.fit() if maps is None else maps.fit(choice)
-            if maps is not None:
-                self.feature_map_ = chosen.feature_map
+            chosen = FeatureMaps.of(self, X, labels, self._request(Z), made, transformer).fit(choice)
+            self._keep_map(chosen.feature_map)
             assert chosen.problem is not None
             problem = chosen.problem
             self.feature_scales_ = problem.feature_scales

@@ -241,27 +241,32 @@ class FeatureMaps:
     """The map of the features that the choice stands at; None for X itself."""
     current: RbfMap | None = None
     """The same as a kernel; None where it is none."""
+    competes: bool = True
+    """Whether there are other kernels to compare with."""
     _seed: int = field(default=0, init=False)
 
     @classmethod
     def of(
-        cls, model: Any, X: Any, labels: ObservedLabels, request: PenaltyRequest, make: MakeProblem
-    ) -> FeatureMaps | None:
-        """The competition that an estimator's ``features`` asks for; None where there is none.
+        cls,
+        model: Any,
+        X: Any,
+        labels: ObservedLabels,
+        request: PenaltyRequest,
+        make: MakeProblem,
+        transformer: Any,
+    ) -> FeatureMaps:
+        """The competition that an estimator's ``features`` asks for, from a fit with this transformer.
 
-        A λ that is given refers to the features as they are.
+        There is none for a λ that is given, which refers to the features as they are.
         """
-        if not isinstance(model.features, str) or request.trace != "auto" or model.penalty != "weights":
-            return None
-        if model.features == "rbf":
-            return cls(X, make, model.feature_map_, RbfMap())
-        if model.features == "auto" and _worth_looking(X, labels.n_observed):
-            return cls(X, make)
-        return None
+        word = model.features if isinstance(model.features, str) else None
+        is_open = request.trace == "auto" and model.penalty == "weights"
+        competes = is_open and (word == "rbf" or (word == "auto" and _worth_looking(X, labels.n_observed)))
+        return cls(X, make, transformer, RbfMap() if word == "rbf" else None, competes)
 
     def fit(self, choice: PenaltyChoice) -> ChosenFit:
         """Choose, and fit to all entries in the features that won."""
-        choice.challenge = self
+        choice.challenge = self if self.competes else None
         choice.feature_map = None if self.current is None else str(self.current)
         return replace(choice.fit(), feature_map=self.transformer)
 
