@@ -29,7 +29,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 
 # Rows, features, labels, the fraction of labels that is observed, and partitions.
-SIZE, QUICK = (200_000, 100, 100, 0.3, 8), (4_000, 20, 20, 0.5, 4)
+SIZE, QUICK = (80_000, 100, 100, 0.3, 8), (4_000, 20, 20, 0.5, 4)
 FIXED = {"trace_penalty": 2e-3, "ridge_penalty": 1e-6, "intercept_penalty": 0.0, "random_state": 0}
 RANK = 16
 # What is assumed of a network between machines: a round trip, and the bytes that a link carries in a second.

@@ -1,4 +1,4 @@
-"""Features and labels in partitions on a Dask cluster: fit, decide lazily, and keep the model on one machine."""
+"""Features and labels in partitions on a Dask cluster: fit, decide lazily, and take the model home."""
 
 import dask.array as da
 import numpy as np
@@ -9,9 +9,8 @@ from labelgap import ObservedLabels
 from labelgap.distributed import DaskLowRankClassifier
 
 d, n_labels, rows, n_partitions = 20, 30, 500, 4
-truth = np.random.default_rng(0).standard_normal((d, 4)) @ np.random.default_rng(1).standard_normal(
-    (4, n_labels)
-)
+drawn = np.random.default_rng(0)
+truth = drawn.standard_normal((d, 4)) @ drawn.standard_normal((4, n_labels))
 
 
 def read(number):
@@ -37,5 +36,5 @@ if __name__ == "__main__":
         print(f"{decisions.mean().compute():.0%} of {decisions.shape[0]} x {decisions.shape[1]} are yes")
     model = clf.to_local()  # an ordinary LowRankClassifier, which needs no cluster
     print(
-        f"{type(model).__name__} at threshold {model.threshold_:.2f}: {model.predict(np.zeros((1, d))).sum()} yes"
+        f"{type(model).__name__}, threshold {model.threshold_:.2f}: {model.predict(np.ones((1, d)))[0, :5]}"
     )
