@@ -162,7 +162,7 @@ def out_of_core(megabytes: int, folder: Path) -> None:
     began = time.perf_counter()
     spilled = str(folder.parent / "spilled")
     with cluster_of(2, memory_limit=limit, local_directory=spilled) as cluster, Client(cluster) as client:
-        clf = DaskLowRankClassifier(tol=1e-2, threshold="train", client=client, verbose=2, **FIXED)
+        clf = DaskLowRankClassifier(tol=3e-2, threshold="train", client=client, verbose=2, **FIXED)
         clf.fit(str(folder), "tag_*")
     print(f"fitted in {time.perf_counter() - began:.0f} s: rank {clf.rank_}, gap {clf.relative_gap_:.1e}")
 
