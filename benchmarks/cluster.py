@@ -12,6 +12,7 @@ import argparse
 import logging
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from labelgap import LowRankClassifier
 from labelgap.distributed import DaskLowRankClassifier
+from labelgap.distributed.clients import memory_options
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.inputs import read_data
 from labelgap.distributed.problem import ClusterProblem
@@ -81,8 +83,12 @@ def timed_fit(workers: int, size: Any, repeats: int) -> tuple[float, DaskLowRank
     return min(times), clf
 
 
-def timed_rounds(workers: int, size: Any, repeats: int = 20) -> dict[str, float]:
-    """Seconds of a round, and of the same sum in one process."""
+def timed_rounds(size: Any, repeats: int = 5) -> dict[str, tuple[float, float]]:
+    """Wall and processor seconds of a round, of the same sum without a cluster, and of an empty round.
+
+    All in one process, so that its processor time is that of client, scheduler and worker together: a figure
+    that other work on the machine changes little.
+    """
     from distributed import Client
 
     settings = ProblemSettings(Logistic(), FeatureSettings(centre=True, scaling="standard"))
@@ -97,23 +103,25 @@ def timed_rounds(workers: int, size: Any, repeats: int = 20) -> dict[str, float]
     whole = Problem(blocks, settings).objective(labels)
     rng = np.random.default_rng(0)
     model = Factors(rng.standard_normal((d, RANK)), rng.standard_normal((n_labels, RANK)), np.zeros(n_labels))
-    with cluster_of(workers) as cluster, Client(cluster) as client:
+    with cluster_of(1, processes=False) as cluster, Client(cluster) as client:
         data = read_data(client, partitions(size), None, "missing")
         problem = ClusterProblem(data.rounds, settings)
         there = problem.objective(ClusterLabels((n, n_labels), data.sums))
-        found = {}
-        for name, objective in (("one process", whole), ("cluster", there)):
-            point = objective.at(model)
-            point.hessian_product(model)
-            began = time.perf_counter()
-            for _ in range(repeats):
-                point.hessian_product(model)
-            found[name] = (time.perf_counter() - began) / repeats
-        began = time.perf_counter()
-        for _ in range(repeats):
-            data.rounds.sum(nothing)
-        found["empty round"] = (time.perf_counter() - began) / repeats
-    return found
+        here, remote = whole.at(model), there.at(model)
+        return {
+            "without a cluster": timed(lambda: here.hessian_product(model), repeats),
+            "a round": timed(lambda: remote.hessian_product(model), repeats),
+            "an empty round": timed(lambda: data.rounds.sum(nothing), 10 * repeats),
+        }
+
+
+def timed(work: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    """Wall and processor seconds of one call, after one that warms up."""
+    work()
+    wall, processor = time.perf_counter(), time.process_time()
+    for _ in range(repeats):
+        work()
+    return (time.perf_counter() - wall) / repeats, (time.process_time() - processor) / repeats
 
 
 def nothing(part: Any, own: Any) -> float:
@@ -146,10 +154,9 @@ def compare(clf: DaskLowRankClassifier, size: Any) -> dict[str, float]:
 def out_of_core(megabytes: int, folder: Path) -> None:
     """Fit a Parquet folder of that size with two workers that have a quarter of it together."""
     import pandas as pd
-
     from distributed import Client
 
-    d, n_labels, count = 200, 20, max(8, megabytes // 32)
+    d, n_labels, count = 200, 20, max(8, megabytes // 12)
     rows = megabytes * 1_000_000 // (8 * (d + n_labels)) // count
     for number in range(count):
         X, labels = chunk(number, rows, d, n_labels, 0.3)
@@ -161,7 +168,8 @@ def out_of_core(megabytes: int, folder: Path) -> None:
     print(f"{size / 1e9:.2f} GB in {count} files; two workers with {limit / 1e6:.0f} MB each")
     began = time.perf_counter()
     spilled = str(folder.parent / "spilled")
-    with cluster_of(2, memory_limit=limit, local_directory=spilled) as cluster, Client(cluster) as client:
+    options = {"memory_limit": limit, "local_directory": spilled} | memory_options(limit)
+    with cluster_of(2, **options) as cluster, Client(cluster) as client:
         clf = DaskLowRankClassifier(tol=3e-2, threshold="train", client=client, verbose=2, **FIXED)
         clf.fit(str(folder), "tag_*")
     print(f"fitted in {time.perf_counter() - began:.0f} s: rank {clf.rank_}, gap {clf.relative_gap_:.1e}")
@@ -202,13 +210,13 @@ def main() -> None:
         return
     size = QUICK if options.quick else SIZE
     n, _, n_labels, observed, count = size
-    rounds = timed_rounds(1, size)
+    rounds = timed_rounds(size)
     entries = n * n_labels * observed
     print(f"{n} rows, {entries:.2g} entries, {count} partitions; Hessian products at rank {RANK}:")
-    for name, seconds in rounds.items():
-        print(f"  {name:14} {1000 * seconds:8.1f} ms")
+    for name, (wall, processor) in rounds.items():
+        print(f"  {name:18} {1000 * wall:8.1f} ms, {1000 * processor:8.1f} ms of the processor")
     if options.paper:
-        on_paper(rounds["one process"] / entries)
+        on_paper(rounds["without a cluster"][1] / entries)
         return
     times = {}
     for workers in (1, 2):

@@ -71,10 +71,11 @@ def check_cluster_options(cluster: str | None, workers: int | None, memory: str 
 @contextlib.contextmanager
 def opened_cluster(address: str, workers: int | None, memory: str | None) -> Iterator[Any]:
     """A client of the cluster; a local one lasts as long as the command."""
-    from labelgap.distributed.clients import require_dask
+    from labelgap.distributed.clients import memory_options, require_dask
 
     require_dask()
     import distributed
+    from dask.utils import parse_bytes
 
     # Its constructors have no types.
     library: Any = distributed
@@ -89,7 +90,7 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
         with client:
             yield client
         return
-    options = {
+    options: dict[str, Any] = {
         "n_workers": workers or len(os.sched_getaffinity(0)),
         "threads_per_worker": 1,
         "memory_limit": memory or "auto",
@@ -97,6 +98,8 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
         "silence_logs": logging.ERROR,
     }
     try:
+        if memory is not None:
+            options |= memory_options(float(parse_bytes(memory)))
         cluster = library.LocalCluster(**options)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--worker-memory'") from error

@@ -13,7 +13,6 @@ def require_dask() -> None:
     """Raise unless Dask is installed."""
     try:
         import dask
-
         import distributed  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
@@ -43,13 +42,30 @@ def the_client(client: Any = None) -> Any:
         ) from error
 
 
+# What a worker's process takes before it holds any data.
+_OWN_MEMORY = 250e6
+
+
+def memory_options(limit: float) -> dict[str, float]:
+    """Options of workers with so many bytes of memory: how much of it data may take before they go to disk.
+
+    By default data go to the disk when they take 60 % of the limit. A process takes some memory for itself,
+    which counts where the limit is small.
+
+    Examples
+    --------
+    >>> memory_options(500e6), memory_options(50e9)["memory_target_fraction"] > 0.59
+    ({'memory_target_fraction': 0.1}, True)
+    """
+    return {"memory_target_fraction": max(0.1, 0.6 - _OWN_MEMORY / limit)}
+
+
 @contextlib.contextmanager
 def cluster_errors() -> Iterator[None]:
     """Turns the errors of the cluster itself into one of labelgap's; those of the work pass through."""
+    from distributed import CancelledError, KilledWorker
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
-
-    from distributed import CancelledError, KilledWorker
 
     try:
         yield
