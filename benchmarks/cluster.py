@@ -20,7 +20,7 @@ import numpy as np
 
 from labelgap import LowRankClassifier
 from labelgap.distributed import DaskLowRankClassifier
-from labelgap.distributed.clients import memory_options
+from labelgap.distributed.clients import memory_settings
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.inputs import read_data
 from labelgap.distributed.problem import ClusterProblem
@@ -34,9 +34,9 @@ from labelgap.objective.protocol import Factors
 SIZE, QUICK = (80_000, 100, 100, 0.3, 8), (4_000, 20, 20, 0.5, 4)
 FIXED = {"trace_penalty": 2e-3, "ridge_penalty": 1e-6, "intercept_penalty": 0.0, "random_state": 0}
 RANK = 16
-# What is assumed of a network between machines: a round trip, and the bytes that a link carries in a second.
-LATENCY, LINK = 1e-3, 1.25e9
-# What the scheduler spends on a task, by Dask's own documentation and by the rounds measured here.
+# What is assumed of a network between machines: the bytes that a link carries in a second.
+LINK = 1.25e9
+# What the scheduler spends on a task: Dask's documentation says 0.2 to 1 ms.
 PER_TASK = 5e-4
 
 
@@ -159,6 +159,7 @@ def compare(clf: DaskLowRankClassifier, size: Any) -> dict[str, float]:
 
 def out_of_core(megabytes: int, folder: Path) -> None:
     """Fit a Parquet folder of that size with two workers that have a quarter of it together."""
+    import dask
     import pandas as pd
     from distributed import Client
 
@@ -174,30 +175,34 @@ def out_of_core(megabytes: int, folder: Path) -> None:
     print(f"{size / 1e9:.2f} GB in {count} files; two workers with {limit / 1e6:.0f} MB each")
     began = time.perf_counter()
     spilled = str(folder.parent / "spilled")
-    options = {"memory_limit": limit, "local_directory": spilled} | memory_options(limit)
-    with cluster_of(2, **options) as cluster, Client(cluster) as client:
+    options = {"memory_limit": limit, "local_directory": spilled}
+    settings = dask.config.set(memory_settings(limit))
+    with settings, cluster_of(2, **options) as cluster, Client(cluster) as client:
         clf = DaskLowRankClassifier(tol=3e-2, threshold="train", client=client, verbose=2, **FIXED)
         clf.fit(str(folder), "tag_*")
     print(f"fitted in {time.perf_counter() - began:.0f} s: rank {clf.rank_}, gap {clf.relative_gap_:.1e}")
 
 
 def on_paper(seconds_per_entry: float) -> None:
-    """The time of a round for 10^10 entries on 100 workers, from what one task takes."""
-    entries, workers, d, n_labels, k = 1e10, 100, 10_000, 10_000, 50
-    n_partitions = 1000
-    work = entries / workers * seconds_per_entry
-    message = 8.0 * (d + n_labels) * k
+    """The time of a round for 10^10 entries on 100 workers, from what an entry takes at rank 16."""
+    entries, workers, n_partitions = 1e10, 100, 1000
     levels = int(np.ceil(np.log(n_partitions) / np.log(8)))
-    # The factors reach all workers from each other, and sums go up a tree of eight.
-    spread = message / LINK * np.ceil(np.log2(workers))
-    added_up = levels * 8 * message / LINK
-    scheduled = n_partitions * 1.2 * PER_TASK
-    print(f"work of a worker          {work:8.2f} s  ({seconds_per_entry * 1e9:.1f} ns an entry)")
-    print(f"one message               {message / 1e6:8.1f} MB")
-    print(f"factors to all workers    {spread:8.2f} s")
-    print(f"sums, {levels} levels           {added_up:8.2f} s")
-    print(f"scheduler, {n_partitions} tasks     {scheduled:8.2f} s")
-    print(f"a round                   {work + spread + added_up + scheduled + LATENCY:8.2f} s")
+    each = f"{seconds_per_entry * 1e9:.0f} ns an entry at rank {RANK}"
+    print(f"10^10 entries on {workers} workers in {n_partitions} partitions, {each}")
+    for d, n_labels, k in ((100, 100, RANK), (10_000, 10_000, 50), (100_000, 100_000, 50)):
+        message = 8.0 * (d + n_labels) * k
+        seconds = {
+            "work": entries / workers * seconds_per_entry * k / RANK,
+            # Workers that have the factors pass them on, so that their number doubles with each message.
+            "factors": message / LINK * (1 + np.ceil(np.log2(workers))),
+            # A sum receives eight messages at each level of the tree.
+            "sums": message / LINK * 8 * levels,
+            "scheduler": 1.2 * n_partitions * PER_TASK,
+        }
+        parts = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
+        print(
+            f"  d = L = {d}, k = {k}, {message / 1e6:.2g} MB a message: {sum(seconds.values()):.1f} s ({parts})"
+        )
 
 
 def main() -> None:

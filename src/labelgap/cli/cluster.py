@@ -71,9 +71,10 @@ def check_cluster_options(cluster: str | None, workers: int | None, memory: str 
 @contextlib.contextmanager
 def opened_cluster(address: str, workers: int | None, memory: str | None) -> Iterator[Any]:
     """A client of the cluster; a local one lasts as long as the command."""
-    from labelgap.distributed.clients import memory_options, require_dask
+    from labelgap.distributed.clients import memory_settings, require_dask
 
     require_dask()
+    import dask
     import distributed
     from dask.utils import parse_bytes
 
@@ -98,9 +99,10 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
         "silence_logs": logging.ERROR,
     }
     try:
-        if memory is not None:
-            options |= memory_options(float(parse_bytes(memory)))
-        cluster = library.LocalCluster(**options)
+        held = {} if memory is None else memory_settings(float(parse_bytes(memory)))
+        # Workers take the settings of the process that starts them.
+        with dask.config.set(held):
+            cluster = library.LocalCluster(**options)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--worker-memory'") from error
     with cluster, library.Client(cluster) as client:

@@ -46,18 +46,18 @@ def the_client(client: Any = None) -> Any:
 _OWN_MEMORY = 250e6
 
 
-def memory_options(limit: float) -> dict[str, float]:
-    """Options of workers with so many bytes of memory: how much of it data may take before they go to disk.
+def memory_settings(limit: float) -> dict[str, float]:
+    """Settings of Dask for workers with so many bytes of memory: how much of it data may take.
 
     By default data go to the disk when they take 60 % of the limit. A process takes some memory for itself,
     which counts where the limit is small.
 
     Examples
     --------
-    >>> memory_options(500e6), memory_options(50e9)["memory_target_fraction"] > 0.59
-    ({'memory_target_fraction': 0.1}, True)
+    >>> memory_settings(500e6)
+    {'distributed.worker.memory.target': 0.1}
     """
-    return {"memory_target_fraction": max(0.1, 0.6 - _OWN_MEMORY / limit)}
+    return {"distributed.worker.memory.target": max(0.1, 0.6 - _OWN_MEMORY / limit)}
 
 
 @contextlib.contextmanager
