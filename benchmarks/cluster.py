@@ -200,9 +200,8 @@ def on_paper(seconds_per_entry: float) -> None:
             "scheduler": 1.2 * n_partitions * PER_TASK,
         }
         parts = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
-        print(
-            f"  d = L = {d}, k = {k}, {message / 1e6:.2g} MB a message: {sum(seconds.values()):.1f} s ({parts})"
-        )
+        total = sum(seconds.values())
+        print(f"  d = L = {d}, k = {k}, {message / 1e6:.2g} MB a message: {total:.1f} s ({parts})")
 
 
 def main() -> None:
