@@ -12,6 +12,7 @@ import argparse
 import logging
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from labelgap import LowRankClassifier
 from labelgap.distributed import DaskLowRankClassifier
+from labelgap.distributed.clients import memory_settings
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.inputs import read_data
 from labelgap.distributed.problem import ClusterProblem
@@ -29,12 +31,12 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 
 # Rows, features, labels, the fraction of labels that is observed, and partitions.
-SIZE, QUICK = (200_000, 100, 100, 0.3, 8), (4_000, 20, 20, 0.5, 4)
+SIZE, QUICK = (80_000, 100, 100, 0.3, 8), (4_000, 20, 20, 0.5, 4)
 FIXED = {"trace_penalty": 2e-3, "ridge_penalty": 1e-6, "intercept_penalty": 0.0, "random_state": 0}
 RANK = 16
-# What is assumed of a network between machines: a round trip, and the bytes that a link carries in a second.
-LATENCY, LINK = 1e-3, 1.25e9
-# What the scheduler spends on a task, by Dask's own documentation and by the rounds measured here.
+# What is assumed of a network between machines: the bytes that a link carries in a second.
+LINK = 1.25e9
+# What the scheduler spends on a task: Dask's documentation says 0.2 to 1 ms.
 PER_TASK = 5e-4
 
 
@@ -65,24 +67,34 @@ def cluster_of(workers: int, **options: Any) -> Any:
     return LocalCluster(**settings, silence_logs=logging.ERROR, **options)
 
 
-def timed_fit(workers: int, size: Any, repeats: int) -> tuple[float, DaskLowRankClassifier]:
-    """The shortest time of some fits, after one that compiles and warms up."""
+def timed_fit(workers: int, size: Any, repeats: int) -> tuple[dict[str, float], DaskLowRankClassifier]:
+    """Wall seconds of the fastest of some fits, and processor seconds here and in the workers.
+
+    The fits come after one that compiles and warms up. The client and the scheduler are in this process.
+    """
     from distributed import Client
 
+    found: list[dict[str, float]] = []
     with cluster_of(workers) as cluster, Client(cluster) as client:
         clf = DaskLowRankClassifier(tol=1e-3, threshold="train", client=client, **FIXED)
         clf.fit(partitions(QUICK[:1] + size[1:]), None)
         parts = client.persist(partitions(size))
-        times = []
         for _ in range(repeats):
-            began = time.perf_counter()
+            there = sum(client.run(time.process_time).values())
+            wall, here = time.perf_counter(), time.process_time()
             clf.fit(parts, None)
-            times.append(time.perf_counter() - began)
-    return min(times), clf
+            wall, here = time.perf_counter() - wall, time.process_time() - here
+            there = sum(client.run(time.process_time).values()) - there
+            found.append({"wall": wall, "client": here, "workers": there})
+    return min(found, key=lambda one: one["wall"]), clf
 
 
-def timed_rounds(workers: int, size: Any, repeats: int = 20) -> dict[str, float]:
-    """Seconds of a round, and of the same sum in one process."""
+def timed_rounds(size: Any, repeats: int = 5) -> dict[str, tuple[float, float]]:
+    """Wall and processor seconds of a round, of the same sum without a cluster, and of an empty round.
+
+    All in one process, so that its processor time is that of client, scheduler and worker together: a figure
+    that other work on the machine changes little.
+    """
     from distributed import Client
 
     settings = ProblemSettings(Logistic(), FeatureSettings(centre=True, scaling="standard"))
@@ -97,23 +109,25 @@ def timed_rounds(workers: int, size: Any, repeats: int = 20) -> dict[str, float]
     whole = Problem(blocks, settings).objective(labels)
     rng = np.random.default_rng(0)
     model = Factors(rng.standard_normal((d, RANK)), rng.standard_normal((n_labels, RANK)), np.zeros(n_labels))
-    with cluster_of(workers) as cluster, Client(cluster) as client:
+    with cluster_of(1, processes=False) as cluster, Client(cluster) as client:
         data = read_data(client, partitions(size), None, "missing")
         problem = ClusterProblem(data.rounds, settings)
         there = problem.objective(ClusterLabels((n, n_labels), data.sums))
-        found = {}
-        for name, objective in (("one process", whole), ("cluster", there)):
-            point = objective.at(model)
-            point.hessian_product(model)
-            began = time.perf_counter()
-            for _ in range(repeats):
-                point.hessian_product(model)
-            found[name] = (time.perf_counter() - began) / repeats
-        began = time.perf_counter()
-        for _ in range(repeats):
-            data.rounds.sum(nothing)
-        found["empty round"] = (time.perf_counter() - began) / repeats
-    return found
+        here, remote = whole.at(model), there.at(model)
+        return {
+            "without a cluster": timed(lambda: here.hessian_product(model), repeats),
+            "a round": timed(lambda: remote.hessian_product(model), repeats),
+            "an empty round": timed(lambda: data.rounds.sum(nothing), 10 * repeats),
+        }
+
+
+def timed(work: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    """Wall and processor seconds of one call, after one that warms up."""
+    work()
+    wall, processor = time.perf_counter(), time.process_time()
+    for _ in range(repeats):
+        work()
+    return (time.perf_counter() - wall) / repeats, (time.process_time() - processor) / repeats
 
 
 def nothing(part: Any, own: Any) -> float:
@@ -145,11 +159,11 @@ def compare(clf: DaskLowRankClassifier, size: Any) -> dict[str, float]:
 
 def out_of_core(megabytes: int, folder: Path) -> None:
     """Fit a Parquet folder of that size with two workers that have a quarter of it together."""
+    import dask
     import pandas as pd
-
     from distributed import Client
 
-    d, n_labels, count = 200, 20, max(8, megabytes // 32)
+    d, n_labels, count = 200, 20, max(8, megabytes // 12)
     rows = megabytes * 1_000_000 // (8 * (d + n_labels)) // count
     for number in range(count):
         X, labels = chunk(number, rows, d, n_labels, 0.3)
@@ -161,36 +175,41 @@ def out_of_core(megabytes: int, folder: Path) -> None:
     print(f"{size / 1e9:.2f} GB in {count} files; two workers with {limit / 1e6:.0f} MB each")
     began = time.perf_counter()
     spilled = str(folder.parent / "spilled")
-    with cluster_of(2, memory_limit=limit, local_directory=spilled) as cluster, Client(cluster) as client:
-        clf = DaskLowRankClassifier(tol=1e-2, threshold="train", client=client, verbose=2, **FIXED)
+    options = {"memory_limit": limit, "local_directory": spilled}
+    settings = dask.config.set(memory_settings(limit))
+    with settings, cluster_of(2, **options) as cluster, Client(cluster) as client:
+        clf = DaskLowRankClassifier(tol=3e-2, threshold="train", client=client, verbose=2, **FIXED)
         clf.fit(str(folder), "tag_*")
     print(f"fitted in {time.perf_counter() - began:.0f} s: rank {clf.rank_}, gap {clf.relative_gap_:.1e}")
 
 
 def on_paper(seconds_per_entry: float) -> None:
-    """The time of a round for 10^10 entries on 100 workers, from what one task takes."""
-    entries, workers, d, n_labels, k = 1e10, 100, 10_000, 10_000, 50
-    n_partitions = 1000
-    work = entries / workers * seconds_per_entry
-    message = 8.0 * (d + n_labels) * k
+    """The time of a round for 10^10 entries on 100 workers, from what an entry takes at rank 16."""
+    entries, workers, n_partitions = 1e10, 100, 1000
     levels = int(np.ceil(np.log(n_partitions) / np.log(8)))
-    # The factors reach all workers from each other, and sums go up a tree of eight.
-    spread = message / LINK * np.ceil(np.log2(workers))
-    added_up = levels * 8 * message / LINK
-    scheduled = n_partitions * 1.2 * PER_TASK
-    print(f"work of a worker          {work:8.2f} s  ({seconds_per_entry * 1e9:.1f} ns an entry)")
-    print(f"one message               {message / 1e6:8.1f} MB")
-    print(f"factors to all workers    {spread:8.2f} s")
-    print(f"sums, {levels} levels           {added_up:8.2f} s")
-    print(f"scheduler, {n_partitions} tasks     {scheduled:8.2f} s")
-    print(f"a round                   {work + spread + added_up + scheduled + LATENCY:8.2f} s")
+    each = f"{seconds_per_entry * 1e9:.0f} ns an entry at rank {RANK}"
+    print(f"10^10 entries on {workers} workers in {n_partitions} partitions, {each}")
+    for d, n_labels, k in ((100, 100, RANK), (10_000, 10_000, 50), (100_000, 100_000, 50)):
+        message = 8.0 * (d + n_labels) * k
+        seconds = {
+            "work": entries / workers * seconds_per_entry * k / RANK,
+            # Workers that have the factors pass them on, so that their number doubles with each message.
+            "factors": message / LINK * (1 + np.ceil(np.log2(workers))),
+            # A sum receives eight messages at each level of the tree.
+            "sums": message / LINK * 8 * levels,
+            "scheduler": 1.2 * n_partitions * PER_TASK,
+        }
+        parts = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
+        total = sum(seconds.values())
+        print(f"  d = L = {d}, k = {k}, {message / 1e6:.2g} MB a message: {total:.1f} s ({parts})")
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small problem, to see that it works")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rows", type=int, help="so many rows instead of those of the benchmark")
+    parser.add_argument("--repeats", type=int, default=3, help="fits of which the fastest counts")
     parser.add_argument("--out-of-core", type=int, metavar="MB", help="fit a folder of so many megabytes")
     parser.add_argument("--paper", action="store_true", help="10^10 entries on 100 workers, on paper")
     options = parser.parse_args()
@@ -201,20 +220,25 @@ def main() -> None:
             out_of_core(options.out_of_core, data)
         return
     size = QUICK if options.quick else SIZE
+    size = (options.rows or size[0], *size[1:])
     n, _, n_labels, observed, count = size
-    rounds = timed_rounds(1, size)
+    rounds = timed_rounds(size)
     entries = n * n_labels * observed
     print(f"{n} rows, {entries:.2g} entries, {count} partitions; Hessian products at rank {RANK}:")
-    for name, seconds in rounds.items():
-        print(f"  {name:14} {1000 * seconds:8.1f} ms")
+    for name, (wall, processor) in rounds.items():
+        print(f"  {name:18} {1000 * wall:8.1f} ms, {1000 * processor:8.1f} ms of the processor")
     if options.paper:
-        on_paper(rounds["one process"] / entries)
+        on_paper(rounds["without a cluster"][1] / entries)
         return
     times = {}
     for workers in (1, 2):
         times[workers], clf = timed_fit(workers, size, options.repeats)
-        print(f"{workers} worker(s): {times[workers]:.2f} s, gap {clf.relative_gap_:.1e}, rank {clf.rank_}")
-    print(f"two workers are {times[1] / times[2]:.2f} times as fast")
+        words = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in times[workers].items())
+        print(f"{workers} worker(s): {words}; gap {clf.relative_gap_:.1e}, rank {clf.rank_}")
+    print(f"two workers are {times[1]['wall'] / times[2]['wall']:.2f} times as fast")
+    # What does not run side by side is here, what does is in the workers.
+    serial, work = times[1]["client"], times[1]["workers"]
+    print(f"by processor time, on idle cores: {(serial + work) / (serial + work / 2):.2f} times")
     for name, value in compare(clf, size).items():
         print(f"  one machine: {name} {value:.3g}")
 

@@ -189,7 +189,7 @@ def test_a_checkpoint_is_continued_from_and_removed_at_the_end(monkeypatch: pyte
     fit = ("fit", "articles.csv", *TAGS, "--ridge-penalty", "0.01", "--tol", "0.01", "--checkpoint", "kept")
     with monkeypatch.context() as patch:
         # As if it had been killed right after it had saved the model.
-        patch.setattr("labelgap.cli.fit.remove_checkpoint", lambda folder: None)
+        patch.setattr("labelgap.cli.fitted.remove_checkpoint", lambda folder: None)
         said = run_json(*fit)
     other = error_of("fit", "new_articles.csv", *TAGS, "--checkpoint", "kept", "--force")
     assert other.startswith("Error:")

@@ -71,10 +71,12 @@ def check_cluster_options(cluster: str | None, workers: int | None, memory: str 
 @contextlib.contextmanager
 def opened_cluster(address: str, workers: int | None, memory: str | None) -> Iterator[Any]:
     """A client of the cluster; a local one lasts as long as the command."""
-    from labelgap.distributed.clients import require_dask
+    from labelgap.distributed.clients import memory_settings, require_dask
 
     require_dask()
+    import dask
     import distributed
+    from dask.utils import parse_bytes
 
     # Its constructors have no types.
     library: Any = distributed
@@ -89,7 +91,7 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
         with client:
             yield client
         return
-    options = {
+    options: dict[str, Any] = {
         "n_workers": workers or len(os.sched_getaffinity(0)),
         "threads_per_worker": 1,
         "memory_limit": memory or "auto",
@@ -97,7 +99,10 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
         "silence_logs": logging.ERROR,
     }
     try:
-        cluster = library.LocalCluster(**options)
+        held = {} if memory is None else memory_settings(float(parse_bytes(memory)))
+        # Workers take the settings of the process that starts them.
+        with dask.config.set(held):
+            cluster = library.LocalCluster(**options)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--worker-memory'") from error
     with cluster, library.Client(cluster) as client:

@@ -69,7 +69,10 @@ class Session:
         if str(path) == "-":
             path, format = _STANDARD_INPUT, format or "csv"
         if path.is_dir():
-            raise DataFileError(f"{path} is a folder, not a file.")
+            raise DataFileError(
+                f"{path} is a folder, not a file. (`labelgap fit --cluster local` reads a folder of Parquet "
+                "files.)"
+            )
         return self._opened.enter_context(Source(path, format, dialect, self.max_unpacked))
 
     def label_file(self, path: Path | None) -> tuple[Source | None, Path | None]:

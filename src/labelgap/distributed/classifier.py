@@ -88,6 +88,13 @@ candidates_, ...
     'LowRankClassifier'
     """
 
+    n_jobs = 1
+    """Fits follow one another; each of them is spread over the cluster."""
+
+    def __sklearn_clone__(self) -> Self:
+        # A client is shared, not copied.
+        return type(self)(**self.get_params(deep=False))
+
     def __init__(
         self,
         metric: str | LinearFractional = "micro-f1",
@@ -163,7 +170,6 @@ candidates_, ...
                 "from recorded positives alone is offered by LowRankClassifier, on one machine."
             )
         client = the_client(self.client)
-        self.n_jobs = 1
         data = read_data(client, X, y, self.unobserved)
         labels = _labels_of(data)
         local.loss_, local.metric_ = get_loss(self.loss), get_metric(self.metric)

@@ -13,7 +13,6 @@ def require_dask() -> None:
     """Raise unless Dask is installed."""
     try:
         import dask
-
         import distributed  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
@@ -43,13 +42,30 @@ def the_client(client: Any = None) -> Any:
         ) from error
 
 
+# What a worker's process takes before it holds any data.
+_OWN_MEMORY = 250e6
+
+
+def memory_settings(limit: float) -> dict[str, float]:
+    """Settings of Dask for workers with so many bytes of memory: how much of it data may take.
+
+    By default data go to the disk when they take 60 % of the limit. A process takes some memory for itself,
+    which counts where the limit is small.
+
+    Examples
+    --------
+    >>> memory_settings(500e6)
+    {'distributed.worker.memory.target': 0.1}
+    """
+    return {"distributed.worker.memory.target": max(0.1, 0.6 - _OWN_MEMORY / limit)}
+
+
 @contextlib.contextmanager
 def cluster_errors() -> Iterator[None]:
     """Turns the errors of the cluster itself into one of labelgap's; those of the work pass through."""
+    from distributed import CancelledError, KilledWorker
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
-
-    from distributed import CancelledError, KilledWorker
 
     try:
         yield

@@ -91,7 +91,12 @@ user_intercept, count_weighting, tol, max_iter, random_state
     array([1, 1], dtype=int8)
     """
 
-    _tol_of_none = "the tolerance that fits the setting"
+    n_jobs = 1
+    """Fits follow one another; each of them is spread over the cluster."""
+
+    def __sklearn_clone__(self) -> Self:
+        # A client is shared, not copied.
+        return type(self)(**self.get_params(deep=False))
 
     def __init__(
         self,
@@ -155,7 +160,6 @@ user_intercept, count_weighting, tol, max_iter, random_state
         template = Recommender(**{n: v for n, v in self.get_params(deep=False).items() if n not in _OWN})
         check_decision_parameters(template)
         template._check_own_parameters()
-        self.n_jobs = 1
         template.loss_ = get_loss("logistic" if self.loss == "auto" else self.loss)
         template.metric_ = get_metric(self.metric)
         columns = RatingColumns(self.user, self.item, self.value, self.positive)

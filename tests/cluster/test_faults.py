@@ -15,7 +15,7 @@ from cluster_problems import chunked, small_problem
 
 from labelgap.distributed import DaskLowRankClassifier
 from labelgap.distributed.rounds import Rounds
-from labelgap.exceptions import ClusterError
+from labelgap.exceptions import ClusterError, InterruptedFitWarning
 
 OPTIONS = {
     "trace_penalty": 0.01,
@@ -100,6 +100,24 @@ def test_a_task_that_always_kills_its_worker_is_given_up(processes: Any) -> None
     part = processes.submit(int, 1, pure=False)
     with pytest.raises(ClusterError, match="allowed-failures"):
         Rounds(processes, [part]).sum(_die)
+
+
+def test_the_first_interrupt_leaves_a_usable_model(client: Any) -> None:
+    X, Y = small_problem()
+
+    def interrupt(progress: Any) -> None:
+        # A second one would end the fit at once.
+        if progress.iteration > 0 and not asked:
+            asked.append(progress)
+            signal.raise_signal(signal.SIGINT)
+
+    asked: list[Any] = []
+
+    clf = DaskLowRankClassifier(client=client, **{**OPTIONS, "threshold": "train", "tol": 1e-9})
+    with pytest.warns(InterruptedFitWarning, match="stopped on request while fitting"):
+        clf.fit(chunked(X, 45), chunked(Y, 45), callback=interrupt)
+    assert clf.interrupted_
+    assert clf.to_local().predict(X).shape == Y.shape
 
 
 def test_nothing_is_left_on_the_cluster_after_an_interrupt(client: Any) -> None:

@@ -216,7 +216,10 @@ def test_parameters_are_those_of_one_machine() -> None:
     ours, theirs = (set(kind().get_params()) for kind in (DaskLowRankClassifier, LowRankClassifier))
     assert ours - theirs == {"client"}
     assert theirs - ours == {"score_bound", "n_jobs", "weights", "flip_rate", "memory_limit_mb"}
-    assert clone(DaskLowRankClassifier(metric="macro-f1")).metric == "macro-f1"
+    client = object()
+    copied = clone(DaskLowRankClassifier(metric="macro-f1", client=client))
+    assert copied.metric == "macro-f1"
+    assert copied.client is client
 
 
 def test_settings_that_are_not_offered_are_refused(client: Any) -> None:
