@@ -2,7 +2,8 @@
 
 It measures the same fit with one and with two workers of one thread each, what a round costs beside its work,
 and how the model compares with that of the single-machine estimator. ``--out-of-core`` instead fits a Parquet
-folder with two workers whose memory together is a quarter of the data's size. ``--paper`` prints the time of
+folder with two workers whose memory together is a quarter of the data's size; a worker needs 1 GB or more, so
+that the folder should have 8 GB (``--out-of-core 8000``). ``--paper`` prints the time of
 a round for 10^10 entries on 100 workers, from the task times and message sizes that are measured here.
 """
 
