@@ -2,7 +2,8 @@
 
 It measures the same fit with one and with two workers of one thread each, what a round costs beside its work,
 and how the model compares with that of the single-machine estimator. ``--out-of-core`` instead fits a Parquet
-folder with two workers whose memory together is a quarter of the data's size. ``--paper`` prints the time of
+folder with two workers whose memory together is a quarter of the data's size; a worker needs 1 GB or more, so
+that the folder should have 8 GB (``--out-of-core 8000``). ``--paper`` prints the time of
 a round for 10^10 entries on 100 workers, from the task times and message sizes that are measured here.
 """
 
@@ -157,8 +158,8 @@ def compare(clf: DaskLowRankClassifier, size: Any) -> dict[str, float]:
     }
 
 
-def out_of_core(megabytes: int, folder: Path) -> None:
-    """Fit a Parquet folder of that size with two workers that have a quarter of it together."""
+def out_of_core(megabytes: int, folder: Path, worker_megabytes: int | None) -> None:
+    """Fit a Parquet folder of that size with two workers, which have a quarter of it together by default."""
     import dask
     import pandas as pd
     from distributed import Client
@@ -171,7 +172,7 @@ def out_of_core(megabytes: int, folder: Path) -> None:
         table.columns = [f"x{i}" for i in range(d)] + [f"tag_{j}" for j in range(n_labels)]
         table.to_parquet(folder / f"{number:04d}.parquet", compression=None)
     size = sum(path.stat().st_size for path in folder.iterdir())
-    limit = size // 8
+    limit = size // 8 if worker_megabytes is None else worker_megabytes * 1_000_000
     print(f"{size / 1e9:.2f} GB in {count} files; two workers with {limit / 1e6:.0f} MB each")
     began = time.perf_counter()
     spilled = str(folder.parent / "spilled")
@@ -211,13 +212,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="so many rows instead of those of the benchmark")
     parser.add_argument("--repeats", type=int, default=3, help="fits of which the fastest counts")
     parser.add_argument("--out-of-core", type=int, metavar="MB", help="fit a folder of so many megabytes")
+    parser.add_argument("--worker-memory", type=int, metavar="MB", help="of each worker out of core")
     parser.add_argument("--paper", action="store_true", help="10^10 entries on 100 workers, on paper")
     options = parser.parse_args()
     if options.out_of_core:
         with tempfile.TemporaryDirectory() as folder:
             data = Path(folder) / "data"
             data.mkdir()
-            out_of_core(options.out_of_core, data)
+            out_of_core(options.out_of_core, data, options.worker_memory)
         return
     size = QUICK if options.quick else SIZE
     size = (options.rows or size[0], *size[1:])

@@ -28,6 +28,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_bad_uses_are_named(folder: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "m.labelgap")
+    little = ("--cluster", "local", "--workers", "1", "--worker-memory", "300MB")
+    assert "too little" in error_of("fit", folder, "--labels", "tag_*", *little, *out, code=2)
     assert "is for --cluster local" in error_of("fit", folder, "--workers", "2", *out, code=2)
     assert "no Dask scheduler at tcp://127.0.0.1:9" in error_of(
         "fit", folder, "--labels", "tag_*", "--cluster", "tcp://127.0.0.1:9", *out

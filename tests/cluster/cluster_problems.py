@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 
 from labelgap.data import make_low_rank_labels
@@ -28,3 +29,33 @@ def chunked(array: Any, rows: Any) -> Any:
     if not sp.issparse(array):
         return da.from_array(array, chunks=(rows, -1))
     return da.from_array(array.toarray(), chunks=(rows, -1)).map_blocks(sp.csr_matrix)
+
+
+def lines(n_users: int = 40, n_items: int = 12, seed: int = 0) -> pd.DataFrame:
+    """Ratings with ids that are texts, of users in order."""
+    rng = np.random.default_rng(seed)
+    P, Q = rng.standard_normal((n_users, 2)), rng.standard_normal((n_items, 2))
+    users, items = np.nonzero(rng.random((n_users, n_items)) < 0.6)
+    score = np.sum(P[users] * Q[items], axis=1) + 0.5 * rng.standard_normal(len(users))
+    return pd.DataFrame(
+        {
+            "user": [f"u{number:03d}" for number in users],
+            "item": [f"film {number:02d}" for number in items],
+            "value": np.where(score > 0, 5, 2),
+        }
+    )
+
+
+def partitioned(frame: pd.DataFrame, n: int = 2) -> Any:
+    """The ratings as a dask DataFrame, every user in one partition."""
+    import dask.dataframe as dd
+
+    cuts = np.array_split(np.array(sorted(frame.user.unique())), n)
+    parts = [frame[frame.user.isin(users)].reset_index(drop=True) for users in cuts]
+    return dd.from_delayed([_delayed(part) for part in parts])
+
+
+def _delayed(part: Any) -> Any:
+    import dask
+
+    return dask.delayed(part)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cluster_problems import lines, partitioned
 from numpy.testing import assert_allclose
 
 from labelgap import Recommender
@@ -26,35 +27,6 @@ from labelgap.objective.parts import ProblemSettings
 from labelgap.objective.problem import CpuBackend, frame_of
 
 FIXED = {"trace_penalty": 0.004, "count_weighting": 0.5, "random_state": 0}
-
-
-def lines(n_users: int = 40, n_items: int = 12, seed: int = 0) -> pd.DataFrame:
-    """Ratings with ids that are texts, of users in order."""
-    rng = np.random.default_rng(seed)
-    P, Q = rng.standard_normal((n_users, 2)), rng.standard_normal((n_items, 2))
-    users, items = np.nonzero(rng.random((n_users, n_items)) < 0.6)
-    score = np.sum(P[users] * Q[items], axis=1) + 0.5 * rng.standard_normal(len(users))
-    return pd.DataFrame(
-        {
-            "user": [f"u{number:03d}" for number in users],
-            "item": [f"film {number:02d}" for number in items],
-            "value": np.where(score > 0, 5, 2),
-        }
-    )
-
-
-def partitioned(frame: pd.DataFrame, n: int = 2) -> Any:
-    import dask.dataframe as dd
-
-    cuts = np.array_split(np.array(sorted(frame.user.unique())), n)
-    parts = [frame[frame.user.isin(users)].reset_index(drop=True) for users in cuts]
-    return dd.from_delayed([_delayed(part) for part in parts])
-
-
-def _delayed(part: Any) -> Any:
-    import dask
-
-    return dask.delayed(part)
 
 
 @pytest.fixture(scope="module")

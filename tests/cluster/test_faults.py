@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cluster_problems import chunked, small_problem
+from cluster_problems import chunked, lines, partitioned, small_problem
 
-from labelgap.distributed import DaskLowRankClassifier
+from labelgap.distributed import DaskLowRankClassifier, DaskRecommender
 from labelgap.distributed.rounds import Rounds
 from labelgap.exceptions import ClusterError, InterruptedFitWarning
 
@@ -72,6 +72,21 @@ def test_a_killed_worker_changes_nothing(
     after = _fitted(processes)
     assert killer.killed == len(moments)
     assert np.array_equal(before.coef_, after.coef_)
+    assert before.threshold_ == after.threshold_
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_no_recommender(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fitted() -> DaskRecommender:
+        options = {"trace_penalty": 0.01, "threshold": "train", "tol": 1e-2, "positive": 4}
+        return DaskRecommender(client=processes, **options).fit(partitioned(lines()))
+
+    before = fitted()
+    killer = Killer(processes, {5, 9})
+    monkeypatch.setattr(Rounds, "_compute", lambda *given: killer(*given))
+    after = fitted()
+    assert killer.killed == 2
+    assert np.array_equal(before.item_factors_, after.item_factors_)
     assert before.threshold_ == after.threshold_
 
 

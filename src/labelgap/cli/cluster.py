@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,8 @@ WorkerMemory: TypeAlias = Annotated[
     ),
 ]
 
+# Bytes with which a worker can work at all.
+LEAST_WORKER_MEMORY = 600e6
 # Options that mean the same on a cluster.
 _COMMON = ("metric", "loss", "unobserved", "rank", "trace_penalty", "tol", "threshold")
 _USED = {
@@ -99,7 +102,12 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
         "silence_logs": logging.ERROR,
     }
     try:
-        held = {} if memory is None else memory_settings(float(parse_bytes(memory)))
+        limit = math.inf if memory is None else float(parse_bytes(memory))
+        if limit < LEAST_WORKER_MEMORY:
+            raise ValueError(
+                f"{memory} is too little: a worker takes some 350 MB for itself. Give it 1GB or more."
+            )
+        held = {} if memory is None else memory_settings(limit)
         # Workers take the settings of the process that starts them.
         with dask.config.set(held):
             cluster = library.LocalCluster(**options)

@@ -43,7 +43,7 @@ def the_client(client: Any = None) -> Any:
 
 
 # What a worker's process takes before it holds any data.
-_OWN_MEMORY = 250e6
+_OWN_MEMORY = 350e6
 
 
 def memory_settings(limit: float) -> dict[str, float]:
