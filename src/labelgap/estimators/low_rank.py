@@ -243,6 +243,11 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         self.features = features
         self.label_weighting = label_weighting
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse()
+        return tags
+
     # -- fitting ---------------------------------------------------------------------------------------
 
     def fit(
