@@ -84,9 +84,16 @@ def _scores(results: Results, data: str, method: str) -> list[float]:
 
 
 def _everywhere(results: Results) -> list[str]:
-    """The methods that ran on every data set."""
+    """The methods that ran on every data set, in as many draws as labelgap's default at least."""
+
+    def ran(data: str, method: str) -> bool:
+        wanted = 1 if method == ALL_LABELS else max(1, len(_scores(results, data, DEFAULT)))
+        return len(_scores(results, data, method)) >= wanted
+
+    # One metric is enough to tell.
+    results = [one for one in results if one["metric"] == _names(results, "metric")[0]]
     data = _names(results, "data")
-    return [m for m in _names(results, "method") if all(_scores(results, name, m) for name in data)]
+    return [method for method in _names(results, "method") if all(ran(name, method) for name in data)]
 
 
 def _score_table(results: Results) -> str:

@@ -14,7 +14,7 @@ from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.inputs import check_between, read_features
 from labelgap.exceptions import InvalidFeaturesError, InvalidInputError, InvalidParameterError
 from labelgap.fitting.device import device_scores
-from labelgap.fitting.feature_maps import is_clearly_ahead, mapped, mapped_product
+from labelgap.fitting.feature_maps import is_clearly_ahead, mapped, mapped_product, tells_rows_apart
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_values, standard_error
 from labelgap.objective.problem import Problem
@@ -49,6 +49,11 @@ class FeatureMapped:
     # Of the class: an estimator that was fitted in X itself has no map of its own, and files of earlier
     # versions have none either.
     feature_map_: Any = None
+    features: Any
+
+    def _takes_sparse(self) -> bool:
+        """Whether X may be sparse, as far as the features are concerned."""
+        return not tells_rows_apart(self.features)
 
     @property
     def features_(self) -> str:

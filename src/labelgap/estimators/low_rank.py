@@ -272,6 +272,11 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         self.subject_to = subject_to
         self.calibration = calibration
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse()
+        return tags
+
     # -- fitting ---------------------------------------------------------------------------------------
 
     def fit(

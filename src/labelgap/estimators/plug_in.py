@@ -167,7 +167,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = get_tags(self._inner())
-        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.sparse = inner.input_tags.sparse and self._takes_sparse()
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         return tags
 

@@ -219,7 +219,7 @@ class LowRankRegressor(
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         tags.target_tags.positive_only = isinstance(self.family, Poisson) or self.family == "poisson"
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self._takes_sparse()
         return tags
 
     # -- fitting ---------------------------------------------------------------------------------------
