@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.folds import FoldPlan
 from labelgap.distributed.judging import cluster_judge, cluster_threshold
-from labelgap.fitting.choice import ChosenFit, PenaltyChoice, folds_with
+from labelgap.fitting.choice import PenaltyChoice, folds_with
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import CrossValidation, FoldFit, SolverSettings
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid

@@ -20,7 +20,8 @@ from labelgap.distributed.problem import ClusterProblem
 from labelgap.estimators.inputs import check_decision_parameters, solver_settings, warn_of_unseen_labels
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.exceptions import InvalidParameterError
-from labelgap.fitting.choice import ChosenFit, grid_for, largest_penalty_of
+from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.grids import grid_for, largest_penalty_of
 from labelgap.fitting.problem import feature_settings
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest

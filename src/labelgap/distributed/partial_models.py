@@ -17,7 +17,7 @@ from labelgap.distributed.item_problem import Users, users_of
 from labelgap.distributed.partitions import Own, Prepared
 from labelgap.distributed.users import ItemPlace
 from labelgap.estimators.recommender import Recommender
-from labelgap.fitting.choice import ChosenFit
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.labels import ObservedLabels
 from labelgap.objective.cpu.part import CpuBackend
 from labelgap.objective.frame import FeatureFrame

@@ -23,8 +23,9 @@ from labelgap.distributed.users import ItemPlace
 from labelgap.estimators.inputs import check_decision_parameters, tolerance_of
 from labelgap.estimators.recommender import Recommender
 from labelgap.estimators.recommender_choice import INTERCEPT_STRENGTHS
-from labelgap.fitting.choice import ChosenFit, grid_for
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.grids import grid_for
 from labelgap.fitting.problem import recommender_features
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.search import PenaltyRequest

@@ -30,7 +30,7 @@ from labelgap.estimators.inputs import (
 from labelgap.estimators.notebook import NotebookView
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.choice import ChosenFit
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.labels.tensors import like_input, to_host

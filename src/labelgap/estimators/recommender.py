@@ -19,7 +19,7 @@ from labelgap.estimators.inputs import (
 from labelgap.estimators.recommender_choice import RecommenderChoice
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import ChosenFit
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.problem import shared_column_length
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.silence_weights import mean_like, weighted_by_value

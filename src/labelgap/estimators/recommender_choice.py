@@ -15,9 +15,11 @@ from labelgap.estimators.inputs import (
     weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.choice import ChosenFit, choice_for_decisions, grid_for_observed
+from labelgap.fitting.choice import choice_for_decisions
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.fitting.device import backend_for, jobs_for
+from labelgap.fitting.grids import grid_for_observed
 from labelgap.fitting.problem import observed_problem, recommender_features
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyRequest

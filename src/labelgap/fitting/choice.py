@@ -16,22 +16,19 @@ from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import (
     CrossValidation,
     Judge,
     Scorer,
     SolverSettings,
-    largest_trace_penalty,
 )
 from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import (
-    INTERCEPT_STRENGTHS,
     PenaltyGrid,
-    PenaltyRequest,
     Place,
     leading,
-    penalty_grid,
     select_penalties,
     select_trace,
 )
@@ -47,8 +44,6 @@ from labelgap.thresholds.one_class import OneClassEffect
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
 """From scores and their labels to a threshold."""
-LargestPenalty: TypeAlias = Callable[[Problem, ObservedLabels], float]
-"""The λ that a search begins with, for a problem and its labels."""
 Challenge: TypeAlias = Callable[["PenaltyChoice", Candidate, float, int], Candidate]
 """From a choice, its best candidate, the gap to compare at and the number of folds, to the best with other
 features too; the choice is then left standing at it."""
@@ -62,95 +57,6 @@ SELECTION_TOL = _FINE[0]
 _FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
 # Steps of the last fit where the run is stopped before anything was fitted.
 _HURRIED_STEPS = 12
-
-
-@dataclass(frozen=True)
-class FlipRates:
-    """ρ, the fraction of positives that are not recorded, as a positive-unlabelled fit used it."""
-
-    value: float | Floats
-    """One number, or one per label, as given or estimated."""
-    interval: tuple[float, float] | None
-    """The 95 % interval of an estimate; None where ρ was given."""
-    by_label: Floats
-    """One per label, lowered where the recorded positives rule the value out."""
-
-
-@dataclass(frozen=True)
-class ChosenFit:
-    """A fit to all entries, the penalties that were chosen for it, and how they were chosen."""
-
-    fit: Fit
-    penalties: Penalties
-    threshold: float
-    """The threshold for decisions; NaN where none are made."""
-    candidates: tuple[Candidate, ...]
-    """What was compared on held-out entries, the winner last."""
-    held_out_metric: float | None
-    """The metric of the winner; None where nothing was held out."""
-    flip_rates: FlipRates | None = None
-    """Set by a positive-unlabelled fit."""
-    problem: Problem | None = None
-    """The problem that was fitted."""
-    labels: ObservedLabels | None = None
-    """The labels as that problem weighs them."""
-    variant: Variant | None = None
-    """The settings of that problem that were chosen; None where there were none to choose."""
-    feature_map: Any = None
-    """The fitted transformer that makes its features; None where they are X itself."""
-    thresholds: Floats | None = None
-    """A threshold for each label, where they do not share one."""
-    threshold_kind: str = "shared"
-
-
-def largest_penalty_of(problem: Problem, labels: ObservedLabels) -> float:
-    """The smallest λ at which W = 0."""
-    return largest_trace_penalty(problem.objective(labels))
-
-
-def grid_for(
-    problem: Problem,
-    labels: ObservedLabels,
-    request: PenaltyRequest,
-    *,
-    n_terms: int,
-    mean: float,
-    largest: LargestPenalty,
-    intercept_strengths: Sequence[float] = INTERCEPT_STRENGTHS,
-) -> PenaltyGrid:
-    """The penalties to compare for a problem.
-
-    ``n_terms`` is the number of entries that the data term is the mean of, ``mean`` the mean of the labels.
-    """
-    return penalty_grid(
-        request,
-        lambda: largest(problem, labels),
-        labels.shape[1],
-        n_terms=n_terms,
-        square_length=problem.mean_square_length,
-        centre=float(problem.loss.link(mean)),
-        intercept_strengths=intercept_strengths,
-    )
-
-
-def grid_for_observed(
-    problem: Problem,
-    labels: ObservedLabels,
-    request: PenaltyRequest,
-    largest: LargestPenalty = largest_penalty_of,
-    intercept_strengths: Sequence[float] = INTERCEPT_STRENGTHS,
-) -> PenaltyGrid:
-    """The penalties to compare for a problem over observed entries."""
-    mean = float(np.average(labels.values, weights=labels.weights))
-    return grid_for(
-        problem,
-        labels,
-        request,
-        n_terms=labels.n_observed,
-        mean=mean,
-        largest=largest,
-        intercept_strengths=intercept_strengths,
-    )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError, InvalidParameterError
-from labelgap.fitting.choice import ChosenFit, PenaltyChoice, Standing
+from labelgap.fitting.choice import PenaltyChoice, Standing
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.search import (
     Contest,
     PenaltyGrid,

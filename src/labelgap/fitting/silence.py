@@ -17,15 +17,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
-from labelgap.fitting.choice import (
-    ChosenFit,
-    HeldOut,
-    LargestPenalty,
-    PenaltyChoice,
-    grid_for,
-    largest_penalty_of,
-)
+from labelgap.fitting.choice import HeldOut, PenaltyChoice
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import Judge, Scorer, SolverSettings, Verdict
+from labelgap.fitting.grids import LargestPenalty, grid_for, largest_penalty_of
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, Place
 from labelgap.fitting.variants import Variant, Variants

@@ -16,16 +16,10 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
-from labelgap.fitting.choice import (
-    SELECTION_TOL,
-    ChosenFit,
-    FlipRates,
-    LargestPenalty,
-    PenaltyChoice,
-    grid_for,
-    largest_penalty_of,
-)
+from labelgap.fitting.choice import SELECTION_TOL, PenaltyChoice
+from labelgap.fitting.chosen import ChosenFit, FlipRates
 from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, unlabelled_judge
+from labelgap.fitting.grids import LargestPenalty, grid_for, largest_penalty_of
 from labelgap.fitting.problem import highest_possible_rates, unlabelled_problem
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, select_penalties
