@@ -108,6 +108,18 @@ def draw_likes_and_silence(found: Found, left: Any, right: Any) -> None:
     right.set(xlabel="estimated fraction of likes not recorded", xlim=(0, 1), ylim=(-1, 1), yticks=[])
 
 
+def draw_on_a_cluster(found: Found, left: Any, right: Any) -> None:
+    rng, truth, model = np.random.default_rng(0), found["truth"], found["model"]
+    X = rng.standard_normal((2000, len(truth)))
+    real = (X @ truth + rng.standard_normal((len(X), truth.shape[1])) > 2).mean(axis=0)
+    decided = model.predict(X).mean(axis=0)
+    left.plot([0, max(real)], [0, max(real)], color=REFERENCE, linewidth=1)
+    left.scatter(real, decided, s=18, color=BLUE)
+    left.set(xlabel="fraction of yes of a label in new rows", ylabel="fraction that is decided yes")
+    right.bar(np.arange(1, model.rank_ + 1), model.singular_values_, color=BLUE)
+    right.set(xlabel="pattern of the fit", ylabel="singular value")
+
+
 def draw_only_positives(found: Found, left: Any, right: Any) -> None:
     problem, f1 = found["problem"], found["f1"]
     compared = {
@@ -140,6 +152,7 @@ PICTURES: dict[str, Draw] = {
     "half_annotated": draw_half_annotated,
     "likes_and_dislikes": draw_likes_and_dislikes,
     "likes_and_silence": draw_likes_and_silence,
+    "on_a_cluster": draw_on_a_cluster,
     "only_positives": draw_only_positives,
     "rival_methods": draw_rival_methods,
 }

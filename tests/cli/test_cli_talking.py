@@ -144,7 +144,7 @@ def test_a_pipe_from_standard_input(fitted: dict[str, Path]) -> None:
     assert "path 'none.csv' does not exist" in error_of("predict", fitted["articles"], "none.csv", code=2)
 
 
-@pytest.mark.parametrize("format", ["parquet", "npz"])
+@pytest.mark.parametrize("format", ["parquet", pytest.param("npz", marks=pytest.mark.slow)])
 def test_other_formats_through_standard_input(format: str) -> None:
     rng = np.random.RandomState(0)
     X = rng.standard_normal((30, 3))

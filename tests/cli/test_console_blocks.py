@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from cli_runs import EXAMPLES
@@ -88,7 +88,14 @@ def documents() -> list[Path]:
     return [path for path in found if any(console_commands(path.read_text(encoding="utf-8")))]
 
 
-@pytest.mark.parametrize("path", documents(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def documents_to_run() -> Iterator[Any]:
+    """Every document; all but the README are slow."""
+    for path in documents():
+        name = path.relative_to(ROOT).as_posix()
+        yield pytest.param(path, id=name, marks=() if name == "README.md" else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("path", list(documents_to_run()))
 def test_console_blocks_print_what_they_show(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,7 +215,9 @@ def test_bad_input_is_refused_by_the_partition(client: Any, change: Any, error: 
 def test_parameters_are_those_of_one_machine() -> None:
     ours, theirs = (set(kind().get_params()) for kind in (DaskLowRankClassifier, LowRankClassifier))
     assert ours - theirs == {"client"}
-    assert theirs - ours == {"score_bound", "n_jobs", "weights", "flip_rate", "memory_limit_mb"}
+    on_one_machine = {"score_bound", "n_jobs", "weights", "flip_rate", "memory_limit_mb", "features"}
+    on_one_machine |= {"label_weighting", "thresholds", "subject_to", "calibration"}
+    assert theirs - ours == on_one_machine
     client = object()
     copied = clone(DaskLowRankClassifier(metric="macro-f1", client=client))
     assert copied.metric == "macro-f1"

@@ -117,6 +117,7 @@ def test_a_task_that_always_kills_its_worker_is_given_up(processes: Any) -> None
         Rounds(processes, [part]).sum(_die)
 
 
+@pytest.mark.usefixtures("default_interrupts")
 def test_the_first_interrupt_leaves_a_usable_model(client: Any) -> None:
     X, Y = small_problem()
 
