@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli_runs import error_of, run, run_json
 
@@ -115,3 +116,13 @@ def test_labels_of_one_class(values: tuple[str, str], words: str) -> None:
 def test_a_blank_that_means_no_is_judged() -> None:
     told = run_json(*COMMAND, "--unobserved", "negative", "-n", "1")
     assert told["observed"] == 600
+
+
+def test_rows_and_labels_without_names_are_numbered() -> None:
+    problem = make_low_rank_labels(n=60, n_labels=3, n_features=3, rank=2, observed=0.7, random_state=0)
+    np.savez("plain.npz", X=problem.X, Y=problem.Y_observed)
+    run("errors", "plain.npz", "--label-weighting", "0", *FIXED, "--out", "plain.parquet", "-n", "4", "-q")
+    table = pd.read_parquet("plain.parquet")
+    assert list(table.columns) == ["row", "label", "recorded", "probability", "wrong"]
+    assert len(table) == 4
+    assert (problem.Y_observed[table["row"], table["label"]] == table["recorded"]).all()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from labelgap import find_label_errors
@@ -225,7 +224,7 @@ def _facts(data: Path, training: Training, found: LabelErrors, *, given_rates: b
     return {
         "data": str(data),
         "rows": facts["rows"],
-        "labels": len(found.label_names or ()) or training.arguments[1].shape[1],
+        "labels": training.arguments[1].shape[1],
         "observed": len(found),
         "flip_rates": found.flip_rates._asdict(),
         "flip_rates_from": "given" if given_rates else "estimated bounds",
@@ -248,7 +247,7 @@ def _tell(
         write_blocks(out, list(written), [written], guarded)
         session.result |= {"out": str(out), "listed": listed}
     else:
-        rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
+        rows = zip(*columns.values(), strict=True)
         session.result["entries"] = [dict(zip(columns, row, strict=True)) for row in rows]
     session.say_line(f"Judged the {len(found)} known labels, each by a model that did not see it.")
     session.say()
@@ -263,15 +262,15 @@ def _tell(
     session.say(PlainTable(shown, left=(named, "label")))
 
 
-def _columns(found: LabelErrors, n: int) -> dict[str, Any]:
+def _columns(found: LabelErrors, n: int) -> dict[str, list[Any]]:
     """The first n entries; rows and labels by their names, or else by their numbers."""
     rows, labels = found.rows[:n].tolist(), found.labels[:n].tolist()
     return {
         "row": rows if found.row_names is None else [found.row_names[row] for row in rows],
         "label": labels if found.label_names is None else [found.label_names[one] for one in labels],
-        "recorded": found.recorded[:n],
-        "probability": found.probability[:n],
-        "wrong": found.wrong[:n],
+        "recorded": found.recorded[:n].tolist(),
+        "probability": found.probability[:n].tolist(),
+        "wrong": found.wrong[:n].tolist(),
     }
 
 
