@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -120,12 +121,27 @@ def test_every_fold_is_scored_however_many_entries_there_are(monkeypatch: Any) -
     assert len(find_label_errors(X, Y, LowRankClassifier(**FIXED))) == np.sum(~np.isnan(Y))
 
 
+def test_an_interrupt_ends_without_a_list() -> None:
+    told: list[Any] = []
+
+    def interrupt(progress: Any) -> None:
+        # A second one would end the fit at once.
+        if not told:
+            signal.raise_signal(signal.SIGINT)
+        told.append(progress)
+
+    with pytest.raises(KeyboardInterrupt, match="before all labels were judged"):
+        find_label_errors(X, Y, LowRankClassifier(**FIXED), callback=interrupt)
+    assert told
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"estimator": LogisticRegression()}, "MetricThreshold\\(classifier\\)"),
         ({"estimator": LowRankClassifier(threshold="train")}, "threshold='cross-fit'"),
         ({"estimator": LowRankClassifier(unobserved="unlabelled")}, "threshold='cross-fit'"),
+        ({"estimator": PlugInClassifier(), "callback": print}, "callback is for a LowRankClassifier"),
         ({"flip_rates": 0.1}, "pair of numbers"),
         ({"flip_rates": (0.1, "much")}, "pair of numbers"),
         ({"flip_rates": (0.6, 0.4)}, "their sum is below 1"),

@@ -188,6 +188,7 @@ def test_the_commands() -> None:
         "evaluate",
         "report",
         "threshold",
+        "errors",
         "recommend",
         "split",
         "export",

@@ -173,6 +173,23 @@ def test_rows_with_wrong_decisions_are_listed(opened: Any, folder: Path) -> None
     assert page.complaints == []
 
 
+def test_labels_to_look_at_again(opened: Any, folder: Path) -> None:
+    Y = PROBLEM.Y_test.copy()
+    sure = np.unravel_index(np.argmax(MODEL.predict_proba(PROBLEM.X_test)), Y.shape)
+    Y[sure] = 0
+    write_report(folder / "doubtful.html", MODEL, PROBLEM.X_test, Y)
+    page = opened("doubtful.html")
+    assert page.texts("#doubtful-table tbody th")[0] == f"row {sure[0]}"
+    first = page.texts("#doubtful-table tbody tr:first-child td")
+    assert first[:3] == [f"label {sure[1]}", "no", "yes"]
+    assert "an error of the model or an error of the label" in page.page.locator("#doubtful-say").inner_text()
+    assert "Look again" in page.texts("#nav a")
+    assert page.complaints == []
+    scores = np.array([[2.0, -1.0], [1.0, -2.0]])
+    write_report(folder / "right.html", with_given_scores(scores, scores > 0), scores, scores > 0)
+    assert opened("right.html").page.locator("#doubtful").is_hidden()
+
+
 def test_the_foot_says_how_the_page_was_made(opened: Any, folder: Path) -> None:
     write_report(
         folder / "foot.html",

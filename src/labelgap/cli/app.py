@@ -34,6 +34,10 @@ COMMANDS = {
         "threshold",
         "Find the threshold that is best for a metric, exactly, for scores of any model.",
     ),
+    "errors": (
+        "errors",
+        "List the known labels that are probably wrong, found by models that did not see them.",
+    ),
     "recommend": (
         "recommend",
         "The best items for users, each with its probability and a decision: would the user like it?",

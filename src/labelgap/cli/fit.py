@@ -29,11 +29,20 @@ from labelgap.cli.cluster import (
     opened_cluster,
 )
 from labelgap.cli.decision_options import SubjectTo, Thresholds, ThresholdScores, read_bounds
+from labelgap.cli.fit_options import (
+    AverageOfFit,
+    Categorical,
+    ImputeBlanks,
+    Jobs,
+    MetricOfFit,
+    Rank,
+    RidgePenalty,
+    Seed,
+    TracePenalty,
+)
 from labelgap.cli.fitted import finish_fit
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
-    MAX_SEED,
-    Average,
     DataFile,
     Decimal,
     Delimiter,
@@ -65,8 +74,8 @@ from labelgap.cli.options import (
     Verbose,
 )
 from labelgap.cli.outputs import check_output
-from labelgap.cli.preparing import Impute, around
-from labelgap.cli.progress import FitDisplay, StageLines, shown
+from labelgap.cli.preparing import around
+from labelgap.cli.progress import watched
 from labelgap.cli.session import Session, command
 from labelgap.cli.sets import Calibration
 from labelgap.cli.training import Training, read_training
@@ -84,24 +93,8 @@ def fit(
     features: FeatureColumns = None,
     id_column: IdColumn = None,
     drop: Drop = None,
-    categorical: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--categorical",
-            metavar="NAME|PATTERN",
-            rich_help_panel="Data",
-            show_default="columns of text",
-            help="Feature columns that hold names and not amounts: each value becomes a feature.",
-        ),
-    ] = None,
-    impute: Annotated[
-        Impute | None,
-        typer.Option(
-            rich_help_panel="Data",
-            show_default="refused",
-            help="What blanks among the features are filled with, here and for new rows.",
-        ),
-    ] = None,
+    categorical: Categorical = None,
+    impute: ImputeBlanks = None,
     separator: Separator = None,
     label_file: LabelFile = None,
     user: UserColumn = None,
@@ -116,26 +109,8 @@ def fit(
     out: Annotated[
         Path, typer.Option("--out", "-o", rich_help_panel="Output", help="Where to save the model.")
     ] = Path("model.labelgap"),
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            "--metric",
-            metavar="NAME|FORMULA",
-            rich_help_panel=_FIT,
-            show_default="micro-f1",
-            help="What decisions are judged by: a name such as [bold]macro-jaccard[/bold], or a formula such "
-            "as [bold]'2*tp/(2*tp+fp+fn)'[/bold].",
-        ),
-    ] = None,
-    average: Annotated[
-        Average | None,
-        typer.Option(
-            "--average",
-            rich_help_panel=_FIT,
-            show_default=False,
-            help="For a formula: over all entries (micro), rows (instance) or labels (macro).",
-        ),
-    ] = None,
+    metric: MetricOfFit = None,
+    average: AverageOfFit = None,
     setting: Annotated[
         Setting,
         typer.Option(
@@ -200,28 +175,9 @@ def fit(
             rich_help_panel=_FIT, show_default="gaussian", help="For regression: what the values are."
         ),
     ] = None,
-    rank: Annotated[
-        int | None,
-        typer.Option(min=1, rich_help_panel=_FIT, show_default="none", help="A cap on the rank."),
-    ] = None,
-    trace_penalty: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER|auto",
-            rich_help_panel=_FIT,
-            show_default="auto",
-            help="λ; auto chooses on held-out labels.",
-        ),
-    ] = None,
-    ridge_penalty: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER|auto",
-            rich_help_panel=_FIT,
-            show_default="auto; 0 for a recommender",
-            help="λ₂; auto chooses on held-out labels.",
-        ),
-    ] = None,
+    rank: Rank = None,
+    trace_penalty: TracePenalty = None,
+    ridge_penalty: RidgePenalty = None,
     feature_map: FeatureMap = None,
     label_weighting: LabelWeighting = None,
     tol: Annotated[
@@ -237,18 +193,8 @@ def fit(
     thresholds: Thresholds = None,
     subject_to: SubjectTo = None,
     calibration: Calibration = None,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, rich_help_panel=_FIT, help="Deals the labels to folds.")
-    ] = 0,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER",
-            rich_help_panel=_FIT,
-            show_default="one per core",
-            help="Fits that run side by side.",
-        ),
-    ] = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
     device: Device = None,
     cluster: Cluster = None,
     workers: Workers = None,
@@ -364,16 +310,10 @@ def _word(choice: Any) -> str | None:
 def _fit(session: Session, model: Any, training: Training, checkpoint: Path | None) -> float:
     # Lists are judged by another metric than decisions.
     metric = getattr(model, "candidates_metric", None) or str(getattr(model, "metric", "D²"))
-    live = session.shows_progress and not session.verbose
-    display = FitDisplay(metric, tolerance_of(model))
-    if not live and (session.talks or session.verbose):
-        display = StageLines(session.stage, metric, tolerance_of(model), closely=session.verbose)
     more: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     began = time.perf_counter()
-    with shown(display, session.err, live):
+    with watched(session, metric, tolerance_of(model)) as display:
         model.fit(*training.arguments, callback=display, **more, **training.features)
-    if isinstance(display, StageLines):
-        display.end()
     if training.sides is not None and training.sides.titles is not None:
         model.set_item_titles(training.sides.titles)
     # The names of prepared features are those that the steps before the model give them.

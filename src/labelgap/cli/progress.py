@@ -17,6 +17,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from labelgap.cli.session import Session
 from labelgap.fitting.progress import UNKNOWN, FitProgress
 from labelgap.solvers.loop import Candidate
 
@@ -101,6 +102,20 @@ def shown(display: FitDisplay, console: Console, wanted: bool) -> Iterator[None]
         return
     with Live(display, console=console, refresh_per_second=_UPDATES_PER_SECOND, transient=True):
         yield
+
+
+@contextmanager
+def watched(session: Session, metric: str, tol: float) -> Iterator[FitDisplay]:
+    """What a fit in the block is to tell of its progress: on a terminal, in lines, or nowhere."""
+    live = session.shows_progress and not session.verbose
+    if live or not (session.talks or session.verbose):
+        display = FitDisplay(metric, tol)
+        with shown(display, session.err, live):
+            yield display
+        return
+    lines = StageLines(session.stage, metric, tol, closely=session.verbose)
+    yield lines
+    lines.end()
 
 
 def counted(blocks: Iterable[T], console: Console, wanted: bool, *, total: int, each: int) -> Iterator[T]:

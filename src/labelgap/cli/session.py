@@ -251,6 +251,7 @@ _OPTIONS = {
     "n_jobs": "--jobs",
     "random_state": "--seed",
     "flip_rate": "--flip-rate",
+    "flip_rates": "--flip-rates",
     "label_file": "--label-file",
     "trace_penalty": "--trace-penalty",
     "ridge_penalty": "--ridge-penalty",

@@ -12,6 +12,7 @@ that was recorded. Since ``e₀ ≤ p ≤ 1 − e₁``, the entries with the low
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,8 +25,9 @@ from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.inputs import is_vector
 from labelgap.estimators.low_rank import LowRankClassifier
-from labelgap.exceptions import InvalidParameterError
+from labelgap.exceptions import InterruptedFitWarning, InvalidParameterError
 from labelgap.labels import ObservedLabels
+from labelgap.solvers.loop import Callback
 
 # The part of the entries, and their least number, that an end of the probabilities has.
 _FRACTION, _FEWEST = 0.05, 50
@@ -93,12 +95,18 @@ class LabelErrors:
 
 
 def find_label_errors(
-    X: Any, y: Any, estimator: Any = None, *, flip_rates: Any = None, sample_weight: Any = None
+    X: Any,
+    y: Any,
+    estimator: Any = None,
+    *,
+    flip_rates: Any = None,
+    sample_weight: Any = None,
+    callback: Callback | None = None,
 ) -> LabelErrors:
     """Order the observed labels by how likely they are to be wrong.
 
     Every observed entry is scored by a model that was fitted without it, in the folds that choose the
-    threshold.
+    threshold. Ctrl-C ends it without a list.
 
     Parameters
     ----------
@@ -111,6 +119,8 @@ def find_label_errors(
         How often a no is recorded as a yes, and a yes as a no. None estimates bounds of both, and orders by
         the self-confidence.
     sample_weight : array of shape (n,), or None
+    callback : callable, or None
+        Told about the progress of the fit, as in ``LowRankClassifier.fit``; for that estimator only.
 
     Examples
     --------
@@ -138,9 +148,19 @@ def find_label_errors(
             "Wrong labels are found by models that did not see them: the estimator needs "
             "threshold='cross-fit', and labels of which both a yes and a no are recorded."
         )
+    if callback is not None and not isinstance(model, LowRankClassifier):
+        raise InvalidParameterError(
+            f"callback is for a LowRankClassifier, and a {type(model).__name__} calls none. Leave it out."
+        )
     given = None if flip_rates is None else _checked(flip_rates)
     model._wants_held_out = True
-    model.fit(X, y, sample_weight=sample_weight)
+    more = {} if callback is None else {"callback": callback}
+    with warnings.catch_warnings():
+        # It says that the model can be used, and there is no use for it here.
+        warnings.simplefilter("ignore", InterruptedFitWarning)
+        model.fit(X, y, sample_weight=sample_weight, **more)
+    if getattr(model, "interrupted_", False):
+        raise KeyboardInterrupt("The fit was stopped before all labels were judged.")
     held_out = model._held_out
     if held_out.scores is None or held_out.labels is None:
         raise InvalidParameterError("Too few labels are observed to hold any out, so none can be judged.")

@@ -23,6 +23,7 @@ from labelgap.report.binning import (
     threshold_limit,
 )
 from labelgap.report.calibration import reliability, with_intervals
+from labelgap.report.doubtful_labels import describe_doubtful_labels
 from labelgap.report.encoding import encode_array, encode_whole, number
 from labelgap.report.fit_figures import describe_fit
 from labelgap.report.innermost import Innermost, innermost
@@ -116,6 +117,9 @@ def collect(
         "wrong_rows": describe_wrong_rows(
             judged.labels, judged.scores, judged.threshold, judged.probabilities
         ),
+        "doubtful": None
+        if judged.is_recommender
+        else describe_doubtful_labels(judged.labels, judged.scores, judged.threshold, judged.probabilities),
         "origin": describe_provenance(judged.model, name=name, data_name=data_name, date=date),
     }
 

@@ -38,6 +38,7 @@ _SCRIPTS = (
     "whole_rows.js",
     "labels.js",
     "wrong_rows.js",
+    "doubtful.js",
     "details.js",
     "compare.js",
     "ranking.js",
@@ -71,9 +72,10 @@ def write_report(
     The page shows what is observed, the metric at every threshold with a slider and any metric of the
     linear-fractional family (computed in the page, exactly as here), the fit and its certificate, whether the
     probabilities are right, every label with its AUC and average precision, the rows that are decided wrongly
-    most often, and other models beside this one; of a recommender also how good its lists of 10 items are,
-    beside popularity. Its foot says the version, the data, the settings and the date. It judges the observed
-    entries of ``y`` and nothing else; on the rows that the model was fitted to its figures are too good.
+    most often, the labels to look at again, and other models beside this one; of a recommender also how good
+    its lists of 10 items are, beside popularity. Its foot says the version, the data, the settings and the
+    date. It judges the observed entries of ``y`` and nothing else; on the rows that the model was fitted to
+    its figures are too good.
 
     Parameters
     ----------

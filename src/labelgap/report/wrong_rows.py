@@ -50,7 +50,7 @@ def describe_wrong_rows(
         "has_names": labels.row_names is not None,
         "rows": [
             {
-                "name": _name(labels.row_names, row),
+                "name": row_name(labels.row_names, row),
                 "observed": int(observed[row]),
                 "false_yes": int(false_yes[row]),
                 "false_no": int(false_no[row]),
@@ -61,7 +61,8 @@ def describe_wrong_rows(
     }
 
 
-def _name(names: Sequence[Any] | None, row: int) -> str:
+def row_name(names: Sequence[Any] | None, row: int) -> str:
+    """What a row is called, or its number where it has no name."""
     return f"row {row}" if names is None else str(names[row])
 
 

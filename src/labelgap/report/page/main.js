@@ -19,6 +19,7 @@ if (figures.kind === "decisions") {
     `AUC and AP (average precision) judge the order of the scores, whatever θ is${sayMeanRanks()}. ` +
     `“${NO_VALUE}” stands for 0/0: no decided yes (precision), no true yes (recall), neither (F1), or one class only (AUC and AP). A macro average counts such a ${words.label} with the metric’s own value of 0/0, and leaves out one without observed entries.`);
   showWrongRows();
+  showDoubtful();
 } else {
   showLabels(regressionColumns(), `How well each ${words.label} is predicted${details ? "; choose one to see its strongest features" : ""}.`);
 }
