@@ -151,7 +151,7 @@ def test_names_and_frames() -> None:
         assert table["row"].tolist() == [f"row {row}" for row in found.rows]
         assert table["label"].tolist() == [f"tag {label}" for label in found.labels]
         assert found.names == list(zip(table["row"], table["label"], strict=True))
-        assert str(found).splitlines()[0].startswith(f"row {found.names[0][0]}, {found.names[0][1]}")
+        assert str(found).splitlines()[0].startswith(f"row {found.names[0][0]}, label {found.names[0][1]} ")
         assert "<table>" in found._repr_html_()
     # Labels are matched by name.
     assert list(model.suggest(features, 4, frame[names[::-1]])) == list(model.suggest(features, 4, frame))

@@ -39,7 +39,7 @@ class Suggestions:
     >>> list(found), found.names
     ([(3, 0)], [(3, 'cat')])
     >>> print(found)
-    row 3, cat  probability 0.50, expected gain 0.01
+    row 3, label cat  probability 0.50, expected gain 0.01
     """
 
     rows: NDArray[np.int64]
@@ -92,7 +92,7 @@ class Suggestions:
         return html_table(self.columns(), titled=False)
 
     def __str__(self) -> str:
-        names = [f"row {row}, {label}" for row, label in self.names]
+        names = [f"row {row}, label {label}" for row, label in self.names]
         width = max(map(len, names), default=0)
         return "\n".join(
             f"{name:<{width}}  probability {p:.2f}, expected gain {gain:.2g}"
