@@ -154,6 +154,27 @@ ERRORS = [
         "n_splits must be an integer from 2 to the",
         lambda: next(StratifiedRowSplit(1).split(X, Y)),
     ),
+    # What to ask about next
+    Case(
+        "suggest-counts",
+        InvalidParameterError,
+        "n must be a whole number of at least 1; got 0",
+        lambda: fit().suggest(X, 0),
+        "n",
+    ),
+    Case(
+        "suggest-counts",
+        InvalidParameterError,
+        "budget_per_row must be a whole number of at least 1, or None; got 1.5",
+        lambda: fit().suggest(X, 3, budget_per_row=1.5),
+        "budget",
+    ),
+    Case(
+        "suggest-scores",
+        InvalidScoresError,
+        "the score at row 0, label .* is .*, which is none. Pass probabilities",
+        lambda: MetricThreshold().fit(100 * COMPLETE + 5, Y).suggest(100 * COMPLETE + 5, 3),
+    ),
     # Devices
     Case(
         "device",

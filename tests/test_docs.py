@@ -38,6 +38,7 @@ API = [
     *(
         f"labelgap.{name}"
         for name in (
+            "asking",
             "confidence",
             "data",
             "decisions",

@@ -29,6 +29,7 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.estimators.notebook import NotebookView
 from labelgap.estimators.row_weights import weigh_rows
+from labelgap.estimators.suggesting import Suggesting
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.labels import ObservedLabels
@@ -74,6 +75,7 @@ class CertifiedFit(NotebookView):
 class DecisionEstimator(
     Deciding,
     ConfidentDecisions,
+    Suggesting,
     FrameOutput,
     NotebookView,
     Saved,

@@ -68,7 +68,7 @@ class Deciding:
     def _block_probabilities(self, scores: Floats, start: int) -> Floats:
         """The probabilities of a block of scores, or an error where there are none."""
         if hasattr(self, "predict_proba"):
-            return np.asarray(self._probabilities(scores), dtype=np.float64)  # type: ignore[attr-defined]
+            return np.asarray(self._final_probabilities(scores), dtype=np.float64)  # type: ignore[attr-defined]
         outside = ~((scores >= 0) & (scores <= 1))
         if outside.any():
             row, label = np.argwhere(outside)[0]

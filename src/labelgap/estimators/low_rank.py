@@ -430,6 +430,9 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
     def _on_device(self, X: Any) -> Any:
         return self._scores_on_device(X)
 
+    def _row_factors(self, X: Any) -> Floats | None:
+        return self._left_product(X)
+
     def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
         P = self._left_product(X)
         low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
