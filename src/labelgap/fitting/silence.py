@@ -2,9 +2,9 @@
 
 Penalties, and how much silence weighs, are compared by where held-out likes stand in the ranking of all items
 that a user has not rated (NDCG). Where there are many ratings, a sample of the users chooses, and all users
-together only λ once more. In fractions of λ_max the best one falls slowly with the number of users, in generated
-data about with its fourth root, and that is where the look at all users begins.
-Decisions take their threshold from held-out ratings and a sample of the other pairs.
+together only λ once more. In fractions of λ_max the best one falls slowly with the number of users, in
+generated data about with its fourth root, and that is where the look at all users begins. Decisions take
+their threshold from held-out ratings and a sample of the other pairs.
 """
 
 from __future__ import annotations
