@@ -107,9 +107,9 @@ def test_the_installed_command_and_what_is_no_terminal(monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 def test_a_closed_pipe_is_no_error(fitted: dict[str, Path]) -> None:
-    rows = "\n".join(Path("new_articles.csv").read_text().splitlines()[1:])
-    header = Path("new_articles.csv").read_text().splitlines()[0]
-    Path("many.csv").write_text("\n".join([header, *[rows] * 100]))
+    header, *rows = Path("new_articles.csv").read_text().splitlines()
+    # The id comes first in a row, and each is to come once.
+    Path("many.csv").write_text("\n".join([header, *(f"{at}-{row}" for at in range(100) for row in rows)]))
     command = f"{sys.executable} -m labelgap predict {fitted['articles']} many.csv --long | head -n 1"
     done = subprocess.run(
         ["bash", "-c", f"{command}; echo ${{PIPESTATUS[0]}}"], capture_output=True, text=True, timeout=120
