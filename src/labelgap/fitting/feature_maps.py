@@ -32,7 +32,6 @@ from labelgap.fitting.search import (
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 from labelgap.solvers.loop import Candidate, Stopped
-from labelgap.solvers.penalties import Penalties
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 FEATURES = ("auto", "linear", "rbf")
@@ -286,7 +285,7 @@ class FeatureMaps:
                 folds = choice.cross_validation("search by rows", plan)
                 standing = before._replace(folds=folds)
                 (judged,) = choice.compare_at(standing, [best.penalties], tol, n_folds)
-            place = _place_of(before.grid, best.penalties)
+            place = before.grid.place_of(best.penalties)
             waiting = [RbfMap()] if self.current is None else list(self.current.beside(len(self.X)))
             tried = {self.current}
             while waiting:
@@ -352,14 +351,6 @@ def _is_clearly_better(candidate: Candidate, other: Candidate) -> bool:
     ahead = ahead_in_errors(candidate, other)
     lower = candidate.loss < other.loss - _CLEARLY_LOWER * abs(other.loss)
     return ahead > _CLEARLY or (ahead >= 0 and lower)
-
-
-def _place_of(grid: PenaltyGrid, penalties: Penalties) -> Place:
-    return (
-        list(grid.traces).index(penalties.trace),
-        list(grid.ridges).index(penalties.ridge),
-        list(grid.intercepts).index(penalties.intercept),
-    )
 
 
 def _nearest(grid: PenaltyGrid, place: Place) -> Place:
