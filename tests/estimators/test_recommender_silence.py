@@ -67,18 +67,6 @@ def test_a_sample_of_the_users_chooses_where_there_are_many(
     assert sampled.trace_penalty_ in {c.penalties.trace for c in sampled.candidates_}
 
 
-def test_users_are_drawn_until_they_have_enough_ratings(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = ObservedLabels.from_dense(np.tril(np.ones((40, 30))) + 0.0)
-    rng = np.random.RandomState(0)
-    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 600)
-    assert silence.sample_of_users(labels, rng) is None
-    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 100)
-    drawn = silence.sample_of_users(labels, rng)
-    assert drawn is not None
-    assert np.all(np.diff(drawn) > 0)
-    assert 100 <= labels.row_counts()[drawn].sum() < 140
-
-
 def test_what_was_rated_is_never_shown() -> None:
     train, _ = split()
     model = Recommender(positive=4, **FIXED).fit(train)

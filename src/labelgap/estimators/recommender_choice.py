@@ -15,13 +15,12 @@ from labelgap.estimators.inputs import (
     weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.choice import choice_for_decisions
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.fitting.device import backend_for, jobs_for
-from labelgap.fitting.grids import grid_for_observed
 from labelgap.fitting.problem import observed_problem, recommender_features
 from labelgap.fitting.run import FitRun
+from labelgap.fitting.sampled import RatingsChoice
 from labelgap.fitting.search import PenaltyRequest
 from labelgap.fitting.silence import MOST_FACTORS, SilenceChoice
 from labelgap.fitting.silence_weights import silence_variants
@@ -70,35 +69,36 @@ class RecommenderChoice:
         """Likes and dislikes alone."""
         weightings = self._weightings()
         features = self._feature_settings(weightings[0])
-        backend = backend_for(self.device, labels, self.loss_)
-        run.n_jobs = jobs_for(backend, run.n_jobs)
-        problem = observed_problem(
-            self._users.matrix,
-            labels,
-            features,
-            self.loss_,
-            fit_intercept=True,
-            score_bound=self.score_bound,
-            backend=backend,
-        )
+        run.n_jobs = jobs_for(backend_for(self.device, labels, self.loss_), run.n_jobs)
 
-        def variant(chosen: Variant) -> tuple[Problem, ObservedLabels]:
-            changed = replace(features, count_weighting=chosen.count_weighting)
-            return problem.with_settings(features=changed), labels
+        def variants_of(users: NDArray[np.int64] | None) -> Variants:
+            rated = labels if users is None else labels.take_rows(users)
+            problem = observed_problem(
+                self._features_of(users),
+                rated,
+                features,
+                self.loss_,
+                fit_intercept=True,
+                score_bound=self.score_bound,
+                backend=backend_for(self.device, rated, self.loss_),
+            )
 
-        variants = Variants(Variant(weightings[0]), {"count_weighting": weightings[1:]}, variant)
+            def variant(chosen: Variant) -> tuple[Problem, ObservedLabels]:
+                changed = replace(features, count_weighting=chosen.count_weighting)
+                return problem.with_settings(features=changed), rated
+
+            return Variants(Variant(weightings[0]), {"count_weighting": weightings[1:]}, variant)
+
         request = self._request("negative" if self._rates_every_pair else "missing")
-        grid = grid_for_observed(problem, labels, request, self._largest_penalty, INTERCEPT_STRENGTHS)
-        return choice_for_decisions(
-            problem,
-            labels,
-            grid,
-            self.metric_,
-            settings,
-            run,
-            how=self.threshold,
-            variants=variants if len(weightings) > 1 else None,
-        ).fit()
+        choice = RatingsChoice(
+            variants_of, request, settings, run, self._largest_penalty, INTERCEPT_STRENGTHS
+        )
+        return choice.fit(self.metric_, how=self.threshold)
+
+    def _features_of(self, users: NDArray[np.int64] | None) -> Any:
+        """The features of the users with these numbers, or of all; None where there are none."""
+        X = self._users.matrix
+        return X if users is None or X is None else X[users]
 
     def _choose_with_silence(
         self, labels: ObservedLabels, settings: SolverSettings, run: FitRun
@@ -113,12 +113,9 @@ class RecommenderChoice:
             )
 
         def variants_of(users: NDArray[np.int64] | None) -> Variants:
-            X = self._users.matrix
-            if users is not None and X is not None:
-                X = X[users]
             return silence_variants(
                 labels if users is None else labels.take_rows(users),
-                X,
+                self._features_of(users),
                 self._feature_settings(0.0),
                 self.loss_,
                 count_weightings=self._weightings(),

@@ -32,6 +32,7 @@ from labelgap.fitting.search import (
     select_penalties,
     select_trace,
 )
+from labelgap.fitting.trace_search import confirm_trace
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
@@ -109,6 +110,8 @@ class PenaltyChoice:
     """What is held out and how it is scored, where that is not for the metric over observed entries."""
     begin: Place | None = None
     """Where a sample of the rows found the best penalties. Then only λ is compared, and only near there."""
+    curvature: float | None = None
+    """The second difference of the held-out loss in λ that the sample found; None where it is not known."""
     listed_in: PenaltyGrid | None = None
     """The grid of all rows, in whose units candidates are listed where these are a sample of them."""
     challenge: Challenge | None = None
@@ -254,9 +257,11 @@ class PenaltyChoice:
                 best = self.challenge(self, best, last_tol if coarse else search_tol, few)
             place = grid.place_of(best.penalties) if self.held_out is not None else None
         folds = self._folds
-        if place is not None:
+        if place is not None and self.held_out is not None:
             # Rankings change more with λ than decisions do.
             best = select_trace(closely, grid, place, known=best, criterion=self.criterion)
+        elif place is not None:
+            best = confirm_trace(closely, grid, place, curvature=self.curvature, criterion=self.criterion)
         assert best is not None
         with contextlib.suppress(Stopped):
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))

@@ -2,9 +2,8 @@
 
 Penalties, and how much silence weighs, are compared by where held-out likes stand in the ranking of all items
 that a user has not rated (NDCG). Where there are many ratings, a sample of the users chooses, and all users
-together only λ once more. In fractions of λ_max the best one falls slowly with the number of users, in
-generated data about with its fourth root, and that is where the look at all users begins. Decisions take
-their threshold from held-out ratings and a sample of the other pairs.
+together only λ once more (:mod:`labelgap.fitting.sampled`). Decisions take their threshold from held-out
+ratings and a sample of the other pairs.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import Judge, Scorer, SolverSettings, Verdict
 from labelgap.fitting.grids import LargestPenalty, grid_for, largest_penalty_of
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, Place
-from labelgap.fitting.variants import Variant, Variants
+from labelgap.fitting.sampled import Found, found_by, sample_of_users
+from labelgap.fitting.search import PenaltyGrid, PenaltyRequest
+from labelgap.fitting.variants import Variants
 from labelgap.labels import ObservedLabels
 from labelgap.labels.unobserved import draw_unobserved
 from labelgap.metrics import LinearFractional
@@ -34,7 +34,6 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.recommending.ranks import ranks_of_held_out
 from labelgap.solvers.alternating import solve_alternating
-from labelgap.solvers.loop import Candidate
 from labelgap.solvers.sweeping import solve_auto
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER
 from labelgap.thresholds.sweep import best_threshold
@@ -82,18 +81,15 @@ class SilenceChoice:
         _, labels = variants.problem(variants.first)
         rng = check_random_state(self.run.random_state)
         grid = self._grid(variants)
-        sample = None if grid.is_single else sample_of_users(labels, rng)
+        sample = None if grid.is_single else sample_of_users(labels, ENOUGH_RATINGS, rng)
         found = None
         if sample is not None:
             sampled = self._choice(self.variants_of(sample), how, rng, listed_in=grid)
-            found = sampled.choose()
-            if found is not None:
-                n_sampled = int(labels.row_counts()[sample].sum())
-                found = (_moved(found[0], grid, labels.n_observed / n_sampled), *found[1:])
+            found = found_by(sampled, grid, labels.n_observed / int(labels.row_counts()[sample].sum()))
         choice = self._choice(variants, how, rng, grid=grid, found=found)
         chosen = choice.fit()
         if found is not None:
-            chosen = replace(chosen, candidates=(*found[2], *chosen.candidates))
+            chosen = replace(chosen, candidates=(*found.candidates, *chosen.candidates))
         return self._with_threshold(chosen, choice, labels, metric, how, rng)
 
     def _grid(self, variants: Variants) -> PenaltyGrid:
@@ -117,13 +113,13 @@ class SilenceChoice:
         *,
         grid: PenaltyGrid | None = None,
         listed_in: PenaltyGrid | None = None,
-        found: tuple[Place, Variant | None, tuple[Candidate, ...]] | None = None,
+        found: Found | None = None,
     ) -> PenaltyChoice:
         """The choice for these users: among everything, or near what a sample of them ``found``."""
         begin, run = None, self.run
         if found is not None:
-            begin = found[0]
-            variants = replace(variants, first=found[1] or variants.first, values={})
+            begin = found.place
+            variants = replace(variants, first=found.variant or variants.first, values={})
         if listed_in is not None:
             run = replace(run, checkpoint=run.checkpoint.part("sample"))
         problem, labels = variants.problem(variants.first)
@@ -168,21 +164,6 @@ class SilenceChoice:
         scores, judged = _scored(chosen.problem, chosen.labels, fits, plan, silent)
         best = best_threshold(scores, judged, metric)
         return replace(chosen, threshold=best.threshold, held_out_metric=best.value)
-
-
-def sample_of_users(labels: ObservedLabels, rng: np.random.RandomState) -> NDArray[np.int64] | None:
-    """Users drawn at random who together have enough ratings to choose settings; None for all of them."""
-    if labels.n_observed <= 2 * ENOUGH_RATINGS:
-        return None
-    drawn = rng.permutation(labels.shape[0])
-    enough = int(np.searchsorted(np.cumsum(labels.row_counts()[drawn]), ENOUGH_RATINGS)) + 1
-    return np.sort(drawn[:enough])
-
-
-def _moved(place: Place, grid: PenaltyGrid, times: float) -> Place:
-    """Where the best λ is to be expected with so many times as many users; a step of the grid is √2."""
-    steps = round(0.5 * float(np.log2(times)))
-    return min(place[0] + steps, len(grid.traces) - 1), *place[1:]
 
 
 def ranks_scorer(labels: ObservedLabels, plan: NDArray[np.int64]) -> Scorer:

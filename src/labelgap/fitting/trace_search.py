@@ -1,0 +1,80 @@
+"""The best λ near one that is known to be good: in small steps, and as few of them as will do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from labelgap.fitting.search import Compare, Contest, PenaltyGrid, Place
+from labelgap.solvers.loop import Candidate, Stopped
+
+
+def confirm_trace(
+    compare: Compare,
+    grid: PenaltyGrid,
+    start: Place,
+    *,
+    curvature: float | None = None,
+    criterion: str = "metric",
+) -> Candidate:
+    """The best λ near ``start``, where the best one is expected; larger ones are looked at first.
+
+    Fits take the longer the smaller λ is. With the ``curvature`` of the held-out loss, its second difference
+    from one λ of the grid to the next, a smaller λ is looked at only where a parabola of that curvature
+    through ``start`` and the next larger one has its minimum nearer to the smaller one. What is stopped
+    returns the best so far.
+    """
+    contest = Contest(compare, grid, criterion)
+
+    def beside(place: Place, step: int) -> Place:
+        return place[0] + step, *place[1:]
+
+    def follow(step: int) -> None:
+        while grid.holds(further := beside(contest.leader(), step)):
+            leader = contest.leader()
+            contest.look_at(further)
+            if contest.leader() == leader:
+                break
+
+    try:
+        larger = beside(start, -1)
+        contest.look_at(*(place for place in (start, larger) if grid.holds(place)))
+        if contest.leader() != start:
+            follow(-1)
+        elif curvature is None or larger not in contest.tried or _gain(contest, larger, start) > curvature:
+            follow(1)
+    except Stopped:
+        if not contest.tried:
+            raise
+    return contest.tried[contest.leader()]
+
+
+def _gain(contest: Contest, before: Place, after: Place) -> float:
+    return contest.tried[before].loss - contest.tried[after].loss
+
+
+def loss_curvature(candidates: Sequence[Candidate], grid: PenaltyGrid) -> float | None:
+    """The second difference of the held-out loss per step of λ, around the best of the candidates.
+
+    It is taken from those with the settings of the last one, which won, or else from those that the search
+    began with; None where there are no three of them, or where the loss has no minimum among them.
+    """
+    for chosen in (candidates[-1], candidates[0]):
+        losses = {
+            grid.place_of(c.penalties)[0]: c.loss
+            for c in candidates
+            if c.n_folds == chosen.n_folds
+            and c.count_weighting == chosen.count_weighting
+            and c.penalties.intercept == chosen.penalties.intercept
+        }
+        places = np.array(sorted(losses))
+        if len(places) < 3:
+            continue
+        values = np.array([losses[place] for place in places])
+        middle = int(np.clip(np.argmin(values), 1, len(places) - 2))
+        near = slice(middle - 1, middle + 2)
+        curvature = 2.0 * float(np.polyfit(places[near] - places[middle], values[near], 2)[0])
+        if curvature > 0:
+            return curvature
+    return None
