@@ -69,9 +69,11 @@ class RecommenderChoice:
         """Likes and dislikes alone."""
         weightings = self._weightings()
         features = self._feature_settings(weightings[0])
-        run.n_jobs = jobs_for(backend_for(self.device, labels, self.loss_), run.n_jobs)
+        device = backend_for(self.device, labels, self.loss_)
 
         def variants_of(users: NDArray[np.int64] | None) -> Variants:
+            # A sample of the users is small, so that the cores beside a GPU are faster.
+            backend = device if users is None else None
             rated = labels if users is None else labels.take_rows(users)
             problem = observed_problem(
                 self._features_of(users),
@@ -80,7 +82,7 @@ class RecommenderChoice:
                 self.loss_,
                 fit_intercept=True,
                 score_bound=self.score_bound,
-                backend=backend_for(self.device, rated, self.loss_),
+                backend=backend,
             )
 
             def variant(chosen: Variant) -> tuple[Problem, ObservedLabels]:
@@ -91,7 +93,13 @@ class RecommenderChoice:
 
         request = self._request("negative" if self._rates_every_pair else "missing")
         choice = RatingsChoice(
-            variants_of, request, settings, run, self._largest_penalty, INTERCEPT_STRENGTHS
+            variants_of,
+            request,
+            settings,
+            run,
+            self._largest_penalty,
+            INTERCEPT_STRENGTHS,
+            n_jobs=jobs_for(device, run.n_jobs),
         )
         return choice.fit(self.metric_, how=self.threshold)
 

@@ -1,7 +1,8 @@
 """Settings that a sample of the users chooses where there are many, and what of them holds for all users.
 
 In fractions of λ_max the best λ falls slowly with the number of users, in generated data about with its
-fourth root. So the look at all users begins where that law puts it, and compares λ alone.
+fourth root. So all users together compare λ alone: lists begin where that law puts it. Decisions begin at
+half of the way, because a λ that is too small fits noise, and fits of a high rank take long.
 """
 
 from __future__ import annotations
@@ -50,13 +51,18 @@ def sample_of_users(
     return np.sort(drawn[:needed])
 
 
-def found_by(sampled: PenaltyChoice, grid: PenaltyGrid, times: float) -> Found | None:
-    """What the choice of a sample means for ``times`` as many ratings; None where nothing was compared."""
+def found_by(
+    sampled: PenaltyChoice, grid: PenaltyGrid, times: float, *, part_of_way: float = 1.0
+) -> Found | None:
+    """What the choice of a sample means for ``times`` as many ratings; None where nothing was compared.
+
+    ``part_of_way`` is how far λ moves to where it is to be expected.
+    """
     chosen = sampled.choose()
     if chosen is None:
         return None
     place, variant, candidates = chosen
-    return Found(moved(place, grid, times), variant, candidates)
+    return Found(moved(place, grid, times**part_of_way), variant, candidates)
 
 
 def moved(place: Place, grid: PenaltyGrid, times: float) -> Place:
@@ -76,6 +82,8 @@ class RatingsChoice:
     run: FitRun
     largest: LargestPenalty
     intercept_strengths: Sequence[float]
+    n_jobs: int | None = None
+    """Fits of all users side by side; those of a sample are as many as the run says."""
 
     def fit(self, metric: LinearFractional, *, how: str) -> ChosenFit:
         """Choose, and fit to all ratings; ``how`` says where the threshold comes from."""
@@ -85,14 +93,15 @@ class RatingsChoice:
         rng = check_random_state(self.run.random_state)
         sample = None if grid.is_single else sample_of_users(labels, ENOUGH_RATINGS, rng)
         if sample is None:
-            return self._choice(variants, grid, metric, how, self.run).fit()
+            return self._fit_to_all(self._choice(variants, grid, metric, how, self.run))
         few = self.variants_of(sample)
         run = replace(self.run, checkpoint=self.run.checkpoint.part("sample"))
         sampled = replace(self._choice(few, self._grid(few), metric, how, run), listed_in=grid)
         self.run.say(f"{len(sample)} of {labels.shape[0]} users choose")
-        found = found_by(sampled, grid, labels.n_observed / int(labels.row_counts()[sample].sum()))
+        times = labels.n_observed / int(labels.row_counts()[sample].sum())
+        found = found_by(sampled, grid, times, part_of_way=0.5)
         if found is None:
-            return self._choice(variants, grid, metric, how, self.run).fit()
+            return self._fit_to_all(self._choice(variants, grid, metric, how, self.run))
         variants = replace(variants, first=found.variant or variants.first, values={})
         choice = replace(
             self._choice(variants, grid, metric, how, self.run),
@@ -100,8 +109,12 @@ class RatingsChoice:
             begin=found.place,
             curvature=loss_curvature(found.candidates, grid),
         )
-        chosen = choice.fit()
+        chosen = self._fit_to_all(choice)
         return replace(chosen, candidates=(*found.candidates, *chosen.candidates))
+
+    def _fit_to_all(self, choice: PenaltyChoice) -> ChosenFit:
+        choice.run.n_jobs = self.n_jobs
+        return choice.fit()
 
     def _grid(self, variants: Variants) -> PenaltyGrid:
         problem, labels = variants.problem(variants.first)

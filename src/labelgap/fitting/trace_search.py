@@ -18,40 +18,37 @@ def confirm_trace(
     curvature: float | None = None,
     criterion: str = "metric",
 ) -> Candidate:
-    """The best λ near ``start``, where the best one is expected; larger ones are looked at first.
+    """The best λ near ``start``, which is rather too large than too small; larger ones are looked at first.
 
     Fits take the longer the smaller λ is. With the ``curvature`` of the held-out loss, its second difference
     from one λ of the grid to the next, a smaller λ is looked at only where a parabola of that curvature
-    through ``start`` and the next larger one has its minimum nearer to the smaller one. What is stopped
-    returns the best so far.
+    through the last two has its minimum nearer to the smaller one. What is stopped returns the best so far.
     """
     contest = Contest(compare, grid, criterion)
 
     def beside(place: Place, step: int) -> Place:
         return place[0] + step, *place[1:]
 
-    def follow(step: int) -> None:
-        while grid.holds(further := beside(contest.leader(), step)):
-            leader = contest.leader()
+    def may_pay(place: Place) -> bool:
+        before = contest.tried.get(beside(place, -1))
+        return curvature is None or before is None or before.loss - contest.tried[place].loss > curvature
+
+    try:
+        # One after the other: the second starts from the fit of the first.
+        for place in (beside(start, -1), start):
+            if grid.holds(place):
+                contest.look_at(place)
+        leader = contest.leader()
+        step = 1 if leader == start else -1
+        while grid.holds(further := beside(leader, step)) and (step < 0 or may_pay(leader)):
             contest.look_at(further)
             if contest.leader() == leader:
                 break
-
-    try:
-        larger = beside(start, -1)
-        contest.look_at(*(place for place in (start, larger) if grid.holds(place)))
-        if contest.leader() != start:
-            follow(-1)
-        elif curvature is None or larger not in contest.tried or _gain(contest, larger, start) > curvature:
-            follow(1)
+            leader = contest.leader()
     except Stopped:
         if not contest.tried:
             raise
     return contest.tried[contest.leader()]
-
-
-def _gain(contest: Contest, before: Place, after: Place) -> float:
-    return contest.tried[before].loss - contest.tried[after].loss
 
 
 def loss_curvature(candidates: Sequence[Candidate], grid: PenaltyGrid) -> float | None:
