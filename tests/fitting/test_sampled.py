@@ -50,13 +50,7 @@ def test_the_best_trace_penalty_is_confirmed(bottom: int, start: int, is_known: 
 
 
 def test_a_smaller_trace_penalty_is_not_fitted_where_the_curvature_says_that_it_is_worse() -> None:
-    for bottom, asked in (
-        (5.0, [5, 4]),
-        (5.4, [5, 4]),
-        (5.6, [5, 4, 6]),
-        (7.9, [5, 4, 6, 7, 8]),
-        (4.0, [5, 4, 3]),
-    ):
+    for bottom, beyond in ((5.0, []), (5.4, []), (5.6, [6]), (7.9, [6, 7, 8]), (4.0, [3])):
         valley = Valley(bottom)
         confirm_trace(valley, GRID, (5, 0, 0), curvature=valley.curvature)
         assert valley.asked == [4, 5, *beyond]
