@@ -69,11 +69,10 @@ class RecommenderChoice:
         """Likes and dislikes alone."""
         weightings = self._weightings()
         features = self._feature_settings(weightings[0])
-        device = backend_for(self.device, labels, self.loss_)
+        backend = backend_for(self.device, labels, self.loss_)
+        run.n_jobs = jobs_for(backend, run.n_jobs)
 
         def variants_of(users: NDArray[np.int64] | None) -> Variants:
-            # A sample of the users is small, so that the cores beside a GPU are faster.
-            backend = device if users is None else None
             rated = labels if users is None else labels.take_rows(users)
             problem = observed_problem(
                 self._features_of(users),
@@ -99,7 +98,6 @@ class RecommenderChoice:
             run,
             self._largest_penalty,
             INTERCEPT_STRENGTHS,
-            n_jobs=jobs_for(device, run.n_jobs),
         )
         return choice.fit(self.metric_, how=self.threshold)
 

@@ -82,8 +82,6 @@ class RatingsChoice:
     run: FitRun
     largest: LargestPenalty
     intercept_strengths: Sequence[float]
-    n_jobs: int | None = None
-    """Fits of all users side by side; those of a sample are as many as the run says."""
 
     def fit(self, metric: LinearFractional, *, how: str) -> ChosenFit:
         """Choose, and fit to all ratings; ``how`` says where the threshold comes from."""
@@ -93,7 +91,7 @@ class RatingsChoice:
         rng = check_random_state(self.run.random_state)
         sample = None if grid.is_single else sample_of_users(labels, ENOUGH_RATINGS, rng)
         if sample is None:
-            return self._fit_to_all(self._choice(variants, grid, metric, how, self.run))
+            return self._choice(variants, grid, metric, how, self.run).fit()
         few = self.variants_of(sample)
         run = replace(self.run, checkpoint=self.run.checkpoint.part("sample"))
         sampled = replace(self._choice(few, self._grid(few), metric, how, run), listed_in=grid)
@@ -101,7 +99,7 @@ class RatingsChoice:
         times = labels.n_observed / int(labels.row_counts()[sample].sum())
         found = found_by(sampled, grid, times, part_of_way=0.5)
         if found is None:
-            return self._fit_to_all(self._choice(variants, grid, metric, how, self.run))
+            return self._choice(variants, grid, metric, how, self.run).fit()
         variants = replace(variants, first=found.variant or variants.first, values={})
         choice = replace(
             self._choice(variants, grid, metric, how, self.run),
@@ -109,12 +107,8 @@ class RatingsChoice:
             begin=found.place,
             curvature=loss_curvature(found.candidates, grid),
         )
-        chosen = self._fit_to_all(choice)
+        chosen = choice.fit()
         return replace(chosen, candidates=(*found.candidates, *chosen.candidates))
-
-    def _fit_to_all(self, choice: PenaltyChoice) -> ChosenFit:
-        choice.run.n_jobs = self.n_jobs
-        return choice.fit()
 
     def _grid(self, variants: Variants) -> PenaltyGrid:
         problem, labels = variants.problem(variants.first)
