@@ -38,6 +38,7 @@ def lines_by_name(tune: bool, limit: float) -> dict[str, Callable[..., Iterator[
         "top": kernels.top,
         "billion": fits.billion,
         "recommender": partial(fits.recommender, limit=limit),
+        "lists": partial(fits.lists, limit=limit),
         "defaults": fits.default_fits,
         "decisions": fits.decisions,
     }

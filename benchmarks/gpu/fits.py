@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import torch
 
 from benchmarks import feature_sets
-from benchmarks.generated_ratings import make_split
+from benchmarks.generated_ratings import make_likes, make_split
 from benchmarks.gpu.entries import SkewedEntries
 from benchmarks.gpu.machine import GpuBounds, wait
 from benchmarks.harness import Line
@@ -46,21 +46,36 @@ def name_of(device: Any) -> str:
 def recommender(device: Any, bounds: GpuBounds, quick: bool, limit: float = 180.0) -> Iterator[Line]:
     """The default recommender on the device, and on the CPU in a process of its own, for so long at most."""
     shape, n = ((60, 40), 800) if quick else ((162_541, 59_047), 25_000_000)
-    ratings = make_split(shape, n, held_out=0.0).train
-    model = Recommender(random_state=0, tol=1e-2, device=name_of(device))
+    rated = make_split(shape, n, held_out=0.0).train
+    ratings = {"users": rated.users, "items": rated.items, "values": rated.values}
+    yield _default_recommender(device, "Recommender, default, tol = 1e-2", shape, ratings, limit)
+
+
+def lists(device: Any, bounds: GpuBounds, quick: bool, limit: float = 180.0) -> Iterator[Line]:
+    """Likes against silence, likewise."""
+    shape, n = ((60, 40), 400) if quick else ((100_000, 20_000), 10_000_000)
+    liked = make_likes(shape, n)
+    likes = {"users": liked.users, "items": liked.items}
+    yield _default_recommender(device, "Recommender for lists, default", shape, likes, limit)
+
+
+def _default_recommender(
+    device: Any, what: str, shape: tuple[int, int], ratings: dict[str, Any], limit: float
+) -> Line:
+    unobserved, kind = ("missing", "ratings") if "values" in ratings else ("negative", "likes")
+    model = Recommender(unobserved=unobserved, random_state=0, tol=1e-2, device=name_of(device))
     began = time.perf_counter()
-    model.fit((ratings.users, ratings.items, ratings.values))
+    model.fit(tuple(ratings.values()))
     took = time.perf_counter() - began
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ratings.npz"
-        np.savez(path, users=ratings.users, items=ratings.items, values=ratings.values)
+        np.savez(path, **ratings)
         on_cpu, said = _on_cpu(path, limit)
-    ratio = None if on_cpu is None else on_cpu / took
-    yield Line(
-        "Recommender, default, tol = 1e-2",
-        f"{n:,} ratings of {shape[0]:,} x {shape[1]:,}",
+    return Line(
+        what,
+        f"{len(ratings['users']):,} {kind} of {shape[0]:,} x {shape[1]:,}",
         took,
-        ratio,
+        None if on_cpu is None else on_cpu / took,
         f"x faster than {len(os.sched_getaffinity(0))} cores",
         "gap ≤ 1e-2",
         model.relative_gap_ <= 1e-2,

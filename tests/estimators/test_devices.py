@@ -90,6 +90,37 @@ def test_a_recommender(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_a_recommender_of_lists(device: str) -> None:
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((25, 20)) < 0.5)
+    values = (rng.random(len(pairs)) < 0.8).astype(int)
+    ratings = (pairs[:, 0], pairs[:, 1], values)
+    options: dict[str, Any] = {**GIVEN, "unobserved": "negative", "threshold": "train", "tol": 1e-4}
+    plain, moved = (Recommender(**options, device=where).fit(ratings) for where in ("cpu", device))
+    assert isinstance(moved.user_factors_, np.ndarray)
+    assert moved.relative_gap_ <= 1e-4
+    assert abs(moved.objective_ - plain.objective_) <= plain.duality_gap_ + moved.duality_gap_
+    scores = (model.decision_function(pairs[:, 0], pairs[:, 1]) for model in (plain, moved))
+    assert_allclose(*scores, atol=1e-2)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_penalties_of_lists_are_chosen_there(device: str) -> None:
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((24, 8)) < 0.4)
+    likes = (pairs[:, 0], pairs[:, 1])
+    settings: dict[str, Any] = {"unobserved": "negative", "silence_weight": 0.1, "count_weighting": 0.0}
+    plain, moved = (
+        Recommender(**settings, random_state=0, device=where).fit(likes) for where in ("cpu", device)
+    )
+    # The same places are looked at, and held-out likes stand where they do on the CPU.
+    assert moved.trace_penalty_ == pytest.approx(plain.trace_penalty_)
+    one, other = ([c.metric_value for c in model.candidates_] for model in (plain, moved))
+    assert_allclose(other, one, atol=1e-3)
+    assert abs(moved.objective_ - plain.objective_) <= 1e-6
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_recorded_positives(device: str, loss: str) -> None:
     Y = sp.csr_array(np.nan_to_num(PROBLEM.Y_observed))

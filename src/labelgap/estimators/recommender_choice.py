@@ -112,11 +112,8 @@ class RecommenderChoice:
         """Every pair counts, those without a rating as a no of less weight."""
         if self._rates_every_pair:
             return self._choose_observed(complete(labels, self._given_silence_weight), settings, run)
-        if self.device not in ("auto", "cpu"):
-            raise InvalidParameterError(
-                f"device={self.device!r} cannot fit lists: unobserved='negative' with the squared loss runs "
-                "on the CPU. Leave it at 'auto', which makes the lists on a GPU all the same."
-            )
+        backend = backend_for(self.device, labels, self.loss_)
+        run.n_jobs = jobs_for(backend, run.n_jobs)
 
         def variants_of(users: NDArray[np.int64] | None) -> Variants:
             return silence_variants(
@@ -129,6 +126,7 @@ class RecommenderChoice:
                 dislike_weight=self.dislike_weight,
                 confidence=self.confidence,
                 fixed=self.trace_penalty != "auto",
+                backend=backend,
             )
 
         if self.rank is None:

@@ -11,7 +11,7 @@ from labelgap._types import Floats
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
-from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
+from labelgap.objective.parts import Backend, FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 
 # The weight of a pair without a rating, where a like has the weight 1; that of a dislike as a multiple of it.
@@ -65,11 +65,12 @@ def silence_variants(
     dislike_weight: float | str,
     confidence: float | str,
     fixed: bool,
+    backend: Backend | None = None,
 ) -> Variants:
     """The problems to choose from; settings that are given as a number do not change.
 
     The weights of the labels are the values of the likes. ``count_weightings`` are the one to begin with and
-    those to choose from, ``fixed`` says that nothing is chosen.
+    those to choose from, ``fixed`` says that nothing is chosen, ``backend`` is the machine that fits run on.
     """
     values: dict[str, tuple[float, ...]] = {}
     first_silence, first_confidence = _FIRST_SILENCE, 0.0
@@ -88,7 +89,7 @@ def silence_variants(
         values["confidence"] = tuple(step / mean for step in _CONFIDENCES)
     plain = replace(labels, weights=None)
     settings = ProblemSettings(loss, features, silence_weight=first_silence)
-    problem = Problem([RowBlock(X, plain)], settings)
+    problem = Problem([RowBlock(X, plain)], settings, backend)
 
     def variant(chosen: Variant) -> tuple[Problem, ObservedLabels]:
         changed = problem.with_settings(

@@ -27,9 +27,9 @@ from labelgap.objective.protocol import FactorPenalties, Factors
 
 # Steps of conjugate gradients at most, and the fraction of the residual at which they end. The factors of the
 # other side change after them, so that more accuracy would be lost on them.
-_STEPS, _ENOUGH = 8, 0.03
+STEPS, ENOUGH = 8, 0.03
 # What is added to a diagonal, as a fraction of it, before it is inverted.
-_JITTER = 1e-7
+JITTER = 1e-7
 
 
 class SilenceRowwise:
@@ -150,13 +150,13 @@ class _RowSystems:
             self._sizes = self._sizes.copy()
             self._sizes[:, width - shared :] = 1
         both = penalty + gram
-        both[np.diag_indices(width)] *= 1 + _JITTER
+        both[np.diag_indices(width)] *= 1 + JITTER
         # M and M + 2w XᵀX are diagonal in the same basis.
         values, vectors = scipy.linalg.eigh(penalty, both)
         self._basis = vectors.astype(dtype)
         values = np.clip(values, 0.0, 1.0)
         m = np.asarray(sizes, dtype=np.float64)[:, None]
-        self._inverse = (1.0 / (m * values + np.maximum(1.0 - values, _JITTER))).astype(dtype)
+        self._inverse = (1.0 / (m * values + np.maximum(1.0 - values, JITTER))).astype(dtype)
 
     def negative_gradient(self, rows: WorkingArray, prior: WorkingArray) -> WorkingArray:
         """Minus the slopes of ``½ m (a − prior)ᵀ M (a − prior) + Σ losses`` at the rows."""
@@ -191,9 +191,9 @@ def _minimise(system: _RowSystems, rows: WorkingArray, prior: WorkingArray, rela
     residual = system.negative_gradient(rows, prior)
     solved = system.preconditioned(residual)
     direction, product = solved.copy(), _dots(residual, solved)
-    enough = _ENOUGH**2 * product.sum()
+    enough = ENOUGH**2 * product.sum()
     gained = 0.0
-    for _ in range(_STEPS):
+    for _ in range(STEPS):
         curved = system.times(direction)
         curvature = _dots(direction, curved)
         length = np.divide(product, curvature, out=np.zeros_like(product), where=curvature > 0)

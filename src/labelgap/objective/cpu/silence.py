@@ -28,11 +28,12 @@ from labelgap.objective.parts import ProblemSettings
 from labelgap.objective.protocol import Factors, Point, Rowwise, ScoreGradient
 from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 
-# The matrix of a small problem may be formed though few of its entries are observed: all of them count.
+# Entries, and rows or labels, that a small problem has at most.
 _SMALL, _SHORT_SIDE = 1 << 20, 512
 
 
-def _is_small(shape: tuple[int, int]) -> bool:
+def is_small(shape: tuple[int, int]) -> bool:
+    """Whether the matrix of a problem may be formed, though few of its entries are observed."""
     return shape[0] * shape[1] <= _SMALL and min(shape) <= _SHORT_SIDE
 
 
@@ -62,7 +63,7 @@ class SilenceObjective(SumObjective):
         self, every: GramTerm, observed: EntryTerm, correction: ObservedCorrection, frame: Frame
     ) -> None:
         super().__init__([every, observed])
-        self.may_form = self.may_form or _is_small(self.shape)
+        self.may_form = self.may_form or is_small(self.shape)
         self.every, self.observed, self.correction, self.frame = every, observed, correction, frame
 
     def starting_intercept(self) -> Floats:
@@ -170,7 +171,7 @@ class SilencePart:
         )
         return SilenceMoments(labels.shape[0], labels.label_counts(), weighted, towards)
 
-    def objective(self, frame: Frame) -> SilenceObjective:
+    def objective(self, frame: Frame) -> Any:
         settings, labels = self._settings, self._labels
         silence = settings.silence_weight
         assert silence is not None

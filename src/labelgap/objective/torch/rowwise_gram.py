@@ -14,7 +14,12 @@ from labelgap.kernels.gpu.losses import Tensor
 from labelgap.kernels.gpu.pattern import TensorPattern
 from labelgap.objective.protocol import FactorPenalties, Factors
 from labelgap.objective.torch.design import TensorDesign
-from labelgap.objective.torch.working_factors import TensorSide, TensorSideModel, TensorWorkingFactors
+from labelgap.objective.torch.working_factors import (
+    TensorSide,
+    TensorSideModel,
+    TensorWorkingFactors,
+    factor_penalty,
+)
 
 
 class TensorGramRowwise:
@@ -61,7 +66,7 @@ class TensorGramRowwise:
         slope = slope + 2 * (shift @ Q)
         gram = (Q.T @ Q).to(torch.float64)
         everywhere = slice(None)
-        penalty = self._penalty(at.labels, penalties)
+        penalty = factor_penalty(at.labels, penalties, self._total)
         gained = self._solve(at.rows, 2 * gram, slope, penalty, everywhere, relaxation)
         at.rows.renew_prior()
         return gained
@@ -74,7 +79,7 @@ class TensorGramRowwise:
         slope = self._pattern.by_label.product(self._label_data, P.contiguous())[chosen]
         total = P.sum(dim=0, dtype=torch.float64)
         gram = (P.T @ P).to(torch.float64)
-        penalty = self._penalty(at.rows, penalties)
+        penalty = factor_penalty(at.rows, penalties, self._total)
         if not self._has_intercept:
             slope = slope + (2 * total).to(self.dtype)
             gained = self._solve(at.labels, 2 * gram, slope, penalty, chosen, relaxation)
@@ -92,14 +97,6 @@ class TensorGramRowwise:
         at.intercept[chosen] = ((r - 2 * (moved @ total)) / h).to(self.dtype)
         at.labels.renew_prior()
         return gained
-
-    def _penalty(self, given: TensorSide, penalties: FactorPenalties) -> Tensor:
-        eye = torch.eye(given.factor.shape[1], dtype=torch.float64, device=given.factor.device)
-        penalty = self._total * penalties.trace * eye
-        if penalties.ridge:
-            penalty = penalty + self._total * penalties.ridge * given.gram()
-        empty = (torch.diagonal(penalty) <= 0).to(torch.float64)
-        return penalty + torch.diag(empty) * (self._total * (penalties.trace + penalties.ridge))
 
     def _solve(
         self, side: TensorSide, gram: Tensor, slope: Tensor, penalty: Tensor, chosen: Any, relaxation: float

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from labelgap.kernels.gpu.losses import Tensor
-from labelgap.objective.protocol import Factors
+from labelgap.objective.protocol import FactorPenalties, Factors
 from labelgap.objective.torch.features import TensorFeatures, TensorIdentity, TensorStacked
 
 # Features beside the identity, at most, whose regression on the factors is next to nothing.
@@ -125,6 +125,16 @@ class TensorWorkingFactors:
 
     def factors(self) -> Factors:
         return Factors(self.rows.parameters(), self.labels.parameters(), self.intercept.to(torch.float64))
+
+
+def factor_penalty(given: TensorSide, penalties: FactorPenalties, total: float) -> Tensor:
+    """The penalty of the other side's rows times ``total``, not 0 where a column is only filled up."""
+    eye = torch.eye(given.factor.shape[1], dtype=torch.float64, device=given.factor.device)
+    penalty = total * penalties.trace * eye
+    if penalties.ridge:
+        penalty = penalty + total * penalties.ridge * given.gram()
+    empty = (torch.diagonal(penalty) <= 0).to(torch.float64)
+    return penalty + torch.diag(empty) * (total * (penalties.trace + penalties.ridge))
 
 
 def _roots(gram: Tensor) -> tuple[Tensor, Tensor]:
