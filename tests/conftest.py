@@ -20,11 +20,15 @@ settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("random", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# scikit-learn's checks of estimators that choose their penalties; those with given penalties are checked in
-# the fast suite.
+# scikit-learn's checks of estimators that choose their penalties, of a default that differs from a checked
+# one in its random_state alone, and of MetricThreshold around a second and a third estimator. The fast suite
+# checks each class with given parameters.
 _SLOW_CHECKS = (
     "test_scikit_learn_checks[LowRankClassifier()-",
     "test_scikit_learn_checks[LowRankRegressor()-",
+    "test_scikit_learn_checks[PlugInClassifier()-",
+    "test_scikit_learn_checks[MetricThreshold(estimator=LinearSVC(),",
+    "test_scikit_learn_checks[MetricThreshold(estimator=PlugInClassifier(",
 )
 
 
