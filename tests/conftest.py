@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from labelgap.kernels.gpu.device import has_cuda
+from pairwise import mark_the_rest_slow
 
 # Some versions of Triton warn where this is not said, and warnings are errors here.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
@@ -33,7 +34,8 @@ _SLOW_CHECKS = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark checks that scikit-learn's decorator leaves no place to mark, and skip what needs a GPU."""
+    """Mark what decorators leave no place to mark as slow, and skip what needs a GPU."""
+    mark_the_rest_slow(items)
     for item in items:
         if any(name in item.nodeid for name in _SLOW_CHECKS):
             item.add_marker(pytest.mark.slow)

@@ -227,7 +227,7 @@ def test_is_no_classifier_to_scikit_learn(case: Case) -> None:
     assert not is_classifier(case.estimator)
 
 
-# The other layouts once: what reads them is the same for all, and scikit-learn's checks fit each to every layout.
+# The other layouts once: what reads them is the same for all, and scikit-learn fits each to every layout.
 @pytest.mark.parametrize(
     ("case", "layouts"),
     [
