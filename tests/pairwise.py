@@ -21,7 +21,8 @@ def mark_the_rest_slow(items: Iterable[pytest.Item]) -> None:
     """Mark slow those cases of tests marked ``pairwise`` that show no pair of settings for the first time."""
     tests: dict[Any, list[pytest.Function]] = defaultdict(list)
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("pairwise") is not None:
+        marked = item.get_closest_marker("pairwise") is not None
+        if marked and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             tests[item.parent, item.originalname].append(item)
     for cases in tests.values():
         fast = set(covering([_settings(case) for case in cases]))
@@ -61,5 +62,5 @@ def _settings(case: pytest.Function) -> dict[str, Any]:
         elif isinstance(value, tuple):
             found |= {f"{name}.{at}": repr(part) for at, part in enumerate(value)}
         else:
-            found[name] = case.callspec.indices[name]
+            found[name] = repr(value)
     return found

@@ -63,7 +63,6 @@ MODULES = [
 ]
 
 
-
 def has_examples(name: str) -> bool:
     spec = importlib.util.find_spec(name)
     assert spec is not None
