@@ -15,9 +15,9 @@ from pairwise import mark_the_rest_slow
 # Some versions of Triton warn where this is not said, and warnings are errors here.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
-# The suite draws the same examples each time, so that it passes or fails for what changed. `make test-slow`
-# draws new ones: HYPOTHESIS_PROFILE=random.
-settings.register_profile("repeatable", derandomize=True)
+# The suite draws the same few examples each time, so that it passes or fails for what changed.
+# `make test-slow` draws more, and new ones: HYPOTHESIS_PROFILE=random.
+settings.register_profile("repeatable", derandomize=True, max_examples=40)
 settings.register_profile("random", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

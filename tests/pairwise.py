@@ -21,8 +21,9 @@ def mark_the_rest_slow(items: Iterable[pytest.Item]) -> None:
     """Mark slow those cases of tests marked ``pairwise`` that show no pair of settings for the first time."""
     tests: dict[Any, list[pytest.Function]] = defaultdict(list)
     for item in items:
-        marked = item.get_closest_marker("pairwise") is not None
-        if marked and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        if item.get_closest_marker("pairwise") is None or item.get_closest_marker("slow") is not None:
+            continue
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             tests[item.parent, item.originalname].append(item)
     for cases in tests.values():
         fast = set(covering([_settings(case) for case in cases]))

@@ -98,10 +98,10 @@ def python_blocks(text: str) -> Iterator[Block]:
 
 
 def _runs() -> Iterator[Any]:
-    """Every document; those whose code fits models of some size are slow, but for the README."""
+    """Every document; those whose code fits models are slow."""
     for path in DOCUMENTS:
         name = path.relative_to(ROOT).as_posix()
-        slow = name != "README.md" and ".fit(" in path.read_text(encoding="utf-8")
+        slow = ".fit(" in path.read_text(encoding="utf-8")
         yield pytest.param(path, id=name, marks=pytest.mark.slow if slow else ())
 
 

@@ -11,6 +11,8 @@ from labelgap.kernels.vectors import padded_width
 from labelgap.losses import Logistic, Squared
 from solver_problems import random_values
 
+pytestmark = pytest.mark.pairwise
+
 NONE = np.empty(0)
 
 

@@ -17,6 +17,8 @@ from labelgap.solvers.penalties import Penalties
 from oracles_objective import flat
 from solver_problems import make_problem
 
+pytestmark = pytest.mark.pairwise
+
 N, N_ITEMS, K = 40, 25, 3
 KINDS = ("identity", "intercepts", "features", "scaled")
 # Nothing is asked of the intercepts of one-class labels.
