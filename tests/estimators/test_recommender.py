@@ -473,17 +473,18 @@ def interrupt():
     raise Interruption
 
 
-def test_a_fit_resumes_while_the_weightings_are_compared(tmp_path):
+@pytest.mark.parametrize(
+    "when", ["within", *(pytest.param(when, marks=pytest.mark.slow) for when in ("before", "at the end"))]
+)
+def test_a_fit_resumes_while_the_weightings_are_compared(when, tmp_path):
     whole = searched()
     first_other = [c.count_weighting for c in whole.candidates_].index(1.0)
-    for number in (first_other, first_other + 1, len(whole.candidates_)):
-        folder = tmp_path / str(number)
-        listener = StopAt(number, interrupt)
-        with pytest.raises(Interruption):
-            Recommender(random_state=0).fit(FEW, callback=listener, checkpoint=folder)
-        again = Recommender(random_state=0).fit(FEW, checkpoint=folder)
-        assert again.candidates_ == whole.candidates_
-        np.testing.assert_array_equal(again.user_factors_, whole.user_factors_)
+    stops = {"before": first_other, "within": first_other + 1, "at the end": len(whole.candidates_)}
+    with pytest.raises(Interruption):
+        Recommender(random_state=0).fit(FEW, callback=StopAt(stops[when], interrupt), checkpoint=tmp_path)
+    again = Recommender(random_state=0).fit(FEW, checkpoint=tmp_path)
+    assert again.candidates_ == whole.candidates_
+    np.testing.assert_array_equal(again.user_factors_, whole.user_factors_)
 
 
 @pytest.mark.usefixtures("default_interrupts")
