@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt what was imported and collected from garbage collection, which took 0.7 s each time in all of it."""
+    """Exempt what was imported and collected from garbage collection: going through all of it takes long."""
     gc.freeze()
 
 

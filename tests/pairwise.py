@@ -38,7 +38,7 @@ def covering(cases: Sequence[Mapping[str, Any]]) -> list[int]:
     Greedy: the case with the most that is new comes next, and the first of equals.
 
     >>> covering([{"a": a, "b": b, "c": c} for a in "xy" for b in "xy" for c in "xy"])
-    [0, 3, 5, 6]
+    [0, 1, 2, 4, 7]
     """
     shown = [set(_pairs(case)) for case in cases]
     missing, chosen = set().union(*shown), list[int]()
