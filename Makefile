@@ -36,13 +36,14 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-# Two processes share the cores; threads of their own would only get in each other's way.
+# Two processes share the cores; threads of their own would only get in each other's way. Byte code is kept
+# whatever the environment says, or each process that a test starts would compile the library anew.
 unit: $(VENV)/.test
-	LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # What takes long, and the property tests with examples drawn anew: run it before a change is called done.
 test-slow: $(VENV)/.test
-	HYPOTHESIS_PROFILE=random LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	PYTHONDONTWRITEBYTECODE= HYPOTHESIS_PROFILE=random LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis"
 
 # The rivals need older versions of some packages, so they have an environment of their own.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -10,31 +11,42 @@ import pytest
 from hypothesis import settings
 
 from labelgap.kernels.gpu.device import has_cuda
+from pairwise import mark_the_rest_slow
 
 # Some versions of Triton warn where this is not said, and warnings are errors here.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
-# The suite draws the same examples each time, so that it passes or fails for what changed. `make test-slow`
-# draws new ones: HYPOTHESIS_PROFILE=random.
-settings.register_profile("repeatable", derandomize=True)
+# The suite draws the same few examples each time, so that it passes or fails for what changed.
+# `make test-slow` draws more, and new ones: HYPOTHESIS_PROFILE=random.
+settings.register_profile("repeatable", derandomize=True, max_examples=40)
 settings.register_profile("random", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# scikit-learn's checks of estimators that choose their penalties; those with given penalties are checked in
-# the fast suite.
+# scikit-learn's checks of estimators that choose their penalties, of a default that differs from a checked
+# one in its random_state alone, and of MetricThreshold around a second and a third estimator. The fast suite
+# checks each class with given parameters.
 _SLOW_CHECKS = (
     "test_scikit_learn_checks[LowRankClassifier()-",
     "test_scikit_learn_checks[LowRankRegressor()-",
+    "test_scikit_learn_checks[PlugInClassifier()-",
+    "test_scikit_learn_checks[MetricThreshold(estimator=LinearSVC(),",
+    "test_scikit_learn_checks[MetricThreshold(estimator=PlugInClassifier(",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark checks that scikit-learn's decorator leaves no place to mark, and skip what needs a GPU."""
+    """Mark what decorators leave no place to mark as slow, and skip what needs a GPU."""
+    mark_the_rest_slow(items)
     for item in items:
         if any(name in item.nodeid for name in _SLOW_CHECKS):
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("gpu") is not None and not has_cuda():
             item.add_marker(pytest.mark.skip(reason="needs a GPU that torch can use, and there is none here"))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what was imported and collected from garbage collection: going through all of it takes long."""
+    gc.freeze()
 
 
 @pytest.fixture

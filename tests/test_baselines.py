@@ -143,6 +143,7 @@ def test_the_folds_are_those_of_the_low_rank_classifier(wide: bool, monkeypatch:
     np.testing.assert_array_equal(plans[0], plans[1])
 
 
+@pytest.mark.slow
 def test_shared_scores_change_nothing() -> None:
     X, Y, X_test, Y_test = toy()
     labels = ObservedLabels.from_dense(Y)
@@ -175,6 +176,7 @@ def test_the_grid_goes_on_where_the_best_is_at_its_end(monkeypatch: pytest.Monke
     assert [one.C for one in largest.candidates_] == [strength(step) for step in range(6)]
 
 
+@pytest.mark.slow
 def test_the_best_candidate_is_chosen() -> None:
     X, Y, _, _ = toy(seed=4)
     by_metric = TunedPlugIn("micro-f1", "metric", random_state=0).fit(X, Y)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import inspect
 import io
 import itertools
@@ -61,6 +62,16 @@ MODULES = [
     *sorted(module.name for module in pkgutil.walk_packages(labelgap.__path__, "labelgap.")),
 ]
 
+
+def has_examples(name: str) -> bool:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    return ">>> " in Path(spec.origin).read_text(encoding="utf-8")
+
+
+WITH_EXAMPLES = list(filter(has_examples, MODULES))
+
 _FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 # A page that is listed, as docs/conf.py reads it for the tables of contents.
@@ -87,10 +98,10 @@ def python_blocks(text: str) -> Iterator[Block]:
 
 
 def _runs() -> Iterator[Any]:
-    """Every document; those whose code fits models of some size are slow, but for the README."""
+    """Every document; those whose code fits models are slow."""
     for path in DOCUMENTS:
         name = path.relative_to(ROOT).as_posix()
-        slow = name != "README.md" and ".fit(" in path.read_text(encoding="utf-8")
+        slow = ".fit(" in path.read_text(encoding="utf-8")
         yield pytest.param(path, id=name, marks=pytest.mark.slow if slow else ())
 
 
@@ -180,11 +191,25 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert not loaded, "the site must work without a network"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_docstring_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def library_of(name: str) -> str | None:
+    """The extra library that a module needs."""
     for part, library in (("triton_", "triton"), (".gpu.", "torch"), (".objective.torch.", "torch")):
         if part in name:
-            pytest.importorskip(library, reason=f"{name} needs {library}, which is not installed")
+            return library
+    return None
+
+
+def test_modules_without_examples_can_be_imported() -> None:
+    for name in set(MODULES) - set(WITH_EXAMPLES):
+        library = library_of(name)
+        if library is None or importlib.util.find_spec(library) is not None:
+            importlib.import_module(name)
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_docstring_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if (library := library_of(name)) is not None:
+        pytest.importorskip(library, reason=f"{name} needs {library}, which is not installed")
     monkeypatch.chdir(tmp_path)
     report = io.StringIO()
     with contextlib.redirect_stdout(report):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,9 +65,13 @@ def module_of(path: Path) -> str:
     return ".".join(part for part in parts if part != "__init__")
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: Path) -> list[tuple[int, str]]:
     """Line and full dotted name of each import, also of those inside functions."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return list(_imports(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)), path))
+
+
+def _imports(tree: ast.Module, path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -95,13 +100,13 @@ def test_every_module_has_a_floor() -> None:
     assert not unplaced, f"add these to FLOORS: {sorted(unplaced)}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
-def test_imports_climb_no_floor(path: Path) -> None:
-    here = FLOOR_OF[place_of(module_of(path))]
+def test_imports_climb_no_floor() -> None:
     climbing = [
-        f"line {line}: {name}"
+        f"{path.relative_to(SOURCE)}:{line}: {name}"
+        for path in MODULES
         for line, name in imports(path)
-        if (place := imported_place(name)) is not None and FLOOR_OF[place] > here
+        if (place := imported_place(name)) is not None
+        and FLOOR_OF[place] > FLOOR_OF[place_of(module_of(path))]
     ]
     assert not climbing
 

@@ -121,6 +121,7 @@ def test_every_fold_is_scored_however_many_entries_there_are(monkeypatch: Any) -
     assert len(find_label_errors(X, Y, LowRankClassifier(**FIXED))) == np.sum(~np.isnan(Y))
 
 
+@pytest.mark.usefixtures("default_interrupts")
 def test_an_interrupt_ends_without_a_list() -> None:
     told: list[Any] = []
 

@@ -17,6 +17,7 @@ needs_data = pytest.mark.skipif(
 
 
 @needs_data
+@pytest.mark.slow
 def test_emotions_at_a_fifth_of_the_labels() -> None:
     data = load_multilabel("emotions")
     assert data.train is not None

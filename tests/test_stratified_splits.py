@@ -141,18 +141,20 @@ def test_lines_of_ratings_in_cross_validation(library: Any) -> None:
 
 def test_splitter_in_a_search_with_a_scorer() -> None:
     rng = np.random.RandomState(0)
-    X = rng.standard_normal((120, 4))
-    Y = (X @ rng.standard_normal((4, 6)) > 0.3).astype(float)
-    Y[rng.uniform(size=Y.shape) < 0.5] = np.nan
+    X = rng.standard_normal((60, 3))
+    Y = (X @ rng.standard_normal((3, 3)) > 0.3).astype(float)
+    Y[rng.uniform(size=Y.shape) < 0.3] = np.nan
     search = GridSearchCV(
-        PlugInClassifier(random_state=0),
+        PlugInClassifier(threshold="train", random_state=0),
         {"metric": ["micro-f1", "micro-accuracy"]},
         scoring=make_scorer("macro-f1"),
         cv=StratifiedRowSplit(3, random_state=0),
     ).fit(X, Y)
     by_hand = []
     for train, test in StratifiedRowSplit(3, random_state=0).split(X, Y):
-        model = PlugInClassifier(metric=search.best_params_["metric"], random_state=0).fit(X[train], Y[train])
+        model = PlugInClassifier(metric=search.best_params_["metric"], threshold="train", random_state=0).fit(
+            X[train], Y[train]
+        )
         by_hand.append(get_metric("macro-f1")(Y[test], model.predict(X[test])))
     assert search.best_score_ == pytest.approx(np.mean(by_hand), abs=1e-12)
 

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,19 @@ def run(*arguments: object, code: int = 0, width: int = 80, encoding: str = "utf
         raise result.exception
     assert result.exit_code == code, result.output
     return result
+
+
+@contextmanager
+def standard_input(path: str | Path) -> Iterator[None]:
+    """This file as the standard input of the process, as a shell redirects it with ``<``."""
+    before = os.dup(0)
+    try:
+        with open(path, "rb") as file:
+            os.dup2(file.fileno(), 0)
+        yield
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
 
 
 def run_json(*arguments: object, code: int = 0) -> dict[str, Any]:

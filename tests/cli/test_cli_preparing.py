@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cli_runs import QUICK, error_of, process, run, run_json
+from cli_runs import QUICK, error_of, run, run_json, standard_input
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -191,9 +191,9 @@ def test_tags_semicolons_commas_and_latin_1_through_a_pipe() -> None:
     write("tags.csv", table, delimiter=";", encoding="latin-1")
     options = ("--labels", "tags", "--separator", " ", "--encoding", "latin-1")
     fit = ("fit", "-", *options, "--unobserved", "negative", "--out", "m.labelgap", *QUICK)
-    with open("tags.csv") as file:
-        done = process(*fit, stdin=file)
-    assert (done.returncode, done.stderr) == (0, "")
+    with standard_input("tags.csv"):
+        done = run(*fit)
+    assert done.stderr == ""
     said = run_json("evaluate", "m.labelgap", "tags.csv", *options)
     assert (said["observed"], [row["label"] for row in said["per_label"]]) == (120, ["t_a", "t_b"])
     assert said["metrics"]["micro-f1"] > 0.8

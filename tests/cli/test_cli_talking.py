@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import QUICK, error_of, process, run, run_json
+from cli_runs import QUICK, error_of, process, run, run_json, standard_input
 
 import labelgap
 from labelgap import LowRankClassifier
@@ -129,22 +129,27 @@ def test_an_arff_without_its_xml_lacks_the_list_of_labels() -> None:
 
 
 def test_a_pipe_from_standard_input(fitted: dict[str, Path]) -> None:
-    with open("new_articles.csv") as file:
-        done = process("predict", fitted["articles"], "-", stdin=file)
-    assert done.returncode == 0
+    with standard_input("new_articles.csv"):
+        done = run("predict", fitted["articles"], "-")
     assert done.stdout == run("predict", fitted["articles"], "new_articles.csv").stdout
-    with open("new_articles.csv") as file:
-        looked = process("info", "-", stdin=file)
+    with standard_input("new_articles.csv"):
+        looked = run("info", "-")
     assert "rows     200" in looked.stdout
-    with open("new_articles.csv") as file:
-        found = process(
-            "threshold", "-", "--score-column", "words", "--label-column", "tag_sport", stdin=file
-        )
+    with standard_input("new_articles.csv"):
+        found = run("threshold", "-", "--score-column", "words", "--label-column", "tag_sport")
     assert "200 known entries" in found.stdout
     assert "path 'none.csv' does not exist" in error_of("predict", fitted["articles"], "none.csv", code=2)
 
 
-@pytest.mark.parametrize("format", ["parquet", pytest.param("npz", marks=pytest.mark.slow)])
+@pytest.mark.slow
+def test_a_pipe_into_a_process(fitted: dict[str, Path]) -> None:
+    with open("new_articles.csv") as file:
+        done = process("predict", fitted["articles"], "-", stdin=file)
+    assert done.returncode == 0
+    assert done.stdout == run("predict", fitted["articles"], "new_articles.csv").stdout
+
+
+@pytest.mark.parametrize("format", ["parquet", "npz"])
 def test_other_formats_through_standard_input(format: str) -> None:
     rng = np.random.RandomState(0)
     X = rng.standard_normal((30, 3))
@@ -156,6 +161,6 @@ def test_other_formats_through_standard_input(format: str) -> None:
         columns = {f"x{at}": X[:, at] for at in range(3)} | {f"y{at}": Y[:, at] for at in range(2)}
         labelgap.data.write_columns(path, columns)
     options = () if format == "npz" else ("--labels", "y*")
-    with open(path, "rb") as file:
-        done = process("fit", "-", "--format", format, *options, *QUICK, stdin=file)
-    assert (done.returncode, done.stderr) == (0, "")
+    with standard_input(path):
+        done = run("fit", "-", "--format", format, *options, *QUICK)
+    assert done.stderr == ""

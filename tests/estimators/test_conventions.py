@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from labelgap import LowRankClassifier, ObservedLabels, get_metric
 from labelgap.estimators.metric_threshold import MetricThreshold
@@ -74,6 +75,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
 
 
+# Those of defaults and of further inner estimators take long: conftest.py marks them slow.
 @parametrize_with_checks(
     [LowRankClassifier(), PlugInClassifier(), *(case.estimator for case in CASES)],
     expected_failed_checks=expected_failures,
@@ -82,9 +84,12 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@parametrize_with_checks(TRAINED, expected_failed_checks=expected_failures)
-def test_scikit_learn_checks_of_weights(estimator: Any, check: Any) -> None:
-    if "sample_weight" in check.func.__name__:
+@pytest.mark.parametrize("estimator", TRAINED, ids=lambda estimator: type(estimator).__name__)
+def test_scikit_learn_checks_of_weights(estimator: Any) -> None:
+    checks = list(estimator_checks_generator(estimator))
+    about_weights = [check for _, check in checks if "sample_weight" in check.func.__name__]
+    assert len(about_weights) > 5
+    for check in about_weights:
         check(estimator)
 
 
@@ -98,6 +103,18 @@ def problem(n: int = 90, d: int = 4, n_labels: int = 5, observed: float = 0.6) -
 
 
 X, Y = problem()
+THINNED = np.where(np.abs(X) > 0.5, X, 0.0)
+
+
+@cache
+def fitted_once(name: str) -> Any:
+    (case,) = (case for case in CASES if case.name == name)
+    return clone(case.estimator).fit(X, Y)
+
+
+def fitted_to_all(case: Case) -> Any:
+    """The model of X and Y, fitted once for all tests that only ask it."""
+    return fitted_once(case.name)
 
 
 def forms_of_labels() -> dict[str, Any]:
@@ -124,7 +141,7 @@ def forms_of_labels() -> dict[str, Any]:
 @pytest.mark.parametrize("form", forms_of_labels())
 @pytest.mark.slow
 def test_every_form_of_labels_gives_the_same_model(case: Case, form: str) -> None:
-    reference = clone(case.estimator).fit(X, Y)
+    reference = fitted_to_all(case)
     fitted = clone(case.estimator).fit(X, forms_of_labels()[form])
     assert fitted.threshold_ == reference.threshold_
     assert_array_equal(fitted.decision_function(X), reference.decision_function(X))
@@ -134,7 +151,7 @@ def test_every_form_of_labels_gives_the_same_model(case: Case, form: str) -> Non
 
 @every_case
 def test_names_of_labels_are_kept(case: Case) -> None:
-    assert clone(case.estimator).fit(X, Y).label_names_ is None
+    assert fitted_to_all(case).label_names_ is None
     named = clone(case.estimator).fit(X, forms_of_labels()["pandas"])
     assert named.label_names_.tolist() == [f"label {j}" for j in range(Y.shape[1])]
 
@@ -144,14 +161,14 @@ def test_names_of_features_are_kept(case: Case) -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     fitted = clone(case.estimator).fit(frame, Y)
     assert fitted.feature_names_in_.tolist() == ["a", "b", "c", "d"]
-    assert_array_equal(fitted.predict(frame), clone(case.estimator).fit(X, Y).predict(X))
+    assert_array_equal(fitted.predict(frame), fitted_to_all(case).predict(X))
     with pytest.raises(ValueError, match="feature names should match"):
         fitted.predict(frame.rename(columns={"a": "z"}))
 
 
 @every_case
 def test_clone_keeps_parameters_and_drops_the_fit(case: Case) -> None:
-    fitted = clone(case.estimator).fit(X, Y)
+    fitted = fitted_to_all(case)
     copy = clone(fitted)
     assert not hasattr(copy, "threshold_")
     assert str(copy.get_params()) == str(fitted.get_params())
@@ -159,7 +176,7 @@ def test_clone_keeps_parameters_and_drops_the_fit(case: Case) -> None:
 
 @every_case
 def test_pickle_round_trip(case: Case) -> None:
-    fitted = clone(case.estimator).fit(X, Y)
+    fitted = fitted_to_all(case)
     again = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(again.predict(X), fitted.predict(X))
     assert again.score(X, Y) == fitted.score(X, Y)
@@ -210,27 +227,35 @@ def test_is_no_classifier_to_scikit_learn(case: Case) -> None:
     assert not is_classifier(case.estimator)
 
 
-@every_case
-@pytest.mark.parametrize("layout", [sp.csr_array, sp.csc_matrix, sp.coo_array])
-def test_sparse_features(case: Case, layout: Any) -> None:
-    thinned = np.where(np.abs(X) > 0.5, X, 0.0)
-    dense = clone(case.estimator).fit(thinned, Y)
-    sparse = clone(case.estimator).fit(layout(thinned), Y)
-    # Two classes of inner solvers, one of which sees its columns in another order.
-    assert_allclose(
-        sparse.decision_function(layout(thinned)),
-        dense.decision_function(thinned),
-        atol=max(case.tolerance, 1e-3),
-    )
-    decisions = sparse.predict(layout(thinned))
-    assert sp.issparse(decisions)
-    assert decisions.format == "csr"
-    assert_array_equal(decisions.toarray(), sparse.predict(layout(thinned), output="dense"))
+# The other layouts once: what reads them is the same for all, and scikit-learn fits each to every layout.
+@pytest.mark.parametrize(
+    ("case", "layouts"),
+    [
+        (case, (sp.csr_array, sp.csc_matrix, sp.coo_array) if at == 0 else (sp.csr_array,))
+        for at, case in enumerate(CASES)
+    ],
+    ids=[case.name for case in CASES],
+)
+def test_sparse_features(case: Case, layouts: tuple[Any, ...]) -> None:
+    dense = clone(case.estimator).fit(THINNED, Y)
+    for layout in layouts:
+        features = layout(THINNED)
+        sparse = clone(case.estimator).fit(features, Y)
+        # Two classes of inner solvers, one of which sees its columns in another order.
+        assert_allclose(
+            sparse.decision_function(features),
+            dense.decision_function(THINNED),
+            atol=max(case.tolerance, 1e-3),
+        )
+        decisions = sparse.predict(features)
+        assert sp.issparse(decisions)
+        assert decisions.format == "csr"
+        assert_array_equal(decisions.toarray(), sparse.predict(features, output="dense"))
 
 
 @every_case
 def test_sparse_and_dense_decisions_agree(case: Case) -> None:
-    fitted = clone(case.estimator).fit(X, Y)
+    fitted = fitted_to_all(case)
     dense = fitted.predict(X)
     assert isinstance(dense, np.ndarray)
     assert_array_equal(dense, fitted.decision_function(X) >= fitted.threshold_)
@@ -244,7 +269,7 @@ def test_sparse_and_dense_decisions_agree(case: Case) -> None:
 
 @every_case
 def test_blocks_of_rows_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted = clone(case.estimator).fit(X, Y)
+    fitted = fitted_to_all(case)
     whole = [fitted.decision_function(X), fitted.predict(X), fitted.predict_topk(X, k=2)]
     monkeypatch.setattr("labelgap.estimators.base._BLOCK_SCORES", 7 * Y.shape[1])
     monkeypatch.setattr("labelgap.estimators.score_models._BLOCK_SCORES", 7 * Y.shape[1])
@@ -259,7 +284,7 @@ def test_blocks_of_rows_change_nothing(case: Case, monkeypatch: pytest.MonkeyPat
 
 @every_case
 def test_top_k_are_the_highest_scores(case: Case) -> None:
-    fitted = clone(case.estimator).fit(X, Y)
+    fitted = fitted_to_all(case)
     scores = fitted.decision_function(X)
     top, top_scores = fitted.predict_topk(X, k=3, return_scores=True)
     assert_array_equal(top, np.argsort(-scores, axis=1, kind="stable")[:, :3])
@@ -269,8 +294,15 @@ def test_top_k_are_the_highest_scores(case: Case) -> None:
             fitted.predict_topk(X, k=k)
 
 
-@every_case
-@pytest.mark.parametrize("metric", ["micro-f1", "macro-f1", "instance-jaccard", "micro-balanced-accuracy"])
+METRICS = ("micro-f1", "macro-f1", "instance-jaccard", "micro-balanced-accuracy")
+
+
+# Each estimator with two metrics of different kinds, and each metric with at least two estimators.
+@pytest.mark.parametrize(
+    ("case", "metric"),
+    [(case, METRICS[(at + step) % 4]) for at, case in enumerate(CASES) for step in (0, 2)],
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_score_is_the_metric_of_the_decisions(case: Case, metric: str) -> None:
     fitted = clone(case.estimator).set_params(metric=metric).fit(X[:60], Y[:60])
     expected = get_metric(metric)(Y[60:], fitted.predict(X[60:]))
@@ -334,10 +366,10 @@ def test_one_dimensional_labels_of_any_two_values(case: Case) -> None:
 
 
 @every_case
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
-def test_one_dimensional_labels_may_be_incomplete(case: Case, missing: Any) -> None:
+def test_one_dimensional_labels_may_be_incomplete(case: Case) -> None:
     words = np.where(Y[:, 0] == 1, "yes", "no").astype(object)
-    words[np.isnan(Y[:, 0])] = missing
+    for at, row in enumerate(np.flatnonzero(np.isnan(Y[:, 0]))):
+        words[row] = (None, np.nan, pd.NA)[at % 3]
     fitted = clone(case.estimator).fit(X, words)
     assert fitted.classes_.tolist() == ["no", "yes"]
     assert_array_equal(fitted.predict(X) == "yes", clone(case.estimator).fit(X, Y[:, :1]).predict(X)[:, 0])

@@ -61,6 +61,7 @@ def test_auto_takes_kernels_where_they_are_clearly_better() -> None:
     assert plug_in.features_ == "rbf"
 
 
+@pytest.mark.slow
 def test_auto_stays_linear_where_that_does_as_well() -> None:
     auto = LowRankClassifier(**SEARCHED).fit(X, observed(FLAT))
     plain = LowRankClassifier(**SEARCHED, features="linear").fit(X, observed(FLAT))

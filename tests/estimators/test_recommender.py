@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import cache
 
 import numpy as np
 import pandas
@@ -23,6 +24,8 @@ from labelgap.solvers import FitListener
 from recommender_suite import CHECKS, Case, check_recommender, example_answers
 
 EXACT = {"trace_penalty": 0.003, "threshold": "train", "tol": 1e-8, "random_state": 0}
+# Without a search, for where the search is not the point.
+GIVEN = {"trace_penalty": 0.003, "random_state": 0}
 CASE = Case(lambda: Recommender(**EXACT), example_answers(), tol=1e-3)
 
 
@@ -115,12 +118,12 @@ def test_features_place_a_user_without_answers():
     answers = users[users < 70], items[users < 70], truth[users, items][users < 70].astype(int)
     features = {user: [float(kinds[user]), rng.standard_normal()] for user in range(80)}
     known = {user: features[user] for user in range(70)}
-    model = Recommender(random_state=0).fit(answers, user_features=known)
+    model = Recommender(**GIVEN).fit(answers, user_features=known)
     later = model.fold_in(user_features={user: features[user] for user in range(70, 80)})
     decided = np.array([later.predict(user, np.arange(20)) for user in range(70, 80)])
     assert np.mean(decided == truth[70:]) > 0.95
     # Users with features and no answers may be there from the start too.
-    at_once = Recommender(random_state=0).fit(answers, user_features=features)
+    at_once = Recommender(**GIVEN).fit(answers, user_features=features)
     assert at_once.user_ids_[-1] == 79
     assert np.mean([at_once.predict(u, np.arange(20)) == truth[u] for u in range(70, 80)]) > 0.95
 
@@ -133,7 +136,7 @@ def test_features_place_an_item_without_answers():
     old = items < 25
     features = {item: [float(kinds[item])] for item in range(30)}
     answers = users[old], items[old], truth[users, items][old].astype(int)
-    model = Recommender(random_state=0).fit(answers, item_features={i: features[i] for i in range(25)})
+    model = Recommender(**GIVEN).fit(answers, item_features={i: features[i] for i in range(25)})
     later = model.fold_in(item_features={i: features[i] for i in range(25, 30)})
     decided = np.array([later.predict(np.arange(80), item) for item in range(25, 30)]).T
     assert np.mean(decided == truth[:, 25:]) > 0.95
@@ -164,7 +167,7 @@ def test_likes_alone_need_to_say_what_silence_means():
     likes = users[values == 1], items[values == 1]
     with pytest.raises(InvalidLabelsError, match="unlabelled"):
         Recommender().fit(likes)
-    model = Recommender(unobserved="unlabelled", flip_rate=0.4, random_state=0).fit(likes)
+    model = Recommender(unobserved="unlabelled", flip_rate=0.4, **GIVEN).fit(likes)
     assert model.answers_.unobserved == "unlabelled"
     assert model.flip_rate_ == 0.4
 
@@ -174,8 +177,8 @@ def test_likes_and_silence():
     _, truth = like_and_dislike(n=150, n_items=40, seed=2)
     recorded = (truth == 1) & (rng.random(truth.shape) < 0.3)
     likes = sp.csr_array(recorded.astype(int))
-    model = Recommender(unobserved="unlabelled", flip_rate=0.7, random_state=0).fit(likes)
-    negative = Recommender(unobserved="negative", loss="logistic", random_state=0).fit(likes)
+    model = Recommender(unobserved="unlabelled", flip_rate=0.7, **GIVEN).fit(likes)
+    negative = Recommender(unobserved="negative", loss="logistic", **GIVEN).fit(likes)
 
     def f1(one):
         decided = one.decide_matrix().toarray()
@@ -197,7 +200,7 @@ def test_a_recorded_like_is_a_yes_whatever_its_score():
     rng = np.random.default_rng(4)
     _, truth = like_and_dislike(seed=4)
     recorded = (truth == 1) & (rng.random(truth.shape) < 0.7)
-    model = Recommender(unobserved="unlabelled", flip_rate=0.3, random_state=0)
+    model = Recommender(unobserved="unlabelled", flip_rate=0.3, trace_penalty=0.01, random_state=0)
     model.fit(sp.csr_array(recorded.astype(int)))
     users, items = np.nonzero(recorded)
     low = np.flatnonzero(model.decision_function(users, items) < model.threshold_)
@@ -407,8 +410,17 @@ def test_a_power_of_counts_is_from_0_to_1(power):
 # -- the choice of a count weighting -------------------------------------------------------------------------
 
 
+FEW = skewed_answers(50, 20)
+
+
+@cache
+def searched():
+    """The model of all defaults, fitted once for tests that compare with it."""
+    return Recommender(random_state=0).fit(FEW)
+
+
 def test_the_count_weighting_is_chosen_with_the_penalty():
-    model = Recommender(random_state=0).fit(skewed_answers())
+    model = searched()
     tried = {candidate.count_weighting for candidate in model.candidates_}
     assert {0.75, 1.0} <= tried <= {0.0, 0.5, 0.75, 1.0}
     assert model.candidates_[-1].count_weighting == model.count_weighting_
@@ -419,7 +431,7 @@ def test_the_count_weighting_is_chosen_with_the_penalty():
         trace_penalty=model.trace_penalty_,
         intercept_penalty=model.intercept_penalty_,
         tol=1e-6,
-    ).fit(skewed_answers())
+    ).fit(FEW)
     assert model.objective_ - model.duality_gap_ <= given.objective_ + 1e-9
     assert given.objective_ <= model.objective_ + 1e-9
     assert given.count_weighting_ == model.count_weighting_
@@ -427,18 +439,18 @@ def test_the_count_weighting_is_chosen_with_the_penalty():
 
 
 def test_a_penalty_that_is_given_is_of_the_plain_trace_norm():
-    assert Recommender(random_state=0, trace_penalty=0.02).fit(skewed_answers()).count_weighting_ == 0.0
+    assert Recommender(random_state=0, trace_penalty=0.02).fit(FEW).count_weighting_ == 0.0
 
 
 def test_likes_alone_have_no_weighting():
-    users, items, values = skewed_answers()
+    users, items, values = FEW
     model = Recommender(random_state=0, unobserved="unlabelled", flip_rate=0.2)
     assert model.fit((users[values == 1], items[values == 1])).count_weighting_ == 0.0
 
 
 def test_an_unknown_word_for_the_count_weighting_is_refused():
     with pytest.raises(InvalidParameterError, match="count_weighting must be a number from 0 to 1"):
-        Recommender(count_weighting="automatic").fit(skewed_answers())
+        Recommender(count_weighting="automatic").fit(FEW)
 
 
 class Interruption(Exception):
@@ -461,37 +473,38 @@ def interrupt():
     raise Interruption
 
 
-def test_a_fit_resumes_while_the_weightings_are_compared(tmp_path):
-    whole = Recommender(random_state=0).fit(skewed_answers())
+@pytest.mark.parametrize(
+    "when", ["within", *(pytest.param(when, marks=pytest.mark.slow) for when in ("before", "at the end"))]
+)
+def test_a_fit_resumes_while_the_weightings_are_compared(when, tmp_path):
+    whole = searched()
     first_other = [c.count_weighting for c in whole.candidates_].index(1.0)
-    for number in (first_other, first_other + 1, len(whole.candidates_)):
-        folder = tmp_path / str(number)
-        listener = StopAt(number, interrupt)
-        with pytest.raises(Interruption):
-            Recommender(random_state=0).fit(skewed_answers(), callback=listener, checkpoint=folder)
-        again = Recommender(random_state=0).fit(skewed_answers(), checkpoint=folder)
-        assert again.candidates_ == whole.candidates_
-        np.testing.assert_array_equal(again.user_factors_, whole.user_factors_)
+    stops = {"before": first_other, "within": first_other + 1, "at the end": len(whole.candidates_)}
+    with pytest.raises(Interruption):
+        Recommender(random_state=0).fit(FEW, callback=StopAt(stops[when], interrupt), checkpoint=tmp_path)
+    again = Recommender(random_state=0).fit(FEW, checkpoint=tmp_path)
+    assert again.candidates_ == whole.candidates_
+    np.testing.assert_array_equal(again.user_factors_, whole.user_factors_)
 
 
 @pytest.mark.usefixtures("default_interrupts")
 def test_a_fit_that_is_stopped_while_the_weightings_are_compared_keeps_the_best_so_far():
-    whole = Recommender(random_state=0).fit(skewed_answers())
+    whole = searched()
     first_other = [c.count_weighting for c in whole.candidates_].index(1.0)
-    searched = whole.candidates_[:first_other]
+    before = whole.candidates_[:first_other]
     # Ctrl-C after the last candidate of the search: the next comparison is never finished.
     listener = StopAt(first_other, lambda: signal.raise_signal(signal.SIGINT))
     with pytest.warns(InterruptedFitWarning):
-        model = Recommender(random_state=0).fit(skewed_answers(), callback=listener)
+        model = Recommender(random_state=0).fit(FEW, callback=listener)
     assert model.count_weighting_ == 0.75
-    assert model.trace_penalty_ in {c.penalties.trace for c in searched}
-    best = max(c.metric_value for c in searched)
-    chosen = max(c.metric_value for c in searched if c.penalties.trace == model.trace_penalty_)
+    assert model.trace_penalty_ in {c.penalties.trace for c in before}
+    best = max(c.metric_value for c in before)
+    chosen = max(c.metric_value for c in before if c.penalties.trace == model.trace_penalty_)
     assert chosen == best
 
 
 def test_what_is_said_names_the_weighting(capsys):
-    Recommender(random_state=0, verbose=1).fit(skewed_answers())
+    Recommender(random_state=0, verbose=1).fit(FEW)
     printed = capsys.readouterr().out
     assert "count weighting 0.75: held-out metric" in printed
     assert "count weighting 1: held-out metric" in printed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from labelgap import ObservedLabels, Recommender, load
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting import silence
 
-FIXED = {"unobserved": "negative", "trace_penalty": 0.002, "random_state": 0}
+FIXED = {"unobserved": "negative", "trace_penalty": 0.002, "threshold": "train", "random_state": 0}
 
 
 def tasteful(n: int = 80, n_items: int = 40, seed: int = 0) -> tuple[list[str], list[str], np.ndarray]:
@@ -26,8 +27,8 @@ def tasteful(n: int = 80, n_items: int = 40, seed: int = 0) -> tuple[list[str], 
     return [f"u{user}" for user in users], [f"i{item}" for item in items], stars
 
 
-def split(seed: int = 0) -> tuple[Any, Any]:
-    users, items, stars = tasteful(seed=seed)
+def split(n: int = 80, n_items: int = 40) -> tuple[Any, Any]:
+    users, items, stars = tasteful(n, n_items)
     held = np.random.default_rng(1).random(len(stars)) < 0.2
     pick = lambda which: (  # noqa: E731
         [u for u, w in zip(users, which, strict=True) if w],
@@ -37,10 +38,15 @@ def split(seed: int = 0) -> tuple[Any, Any]:
     return pick(~held), pick(held)
 
 
+@cache
+def searched() -> Any:
+    """The model of all defaults, fitted once for tests that compare with it."""
+    return Recommender(positive=4, unobserved="negative", random_state=0).fit(split()[0])
+
+
 def test_its_lists_are_better_than_popularity_and_than_those_of_a_model_for_decisions() -> None:
     train, test = split()
-    ranking = Recommender(positive=4, unobserved="negative", random_state=0).fit(train)
-    deciding = Recommender(positive=4, random_state=0).fit(train)
+    ranking, deciding = searched(), Recommender(positive=4, random_state=0).fit(train)
     found, other = (model.evaluate_ranking(test, n=10) for model in (ranking, deciding))
     assert found.model.ndcg > found.popularity.ndcg
     assert found.model.ndcg > other.model.ndcg
@@ -52,7 +58,7 @@ def test_a_sample_of_the_users_chooses_where_there_are_many(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     train, test = split()
-    whole = Recommender(positive=4, unobserved="negative", random_state=0).fit(train)
+    whole = searched()
     monkeypatch.setattr(silence, "ENOUGH_RATINGS", 300)
     sampled, again = (
         Recommender(positive=4, unobserved="negative", random_state=0).fit(train, checkpoint=tmp_path / name)
@@ -88,7 +94,7 @@ def test_dislikes_count_as_dislikes() -> None:
 
 
 def test_a_weight_that_is_given_stays_while_that_of_silence_is_searched() -> None:
-    train, _ = split()
+    train, _ = split(40, 20)
     model = Recommender(positive=4, unobserved="negative", dislike_weight=0.4, random_state=0).fit(train)
     assert {candidate.dislike_weight for candidate in model.candidates_} == {0.4}
     assert len({candidate.silence_weight for candidate in model.candidates_}) > 1
@@ -96,14 +102,15 @@ def test_a_weight_that_is_given_stays_while_that_of_silence_is_searched() -> Non
 
 
 def test_a_threshold_from_training_scores_has_no_held_out_metric() -> None:
-    train, _ = split()
+    train, _ = split(40, 20)
     model = Recommender(positive=4, unobserved="negative", threshold="train", random_state=0).fit(train)
     assert model.held_out_metric_ is None
 
 
 def test_the_closed_form_fits_what_all_pairs_written_out_fit() -> None:
-    (users, items, stars), _ = split()
-    options = {"trace_penalty": 0.002, "intercept_penalty": 0.0, "tol": 1e-7, "random_state": 0}
+    (users, items, stars), _ = split(40, 20)
+    options = FIXED | {"intercept_penalty": 0.0, "tol": 1e-7}
+    del options["unobserved"]
     short = Recommender(
         positive=4, unobserved="negative", silence_weight=0.2, dislike_weight=0.5, **options
     ).fit((users, items, stars))

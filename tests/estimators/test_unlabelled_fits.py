@@ -50,7 +50,12 @@ def true_f1(model: LowRankClassifier) -> float:
 def test_beats_taking_silence_for_no() -> None:
     problem = make_low_rank_labels(n=200, n_labels=15, noise=True, observed=1.0, n_test=500, random_state=1)
     recorded = problem.Y * (np.random.RandomState(1).random_sample(problem.Y.shape) >= 0.7)
-    parameters: dict[str, Any] = {"loss": "squared", "ridge_penalty": 0, "random_state": 0}
+    parameters: dict[str, Any] = {
+        "loss": "squared",
+        "features": "linear",
+        "ridge_penalty": 0,
+        "random_state": 0,
+    }
     known = LowRankClassifier(unobserved="unlabelled", flip_rate=0.7, **parameters)
     silence = LowRankClassifier(unobserved="negative", **parameters)
     judge = get_metric("micro-f1")

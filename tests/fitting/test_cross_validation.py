@@ -20,6 +20,8 @@ from labelgap.thresholds import best_threshold
 from labelgap.thresholds.cross_fit import NEVER, hold_out_plan
 from solver_problems import METHODS, Case
 
+pytestmark = pytest.mark.pairwise
+
 
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize("intercept", [True, False])

@@ -130,7 +130,9 @@ def test_stopped_while_only_likes_are_fitted(request_to_stop):
     likes = np.nonzero(problem.Y)
     for stage in ("choosing penalties", "fitting", "choosing the threshold"):
         stopper = Stopper(request_to_stop, stage=stage)
-        model = Recommender(unobserved="unlabelled", flip_rate=0.3, random_state=0)
+        # Stopped later, it need not search first.
+        given = None if stage == "choosing penalties" else 0.01
+        model = Recommender(unobserved="unlabelled", flip_rate=0.3, trace_penalty=given, random_state=0)
         with pytest.warns(InterruptedFitWarning):
             model.fit(likes, callback=stopper)
         assert not np.isnan(model.threshold_)
@@ -164,7 +166,7 @@ SCRIPT = """
 
     # A process that was started in the background may have inherited that interrupts are ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    problem = make_low_rank_labels(n=300, n_labels=20, observed=0.5, random_state=1)
+    problem = make_low_rank_labels(n=100, n_labels=8, observed=0.5, random_state=1)
     model = LowRankClassifier(random_state=0)
     warnings.simplefilter("always")
     model.fit(problem.X, problem.Y_observed, Teller())
@@ -189,7 +191,7 @@ def test_a_real_interrupt_leaves_a_usable_model_and_says_so():
     child = started(nap=0.05)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 0, err
-    assert out.splitlines()[-1] == "usable True (300, 20)"
+    assert out.splitlines()[-1] == "usable True (100, 8)"
     assert "InterruptedFitWarning: The fit was stopped on request" in err
 
 

@@ -14,6 +14,8 @@ from labelgap.fitting.search import Candidate, Contest, PenaltyGrid, select_pena
 from labelgap.solvers import Penalties
 from labelgap.solvers.loop import Stopped
 
+pytestmark = pytest.mark.pairwise
+
 TRACES = tuple(2.0**-step for step in range(10))
 RIDGES = tuple(2.0**power for power in range(-4, 4))
 INTERCEPTS = (0.0, 1.0, 3.0, 7.0)

@@ -18,7 +18,8 @@ FEWER = {
 }
 
 
+@pytest.mark.parametrize("fraction", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_bad_inputs_give_right_answers_or_clear_errors(kind: str) -> None:
-    report = run_campaign(FEWER.get(kind, 200), kinds=(kind,))
+def test_bad_inputs_give_right_answers_or_clear_errors(kind: str, fraction: float) -> None:
+    report = run_campaign(round(fraction * FEWER.get(kind, 200)), kinds=(kind,))
     assert not report.failures, "\n".join(report.lines())

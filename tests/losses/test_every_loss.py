@@ -6,12 +6,14 @@ import copy
 
 import numpy as np
 import pytest
-from loss_cases import EVERY_CASE, GRID, both_types, every_case
+from loss_cases import EVERY_CASE, GRID, every_case
 from scipy import optimize
 
 from labelgap.losses import FAMILIES, LOSSES, UNLABELLED_LOSSES, CustomFamily
 
 EPS = np.finfo(np.float64).eps
+BOTH_TYPES = (np.float32, np.float64)
+METHODS = ("value", "gradient", "curvature", "conjugate")
 
 
 def test_no_loss_is_left_out():
@@ -53,60 +55,60 @@ def test_curvature_is_the_finite_difference(case):
 
 
 @every_case
-@both_types
-def test_value_and_gradient_agree_with_the_single_ones(case, dtype):
-    z = np.append(GRID, [-1e4, 1e4]).astype(dtype)
-    value, gradient = case.loss.value_and_gradient(z, case.y)
-    np.testing.assert_allclose(value, case.loss.value(z, case.y), rtol=4 * np.finfo(dtype).eps)
-    np.testing.assert_allclose(gradient, case.loss.gradient(z, case.y), rtol=4 * np.finfo(dtype).eps)
-
-
-@every_case
-@pytest.mark.parametrize("method", ["value", "gradient", "curvature", "conjugate"])
-def test_float32_agrees_with_float64_and_stays(case, method):
-    y = np.float32(case.y)
-    z = slopes_inside(case) if method == "conjugate" else GRID
-    narrow = getattr(case.loss, method)(z.astype(np.float32), y)
-    wide = getattr(case.loss, method)(z.astype(np.float32).astype(np.float64), y)
-    assert narrow.dtype == np.float32
-    assert wide.dtype == np.float64
-    np.testing.assert_allclose(narrow, wide, rtol=2e-5, atol=1e-6 * case.size)
-
-
-@every_case
-@pytest.mark.parametrize("method", ["value", "gradient", "curvature", "conjugate"])
-def test_broadcasts_and_takes_lists(case, method):
-    function = getattr(case.loss, method)
-    z = slopes_inside(case)[:2]
-    assert function(z.tolist(), [case.y, case.y]).dtype == np.float64
-    assert np.ndim(function(float(z[0]), case.y)) == 0
-    table = function(z[:, None], np.full((1, 3), case.y))
-    np.testing.assert_array_equal(table, np.repeat(function(z, case.y)[:, None], 3, axis=1))
-    assert function(z[0], np.full(3, case.y)).shape == (3,)
-
-
-@every_case
-@both_types
-def test_stable_at_huge_scores(case, dtype):
-    z = np.array([-1e4, -1e3, -88.0, 0.0, 88.0, 1e3, 1e4], dtype)
-    with np.errstate(over="raise", invalid="raise", divide="raise"):
+def test_value_and_gradient_agree_with_the_single_ones(case):
+    for dtype in BOTH_TYPES:
+        z = np.append(GRID, [-1e4, 1e4]).astype(dtype)
         value, gradient = case.loss.value_and_gradient(z, case.y)
-        curvature, mean = case.loss.curvature(z, case.y), case.loss.inverse_link(z)
-        assert np.isfinite(case.loss.value(z, case.y).sum())
-        assert np.isfinite(case.loss.gradient(z, case.y)).all()
-    assert np.isfinite(value).all()
-    assert (value >= case.loss.bounded_below_by * (1 + 1e-5)).all()
-    assert np.isfinite(gradient).all()
-    assert np.isfinite(curvature).all()
-    assert np.isfinite(mean).all()
-    assert (curvature >= 0).all()
-    # Still convex out there: the slope never falls, and no chord lies below the curve.
-    assert (np.diff(gradient) >= 0).all()
-    assert (np.diff(mean) >= 0).all()
-    chord = np.diff(value.astype(np.float64)) / np.diff(z.astype(np.float64))
-    slack = 1e-5 * (np.abs(chord) + np.abs(gradient[1:])) + 1e-5
-    assert (chord >= gradient[:-1] - slack).all()
-    assert (chord <= gradient[1:] + slack).all()
+        np.testing.assert_allclose(value, case.loss.value(z, case.y), rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(gradient, case.loss.gradient(z, case.y), rtol=4 * np.finfo(dtype).eps)
+
+
+@every_case
+def test_float32_agrees_with_float64_and_stays(case):
+    for method in METHODS:
+        y = np.float32(case.y)
+        z = slopes_inside(case) if method == "conjugate" else GRID
+        narrow = getattr(case.loss, method)(z.astype(np.float32), y)
+        wide = getattr(case.loss, method)(z.astype(np.float32).astype(np.float64), y)
+        assert narrow.dtype == np.float32
+        assert wide.dtype == np.float64
+        np.testing.assert_allclose(narrow, wide, rtol=2e-5, atol=1e-6 * case.size)
+
+
+@every_case
+def test_broadcasts_and_takes_lists(case):
+    for method in METHODS:
+        function = getattr(case.loss, method)
+        z = slopes_inside(case)[:2]
+        assert function(z.tolist(), [case.y, case.y]).dtype == np.float64
+        assert np.ndim(function(float(z[0]), case.y)) == 0
+        table = function(z[:, None], np.full((1, 3), case.y))
+        np.testing.assert_array_equal(table, np.repeat(function(z, case.y)[:, None], 3, axis=1))
+        assert function(z[0], np.full(3, case.y)).shape == (3,)
+
+
+@every_case
+def test_stable_at_huge_scores(case):
+    for dtype in BOTH_TYPES:
+        z = np.array([-1e4, -1e3, -88.0, 0.0, 88.0, 1e3, 1e4], dtype)
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            value, gradient = case.loss.value_and_gradient(z, case.y)
+            curvature, mean = case.loss.curvature(z, case.y), case.loss.inverse_link(z)
+            assert np.isfinite(case.loss.value(z, case.y).sum())
+            assert np.isfinite(case.loss.gradient(z, case.y)).all()
+        assert np.isfinite(value).all()
+        assert (value >= case.loss.bounded_below_by * (1 + 1e-5)).all()
+        assert np.isfinite(gradient).all()
+        assert np.isfinite(curvature).all()
+        assert np.isfinite(mean).all()
+        assert (curvature >= 0).all()
+        # Still convex out there: the slope never falls, and no chord lies below the curve.
+        assert (np.diff(gradient) >= 0).all()
+        assert (np.diff(mean) >= 0).all()
+        chord = np.diff(value.astype(np.float64)) / np.diff(z.astype(np.float64))
+        slack = 1e-5 * (np.abs(chord) + np.abs(gradient[1:])) + 1e-5
+        assert (chord >= gradient[:-1] - slack).all()
+        assert (chord <= gradient[1:] + slack).all()
 
 
 @every_case
@@ -140,18 +142,18 @@ def test_bounds_are_reached(name):
 
 
 @every_case
-@both_types
-def test_fenchel_young(case, dtype):
-    loss, eps = case.loss, np.finfo(dtype).eps
-    y = float(dtype(case.y))
-    z = np.linspace(-5, 5, 81).astype(dtype)
-    value, slope = loss.value_and_gradient(z, y)
-    dual = loss.conjugate(slope, y)
-    assert np.isfinite(dual).all()
-    scale = case.size + np.abs(value) + np.abs(dual) + np.abs(z * slope)
-    assert (np.abs(value + dual - z * slope) <= 16 * eps * scale).all()
-    gap = value[:, None] + dual[None, :] - z[:, None] * slope[None, :]
-    assert (gap >= -64 * eps * (scale[:, None] + scale[None, :])).all()
+def test_fenchel_young(case):
+    for dtype in BOTH_TYPES:
+        loss, eps = case.loss, np.finfo(dtype).eps
+        y = float(dtype(case.y))
+        z = np.linspace(-5, 5, 81).astype(dtype)
+        value, slope = loss.value_and_gradient(z, y)
+        dual = loss.conjugate(slope, y)
+        assert np.isfinite(dual).all()
+        scale = case.size + np.abs(value) + np.abs(dual) + np.abs(z * slope)
+        assert (np.abs(value + dual - z * slope) <= 16 * eps * scale).all()
+        gap = value[:, None] + dual[None, :] - z[:, None] * slope[None, :]
+        assert (gap >= -64 * eps * (scale[:, None] + scale[None, :])).all()
 
 
 @every_case
@@ -168,31 +170,31 @@ def test_conjugate_is_the_supremum(case):
 
 
 @every_case
-@both_types
-def test_conjugate_at_the_edge_of_its_domain(case, dtype):
-    loss, y, eps = case.loss, float(dtype(case.y)), float(np.finfo(dtype).eps)
-    low, high = np.array(case.slopes) + (case.y - y)
-    for edge, outward in ((low, -1), (high, 1)):
-        if not np.isfinite(edge):
-            continue
-        size = max(1.0, abs(edge), abs(y))
-        on = loss.conjugate(dtype(edge), y)
-        by_rounding = loss.conjugate(dtype(edge + outward * 2 * eps * size), y)
-        near = loss.conjugate(edge - outward * 1e-9, y)
-        assert loss.conjugate(dtype(edge + outward * 1e-3 * size), y) == np.inf
-        if loss.name == "amounts":  # the one whose conjugate is infinite at the edge
-            assert on == by_rounding == np.inf
-            assert near > loss.conjugate(edge - outward * 1e-3, y) + 10
-        else:
-            assert on == pytest.approx(float(by_rounding), abs=8 * eps * case.size)
-            assert on == pytest.approx(float(near), abs=1e-6 + 16 * eps * size * case.size)
+def test_conjugate_at_the_edge_of_its_domain(case):
+    for dtype in BOTH_TYPES:
+        loss, y, eps = case.loss, float(dtype(case.y)), float(np.finfo(dtype).eps)
+        low, high = np.array(case.slopes) + (case.y - y)
+        for edge, outward in ((low, -1), (high, 1)):
+            if not np.isfinite(edge):
+                continue
+            size = max(1.0, abs(edge), abs(y))
+            on = loss.conjugate(dtype(edge), y)
+            by_rounding = loss.conjugate(dtype(edge + outward * 2 * eps * size), y)
+            near = loss.conjugate(edge - outward * 1e-9, y)
+            assert loss.conjugate(dtype(edge + outward * 1e-3 * size), y) == np.inf
+            if loss.name == "amounts":  # the one whose conjugate is infinite at the edge
+                assert on == by_rounding == np.inf
+                assert near > loss.conjugate(edge - outward * 1e-3, y) + 10
+            else:
+                assert on == pytest.approx(float(by_rounding), abs=8 * eps * case.size)
+                assert on == pytest.approx(float(near), abs=1e-6 + 16 * eps * size * case.size)
 
 
 @every_case
-@both_types
-def test_link_keeps_the_type(case, dtype):
-    assert case.loss.link(np.array([0.2, 0.5], dtype)).dtype == dtype
-    assert case.loss.inverse_link(GRID.astype(dtype)).dtype == dtype
+def test_link_keeps_the_type(case):
+    for dtype in BOTH_TYPES:
+        assert case.loss.link(np.array([0.2, 0.5], dtype)).dtype == dtype
+        assert case.loss.inverse_link(GRID.astype(dtype)).dtype == dtype
 
 
 @every_case

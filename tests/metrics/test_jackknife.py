@@ -12,6 +12,8 @@ from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.jackknife import N_PARTS, leave_out_values, standard_error
 from oracles_metrics import FORMULAS, random_labels, slow_metric
 
+pytestmark = pytest.mark.pairwise
+
 AVERAGES = ("micro", "instance", "macro")
 CASES = [
     *[(average, base, False) for average in AVERAGES for base in FORMULAS],

@@ -22,6 +22,8 @@ from labelgap.labels import ObservedLabels
 from labelgap.metrics import Counts, LinearFractional, confusion_counts, get_metric
 from oracles_metrics import FORMULAS, random_labels, slow_metric
 
+pytestmark = pytest.mark.pairwise
+
 AVERAGES = ("micro", "instance", "macro")
 SKLEARN = {
     "f1": lambda y, d, **k: sk.f1_score(y, d, **k),

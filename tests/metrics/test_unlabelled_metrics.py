@@ -23,6 +23,8 @@ from labelgap.metrics import (
 from labelgap.metrics.unlabelled import corrected_counts, punishes_false_positives
 from oracles_unlabelled import groups_of, random_unlabelled, slow_group_counts, slow_metric
 
+pytestmark = pytest.mark.pairwise
+
 AVERAGES = ["micro", "instance", "macro"]
 NAMES = [name for name in metric_names() if "fbeta" not in name]
 

@@ -32,6 +32,8 @@ from solver_problems import (
     random_labels,
 )
 
+pytestmark = pytest.mark.pairwise
+
 N, N_LABELS = 8, 5
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.

@@ -27,6 +27,8 @@ from oracles_objective import (
 )
 from solver_problems import METHODS, dense_coordinates, make_problem, random_factors, random_labels
 
+pytestmark = pytest.mark.pairwise
+
 N, D, N_LABELS = 9, 3, 4
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.

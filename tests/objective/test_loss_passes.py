@@ -8,6 +8,8 @@ from labelgap.kernels import loss_passes, threads
 from labelgap.losses import FAMILIES, LOSSES
 from labelgap.objective.cpu.entries import WeightedLoss
 
+pytestmark = pytest.mark.pairwise
+
 N_LABELS = 7
 ALL = {**LOSSES, **FAMILIES}
 CLOSE = {"rtol": 1e-12, "atol": 1e-14}

@@ -8,8 +8,10 @@ import pytest
 from labelgap.kernels.losses import COMPILED
 from labelgap.kernels.newton_rows import Workspace, newton_rows
 from labelgap.kernels.vectors import padded_width
-from labelgap.losses import Logistic, Squared
+from labelgap.losses import LOSSES, Logistic, Squared
 from solver_problems import random_values
+
+pytestmark = pytest.mark.pairwise
 
 NONE = np.empty(0)
 
@@ -26,7 +28,9 @@ class Rows:
         picked = [np.sort(rng.choice(n_table, length, replace=False)) for length in lengths]
         self.indptr = np.r_[0, np.cumsum(lengths)].astype(np.int64)
         self.indices = np.concatenate(picked).astype(np.int32)
-        self.targets = random_values(rng, kind, len(self.indices)).astype(dtype)
+        # As labels hold them, for which the step is compiled anyway.
+        kept = np.int8 if kind in LOSSES.values() else np.float64
+        self.targets = random_values(rng, kind, len(self.indices)).astype(kept)
         self.weights = (rng.random(len(self.indices)) if weighted else NONE).astype(dtype)
         width = padded_width(k, dtype)
 

@@ -28,6 +28,8 @@ from solver_problems import (
     random_labels,
 )
 
+pytestmark = pytest.mark.pairwise
+
 N, D, N_LABELS = 9, 4, 6
 CLOSE = {"rtol": 1e-10, "atol": 1e-13}
 

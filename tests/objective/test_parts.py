@@ -20,6 +20,7 @@ from labelgap.solvers import solve_bounded, solve_factored, solve_proximal
 from labelgap.solvers.certificate import certify
 from problem_settings import KEPT, N_LABELS, N_ROWS, RANK, SETTINGS, Setting, random_model
 
+pytestmark = pytest.mark.pairwise
 RELATIVE = 1e-12
 
 # Fits of one kind each; those of the other settings run the same code and are marked slow.

@@ -9,6 +9,8 @@ import pytest
 
 from labelgap.kernels import top
 
+pytestmark = pytest.mark.pairwise
+
 NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int32)
 
 

@@ -29,6 +29,8 @@ from labelgap.solvers.penalties import with_best_intercept
 from oracles_objective import CLOSE, AgainstDense, DenseTerm, Setup, answers, flat
 from solver_problems import dense_coordinates, make_problem, random_factors, random_features
 
+pytestmark = pytest.mark.pairwise
+
 N, D, N_LABELS = 8, 3, 5
 # One label without a recorded positive, one recorded in every row.
 EMPTY, FULL = 2, 4

@@ -111,7 +111,7 @@ def test_parts_of_arrays_keep_their_order_in_memory(tmp_path: Path, part: Callab
     numbers=st.lists(st.floats(width=64), max_size=5),
 )
 def test_any_text_and_numbers(tmp_path_factory: Any, text: str, numbers: list[float]) -> None:
-    path = tmp_path_factory.mktemp("any") / "a"
+    path = tmp_path_factory.getbasetemp() / "any text and numbers"
     array = np.array(numbers, dtype=np.float64)
     write_file(path, "model", {"text": text}, {"a": array})
     document, arrays = read_file(path, "model")
@@ -174,7 +174,7 @@ def test_every_flipped_byte_is_noticed(path: Path) -> None:
     )
 )
 def test_any_other_change_is_noticed(tmp_path_factory: Any, edits: list[tuple[float, bytes]]) -> None:
-    path = tmp_path_factory.mktemp("changed") / "a"
+    path = tmp_path_factory.getbasetemp() / "changed"
     write_file(path, "model", {"a": [1, 2, 3]}, {"x": np.arange(30.0)})
     data = original = path.read_bytes()
     for fraction, new in edits:

@@ -59,7 +59,7 @@ def test_damage_is_always_noticed(saved: dict[str, Path], tmp_path: Path, name: 
     data = saved[name].read_bytes()
     path = tmp_path / "damaged"
     rng = np.random.RandomState(0)
-    for place in rng.randint(len(data), size=50):
+    for place in rng.randint(len(data), size=20):
         flipped = bytearray(data)
         flipped[place] ^= 1 << rng.randint(8)
         path.write_bytes(flipped)

@@ -18,6 +18,8 @@ from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidPa
 from labelgap.recommending.ids import IdIndex, UnknownIdError, number_ids
 from labelgap.recommending.ratings import read_ratings
 
+pytestmark = pytest.mark.pairwise
+
 NAN = float("nan")
 USERS = ["ann", "bob", "ann", "eve", "bob"]
 ITEMS = ["Ran", "Ran", "Alien", "Jaws", "Jaws"]

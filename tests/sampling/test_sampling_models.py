@@ -11,6 +11,8 @@ from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidPa
 from labelgap.labels import ObservedLabels
 from labelgap.sampling import Bounded, Popular, PositiveBiased, Uniform
 
+pytestmark = pytest.mark.pairwise
+
 rng = np.random.default_rng(0)
 SHAPE = (9, 7)
 Y = (rng.random(SHAPE) < 0.3).astype(int)

@@ -11,6 +11,8 @@ from labelgap.losses import loss_names
 from labelgap.solvers import SOLVERS, Penalties
 from solver_problems import METHODS, Case
 
+pytestmark = pytest.mark.pairwise
+
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.
 ORACLE = 2e-8

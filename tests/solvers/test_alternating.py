@@ -12,6 +12,8 @@ from labelgap.solvers.alternating import FEATURES, LABELS, minimise_block, solve
 from labelgap.solvers.newton import FactoredState, WholeState
 from solver_problems import Case, dense_coordinates, make_problem, random_factors
 
+pytestmark = pytest.mark.pairwise
+
 # CVXPY's own error, relative to the optimum.
 ORACLE = 2e-8
 

@@ -19,6 +19,8 @@ from labelgap.solvers.loop import Checkpoint, starting_factors
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from solver_problems import METHODS, Case
 
+pytestmark = pytest.mark.pairwise
+
 # What can be asked for in each precision.
 TOLERANCES = {"float32": 1e-4, "float64": 1e-8}
 

@@ -12,6 +12,8 @@ from labelgap.solvers.linalg import balanced
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from solver_problems import METHODS, Asked, Case, random_factors
 
+pytestmark = pytest.mark.pairwise
+
 ORACLE = 2e-8
 
 

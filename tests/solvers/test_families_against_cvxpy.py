@@ -20,6 +20,8 @@ from labelgap.objective.problem import Problem
 from labelgap.solvers import SOLVERS, Penalties
 from solver_problems import METHODS, make_problem, random_features
 
+pytestmark = pytest.mark.pairwise
+
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.
 ORACLE = 5e-8

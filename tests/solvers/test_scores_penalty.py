@@ -18,6 +18,8 @@ from labelgap.losses import get_loss
 from labelgap.solvers import Penalties, solve_bounded, solve_factored, solve_proximal
 from solver_problems import make_problem, random_features, random_labels
 
+pytestmark = pytest.mark.pairwise
+
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.
 ORACLE = 2e-8

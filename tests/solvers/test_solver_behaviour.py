@@ -12,6 +12,8 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties, solve_bounded
 from solver_problems import METHODS, Case, make_problem, random_features, random_labels
 
+pytestmark = pytest.mark.pairwise
+
 BOTH = pytest.mark.parametrize("solver", METHODS)
 
 

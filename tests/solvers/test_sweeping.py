@@ -13,6 +13,8 @@ from labelgap.solvers.spectral import LowRankShift, roughly_leading
 from labelgap.solvers.sweeping import SweepingMethod
 from solver_problems import Case, make_problem
 
+pytestmark = pytest.mark.pairwise
+
 N, N_ITEMS = 80, 60
 KINDS = {
     "plain": {},

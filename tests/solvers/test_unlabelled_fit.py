@@ -20,6 +20,8 @@ from oracles_objective import CLOSE, DenseTerm, flat
 from oracles_unlabelled_fit import cvxpy_unlabelled_optimum, scipy_exponential_optimum
 from solver_problems import METHODS, make_problem, random_factors
 
+pytestmark = pytest.mark.pairwise
+
 TOL = 5e-6
 # The oracles' own error, relative to the scale of the data term.
 ORACLE = 5e-8

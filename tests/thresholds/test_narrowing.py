@@ -13,6 +13,8 @@ from labelgap.metrics import LinearFractional, get_metric
 from labelgap.thresholds import best_threshold, narrowing, sweep_entries
 from oracles_thresholds import random_problem
 
+pytestmark = pytest.mark.pairwise
+
 AVERAGES = ["micro", "instance", "macro"]
 NAMED = ["f1", "f2", "jaccard", "accuracy", "precision", "recall", "specificity"]
 
@@ -41,10 +43,11 @@ def check(scores: np.ndarray, labels: ObservedLabels, metric: LinearFractional) 
 @pytest.mark.parametrize("n_buckets", [2, 16, 4096])
 @pytest.mark.parametrize("average", AVERAGES)
 @pytest.mark.parametrize("name", NAMED)
-def test_small_problems(name, average, n_buckets, monkeypatch):
+@pytest.mark.parametrize("rounds", [12, pytest.param(60, marks=pytest.mark.slow)])
+def test_small_problems(name, average, n_buckets, monkeypatch, rounds):
     narrow_everything(monkeypatch, n_buckets)
     rng = np.random.default_rng([AVERAGES.index(average), n_buckets, *name.encode()])
-    for _ in range(60):
+    for _ in range(rounds):
         scores, labels, _ = random_problem(rng, *rng.integers(1, 12, 2))
         check(scores, ObservedLabels.from_dense(labels), get_metric(f"{average}-{name}"))
 

@@ -55,9 +55,10 @@ def check_against_brute_force(scores, labels: ObservedLabels, metric: LinearFrac
 
 @pytest.mark.parametrize("average", AVERAGES)
 @pytest.mark.parametrize("name", [*NAMED, "random"])
-def test_equals_brute_force(name, average):
+@pytest.mark.parametrize("rounds", [25, pytest.param(120, marks=pytest.mark.slow)])
+def test_equals_brute_force(name, average, rounds):
     rng = np.random.default_rng([AVERAGES.index(average), *name.encode()])
-    for _ in range(120):
+    for _ in range(rounds):
         scores, labels, weights = random_problem(rng)
         metric = random_metric(rng, average) if name == "random" else get_metric(f"{average}-{name}")
         check_against_brute_force(scores, observed(labels, weights), metric)

@@ -62,9 +62,10 @@ def check_against_brute_force(scores, recorded, rates, metric: LinearFractional)
 
 @pytest.mark.parametrize("average", AVERAGES)
 @pytest.mark.parametrize("name", [*NAMED, "random"])
-def test_equals_brute_force(name, average):
+@pytest.mark.parametrize("rounds", [10, pytest.param(40, marks=pytest.mark.slow)])
+def test_equals_brute_force(name, average, rounds):
     rng = np.random.default_rng([AVERAGES.index(average), *name.encode()])
-    for _ in range(40):
+    for _ in range(rounds):
         scores, recorded, rates = random_unlabelled(rng)
         metric = random_metric(rng, average) if name == "random" else get_metric(f"{average}-{name}")
         check_against_brute_force(scores, recorded, rates, metric)

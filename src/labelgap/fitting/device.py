@@ -24,7 +24,8 @@ def backend_for(device: str, labels: ObservedLabels, loss: Loss) -> Backend | No
     if device == "cpu":
         return None
     if device == "auto":
-        if not has_cuda() or entries_at_work(labels, loss) < _WORTH or not _runs_there(loss, labels):
+        # The entries come first: to ask for a GPU imports torch, which takes longer than a small fit.
+        if entries_at_work(labels, loss) < _WORTH or not has_cuda() or not _runs_there(loss, labels):
             return None
         device = "cuda"
     place = torch_device(device)

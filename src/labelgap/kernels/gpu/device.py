@@ -114,7 +114,8 @@ def prediction_device(device: str, n_scores: float) -> Any:
     """
     if device == TORCH_ON_CPU and has_torch():
         return torch_device(device)
-    if device == "cpu" or not has_cuda() or (device == "auto" and n_scores < _MANY_SCORES):
+    # A GPU is asked for last, since that imports torch.
+    if device == "cpu" or (device == "auto" and n_scores < _MANY_SCORES) or not has_cuda():
         return None
     return torch_device("cuda" if device == "auto" else device)
 
