@@ -54,7 +54,9 @@ class ClusterFolds(CrossValidation):
         problem: Any = self._problem
         labels: Any = self._labels
         jobs = [
-            self._job(fold, penalties, settings, starts.get(fold), checkpoint.part(f"choice {number} fold {fold}"))
+            self._job(
+                fold, penalties, settings, starts.get(fold), checkpoint.part(f"choice {number} fold {fold}")
+            )
             for number, penalties in enumerate(choices)
             for fold in range(n_folds)
         ]

@@ -228,7 +228,7 @@ candidates_, ...
             scaling=self.feature_scaling,
         )
         settings = ProblemSettings(loss, features, fit_intercept=bool(self.fit_intercept))
-        return ClusterProblem(data.rounds, settings, self.device)
+        return ClusterProblem(data.take_partitions(), settings, self.device)
 
     def _keep(
         self, local: LowRankClassifier, data: ClusterData, problem: ClusterProblem, chosen: ChosenFit
@@ -248,7 +248,7 @@ candidates_, ...
         for name, value in vars(local).items():
             if name.endswith("_") and not name.startswith("_") and name != "interrupted_":
                 setattr(self, name, value)
-        self.n_partitions_ = len(data.rounds)
+        self.n_partitions_ = data.n_partitions
         self.data_facts_ = data.facts()
         self._local = local
 

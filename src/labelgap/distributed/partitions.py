@@ -78,8 +78,7 @@ class Prepared:
     def __post_init__(self) -> None:
         n, entries = self.labels.shape[0], self.labels.n_observed
         self.objectives, self.points, self.gradients, self.scores = (
-            Kept(most, _PER_ENTRY[name] * entries + _PER_ROW.get(name, 0) * n)
-            for name, most in _KEPT.items()
+            Kept(most, _PER_ENTRY[name] * entries + _PER_ROW.get(name, 0) * n) for name, most in _KEPT.items()
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -143,7 +142,12 @@ def feature_gram(part: Partition, own: Own, settings: FeatureSettings, frame: Fe
 
 
 def prepare(
-    part: Partition, own: Own, settings: FeatureSettings, frame: FeatureFrame, device: str, loss: Loss
+    part: Partition | Prepared,
+    own: Own,
+    settings: FeatureSettings,
+    frame: FeatureFrame,
+    device: str,
+    loss: Loss,
 ) -> Prepared:
     """The partition in the coordinates of the frame, or ready for a device to take it."""
     if backend_for(device, part.labels, loss) is not None:

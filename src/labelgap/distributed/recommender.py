@@ -185,7 +185,7 @@ user_intercept, count_weighting, tol, max_iter, random_state
             count_weighting=weightings[0],
         )
         settings = ProblemSettings(template.loss_, features)
-        problem = ItemProblem(data.rounds, settings, data.n_users, len(data.items))
+        problem = ItemProblem(data.take_partitions(), settings, data.n_users, len(data.items))
         everything: Any = labels
 
         def variant(chosen: Variant) -> tuple[Any, Any]:
@@ -245,7 +245,7 @@ user_intercept, count_weighting, tol, max_iter, random_state
                 setattr(self, name, value)
         self.item_ids_, self.item_intercept_ = data.items, factors.intercept
         self.item_factors_ = self._facts.item_factors()
-        self.n_users_, self.n_partitions_ = data.n_users, len(data.rounds)
+        self.n_users_, self.n_partitions_ = data.n_users, len(problem.rounds)
         self.shuffled_ = data.shuffled
         self.data_facts_ = {"answers": int(data.sums.count.sum())}
 

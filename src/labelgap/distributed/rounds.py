@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from labelgap.distributed.clients import cluster_errors, large_graphs
+from labelgap.distributed.clients import cluster_errors, large_graphs, wait_for
 from labelgap.distributed.side_by_side import Meeting, Work, the_meeting
 from labelgap.distributed.threads import one_thread
 
@@ -74,13 +74,11 @@ class Rounds:
     def map(self, work: Callable[..., Any], *shared: Any) -> list[Any]:
         """Futures of ``work(part, own, *shared)``, which stay on the cluster while they are referred to."""
         graph, keys = self._graph(run, [Work(work, shared)])
-        from distributed import wait
-
         with large_graphs():
             futures: list[Any] = self.client.get(graph, keys, sync=False)
         # Errors are raised here, and not in the first round that would use the results.
         with cluster_errors():
-            wait(futures)
+            wait_for(self.client, futures)
             for future in futures:
                 if future.status != "finished":
                     future.result()
@@ -92,9 +90,7 @@ class Rounds:
         with large_graphs():
             return self.client.get({name: (_itself, Shared(value))}, [name], sync=False)[0]
 
-    def _graph(
-        self, runs: Callable[..., Any], works: Sequence[Work]
-    ) -> tuple[dict[str, Any], list[str]]:
+    def _graph(self, runs: Callable[..., Any], works: Sequence[Work]) -> tuple[dict[str, Any], list[str]]:
         name = _name(works[0].function)
         graph: dict[str, Any] = {}
         arguments: list[Any] = []
@@ -116,7 +112,9 @@ class Rounds:
 
     def _compute(self, graph: dict[str, Any], keys: Any) -> Any:
         with cluster_errors(), large_graphs():
-            return self.client.get(graph, keys)
+            futures = self.client.get(graph, keys, sync=False)
+            wait_for(self.client, futures)
+            return self.client.gather(futures)
 
 
 class Shared:

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 
 from labelgap.exceptions import ClusterError
 
+# Seconds for which those that wait let another fit think.
+_PATIENCE = 0.2
+
 
 class Work(NamedTuple):
     """What is asked of every partition: a function, and what it is given beside the partition."""
@@ -69,7 +72,7 @@ class Meeting:
             token = _meeting.set(self)
             try:
                 results[number] = jobs[number]()
-            except BaseException as error:  # noqa: BLE001 - it is raised where the jobs are waited for
+            except BaseException as error:
                 errors[number] = error
             finally:
                 _meeting.reset(token)
@@ -101,13 +104,20 @@ class Meeting:
         return results
 
     def _answer_all(self) -> bool:
-        """Wait until every fit waits, and answer; False where no fit is at work any more."""
+        """Wait until every fit waits, and answer; False where no fit is at work any more.
+
+        A fit that thinks for long is not waited for.
+        """
         with self._change:
-            self._change.wait_for(
-                lambda: self._closed is not None or len(self._waiting) == self._at_work
-            )
-            if self._closed is not None or not self._at_work:
-                return False
+            while True:
+                asked_before = len(self._waiting)
+                met = self._change.wait_for(
+                    lambda: self._closed is not None or len(self._waiting) == self._at_work, _PATIENCE
+                )
+                if self._closed is not None or not self._at_work:
+                    return False
+                if met or 0 < len(self._waiting) == asked_before:
+                    break
             asked, self._waiting = self._waiting, []
         answers = self._ask([one.work for one in asked])
         with self._change:
