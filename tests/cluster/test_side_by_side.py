@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 from cluster_problems import chunked, small_problem
 
-from labelgap.distributed import DaskLowRankClassifier, choice
+from labelgap.distributed import DaskLowRankClassifier, choice, side_by_side
 from labelgap.distributed.keeping import Budget, Kept
 from labelgap.distributed.rounds import Rounds
 from labelgap.distributed.side_by_side import Meeting, Work, the_meeting
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with much else to do, threads may come late."""
+    monkeypatch.setattr(side_by_side, "_PATIENCE", 60.0)
 
 
 def _asking(numbers: list[int]) -> Any:

@@ -49,8 +49,8 @@ def memory_settings(limit: float) -> dict[str, float]:
 
     Dask's own settings are fractions of the whole limit: data go to the disk when they take 60 % of it, and
     workers wait for memory at 80 %. A process takes some memory for itself, which counts where the limit is
-    small: a worker that waits for memory that it will never have does not go on. So here they are fractions of
-    what is left.
+    small: a worker that waits for memory that it will never have does not go on. So here they are fractions
+    of what is left.
 
     Examples
     --------

@@ -225,7 +225,7 @@ def is_frame(value: Any) -> bool:
 
 
 def read_parquet_folder(path: str | os.PathLike[str]) -> Any:
-    """A Parquet file or folder as a dask DataFrame; a partition is a file or, of large files, some rows of it.
+    """A Parquet file or folder as a dask DataFrame; a partition is a file or some rows of a large one.
 
     Whether files are large is decided by the first: to open thousands of them takes minutes.
     """
