@@ -111,7 +111,9 @@ def wait_for(client: Any, futures: Any) -> None:
     warned = False
     while True:
         try:
-            wait(futures, timeout=_PATIENCE)
+            # Also where the client is not the default one.
+            with client.as_current():
+                wait(futures, timeout=_PATIENCE)
             return
         except TimeoutError:
             workers = client.scheduler_info(n_workers=-1)["workers"].values()
