@@ -2,8 +2,8 @@
 
 It measures the same fit with one and with two workers of one thread each, what a round costs beside its work,
 and how the model compares with that of the single-machine estimator. ``--out-of-core`` instead fits a Parquet
-folder with two workers whose memory together is a quarter of the data's size; a worker needs 1 GB or more, so
-that the folder should have 8 GB (``--out-of-core 8000``). ``--paper`` prints the time of
+folder with two workers whose memory together is a quarter of the data's size; a worker needs 600 MB or more,
+so that the folder should have 5 GB (``--out-of-core 5000``). ``--paper`` prints the time of
 a round for 10^10 entries on 100 workers, from the task times and message sizes that are measured here.
 """
 
@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cluster_problem import FIXED, QUICK, SIZE, chunk, partitions
+from benchmarks.out_of_core import out_of_core
 from labelgap import LowRankClassifier
 from labelgap.distributed import DaskLowRankClassifier
-from labelgap.distributed.clients import memory_settings
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.inputs import read_data
 from labelgap.distributed.problem import ClusterProblem
@@ -31,33 +32,11 @@ from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 
-# Rows, features, labels, the fraction of labels that is observed, and partitions.
-SIZE, QUICK = (80_000, 100, 100, 0.3, 8), (4_000, 20, 20, 0.5, 4)
-FIXED = {"trace_penalty": 2e-3, "ridge_penalty": 1e-6, "intercept_penalty": 0.0, "random_state": 0}
 RANK = 16
 # What is assumed of a network between machines: the bytes that a link carries in a second.
 LINK = 1.25e9
 # What the scheduler spends on a task: Dask's documentation says 0.2 to 1 ms.
 PER_TASK = 5e-4
-
-
-def chunk(number: int, rows: int, d: int, n_labels: int, observed: float) -> tuple[Any, Any]:
-    """Rows of a low-rank problem; every partition is drawn from its own number."""
-    truth = np.random.default_rng(0)
-    W = truth.standard_normal((d, 5)) @ truth.standard_normal((5, n_labels)) / np.sqrt(5 * d)
-    rng = np.random.default_rng([1, number])
-    X = rng.standard_normal((rows, d))
-    labels = (X @ W + 0.3 * rng.standard_normal((rows, n_labels)) > 0.5).astype(np.float64)
-    labels[rng.random(labels.shape) >= observed] = np.nan
-    return X, ObservedLabels.from_dense(labels)
-
-
-def partitions(size: tuple[int, int, int, float, int]) -> list[Any]:
-    """The partitions, made by the workers."""
-    from dask.delayed import delayed
-
-    n, d, n_labels, observed, count = size
-    return [delayed(chunk)(number, n // count, d, n_labels, observed) for number in range(count)]
 
 
 def cluster_of(workers: int, **options: Any) -> Any:
@@ -158,32 +137,6 @@ def compare(clf: DaskLowRankClassifier, size: Any) -> dict[str, float]:
     }
 
 
-def out_of_core(megabytes: int, folder: Path, worker_megabytes: int | None) -> None:
-    """Fit a Parquet folder of that size with two workers, which have a quarter of it together by default."""
-    import dask
-    import pandas as pd
-    from distributed import Client
-
-    d, n_labels, count = 200, 20, max(8, megabytes // 12)
-    rows = megabytes * 1_000_000 // (8 * (d + n_labels)) // count
-    for number in range(count):
-        X, labels = chunk(number, rows, d, n_labels, 0.3)
-        table = pd.DataFrame(np.hstack([X, labels.to_dense()]))
-        table.columns = [f"x{i}" for i in range(d)] + [f"tag_{j}" for j in range(n_labels)]
-        table.to_parquet(folder / f"{number:04d}.parquet", compression=None)
-    size = sum(path.stat().st_size for path in folder.iterdir())
-    limit = size // 8 if worker_megabytes is None else worker_megabytes * 1_000_000
-    print(f"{size / 1e9:.2f} GB in {count} files; two workers with {limit / 1e6:.0f} MB each")
-    began = time.perf_counter()
-    spilled = str(folder.parent / "spilled")
-    options = {"memory_limit": limit, "local_directory": spilled}
-    settings = dask.config.set(memory_settings(limit))
-    with settings, cluster_of(2, **options) as cluster, Client(cluster) as client:
-        clf = DaskLowRankClassifier(tol=3e-2, threshold="train", client=client, verbose=2, **FIXED)
-        clf.fit(str(folder), "tag_*")
-    print(f"fitted in {time.perf_counter() - began:.0f} s: rank {clf.rank_}, gap {clf.relative_gap_:.1e}")
-
-
 def on_paper(seconds_per_entry: float) -> None:
     """The time of a round for 10^10 entries on 100 workers, from what an entry takes at rank 16."""
     entries, workers, n_partitions = 1e10, 100, 1000
@@ -217,9 +170,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.out_of_core:
         with tempfile.TemporaryDirectory() as folder:
-            data = Path(folder) / "data"
-            data.mkdir()
-            out_of_core(options.out_of_core, data, options.worker_memory)
+            out_of_core(options.out_of_core, Path(folder), options.worker_memory)
         return
     size = QUICK if options.quick else SIZE
     size = (options.rows or size[0], *size[1:])
