@@ -106,8 +106,10 @@ _PATIENCE = 60.0
 
 def wait_for(client: Any, futures: Any) -> None:
     """Wait until the tasks have ended, well or not; say so where every worker waits for memory."""
-    from distributed import wait
+    import distributed
 
+    # It has no types.
+    wait: Any = distributed.wait
     warned = False
     while True:
         try:
