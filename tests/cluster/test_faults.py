@@ -114,12 +114,9 @@ def test_a_worker_killed_while_the_threshold_is_found_changes_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moments", [{2, 9}, {14}])
-def test_a_worker_killed_in_a_search_changes_nothing(
-    processes: Any, moments: set[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_killed_in_a_search_changes_nothing(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Folds, and neighbours of the best penalties, are fitted side by side."""
-    options = {"trace_penalty": "auto", "threshold": "cross-fit"}
+    options, moments = {"trace_penalty": "auto", "threshold": "cross-fit"}, {2, 14, 30}
     before = _fitted(processes, **options)
     killer = Killer(processes, moments, "answer")
     monkeypatch.setattr(Rounds, "_compute", lambda *given: killer(*given))
