@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "labelgap"
 FLOORS = [
     {
         "_arrays",
+        "_caching",
         "_html",
         "_names",
         "_public",

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from labelgap import LowRankClassifier, ObservedLabels, get_metric, load, save
-from labelgap.distributed import DaskLowRankClassifier, inputs, judging
+from labelgap.distributed import DaskLowRankClassifier, DaskRecommender, inputs, judging
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.problem import ClusterProblem
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError, InvalidParameterError
@@ -228,5 +228,15 @@ def test_settings_that_are_not_offered_are_refused(client: Any) -> None:
     X, Y = small_problem()
     with pytest.raises(InvalidParameterError, match="unobserved"):
         _fit(client, X, Y, 45, unobserved="unlabelled")
+    for kind, name, words in (
+        (DaskLowRankClassifier, "thresholds", "one threshold is shared"),
+        (DaskLowRankClassifier, "score_bound", "LowRankClassifier has it"),
+        (DaskRecommender, "unobserved", "fit Recommender to as many users"),
+        (DaskRecommender, "ridge_penalty", "as much of the data as one machine holds"),
+    ):
+        with pytest.raises(InvalidParameterError, match=f"{name} is not offered on a cluster.*{words}"):
+            kind(**{name: 1.0})
+    with pytest.raises(TypeError, match="nonsense"):
+        DaskRecommender(nonsense=1)
     with pytest.raises(InvalidParameterError, match="client must be"):
         DaskLowRankClassifier(client="tcp://nowhere").fit(chunked(X, 45), chunked(Y, 45))

@@ -5,18 +5,22 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cluster_problems import chunked, lines, partitioned, small_problem
 
-from labelgap.distributed import DaskLowRankClassifier, DaskRecommender
+from labelgap.distributed import DaskLowRankClassifier, DaskRecommender, judging
 from labelgap.distributed.rounds import Rounds
 from labelgap.exceptions import ClusterError, InterruptedFitWarning
+from labelgap.thresholds import narrowing
 
 OPTIONS = {
     "trace_penalty": 0.01,
@@ -39,16 +43,23 @@ def processes() -> Iterator[Any]:
 
 
 class Killer:
-    """Kills one worker, without a word, in the round with a given number."""
+    """Kills one worker, without a word, in the round with a given number (of a kind of work, if given)."""
 
-    def __init__(self, client: Any, rounds: set[int]) -> None:
+    def __init__(self, client: Any, rounds: set[int], work: str = "") -> None:
         self._client, self._rounds, self.count, self.killed = client, rounds, 0, 0
-        self._compute = Rounds._compute
+        self._compute, self._work = Rounds._compute, f"labelgap_{work}"
 
     def __call__(self, rounds: Rounds, graph: Any, keys: Any) -> Any:
-        self.count += 1
+        self.count += any(key.startswith(self._work) for key in graph)
         if self.count in self._rounds:
-            threading.Thread(target=self._kill).start()
+            self._rounds = self._rounds - {self.count}
+            # A round of a small problem is over before anybody could kill in it.
+            graph = {key: (_after_a_while, task) for key, task in graph.items()}
+            killer = threading.Thread(target=self._kill)
+            killer.start()
+            found = self._compute(rounds, graph, keys)
+            killer.join()
+            return found
         return self._compute(rounds, graph, keys)
 
     def _kill(self) -> None:
@@ -57,9 +68,19 @@ class Killer:
         self.killed += 1
 
 
-def _fitted(client: Any) -> DaskLowRankClassifier:
+def _after_a_while(value: Any) -> Any:
+    time.sleep(0.2)
+    return value
+
+
+def _fitted(client: Any, **options: Any) -> DaskLowRankClassifier:
     X, Y = small_problem()
-    return DaskLowRankClassifier(client=client, **OPTIONS).fit(chunked(X, 30), chunked(Y, 30))
+    clf = DaskLowRankClassifier(client=client, **{**OPTIONS, **options})
+    return clf.fit(chunked(X, 30), chunked(Y, 30))
+
+
+def _same(before: DaskLowRankClassifier, after: DaskLowRankClassifier) -> bool:
+    return np.array_equal(before.coef_, after.coef_) and before.threshold_ == after.threshold_
 
 
 @pytest.mark.slow
@@ -72,8 +93,70 @@ def test_a_killed_worker_changes_nothing(
     monkeypatch.setattr(Rounds, "_compute", lambda *given: killer(*given))
     after = _fitted(processes)
     assert killer.killed == len(moments)
-    assert np.array_equal(before.coef_, after.coef_)
-    assert before.threshold_ == after.threshold_
+    assert _same(before, after)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", ["score_facts", "bucket_counts", "marked_entries", "confusion"])
+def test_a_worker_killed_while_the_threshold_is_found_changes_nothing(
+    processes: Any, work: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Few entries as if they were many: counted in buckets, of which few are looked at.
+    monkeypatch.setattr(judging, "GATHERED", 0)
+    for name, value in {"_MANY_ENTRIES": 0, "_FEWEST_BUCKETS": 2, "_NEAR_COUNTS": 400}.items():
+        monkeypatch.setattr(narrowing, name, value)
+    before = _fitted(processes, threshold="train")
+    killer = Killer(processes, {1}, work)
+    monkeypatch.setattr(Rounds, "_compute", lambda *given: killer(*given))
+    after = _fitted(processes, threshold="train")
+    assert killer.killed == 1
+    assert _same(before, after)
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_a_search_changes_nothing(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folds, and neighbours of the best penalties, are fitted side by side."""
+    options, moments = {"trace_penalty": "auto", "threshold": "cross-fit"}, {2, 14, 30}
+    before = _fitted(processes, **options)
+    killer = Killer(processes, moments, "answer")
+    monkeypatch.setattr(Rounds, "_compute", lambda *given: killer(*given))
+    after = _fitted(processes, **options)
+    assert killer.killed == len(moments)
+    assert _same(before, after)
+    assert [c.metric_value for c in before.candidates_] == [c.metric_value for c in after.candidates_]
+
+
+_CLIENT = """
+import sys
+from cluster_problems import chunked, small_problem
+from distributed import Client
+from labelgap.distributed import DaskLowRankClassifier
+
+X, Y = small_problem()
+with Client(sys.argv[1]) as client:
+    clf = DaskLowRankClassifier(client=client, **eval(sys.argv[3]))
+    # Every report is waited for, so that there is time to kill.
+    clf.fit(chunked(X, 30), chunked(Y, 30), checkpoint=sys.argv[2], callback=lambda _: input())
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_client_resumes_and_leaves_nothing_behind(processes: Any, tmp_path: Path) -> None:
+    whole = _fitted(processes)
+    before = _tasks(processes)
+    given = [processes.scheduler.address, str(tmp_path / "kept"), repr(OPTIONS)]
+    with subprocess.Popen([sys.executable, "-c", _CLIENT, *given], stdin=subprocess.PIPE) as other:
+        for _ in range(600):
+            if list((tmp_path / "kept").rglob("state.npz")):
+                break
+            time.sleep(0.1)
+        other.kill()
+    assert list((tmp_path / "kept").rglob("state.npz"))
+    _wait_for_no_tasks_beside(processes, before)
+    X, Y = small_problem()
+    again = DaskLowRankClassifier(client=processes, **OPTIONS)
+    again.fit(chunked(X, 30), chunked(Y, 30), checkpoint=tmp_path / "kept")
+    assert _same(whole, again)
 
 
 @pytest.mark.slow
@@ -149,13 +232,49 @@ def test_nothing_is_left_on_the_cluster_after_an_interrupt(client: Any) -> None:
         DaskLowRankClassifier(client=client, **OPTIONS).fit(
             chunked(X, 45), chunked(Y, 45), callback=interrupt
         )
-    for _ in range(100):
+    _wait_for_no_tasks_beside(client, before)
+
+
+@pytest.mark.usefixtures("default_interrupts")
+def test_a_second_interrupt_ends_a_round_of_several_fits(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C twice while workers are at work for all folds: nothing is left, neither tasks nor threads."""
+    X, Y = small_problem()
+    before, threads = _tasks(client), threading.active_count()
+    compute, sent = Rounds._compute, []
+
+    def interrupted(rounds: Rounds, graph: Any, keys: Any) -> Any:
+        if any(key.startswith("labelgap_answer") for key in graph) and not sent:
+            graph = {key: (_after_a_while, task) for key, task in graph.items()}
+            sent.append(threading.Timer(0.05, _interrupt_twice))
+            sent[0].start()
+        return compute(rounds, graph, keys)
+
+    monkeypatch.setattr(Rounds, "_compute", interrupted)
+    clf = DaskLowRankClassifier(client=client, **{**OPTIONS, "threshold": "cross-fit"})
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(chunked(X, 45), chunked(Y, 45))
+    sent[0].join()
+    _wait_for_no_tasks_beside(client, before)
+    assert threading.active_count() <= threads
+    assert not hasattr(clf, "coef_left_")
+
+
+def _interrupt_twice() -> None:
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+
+
+def _wait_for_no_tasks_beside(client: Any, before: set[str]) -> None:
+    for _ in range(200):
         gc.collect()
         left = _tasks(client) - before
         if not left:
-            break
+            return
         time.sleep(0.05)
-    assert not left
+    raise AssertionError(f"left on the cluster: {sorted(left)[:5]}")
 
 
 def _tasks(client: Any) -> set[str]:

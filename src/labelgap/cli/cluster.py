@@ -105,7 +105,7 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
         limit = math.inf if memory is None else float(parse_bytes(memory))
         if limit < LEAST_WORKER_MEMORY:
             raise ValueError(
-                f"{memory} is too little: a worker takes some 350 MB for itself. Give it 1GB or more."
+                f"{memory} is too little: a worker takes some 420 MB for itself. Give it 1GB or more."
             )
         held = {} if memory is None else memory_settings(limit)
         # Workers take the settings of the process that starts them.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import N_FOLDS
 from labelgap.thresholds.one_class import OneClassEffect
+
+# Fits at a time, whose rounds are one. More of them share a round's fixed costs, and take more memory.
+SIDE_BY_SIDE = 8
 
 
 class ClusterFolds(CrossValidation):
@@ -49,11 +53,18 @@ class ClusterFolds(CrossValidation):
         starts, found = dict(self._last), []
         problem: Any = self._problem
         labels: Any = self._labels
+        jobs = [
+            self._job(
+                fold, penalties, settings, starts.get(fold), checkpoint.part(f"choice {number} fold {fold}")
+            )
+            for number, penalties in enumerate(choices)
+            for fold in range(n_folds)
+        ]
+        done: list[Fit] = []
+        for start in range(0, len(jobs), SIDE_BY_SIDE):
+            done += problem.rounds.side_by_side(jobs[start : start + SIDE_BY_SIDE])
         for number, penalties in enumerate(choices):
-            fits: dict[int, Fit] = {}
-            for fold in range(n_folds):
-                part = checkpoint.part(f"choice {number} fold {fold}")
-                fits[fold] = self._fit_of(fold, penalties, settings, starts.get(fold), part)
+            fits = dict(enumerate(done[number * n_folds : (number + 1) * n_folds]))
             kept = {fold: (fit.factors, penalties.intercept) for fold, fit in fits.items()}
             if checkpoint.stopping():
                 # Unfinished fits cannot be compared. They are kept, and the last fit starts from them.
@@ -65,20 +76,21 @@ class ClusterFolds(CrossValidation):
             found.append((scores, rank, kept))
         return found
 
-    def _fit_of(
+    def _job(
         self,
         fold: int,
         penalties: Penalties,
         settings: SolverSettings,
         start: FoldFit | None,
         checkpoint: Checkpoint,
-    ) -> Fit:
+    ) -> Callable[[], Fit]:
+        """A fit that is yet to be made; it only asks for sums."""
         objective = self._of_fold(fold, free_intercept=penalties.intercept == 0)
         factors, intercept_penalty = start or (None, 0.0)
         if factors is not None and intercept_penalty != penalties.intercept:
             # The free intercept of a label without entries must not keep what a penalty made of it.
             factors = factors._replace(intercept=objective.starting_intercept())
-        return settings.fit(objective, penalties, warm_start=factors, checkpoint=checkpoint)
+        return partial(settings.fit, objective, penalties, warm_start=factors, checkpoint=checkpoint)
 
     def _of_fold(self, fold: int, *, free_intercept: bool) -> Objective:
         key = (fold, free_intercept)

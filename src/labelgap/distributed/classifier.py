@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from labelgap.distributed.choice import cluster_choice
@@ -14,6 +13,7 @@ from labelgap.distributed.clients import the_client
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.data_digest import digest_of
 from labelgap.distributed.inputs import ClusterData, read_data
+from labelgap.distributed.on_cluster import OnCluster
 from labelgap.distributed.partitions import column_moments
 from labelgap.distributed.predicting import lazily, score_of
 from labelgap.distributed.problem import ClusterProblem
@@ -33,11 +33,9 @@ from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import steady_threshold
 
 _UNOBSERVED = ("missing", "negative")
-# Parameters that say where the work is done, and that the estimator for one machine does not have.
-_OWN = ("client",)
 
 
-class DaskLowRankClassifier(BaseEstimator):  # type: ignore[misc]
+class DaskLowRankClassifier(OnCluster):
     """:class:`labelgap.LowRankClassifier` for rows that are spread over a Dask cluster.
 
     It minimises the same objective,
@@ -89,12 +87,12 @@ candidates_, ...
     'LowRankClassifier'
     """
 
-    n_jobs = 1
-    """Fits follow one another; each of them is spread over the cluster."""
-
-    def __sklearn_clone__(self) -> Self:
-        # A client is shared, not copied.
-        return type(self)(**self.get_params(deep=False))
+    stands_for = LowRankClassifier
+    instead: ClassVar = {
+        "n_jobs": "Leave it out: the cluster has as many tasks at work as its workers have threads.",
+        "features": "Leave it out, and hand in features that are mapped already (map_blocks).",
+        "thresholds": "Leave it out: one threshold is shared by all labels.",
+    }
 
     def __init__(
         self,
@@ -163,7 +161,7 @@ candidates_, ...
             Where the client keeps its progress. The same fit, started again after the client was killed,
             resumes from there and ends with the same model.
         """
-        local = LowRankClassifier(**self._local_parameters())
+        local: LowRankClassifier = self._for_one_machine()
         check_decision_parameters(local)
         if self.unobserved not in _UNOBSERVED:
             raise InvalidParameterError(
@@ -208,9 +206,6 @@ candidates_, ...
             local.interrupted_ = True
         return self
 
-    def _local_parameters(self) -> dict[str, Any]:
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in _OWN}
-
     def _request(self, data: ClusterData) -> PenaltyRequest:
         intercept = self.intercept_penalty if self.fit_intercept else 0.0
         if intercept == "auto" and not data.rounds.sum(column_moments).look_centred():
@@ -228,7 +223,7 @@ candidates_, ...
             scaling=self.feature_scaling,
         )
         settings = ProblemSettings(loss, features, fit_intercept=bool(self.fit_intercept))
-        return ClusterProblem(data.rounds, settings, self.device)
+        return ClusterProblem(data.take_partitions(), settings, self.device)
 
     def _keep(
         self, local: LowRankClassifier, data: ClusterData, problem: ClusterProblem, chosen: ChosenFit
@@ -244,11 +239,8 @@ candidates_, ...
             local.feature_names_in_ = np.array(data.feature_names, dtype=object)
         local._single, local._sparse_labels, local._unobserved = False, False, self.unobserved
         local._holds_out_rows = data.n_features > data.n_rows
-        local.interrupted_ = False
-        for name, value in vars(local).items():
-            if name.endswith("_") and not name.startswith("_") and name != "interrupted_":
-                setattr(self, name, value)
-        self.n_partitions_ = len(data.rounds)
+        self._take_attributes(local)
+        self.n_partitions_ = data.n_partitions
         self.data_facts_ = data.facts()
         self._local = local
 

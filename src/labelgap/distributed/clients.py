@@ -6,7 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from labelgap.exceptions import ClusterError, InvalidParameterError, MissingExtraError
+from labelgap._warn import warn
+from labelgap.distributed.keeping import OWN_MEMORY
+from labelgap.exceptions import ClusterError, InvalidParameterError, LabelgapWarning, MissingExtraError
 
 
 def require_dask() -> None:
@@ -42,22 +44,28 @@ def the_client(client: Any = None) -> Any:
         ) from error
 
 
-# What a worker's process takes before it holds any data.
-_OWN_MEMORY = 350e6
-
-
 def memory_settings(limit: float) -> dict[str, float]:
     """Settings of Dask for workers with so many bytes of memory: how much of it data may take.
 
-    By default data go to the disk when they take 60 % of the limit. A process takes some memory for itself,
-    which counts where the limit is small.
+    Dask's own settings are fractions of the whole limit: data go to the disk when they take 60 % of it, and
+    workers wait for memory at 80 %. A process takes some memory for itself, which counts where the limit is
+    small: a worker that waits for memory that it will never have does not go on. So here they are fractions
+    of what is left.
 
     Examples
     --------
-    >>> memory_settings(500e6)
-    {'distributed.worker.memory.target': 0.1}
+    >>> {name.split(".")[-1]: round(value, 2) for name, value in memory_settings(750e6).items()}
+    {'target': 0.15, 'spill': 0.87, 'pause': 0.93, 'terminate': 0.98}
     """
-    return {"distributed.worker.memory.target": max(0.1, 0.6 - _OWN_MEMORY / limit)}
+    free = max(0.0, 1.0 - OWN_MEMORY / limit)
+    memory = "distributed.worker.memory."
+    return {
+        # What data may take; the rest is for what partitions keep beside them, and for tasks at work.
+        memory + "target": max(0.02, 0.35 * free),
+        memory + "spill": 1.0 - 0.3 * free,
+        memory + "pause": 1.0 - 0.15 * free,
+        memory + "terminate": 1.0 - 0.05 * free,
+    }
 
 
 @contextlib.contextmanager
@@ -90,3 +98,33 @@ def large_graphs() -> Iterator[None]:
 
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "100GB"}):
         yield
+
+
+# Seconds of a round after which somebody looks whether workers wait for memory.
+_PATIENCE = 60.0
+
+
+def wait_for(client: Any, futures: Any) -> None:
+    """Wait until the tasks have ended, well or not; say so where every worker waits for memory."""
+    import distributed
+
+    # It has no types.
+    wait: Any = distributed.wait
+    warned = False
+    while True:
+        try:
+            # Also where the client is not the default one.
+            with client.as_current():
+                wait(futures, timeout=_PATIENCE)
+            return
+        except TimeoutError:
+            workers = client.scheduler_info(n_workers=-1)["workers"].values()
+            if not warned and workers and all(worker["status"] == "paused" for worker in workers):
+                warned = True
+                warn(
+                    f"All {len(workers)} workers of the cluster wait for memory (distributed.worker.memory."
+                    f"pause), and the fit does not go on. A worker takes some {OWN_MEMORY / 1e6:.0f} MB for "
+                    "itself and a few times the size of a partition: give workers more memory, or make "
+                    "partitions smaller.",
+                    LabelgapWarning,
+                )

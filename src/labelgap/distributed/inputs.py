@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -38,11 +39,13 @@ class Facts(NamedTuple):
     label_names: tuple[Any, ...] | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class ClusterData:
     """The partitions of a data set on the cluster, and what is known of all of them."""
 
     rounds: Rounds
+    """The partitions as they were read."""
+    n_partitions: int
     n_rows: int
     n_features: int
     is_sparse: bool
@@ -67,6 +70,11 @@ class ClusterData:
     @property
     def n_labels(self) -> int:
         return len(self.sums.count)
+
+    def take_partitions(self) -> Rounds:
+        """The partitions, which are given up here: they take memory or disk for as long as they are held."""
+        rounds, self.rounds = self.rounds, Rounds(self.rounds.client, ())
+        return rounds
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,7 @@ def read_data(client: Any, X: Any, y: Any, unobserved: str) -> ClusterData:
     widths, sums, names = _agreed(facts)
     return ClusterData(
         Rounds(client, parts, each),
+        len(parts),
         starts[-1],
         widths,
         any(one.is_sparse for one in facts),
@@ -216,12 +225,15 @@ def is_frame(value: Any) -> bool:
 
 
 def read_parquet_folder(path: str | os.PathLike[str]) -> Any:
-    """A Parquet file or folder as a dask DataFrame; a partition is a file or a group of rows of it."""
+    """A Parquet file or folder as a dask DataFrame; a partition is a file or some rows of a large one.
+
+    Whether files are large is decided by the first: to open thousands of them takes minutes.
+    """
     import dask.dataframe
 
     if "://" not in os.fspath(path) and not os.path.exists(path):
         raise InvalidFeaturesError(f"There is no file or folder {os.fspath(path)!r}.")
-    return dask.dataframe.read_parquet(os.fspath(path), split_row_groups="adaptive")
+    return dask.dataframe.read_parquet(os.fspath(path), split_row_groups="infer")
 
 
 # -- on a worker -------------------------------------------------------------------------------------------
@@ -268,12 +280,19 @@ def _read_partition(number: int, read: Callable[..., Any], piece: Any) -> Partit
         raise InvalidFeaturesError(
             f"Partition {number} cannot be read as features and labels: {error}"
         ) from error
+    release_unused()
     if features.shape[0] != labels.shape[0]:
         raise InvalidLabelsError(
             f"Partition {number} has {features.shape[0]} rows of X and {labels.shape[0]} rows of y; chunks "
             "must match. Rechunk or repartition one like the other."
         )
     return Partition(number, features, labels)
+
+
+def release_unused() -> None:
+    """Give back the memory that a Parquet reader holds for its next file."""
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
 
 
 def as_features(X: Any) -> Any:

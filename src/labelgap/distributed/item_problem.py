@@ -37,23 +37,24 @@ class ItemProblem(ClusterProblem):
     """Ratings in partitions of users, with which objectives in the items alone are made."""
 
     def __init__(self, rounds: Rounds, settings: ProblemSettings, n_users: int, n_items: int) -> None:
-        self._raw, self._n_users, self._n_items = rounds, n_users, n_items
+        self._n_users, self._n_items = n_users, n_items
         self._names, self._token = itertools.count(), uuid.uuid4().hex
         self._moments: FeatureMoments = rounds.sum(feature_moments, settings.features)
-        self._prepare(settings)
+        self._prepare(settings, rounds)
 
-    def _prepare(self, settings: ProblemSettings) -> None:
+    def _prepare(self, settings: ProblemSettings, given: Rounds) -> None:
         self.settings = settings
         self.features = FeatureFrame.decide(self._moments, count_weighting=settings.features.count_weighting)
-        shared = self._raw.keep(self.features)
-        prepared = self._raw.map(prepare, settings.features, shared, "cpu", settings.loss)
-        self.rounds = Rounds(self._raw.client, prepared, self._raw.each)
+        shared = given.keep(self.features)
+        prepared = given.map(prepare, settings.features, shared, "cpu", settings.loss)
+        self.rounds = Rounds(given.client, prepared, given.each)
         self.terms: dict[Any, Term] = {}
 
     def weighted(self, features: FeatureSettings) -> ItemProblem:
         """The same ratings under another count weighting."""
         other = copy.copy(self)
-        other._prepare(replace(self.settings, features=features))
+        # Without features, partitions that were prepared have all that they were prepared from.
+        other._prepare(replace(self.settings, features=features), self.rounds)
         return other
 
     @property

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -12,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap.distributed.keeping import Kept
 from labelgap.fitting.device import backend_for
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
@@ -21,8 +20,11 @@ from labelgap.objective.moments import ColumnMoments, FeatureMoments
 from labelgap.objective.parts import FeatureSettings, RowBlock, RowData
 from labelgap.objective.protocol import Objective, Point
 
-# Objectives (one for each fold), points, gradients of them and scores that a partition keeps in memory.
+# Objectives, points, gradients of them and scores that a partition keeps in memory for a fit.
 _KEPT = {"objectives": 2, "points": 3, "gradients": 1, "scores": 1}
+# About the bytes that each takes for an entry and, of points, for a row (at rank 16).
+_PER_ENTRY = {"objectives": 32, "points": 24, "gradients": 16, "scores": 24}
+_PER_ROW = {"points": 128}
 
 
 class Own(NamedTuple):
@@ -51,29 +53,6 @@ class Partition:
         return RowBlock(self.X, self.labels)
 
 
-class _Kept:
-    """The last few values that were made, by name; what is not here any more is made again."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._values, self._lock = most, OrderedDict[Any, Any](), threading.Lock()
-
-    def get(self, name: Any, make: Callable[[], Any]) -> Any:
-        with self._lock:
-            if name in self._values:
-                self._values.move_to_end(name)
-                return self._values[name]
-        value = make()
-        with self._lock:
-            self._values[name] = value
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
-        return value
-
-    def put(self, name: Any, value: Any) -> None:
-        with self._lock:
-            self._values[name] = value
-
-
 @dataclass(eq=False)
 class Prepared:
     """Some rows in the coordinates of the frame.
@@ -97,7 +76,10 @@ class Prepared:
     _on_device: RowData | None = None
 
     def __post_init__(self) -> None:
-        self.objectives, self.points, self.gradients, self.scores = map(_Kept, _KEPT.values())
+        n, entries = self.labels.shape[0], self.labels.n_observed
+        self.objectives, self.points, self.gradients, self.scores = (
+            Kept(most, _PER_ENTRY[name] * entries + _PER_ROW.get(name, 0) * n) for name, most in _KEPT.items()
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in (*_KEPT, "_on_device")}
@@ -109,6 +91,11 @@ class Prepared:
     def __sizeof__(self) -> int:
         held = (self.labels, self.row_ids, self.X, self.rows)
         return sum(map(stored_bytes, held)) + 1000
+
+    def expect(self, n_fits: int) -> None:
+        """Keep what so many fits side by side ask for again."""
+        for name in ("objectives", "points", "gradients"):
+            getattr(self, name).most = n_fits * _KEPT[name]
 
     def row_data(self) -> RowData:
         """The rows, where the work is done."""
@@ -155,7 +142,12 @@ def feature_gram(part: Partition, own: Own, settings: FeatureSettings, frame: Fe
 
 
 def prepare(
-    part: Partition, own: Own, settings: FeatureSettings, frame: FeatureFrame, device: str, loss: Loss
+    part: Partition | Prepared,
+    own: Own,
+    settings: FeatureSettings,
+    frame: FeatureFrame,
+    device: str,
+    loss: Loss,
 ) -> Prepared:
     """The partition in the coordinates of the frame, or ready for a device to take it."""
     if backend_for(device, part.labels, loss) is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labelgap._warn import warn
 from labelgap.distributed.clients import cluster_errors
-from labelgap.distributed.inputs import is_frame, read_parquet_folder
+from labelgap.distributed.inputs import is_frame, read_parquet_folder, release_unused
 from labelgap.distributed.partitions import Own, Partition
 from labelgap.distributed.rounds import Rounds
 from labelgap.exceptions import InvalidLabelsError, LabelgapError, LabelgapWarning
@@ -50,7 +50,7 @@ class _Ids(NamedTuple):
     items: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ClusterRatings:
     """Ratings on the cluster, every user in one partition."""
 
@@ -59,6 +59,11 @@ class ClusterRatings:
     items: tuple[Any, ...]
     sums: LabelSums
     shuffled: bool
+
+    def take_partitions(self) -> Rounds:
+        """The partitions, which are given up here: they take memory or disk for as long as they are held."""
+        rounds, self.rounds = self.rounds, Rounds(self.rounds.client, ())
+        return rounds
 
 
 def read_cluster_ratings(client: Any, ratings: Any, columns: RatingColumns) -> ClusterRatings:
@@ -162,6 +167,7 @@ def _partition(frame: Any, own: Own, columns: RatingColumns, items: tuple[Any, .
         )
         return Partition(own.number, None, empty, np.zeros(0, np.uint64))
     labels = columns.read(own.number, frame)
+    release_unused()
     assert labels.row_names is not None
     assert labels.label_names is not None
     # In an order that does not depend on that of the lines, which a shuffle may change.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from labelgap.distributed.choice import cluster_choice
@@ -17,6 +16,7 @@ from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.data_digest import digest_of
 from labelgap.distributed.item_method import solve_items
 from labelgap.distributed.item_problem import ItemProblem, users_of
+from labelgap.distributed.on_cluster import OnCluster
 from labelgap.distributed.partial_models import GlobalFacts, model_of, write_best
 from labelgap.distributed.rating_inputs import ClusterRatings, RatingColumns, read_cluster_ratings
 from labelgap.distributed.users import ItemPlace
@@ -26,22 +26,17 @@ from labelgap.estimators.recommender_choice import INTERCEPT_STRENGTHS
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.grids import grid_for
-from labelgap.fitting.problem import recommender_features
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.search import PenaltyRequest
-from labelgap.fitting.variants import COUNT_WEIGHTINGS, Variant, Variants
+from labelgap.fitting.variants import Variant, Variants
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.objective.parts import ProblemSettings
 from labelgap.recommending.ratings import Rule
+from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Callback
 
-# The count weighting that a search begins with.
-_FIRST_COUNT_WEIGHTING = 0.75
-_OWN = ("client",)
 
-
-class DaskRecommender(BaseEstimator):  # type: ignore[misc]
+class DaskRecommender(OnCluster):
     """:class:`labelgap.Recommender` for ratings that are spread over a Dask cluster.
 
     It minimises the same objective over the ratings Ω,
@@ -92,12 +87,13 @@ user_intercept, count_weighting, tol, max_iter, random_state
     array([1, 1], dtype=int8)
     """
 
-    n_jobs = 1
-    """Fits follow one another; each of them is spread over the cluster."""
-
-    def __sklearn_clone__(self) -> Self:
-        # A client is shared, not copied.
-        return type(self)(**self.get_params(deep=False))
+    stands_for = Recommender
+    instead: ClassVar = {
+        "n_jobs": "Leave it out: the cluster has as many tasks at work as its workers have threads.",
+        "unobserved": "Leave it out: here users are learned from their likes and dislikes "
+        "(unobserved='missing'). For lists that count silence as a no, or likes alone, fit Recommender to as "
+        "many users as one machine holds.",
+    }
 
     def __init__(
         self,
@@ -158,7 +154,7 @@ user_intercept, count_weighting, tol, max_iter, random_state
             Not used; it is there for scikit-learn.
         callback, checkpoint : as in :meth:`DaskLowRankClassifier.fit`
         """
-        template = Recommender(**{n: v for n, v in self.get_params(deep=False).items() if n not in _OWN})
+        template: Recommender = self._for_one_machine()
         check_decision_parameters(template)
         template._check_own_parameters()
         template.loss_ = get_loss("logistic" if self.loss == "auto" else self.loss)
@@ -177,28 +173,21 @@ user_intercept, count_weighting, tol, max_iter, random_state
     def _choose(
         self, template: Recommender, data: ClusterRatings, labels: ClusterLabels, run: Any
     ) -> ChosenFit:
-        weightings = self._weightings()
-        features = recommender_features(
-            len(data.items),
-            None,
-            user_intercept=template._has_user_intercept,
-            count_weighting=weightings[0],
-        )
+        weightings = template._weightings()
+        template._items = SideFeatures.read(None, self.item, "item", data.items)
+        features = template._feature_settings(weightings[0])
         settings = ProblemSettings(template.loss_, features)
-        problem = ItemProblem(data.rounds, settings, data.n_users, len(data.items))
+        problem = ItemProblem(data.take_partitions(), settings, data.n_users, len(data.items))
         everything: Any = labels
 
         def variant(chosen: Variant) -> tuple[Any, Any]:
             return problem.weighted(replace(features, count_weighting=chosen.count_weighting)), everything
 
         variants = Variants(Variant(weightings[0]), {"count_weighting": weightings[1:]}, variant)
-        intercept = self.intercept_penalty
-        if intercept == "auto" and self.trace_penalty != "auto":
-            intercept = 0.0
         grid = grid_for(
             problem,
             everything,
-            PenaltyRequest(self.trace_penalty, 0.0, intercept),
+            template._request("missing"),
             n_terms=labels.n_observed,
             mean=labels.mean,
             largest=lambda some, seen: some.largest_penalty(seen),  # type: ignore[attr-defined]
@@ -216,13 +205,6 @@ user_intercept, count_weighting, tol, max_iter, random_state
             variants=variants if len(weightings) > 1 else None,
         ).fit()
 
-    def _weightings(self) -> tuple[float, ...]:
-        """The count weighting to begin with, and those to choose from, if any."""
-        if self.count_weighting != "auto":
-            return (float(self.count_weighting),)
-        # A penalty that is given refers to the trace norm as it is.
-        return (0.0,) if self.trace_penalty != "auto" else (_FIRST_COUNT_WEIGHTING, *COUNT_WEIGHTINGS)
-
     def _keep(self, template: Recommender, data: ClusterRatings, chosen: ChosenFit) -> None:
         problem: Any = chosen.problem
         factors = chosen.fit.factors
@@ -239,13 +221,10 @@ user_intercept, count_weighting, tol, max_iter, random_state
         self._term = problem.terms[None, chosen.penalties.intercept == 0]
         self._place = ItemPlace("final", factors.right, factors.intercept, chosen.penalties.trace)
         template._keep_decisions(chosen)
-        template.interrupted_ = False
-        for name, value in vars(template).items():
-            if name.endswith("_") and not name.startswith("_") and name != "interrupted_":
-                setattr(self, name, value)
+        self._take_attributes(template)
         self.item_ids_, self.item_intercept_ = data.items, factors.intercept
         self.item_factors_ = self._facts.item_factors()
-        self.n_users_, self.n_partitions_ = data.n_users, len(data.rounds)
+        self.n_users_, self.n_partitions_ = data.n_users, len(problem.rounds)
         self.shuffled_ = data.shuffled
         self.data_facts_ = {"answers": int(data.sums.count.sum())}
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from labelgap.distributed.clients import cluster_errors, large_graphs
+from labelgap.distributed.clients import cluster_errors, large_graphs, wait_for
+from labelgap.distributed.side_by_side import Meeting, Work, the_meeting
 from labelgap.distributed.threads import one_thread
 
 # Answers that are added up by one task.
@@ -45,28 +47,41 @@ class Rounds:
 
     def sum(self, work: Callable[..., Any], *shared: Any) -> Any:
         """The sum of ``work(part, own, *shared)`` over all partitions, in a fixed order."""
-        graph, keys = self._graph(work, shared)
+        meeting, asked = the_meeting(), Work(work, shared)
+        return self._sums([asked])[0] if meeting is None else meeting.sum(asked)
+
+    def side_by_side(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The results of functions that ask for sums; what they ask for at a time is one round."""
+        return [jobs[0]()] if len(jobs) == 1 else Meeting(self._sums).run(jobs)
+
+    def _sums(self, works: Sequence[Work]) -> tuple[Any, ...]:
+        graph, keys = self._graph(run_all, works)
         name, level = _name(added), 0
         while len(keys) > 1:
             level += 1
             groups = [keys[start : start + _FAN_IN] for start in range(0, len(keys), _FAN_IN)]
             keys = [f"{name}-{level}-{place}" for place in range(len(groups))]
             graph |= {key: (added, group) for key, group in zip(keys, groups, strict=True)}
-        return self._compute(graph, keys[0])
+        found: tuple[Any, ...] = self._compute(graph, keys[0])
+        return found
 
     def each_of(self, work: Callable[..., Any], *shared: Any) -> list[Any]:
         """``work(part, own, *shared)`` of every partition, in order."""
-        graph, keys = self._graph(work, shared)
+        graph, keys = self._graph(run, [Work(work, shared)])
         found: list[Any] = self._compute(graph, keys)
         return found
 
     def map(self, work: Callable[..., Any], *shared: Any) -> list[Any]:
         """Futures of ``work(part, own, *shared)``, which stay on the cluster while they are referred to."""
-        graph, keys = self._graph(work, shared)
+        graph, keys = self._graph(run, [Work(work, shared)])
         with large_graphs():
             futures: list[Any] = self.client.get(graph, keys, sync=False)
         # Errors are raised here, and not in the first round that would use the results.
-        Rounds(self.client, futures).each_of(_is_there)
+        with cluster_errors():
+            wait_for(self.client, futures)
+            for future in futures:
+                if future.status != "finished":
+                    future.result()
         return futures
 
     def keep(self, value: Any) -> Any:
@@ -75,11 +90,11 @@ class Rounds:
         with large_graphs():
             return self.client.get({name: (_itself, Shared(value))}, [name], sync=False)[0]
 
-    def _graph(self, work: Callable[..., Any], shared: Sequence[Any]) -> tuple[dict[str, Any], list[str]]:
-        name = _name(work)
+    def _graph(self, runs: Callable[..., Any], works: Sequence[Work]) -> tuple[dict[str, Any], list[str]]:
+        name = _name(works[0].function)
         graph: dict[str, Any] = {}
         arguments: list[Any] = []
-        for place, value in enumerate(shared):
+        for place, value in enumerate(value for work in works for value in work.shared):
             if _is_future(value):
                 arguments.append(value)
             elif size_of(value) * len(self.parts) > _WORTH_A_TASK and len(self.parts) > 1:
@@ -89,13 +104,17 @@ class Rounds:
             else:
                 arguments.append(Shared(value))
         keys = [f"{name}-{number}" for number in range(len(self.parts))]
+        # The functions, and how many of the arguments are for each.
+        what = Shared([(work.function, len(work.shared)) for work in works])
         for key, part, own in zip(keys, self.parts, self.each, strict=True):
-            graph[key] = (run, Shared(work), part, Shared(own), *arguments)
+            graph[key] = (runs, what, part, Shared(own), *arguments)
         return graph, keys
 
     def _compute(self, graph: dict[str, Any], keys: Any) -> Any:
         with cluster_errors(), large_graphs():
-            return self.client.get(graph, keys)
+            futures = self.client.get(graph, keys, sync=False)
+            wait_for(self.client, futures)
+            return self.client.gather(futures)
 
 
 class Shared:
@@ -105,15 +124,18 @@ class Shared:
         self.value = value
 
 
-def run(work: Shared, part: Any, *arguments: Any) -> Any:
-    """One task: the work on one partition, in one thread."""
-    plain = [given.value if isinstance(given, Shared) else given for given in arguments]
+def run_all(works: Shared, part: Any, own: Shared, *arguments: Any) -> tuple[Any, ...]:
+    """One task: the work on one partition, in one thread; the answers to all that is asked."""
+    plain = iter([given.value if isinstance(given, Shared) else given for given in arguments])
+    if (expect := getattr(part, "expect", None)) is not None:
+        expect(len(works.value))
     with one_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return work.value(part, *plain)
+        return tuple(work(part, own.value, *islice(plain, count)) for work, count in works.value)
 
 
-def _is_there(part: Any, own: Any) -> bool:
-    return True
+def run(works: Shared, part: Any, own: Shared, *arguments: Any) -> Any:
+    """One task of which one thing is asked."""
+    return run_all(works, part, own, *arguments)[0]
 
 
 def _itself(value: Shared) -> Any:

@@ -16,9 +16,9 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, Self, TypeAlias
 
+from labelgap._caching import cached_property
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers.linalg import Array, dot, inner, rounding, zeros_like
 from labelgap.solvers.penalties import Penalties

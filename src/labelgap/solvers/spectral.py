@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse.linalg as spla
 from array_api_compat import device, is_numpy_array
 
+from labelgap._caching import cached_property
 from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
 from labelgap.solvers.linalg import (
