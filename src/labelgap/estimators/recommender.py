@@ -299,58 +299,11 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
         self._keep_ratings(labels, chosen, meant)
         return self
 
-    def _keep_ratings(self, labels: ObservedLabels, chosen: ChosenFit, meant: str) -> None:
-        """The ratings, and what each of them weighs."""
-        variant = chosen.variant
-        weighting = self._weightings()[0] if variant is None else variant.count_weighting
-        fitted = ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_", "intercept_centre_")
-        for name in fitted:
-            self.__dict__.pop(name, None)
-        self.answers_ = labels
-        total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
-        if meant == "unlabelled":
-            total = float(labels.shape[0] * labels.shape[1])
-        elif self._rates_every_pair:
-            self.silence_weight_, self.confidence_ = self._given_silence_weight, 0.0
-            total += self.silence_weight_ * (labels.shape[0] * labels.shape[1] - labels.n_observed)
-        elif meant == "negative":
-            assert variant is not None
-            assert variant.confidence is not None
-            assert variant.dislike_weight is not None
-            self.silence_weight_, self.confidence_ = variant.silence_weight, variant.confidence
-            self.dislike_weight_, self.mean_like_ = variant.dislike_weight, mean_like(labels)
-            self.answers_ = weighted_by_value(labels, self.confidence_, self.dislike_weight_)
-            assert self.answers_.weights is not None
-            total = float(self.answers_.weights.sum())
-        self.answer_weight_ = 1.0 / total
-        # Files of models whose intercepts are free have no place for it.
-        if chosen.penalties.intercept > 0:
-            self.intercept_centre_ = chosen.penalties.centre
-        means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
-        self.count_units_ = np.array([weighting, *means])
-
     @property
     def count_weighting_(self) -> float:
         """The count weighting that was used."""
         check_is_fitted(self)
         return float(self.count_units_[0])
-
-    def _keep_factors(self, problem: Problem, left: Floats, right: Floats) -> None:
-        n, n_items = len(self._users.ids), len(self._items.ids)
-        self.user_factors_, self.item_factors_ = problem.left(left), problem.right(right)
-        rank = left.shape[1]
-        self.user_feature_factors_ = left[n:]
-        self.user_prior_ = np.zeros((n, rank))
-        if self._users.matrix is not None:
-            self.user_prior_ = np.asarray(self._users.matrix @ left[n:])
-        beyond = right[n_items:]
-        shared = shared_column_length(n_items)
-        self.shared_item_factor_ = shared * beyond[0] if self._has_user_intercept else np.zeros(rank)
-        self.item_feature_factors_ = beyond[1:] if self._has_user_intercept else beyond
-        self.user_intercept_ = self.user_factors_ @ self.shared_item_factor_
-        trace = self.trace_penalty_ * np.eye(rank)
-        self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
-        self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
 
     # -- hooks of the serving half -----------------------------------------------------------------------
 
@@ -404,21 +357,3 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
 
     def _item_prior_of_features(self, features: Any) -> Floats:
         return self._items.scaled(features) @ self.item_feature_factors_
-
-
-def _for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:
-    """The labels with rows and columns for users and items without ratings, which come last."""
-    extra = len(users) - labels.shape[0]
-    indptr = np.concatenate([labels.indptr, np.full(extra, labels.indptr[-1])])
-    return replace(labels, indptr=indptr, shape=(len(users), len(items)), row_names=users, label_names=items)
-
-
-def _warn_of_items_without_ratings(labels: ObservedLabels) -> None:
-    silent = np.flatnonzero(labels.label_counts() == 0)
-    if len(silent):
-        assert labels.label_names is not None
-        warn(
-            f"{len(silent)} of {labels.shape[1]} items have no rating (the first: "
-            f"{labels.label_names[silent[0]]!r}); their intercept is that of the overall rate of likes.",
-            UninformativeLabelsWarning,
-        )

@@ -14,6 +14,7 @@ from labelgap.estimators.inputs import (
     refuse_flip_rate,
     weighted_labels,
 )
+from labelgap._types import Floats
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import choice_for_decisions
 from labelgap.fitting.chosen import ChosenFit
@@ -98,12 +99,16 @@ class RecommenderChoice:
             run,
             how=self.threshold,
             variants=variants if len(weightings) > 1 else None,
+            held_out=run.held_out,
         ).fit()
 
     def _choose_with_silence(
-        self, labels: ObservedLabels, settings: SolverSettings, run: FitRun
+        self, labels: ObservedLabels, settings: SolverSettings, run: FitRun, decay: Floats | None = None
     ) -> ChosenFit:
-        """Every pair counts, those without a rating as a no of less weight."""
+        """Every pair counts, those without a rating as a no of less weight.
+
+        ``decay`` has a factor on the weight of each rating of lists, which follows from its value.
+        """
         if self._rates_every_pair:
             return self._choose_observed(complete(labels, self._given_silence_weight), settings, run)
         if self.device not in ("auto", "cpu"):
@@ -126,6 +131,7 @@ class RecommenderChoice:
                 dislike_weight=self.dislike_weight,
                 confidence=self.confidence,
                 fixed=self.trace_penalty != "auto",
+                decay=decay if decay is None or users is None else decay[np.isin(labels.rows, users)],
             )
 
         if self.rank is None:

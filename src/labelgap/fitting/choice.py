@@ -355,6 +355,8 @@ class PenaltyChoice:
         if start is not None and penalties.intercept == 0 and not run.checkpoint.stopping():
             # The free intercept of a one-class label follows from all of its entries.
             start = start._replace(intercept=objective.starting_intercept())
+        if run.start is not None and not run.checkpoint.stopping():
+            start = run.start(self.problem, objective)
         return settings.fit(
             objective,
             penalties,

@@ -16,10 +16,13 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._version import __version__
 from labelgap._warn import warn
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
 from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.kernels.gpu.device import memory_error
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers import Callback, FitListener, Progress
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 
@@ -45,6 +48,11 @@ class FitRun:
     """The stage that the work is in."""
     bar: NotebookBar | None = None
     """What a notebook shows in place of printed lines."""
+    start: Callable[[Problem, Objective], Factors] | None = None
+    """Makes the model that the last fit begins from, in the coordinates of its problem; None where the search
+    leaves one."""
+    held_out: HeldOutScores | None = None
+    """What keeps the held-out scores that choose the threshold; None where they are not wanted."""
 
     def stage(self, what: str) -> None:
         """Begin another stage of the work."""
