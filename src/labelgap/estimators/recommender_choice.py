@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.estimators.inputs import (
     check_at_least_zero,
     check_fraction,
     refuse_flip_rate,
     weighted_labels,
 )
-from labelgap._types import Floats
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import choice_for_decisions
 from labelgap.fitting.chosen import ChosenFit

@@ -29,6 +29,7 @@ from labelgap.solvers import Callback
 class RecommenderFit(CertifiedFit, RecommenderChoice):
     """The part of a Recommender that fits, and keeps factors and ratings."""
 
+    silence_weight_: float | None
     _given_weights: Floats | None = None
     """The weights of ``answers_`` as they were given, or the values of likes in lists, where the fit used
     others; None where it used these."""
@@ -104,8 +105,9 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
         if meant == "unlabelled":
             total = float(labels.shape[0] * labels.shape[1])
         elif self._rates_every_pair:
-            self.silence_weight_, self.confidence_ = self._given_silence_weight, 0.0
-            total += self.silence_weight_ * (labels.shape[0] * labels.shape[1] - labels.n_observed)
+            silence = self.silence_weight_ = self._given_silence_weight
+            self.confidence_ = 0.0
+            total += silence * (labels.shape[0] * labels.shape[1] - labels.n_observed)
         elif meant == "negative":
             assert variant is not None
             assert variant.confidence is not None
@@ -139,6 +141,7 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
         trace = self.trace_penalty_ * np.eye(rank)
         self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
         self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
+
 
 def for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:
     """The labels with rows and columns for users and items without ratings, which come last."""

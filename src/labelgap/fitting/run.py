@@ -51,6 +51,8 @@ class FitRun:
     start: Callable[[Problem, Objective], Factors] | None = None
     """Makes the model that the last fit begins from, in the coordinates of its problem; None where the search
     leaves one."""
+    goes_on: bool = False
+    """Whether an earlier fit goes on at its settings, so that nothing is held out to judge them."""
     held_out: HeldOutScores | None = None
     """What keeps the held-out scores that choose the threshold; None where they are not wanted."""
 

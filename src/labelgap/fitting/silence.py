@@ -127,7 +127,7 @@ class SilenceChoice:
         if listed_in is not None:
             run = replace(run, checkpoint=run.checkpoint.part("sample"))
         problem, labels = variants.problem(variants.first)
-        plan = ranking_plan(labels, how, rng)
+        plan = np.full(labels.n_observed, NEVER) if run.goes_on else ranking_plan(labels, how, rng)
         return PenaltyChoice(
             problem,
             labels,

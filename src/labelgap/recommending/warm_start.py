@@ -45,7 +45,6 @@ def starting_model(
     settled : boolean array with one value for each of the items
         Where the intercept of the model may be kept; elsewhere it is where the objective starts it.
     """
-    k = model.user_factors_.shape[1]
     left = _moved(model._users, users, model.user_feature_factors_)
     own_users = _in_order(model.user_ids_, users.ids, model.user_factors_)
     known = _known(model.user_ids_, users.ids)
@@ -67,21 +66,18 @@ def starting_model(
     intercept = np.array(objective.starting_intercept(), dtype=np.float64)
     kept = known & settled
     intercept[kept] = _in_order(model.item_ids_, items.ids, model.item_intercept_[:, None])[kept, 0]
-    assert left.shape[1] == k
     given = Factors(np.vstack([own_users, left]), np.vstack([own_items, *beyond]), intercept)
     return problem.from_original(given)
 
 
-def settled_intercepts(
-    before: ObservedLabels, now: ObservedLabels, *, free: bool, every_pair: bool
-) -> NDArray[np.bool_]:
+def settled_intercepts(before: ObservedLabels, now: ObservedLabels, *, every_pair: bool) -> NDArray[np.bool_]:
     """The items of ``now`` whose intercept in the model may start the next fit.
 
-    A ``free`` intercept of an item with ratings of one kind only is no number that a fit finds, but one that
+    The free intercept of an item with ratings of one kind only is no number that a fit finds, but one that
     the data set; it must not be kept once the item has both kinds, nor the other way round. Where
-    ``every_pair`` counts, and where intercepts are penalised, any is a start.
+    ``every_pair`` counts, any is a start.
     """
-    if not free or every_pair:
+    if every_pair:
         return np.ones(now.shape[1], dtype=np.bool_)
     names, ids = before.label_names or (), now.label_names or ()
     both_before = _in_order(names, ids, _both_kinds(before).astype(np.float64)[:, None])[:, 0] > 0
