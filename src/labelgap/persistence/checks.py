@@ -90,6 +90,11 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "item_ids_": (_is_instance(tuple), "a tuple of ids"),
     "_users": (_is_kind("side_features"), "features of users"),
     "_items": (_is_kind("side_features"), "features of items"),
+    "batches_": (
+        lambda v: type(v) is tuple and all(map(_is_kind("batch"), v)),
+        "a tuple of batches",
+    ),
+    "_propensities_given": (_is_instance(bool), "True or False"),
 }
 """What an attribute must be if it is not an array of numbers, and how an error names that."""
 
@@ -205,6 +210,14 @@ def _check_recommender(model: Any) -> None:
         value = getattr(model, name, None)
         if value is not None and not (_is_number(value) and value >= 0):
             raise ValueError(f"{name} is not a number of at least 0")
+    for name, kinds in (("_given_weights", "f"), ("_batch_of_rating", "iu")):
+        value = getattr(model, name, None)
+        if value is not None and not (
+            isinstance(value, np.ndarray)
+            and value.shape == (model.answers_.n_observed,)
+            and value.dtype.kind in kinds
+        ):
+            raise ValueError(f"{name} does not hold one number for each rating")
     if not _is_number(getattr(model, "intercept_centre_", 0.0)):
         raise ValueError("intercept_centre_ is not a number")
     if titles is not None and not (
