@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FrameType
@@ -45,6 +46,8 @@ class FitRun:
     """The stage that the work is in."""
     bar: NotebookBar | None = None
     """What a notebook shows in place of printed lines."""
+    began: float = field(default_factory=time.perf_counter)
+    """When the call began, by :func:`time.perf_counter`."""
 
     def stage(self, what: str) -> None:
         """Begin another stage of the work."""
