@@ -131,19 +131,31 @@ class JoinedLabels:
     source : int64 array of length |Ω|
         Where each entry comes from: its number among the earlier entries followed by those of the batch; −1
         where absent entries count as no and neither has it. What belongs to entries is joined by it.
+    earlier : int64 array of length |Ω|
+        The number of each entry among the earlier entries; −1 where it was not observed before.
     added, corrected, repeated : int
         Entries of the batch that are new, that replaced another value, and that were known with this value.
     """
 
     labels: ObservedLabels
     source: NDArray[np.int64]
+    earlier: NDArray[np.int64]
     added: int
     corrected: int
     repeated: int
 
-    def per_entry(self, old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
-        """One number per entry, from those of the earlier entries and of the batch; every entry has one."""
-        return np.asarray(np.concatenate([old, new])[self.source])
+    @property
+    def is_added(self) -> NDArray[np.bool_]:
+        """Which entries the batch has added: they were not observed before."""
+        return (self.earlier < 0) & (self.source >= 0)
+
+    def per_entry(self, old: NDArray[Any], new: NDArray[Any], otherwise: Any = 0) -> NDArray[Any]:
+        """One number per entry, from those of the earlier entries and of the batch, the batch's where both.
+
+        ``otherwise`` is for entries that neither has, where absent ones count as no.
+        """
+        found = np.concatenate([old, new])[self.source]
+        return np.asarray(np.where(self.source < 0, otherwise, found))
 
 
 def join_labels(
@@ -206,6 +218,8 @@ def join_labels(
     source[~is_fresh] = np.arange(len(known))
     source[fresh] = len(known) + order[~hit]
     source[np.flatnonzero(~is_fresh)[at[hit]]] = len(known) + order[hit]
+    earlier = np.full(len(source), -1, dtype=np.int64)
+    earlier[~is_fresh] = np.arange(len(known))
     keys = np.empty(len(source), dtype=np.int64)
     keys[~is_fresh], keys[fresh] = known, place[~hit]
 
@@ -221,7 +235,7 @@ def join_labels(
         label_names=None if label_names is None else tuple(label_names),
         unobserved=old.unobserved,
     )
-    joined = JoinedLabels(labels, source, len(fresh), changed, int(hit.sum()) - changed)
+    joined = JoinedLabels(labels, source, earlier, len(fresh), changed, int(hit.sum()) - changed)
     return _filled(joined) if old.unobserved == "negative" else joined
 
 
@@ -240,6 +254,8 @@ def _filled(joined: JoinedLabels) -> JoinedLabels:
     labels = joined.labels
     if labels.is_complete:
         return joined
-    source = np.full(labels.shape[0] * labels.shape[1], -1, dtype=np.int64)
-    source[labels.rows * labels.shape[1] + labels.cols] = joined.source
-    return replace(joined, labels=replace(labels, unobserved="missing")._reread("negative"), source=source)
+    places = labels.rows * labels.shape[1] + labels.cols
+    source, earlier = np.full((2, labels.shape[0] * labels.shape[1]), -1, dtype=np.int64)
+    source[places], earlier[places] = joined.source, joined.earlier
+    filled = replace(labels, unobserved="missing")._reread("negative")
+    return replace(joined, labels=filled, source=source, earlier=earlier)

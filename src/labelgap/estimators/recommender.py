@@ -148,7 +148,8 @@ class Recommender(ArrivingRatings, Saved):
     answers_ : ObservedLabels
         The ratings, users x items.
     batches_ : tuple of :class:`labelgap.arriving.Batch`
-        What was learned from: the fit, and then each call of :meth:`partial_fit`.
+        What was learned from: the fit, and then each call of :meth:`partial_fit`. Before the first of these
+        it is empty if the fit had no ratings held out to judge it by.
 
     Examples
     --------
@@ -293,7 +294,7 @@ class Recommender(ArrivingRatings, Saved):
             self.__dict__.pop(name, None)
         if propensities is not None:
             self._propensities_given = True
-        self.batches_ = (self._first_batch(held_out, time.perf_counter() - began),)
+        self._keep_first_batch(self._first_batch(held_out, time.perf_counter() - began))
         return self
 
     @property

@@ -6,62 +6,37 @@ import copy
 import time
 import warnings
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Self
 
 from labelgap._types import Floats
 from labelgap.arriving.batches import Batch
-from labelgap.arriving.drift import check_half_life, forget_weights, judge_drift, metric_error, warn_of_drift
-from labelgap.arriving.union import join_labels
+from labelgap.arriving.drift import judge_drift, metric_error, warn_of_drift
 from labelgap.confidence.held_out import HeldOutScores
+from labelgap.estimators.arriving import GROWTH
 from labelgap.estimators.description import metric_name
-from labelgap.estimators.recommender_fit import RecommenderFit, for_ids, warn_of_items_without_ratings
-from labelgap.exceptions import InterruptedFitWarning, InvalidLabelsError, InvalidParameterError
+from labelgap.estimators.recommender_fit import for_ids, warn_of_items_without_ratings
+from labelgap.estimators.recommender_ratings import KeptRatings
+from labelgap.exceptions import InterruptedFitWarning, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.silence_weights import decayed, values_of_likes
+from labelgap.fitting.silence_weights import decayed
 from labelgap.fitting.variants import Variant
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_values
 from labelgap.objective.problem import Problem
-from labelgap.objective.protocol import Factors, Objective
-from labelgap.recommending.ids import IdIndex
+from labelgap.objective.protocol import Factors
 from labelgap.recommending.progressive import judge_ratings
-from labelgap.recommending.serving import Recommending
 from labelgap.recommending.warm_start import settled_intercepts, starting_model
 from labelgap.solvers import Callback
 
-GROWTH = 1.5
-"""Penalties are chosen anew once there are so many times as many ratings as at the last choice."""
 
-
-class _Arrived(NamedTuple):
-    """A batch of ratings, joined to those before it."""
-
-    new: ObservedLabels
-    """The batch, with weights as they were given."""
-    users: NDArray[np.int64]
-    """The number of each row of the batch among the users that were known; -1 for a new one."""
-    items: NDArray[np.int64]
-    union: ObservedLabels
-    batch_of_rating: NDArray[np.int32]
-    counts: dict[str, int]
-    """Entries added, corrected and repeated, and new rows and labels."""
-
-
-class ArrivingRatings(RecommenderFit, Recommending):
+class ArrivingRatings(KeptRatings):
     """The part of a Recommender that learns from one batch of ratings after another."""
 
     user: str
     item: str
     warm_start: bool
-    forget: float | None
-    batches_: tuple[Batch, ...]
     interrupted_: bool
-    _batch_of_rating: NDArray[np.int32] | None = None
-    """The number of the batch that each of ``answers_`` came with; None where all came with the first."""
     _propensities_given: bool = False
     """Whether the propensities were given, and not estimated from the ratings."""
 
@@ -90,8 +65,8 @@ class ArrivingRatings(RecommenderFit, Recommending):
         The batch is judged before it is learned from, over new ratings of known items by known users: by the
         metric of the decisions, or where pairs without a rating count by the NDCG@10 of its likes.
         :attr:`batches_` records it, with a warning if it is below what the earlier batches lead to expect.
-        Penalties, weights and the threshold are chosen anew only if it is outside of that interval, or if
-        there are 1.5 times as many ratings as at the last choice.
+        Penalties, weights and the threshold are chosen anew only then, or if there are more than 1.5 times as
+        many ratings as at the last choice.
 
         If it fails, or is stopped with Ctrl-C, the model stays as it was.
 
@@ -124,6 +99,7 @@ class ArrivingRatings(RecommenderFit, Recommending):
         named = {"user_features": user_features, "item_features": item_features, "propensities": propensities}
         if not hasattr(self, "user_factors_"):
             self.fit(answers, callback=callback, sample_weight=sample_weight, **named)
+            self.batches_ = self._batches_so_far()
             return self
         model = copy.copy(self)
         with warnings.catch_warnings():
@@ -193,115 +169,17 @@ class ArrivingRatings(RecommenderFit, Recommending):
         )
         self.batches_ = (*batches, self._measured(batch, seconds))
 
-    # -- ratings -----------------------------------------------------------------------------------------
-
-    def _joined(self, answers: Any, sample_weight: Any, number: int) -> _Arrived:
-        """The ratings of a batch joined to those before it."""
-        new = self._read_ratings(answers, self.unobserved)
-        new = self._weighed(new, answers, sample_weight, self.unobserved)
-        meant = self._meaning_of_silence(new)
-        if meant != self._silence:
-            raise InvalidLabelsError(
-                f"The recommender was fitted with unobserved={self._silence!r}, and the new ratings come "
-                f"with unobserved={meant!r}. Give them in the meaning of the fit, or fit anew."
-            )
-        if new.unobserved == "negative":
-            new = replace(new.select(new.values == 1), unobserved="missing")
-        users, user_ids = _placed(self._index("user"), new.row_names or ())
-        items, item_ids = _placed(self._index("item"), new.label_names or ())
-        joined = join_labels(
-            self._given_ratings(),
-            new,
-            users,
-            items,
-            shape=(len(user_ids), len(item_ids)),
-            row_names=user_ids,
-            label_names=item_ids,
-        )
-        arrived = np.full(new.n_observed, number, dtype=np.int32)
-        batch_of_rating = joined.per_entry(self._batch_numbers(), arrived)
-        n, n_items = len(self.user_ids_), len(self.item_ids_)
-        counts = {
-            "new_rows": len(user_ids) - n,
-            "new_labels": len(item_ids) - n_items,
-            "added": joined.added,
-            "corrected": joined.corrected,
-            "repeated": joined.repeated,
-        }
-        known = np.where(users < n, users, -1), np.where(items < n_items, items, -1)
-        return _Arrived(new, *known, joined.labels, batch_of_rating, counts)
-
-    def _given_ratings(self) -> ObservedLabels:
-        """The ratings of the fit, with weights as they were given; in lists these are the values of likes."""
-        ratings = self.answers_
-        if ratings.unobserved == "negative":
-            raise InvalidLabelsError(
-                "This recommender was fitted by an earlier version, and does not say which of its dislikes "
-                "were given. Fit it anew to all ratings."
-            )
-        if self._given_weights is not None:
-            return ratings.with_weights(self._given_weights)
-        if self._are_lists(self._silence):
-            return values_of_likes(ratings, self.confidence_, self.mean_like_)
-        # Weights by propensities are made anew.
-        return ratings if self.weights is None else replace(ratings, weights=None)
-
-    def _batch_numbers(self) -> NDArray[np.int32]:
-        if self._batch_of_rating is not None:
-            return self._batch_of_rating
-        return np.ones(self.answers_.n_observed, dtype=np.int32)
-
-    def _keep_given(self, given: Floats | None, decay: Floats | None, meant: str) -> None:
-        """Keep the weights as they were given where those of ``answers_`` do not tell them."""
-        self.__dict__.pop("_given_weights", None)
-        if decay is not None:
-            self._given_weights = np.ones(self.answers_.n_observed) if given is None else given
-        elif given is not None and (
-            self.weights is not None or (self._are_lists(meant) and np.any(given != 1.0))
-        ):
-            self._given_weights = given
-
-    def _fold_given(self, model: Any, added: ObservedLabels, rows: Any, columns: Any) -> None:
-        # What belongs to single ratings is joined as the ratings were.
-        values = self._are_lists(self._silence) and added.weights is not None
-        if model._given_weights is None and model._batch_of_rating is None and not values:
-            return
-        shape = (len(self.user_ids_), len(self.item_ids_))
-        joined = join_labels(model._given_ratings(), added, rows, columns, shape=shape)
-        if model._given_weights is not None or values:
-            self._given_weights = joined.labels.weights
-        if model._batch_of_rating is not None:
-            newest = np.full(added.n_observed, len(model._batches_so_far()), dtype=np.int32)
-            self._batch_of_rating = joined.per_entry(model._batch_numbers(), newest)
-
-    def _are_lists(self, meant: str) -> bool:
-        """Whether the weights of ratings follow from their values."""
-        return meant == "negative" and not self._rates_every_pair
-
-    def _decay(self, ages: NDArray[Any], meant: str) -> Floats | None:
-        """The weights that ``forget`` gives to ratings of these ages."""
-        return forget_weights(ages, self._half_life(meant))
-
-    def _half_life(self, meant: str) -> float | None:
-        half_life = check_half_life(self.forget)
-        if half_life is not None and meant == "unlabelled":
-            raise InvalidParameterError(
-                "forget weighs ratings by their age; under unobserved='unlabelled' every pair counts once. "
-                "Leave forget out, or use unobserved='negative'."
-            )
-        return half_life
-
     # -- the fit -----------------------------------------------------------------------------------------
 
     def _going_on_from(self, before: Any, labels: ObservedLabels, meant: str, *, goes_on: bool) -> Any:
         """What prepares a run to begin its last fit from the model before, by the ids."""
         settled = settled_intercepts(before.answers_, labels, every_pair=meant != "missing")
 
-        def start(problem: Problem, objective: Objective) -> Factors:
+        def start(problem: Problem, labels: ObservedLabels, intercept: Floats) -> Factors:
             return starting_model(
                 before,
                 problem,
-                objective,
+                intercept,
                 self._users,
                 self._items,
                 user_intercept=self._has_user_intercept,
@@ -331,13 +209,11 @@ class ArrivingRatings(RecommenderFit, Recommending):
         """Why settings are to be chosen anew; None where they are not."""
         if not self._chooses:
             return None
-        if drift in ("worse", "better"):
-            return "the metric of the batch is outside of its interval"
+        if drift == "worse":
+            return "drift"
         last = max(place for place, batch in enumerate(batches) if place == 0 or batch.chosen_anew)
         then = sum(batch.added for batch in batches[: last + 1])
-        if n_ratings > GROWTH * then:
-            return f"there are {n_ratings / max(then, 1):.1f} times as many ratings as at the last choice"
-        return None
+        return "growth" if n_ratings > GROWTH * then else None
 
     @property
     def _chooses(self) -> bool:
@@ -367,8 +243,15 @@ class ArrivingRatings(RecommenderFit, Recommending):
             added=self.answers_.n_observed,
             metric=value,
             standard_error=error,
+            chosen_anew="first",
         )
         return self._measured(batch, seconds)
+
+    def _keep_first_batch(self, batch: Batch) -> None:
+        """Begin the record of batches; one that says nothing of the metric follows from the model."""
+        self.__dict__.pop("batches_", None)
+        if batch.metric is not None:
+            self.batches_ = (batch,)
 
     def _measured(self, batch: Batch, seconds: float) -> Batch:
         return replace(
@@ -378,22 +261,6 @@ class ArrivingRatings(RecommenderFit, Recommending):
             relative_gap=self.relative_gap_,
             seconds=seconds,
         )
-
-    def _batches_so_far(self) -> tuple[Batch, ...]:
-        """The record of the batches; of a model that has none, one of its fit."""
-        if hasattr(self, "batches_"):
-            return self.batches_
-        held_out = getattr(self, "held_out_metric_", None)
-        added = self._rated().n_observed
-        return (Batch(number=1, added=added, metric=held_out if self._silence == "missing" else None),)
-
-
-def _placed(index: IdIndex, ids: tuple[Any, ...]) -> tuple[NDArray[np.int64], tuple[Any, ...]]:
-    """The number of each id, where new ones come last, and all ids in order."""
-    places = index.find_or(ids)
-    new = places < 0
-    places[new] = len(index.ids) + np.arange(int(new.sum()))
-    return places, (*index.ids, *(name for name, fresh in zip(ids, new.tolist(), strict=True) if fresh))
 
 
 def _at_present_settings(before: Any, now: Any) -> Any:

@@ -90,7 +90,7 @@ class RecommenderChoice:
         variants = Variants(Variant(weightings[0]), {"count_weighting": weightings[1:]}, variant)
         request = self._request("negative" if self._rates_every_pair else "missing")
         grid = grid_for_observed(problem, labels, request, self._largest_penalty, INTERCEPT_STRENGTHS)
-        return choice_for_decisions(
+        choice = choice_for_decisions(
             problem,
             labels,
             grid,
@@ -100,7 +100,9 @@ class RecommenderChoice:
             how=self.threshold,
             variants=variants if len(weightings) > 1 else None,
             held_out=run.held_out,
-        ).fit()
+        )
+        choice.start = run.start
+        return choice.fit()
 
     def _choose_with_silence(
         self, labels: ObservedLabels, settings: SolverSettings, run: FitRun, decay: Floats | None = None
@@ -156,6 +158,7 @@ class RecommenderChoice:
             memory_limit_mb=self.memory_limit_mb,
             largest=self._largest_penalty,
             backend=backend,
+            start=run.start,
         )
         rates = self.flip_rate
         if not isinstance(rates, str):

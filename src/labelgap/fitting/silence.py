@@ -140,6 +140,7 @@ class SilenceChoice:
             held_out=HeldOut(plan, ranks_scorer(labels, plan)),
             begin=begin,
             listed_in=listed_in,
+            start=run.start,
         )
 
     def _with_threshold(

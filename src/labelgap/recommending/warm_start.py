@@ -15,7 +15,7 @@ from labelgap._types import Floats
 from labelgap.fitting.problem import shared_column_length
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
-from labelgap.objective.protocol import Factors, Objective
+from labelgap.objective.protocol import Factors
 from labelgap.recommending.ids import IdIndex, Ids
 from labelgap.recommending.side_features import SideFeatures
 
@@ -23,7 +23,7 @@ from labelgap.recommending.side_features import SideFeatures
 def starting_model(
     model: Any,
     problem: Problem,
-    objective: Objective,
+    intercept: Floats,
     users: SideFeatures,
     items: SideFeatures,
     *,
@@ -35,15 +35,17 @@ def starting_model(
     Parameters
     ----------
     model : fitted Recommender
-    problem, objective
+    problem : Problem
         What is to be fitted: ``Z = [I X] A Bᵀ [I s1 F]ᵀ + 1bᵀ``, where the parameters of a user's and an
         item's own are scaled by their counts.
+    intercept : array with one number for each of the items
+        The intercepts that the fit would start with.
     users, items : SideFeatures
         Those of the problem, in its order.
     user_intercept : bool
         Whether the problem has the column of ones, s1.
     settled : boolean array with one value for each of the items
-        Where the intercept of the model may be kept; elsewhere it is where the objective starts it.
+        Where the intercept of the model may be kept, if it has one.
     """
     left = _moved(model._users, users, model.user_feature_factors_)
     own_users = _in_order(model.user_ids_, users.ids, model.user_factors_)
@@ -63,8 +65,7 @@ def starting_model(
     scales = problem.features.label_scales
     if scales is not None:
         own_items /= scales[:, None]
-    intercept = np.array(objective.starting_intercept(), dtype=np.float64)
-    kept = known & settled
+    kept, intercept = known & settled, intercept.copy()
     intercept[kept] = _in_order(model.item_ids_, items.ids, model.item_intercept_[:, None])[kept, 0]
     given = Factors(np.vstack([own_users, left]), np.vstack([own_items, *beyond]), intercept)
     return problem.from_original(given)
