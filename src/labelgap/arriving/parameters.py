@@ -16,8 +16,8 @@ def check_arriving(model: Any) -> None:
     if not isinstance(model.warm_start, (bool, np.bool_)):
         raise InvalidParameterError(f"warm_start must be True or False; got {model.warm_start!r}.")
     check_half_life(model.forget)
-    memory = model.memory
-    is_count = isinstance(memory, Integral) and not isinstance(memory, bool) and int(memory) >= 1
+    memory: Any = model.memory
+    is_count = type(memory) is not bool and isinstance(memory, Integral) and int(memory) >= 1
     if not (memory is None or (isinstance(memory, str) and memory == "all") or is_count):
         raise InvalidParameterError(
             f"memory must be None, 'all', or the number of entries to keep, 1 or more; got {memory!r}."
