@@ -18,18 +18,26 @@ from labelgap.metrics.jackknife import leave_out_values
 def test_false_alarms_of_metrics_with_known_errors_are_rare(n_earlier, between):
     rng = np.random.RandomState(0)
     outside = 0
-    for _ in range(1000):
+    for _ in range(400):
         errors = rng.uniform(0.005, 0.03, size=n_earlier + 1)
         metrics = 0.7 + np.hypot(errors, between) * rng.standard_normal(n_earlier + 1)
         low, high = expected_interval(metrics[:-1], errors[:-1], errors[-1])
         outside += not low <= metrics[-1] <= high
     # With one or two batches nothing can be known of what lies between them.
-    allowed = 0.01 if between == 0 else {1: 0.25, 2: 0.15, 5: 0.07, 10: 0.04}[n_earlier]
-    assert outside / 1000 <= allowed
+    allowed = 0.0125 if between == 0 else {1: 0.25, 2: 0.15, 5: 0.07, 10: 0.04}[n_earlier]
+    assert outside / 400 <= allowed
 
 
-@pytest.mark.parametrize("name", ["micro-f1", "macro-f1", "instance-f1"])
-def test_false_alarms_with_errors_of_the_jackknife_are_rare(name):
+@pytest.mark.parametrize(
+    ("name", "repeats"),
+    [
+        ("micro-f1", 12),
+        pytest.param("micro-f1", 200, marks=pytest.mark.slow),
+        pytest.param("macro-f1", 200, marks=pytest.mark.slow),
+        pytest.param("instance-f1", 200, marks=pytest.mark.slow),
+    ],
+)
+def test_false_alarms_with_errors_of_the_jackknife_are_rare(name, repeats):
     rng, metric = np.random.RandomState(1), get_metric(name)
 
     def judged(n):
@@ -43,7 +51,7 @@ def test_false_alarms_with_errors_of_the_jackknife_are_rare(name):
         return metric(labels, decisions), metric_error(leave_out_values(metric, decisions, labels))
 
     outside = []
-    for _ in range(60):
+    for _ in range(repeats):
         found = [judged(n) for n in (150, 60, 80, 40, 60, 50)]
         for place in range(1, len(found)):
             metrics, errors = zip(*found[:place], strict=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import copy
 import os
+import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,9 @@ from sklearn.utils.validation import _num_samples
 from labelgap._arrays import row_names_of
 from labelgap._types import Floats
 from labelgap.arriving.batches import Batch
-from labelgap.arriving.drift import check_half_life
+from labelgap.arriving.drift import check_half_life, judge_drift, warn_of_drift
 from labelgap.arriving.kept import Incoming, KeptData
-from labelgap.arriving.union import JoinedLabels, RowIds
+from labelgap.arriving.union import RowIds
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
 from labelgap.fitting.feature_maps import mapped
 from labelgap.fitting.search import PenaltyRequest
@@ -36,9 +36,18 @@ from labelgap.objective.parts import FeatureSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.persistence.saving import save
+from labelgap.solvers import Callback
 
 GROWTH = 1.5
 """The growth of the data since the last choice of penalties from which on they are chosen anew."""
+
+
+class Judged(NamedTuple):
+    """A batch by the model before it: the metric, its standard error, and held-out scores of all entries."""
+
+    metric: float | None
+    error: float | None
+    held_out: Floats
 
 
 class ArrivingBatches:
@@ -131,16 +140,52 @@ class ArrivingBatches:
             )
         return copy.copy(self)
 
-    def _join(self, batch: Incoming) -> tuple[KeptData, JoinedLabels]:
-        """The kept data with a batch; the names and the number of labels follow."""
-        assert self._kept_data is not None
-        _refuse_mixed_propensities(self._kept_data, batch)
-        kept, joined = self._kept_data.join(batch)
-        return kept, joined
+    def _become(self, later: Self) -> Self:
+        """The model after the batch, in one step, after everything has succeeded."""
+        self.__dict__ = later.__dict__
+        warn_of_drift(self.batches_[-1])
+        return self
+
+    def _learn_batch(self: Any, batch: Incoming, callback: Callback | None, began: float) -> None:
+        """Judge a batch, join it to the data, and fit to the union."""
+        before = self._kept_data
+        _refuse_mixed_propensities(before, batch)
+        kept, joined = before.join(batch)
+        judged: Judged = self._judge(kept, joined)
+        kept = replace(kept, held_out=judged.held_out)
+        interval, drift = judge_drift(self.batches_, judged.metric, judged.error)
+        why = self._reason_to_choose(kept, drift)
+        held_out_metric = self._fit_union(kept, why, callback)
+        record = Batch(
+            kept.n_batches,
+            new_rows=kept.labels.shape[0] - before.labels.shape[0],
+            new_labels=kept.labels.shape[1] - before.labels.shape[1],
+            added=joined.added,
+            corrected=joined.corrected,
+            repeated=joined.repeated,
+            metric=judged.metric,
+            standard_error=judged.error,
+            interval=interval,
+            drift=drift,
+            held_out_metric=held_out_metric,
+            chosen_anew=why,
+            objective=self.objective_,
+            relative_gap=self.relative_gap_,
+            seconds=time.perf_counter() - began,
+        )
+        self.batches_ = (*self.batches_, record)
+
+    def _keep_union(self: Any, kept: KeptData) -> None:
+        """Keep the data, and the names and the number of the labels."""
+        names = kept.labels.label_names
+        self.n_labels_ = kept.labels.shape[1]
+        self.label_names_ = None if names is None else np.asarray(names)
+        self._kept_data = self._within_memory(kept)
 
     def _within_memory(self, kept: KeptData) -> KeptData:
         """The data as ``memory`` limits them."""
-        if not isinstance(self.memory, Integral):
+        most: Any = self.memory
+        if most is None or isinstance(most, str):
             return kept
         rng = check_random_state(self.random_state)
         # Another sample for each batch, from a random state that may be one number.
@@ -149,7 +194,7 @@ class ArrivingBatches:
         def moments_of(X: Any, labels: ObservedLabels) -> FeatureMoments:
             return CpuRows(RowBlock(mapped(self.feature_map_, X), labels)).moments(kept.features)
 
-        return kept.within(int(self.memory), check_half_life(self.forget), draws, moments_of)
+        return kept.within(int(most), check_half_life(self.forget), draws, moments_of)
 
     def _reason_to_choose(self, kept: KeptData, drift: str | None) -> str | None:
         """Why the penalties are chosen anew; None where they are kept."""
@@ -167,11 +212,11 @@ class ArrivingBatches:
 
     # -- where a fit starts ----------------------------------------------------------------------------
 
-    def _warm_start(self) -> Callable[[Problem, ObservedLabels, Floats], Factors | None] | None:
-        """The present factors as a start of a fit, with ``warm_start`` and where there are any."""
+    def _warm_factors(self) -> Factors | None:
+        """The present model, for a fit to start from; None without ``warm_start``, or in mapped features."""
         if not (self.warm_start and self._is_fitted()) or self.feature_map_ is not None:
             return None
-        return start_from(Factors(self.coef_left_, self.coef_right_, self.intercept_))
+        return Factors(self.coef_left_, self.coef_right_, self.intercept_)
 
 
 def start_from(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from labelgap._types import Floats
 from labelgap.arriving.batches import Batch
-from labelgap.arriving.drift import check_half_life, judge_drift, metric_error, warn_of_drift
+from labelgap.arriving.drift import check_half_life, metric_error
 from labelgap.arriving.kept import KeptData
 from labelgap.arriving.union import JoinedLabels
 from labelgap.confidence.held_out import HeldOutScores
-from labelgap.estimators.arriving import ArrivingBatches, incoming, read_row_ids, start_from
+from labelgap.estimators.arriving import ArrivingBatches, Judged, incoming, read_row_ids, start_from
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import (
     check_decision_parameters,
@@ -41,14 +40,6 @@ from labelgap.metrics.jackknife import leave_out_values
 from labelgap.objective.protocol import Factors
 from labelgap.sampling.weights import propensities_on
 from labelgap.solvers import Callback
-
-
-class _Judged(NamedTuple):
-    """A batch by the model before it: the metric, its standard error, and the scores of its entries."""
-
-    metric: float | None
-    error: float | None
-    held_out: Floats
 
 
 class ArrivingDecisions(ArrivingBatches):
@@ -106,10 +97,7 @@ class ArrivingDecisions(ArrivingBatches):
             return self._fit_first(X, y, row_ids, lambda: self.fit(X, y, **kwargs))
         later = self._next()
         later._learn(X, y, row_ids, propensities, sample_weight, callback)
-        # In one step, after everything has succeeded.
-        self.__dict__ = later.__dict__
-        warn_of_drift(self.batches_[-1])
-        return self
+        return self._become(later)
 
     def _keep_first_batch(
         self: Any, X: Any, labels: ObservedLabels, given: dict[str, Any], chosen: ChosenFit, run: FitRun
@@ -179,48 +167,19 @@ class ArrivingDecisions(ArrivingBatches):
         # Refuses propensities that would not be used.
         weighted_labels(labels, self.weights, propensities)
         known = None if propensities is None else propensities_on(labels, propensities)
-        before = self._kept_data
-        kept, joined = self._join(incoming(X, labels, ids, sample_weight, known))
-        judged = self._judge(kept, joined)
-        kept = replace(kept, held_out=judged.held_out)
-        interval, drift = judge_drift(self.batches_, judged.metric, judged.error)
-        why = self._reason_to_choose(kept, drift)
-        record = Batch(
-            kept.n_batches,
-            new_rows=kept.labels.shape[0] - before.labels.shape[0],
-            new_labels=kept.labels.shape[1] - before.labels.shape[1],
-            added=joined.added,
-            corrected=joined.corrected,
-            repeated=joined.repeated,
-            metric=judged.metric,
-            standard_error=judged.error,
-            interval=interval,
-            drift=drift,
-            chosen_anew=why,
-        )
-        self._fit_union(kept, why, callback)
-        self.batches_ = (
-            *self.batches_,
-            replace(
-                record,
-                held_out_metric=self.held_out_metric_,
-                objective=self.objective_,
-                relative_gap=self.relative_gap_,
-                seconds=time.perf_counter() - began,
-            ),
-        )
+        self._learn_batch(incoming(X, labels, ids, sample_weight, known), callback, began)
 
     def _weighed(self: Any, kept: KeptData, *, forget: float | None = None) -> ObservedLabels:
         """The labels as a fit weighs them, entry for entry those that are kept."""
         labels = weighted_labels(kept.forgotten(forget), self.weights, kept.propensities)
         return labels if kept.row_weights is None else labels.with_row_weights(kept.row_weights)
 
-    def _judge(self: Any, kept: KeptData, joined: JoinedLabels) -> _Judged:
+    def _judge(self: Any, kept: KeptData, joined: JoinedLabels) -> Judged:
         """The entries that the batch has added, of labels that are known, by the model before it."""
         fresh = joined.is_added & (kept.labels.indices < self.n_labels_)
         held_out = kept.held_out.copy()
         if kept.labels.unobserved == "unlabelled" or not fresh.any():
-            return _Judged(None, None, held_out)
+            return Judged(None, None, held_out)
         added = self._weighed(kept).select(fresh)
         rows = np.flatnonzero(added.row_counts() > 0)
         added = replace(
@@ -230,17 +189,16 @@ class ArrivingDecisions(ArrivingBatches):
         held_out[fresh] = scores
         yes = scores >= self._entry_cut(added.indices)
         error = metric_error(leave_out_values(self.metric_, yes, added))
-        return _Judged(float(self.metric_(added, yes)), error, held_out)
+        return Judged(float(self.metric_(added, yes)), error, held_out)
 
     # -- the fit to the union --------------------------------------------------------------------------
 
-    def _fit_union(self: Any, kept: KeptData, why: str | None, callback: Callback | None) -> None:
-        """Fit to all data from the present model, and set the attributes."""
+    def _fit_union(self: Any, kept: KeptData, why: str | None, callback: Callback | None) -> float | None:
+        """Fit to all data from the present model, and set the attributes; the held-out metric."""
         half_life = check_half_life(self.forget)
         labels = self._weighed(kept, forget=half_life)
         labels.require_both_classes()
         rule = decision_rule(self.metric_, self.thresholds, self.subject_to, labels.unobserved)
-        earlier = self.candidates_, self.held_out_metric_
         start = start_from(Factors(self.coef_left_, self.coef_right_, self.intercept_))
         refuse_huge(kept.X)
         with fit_run(self, callback, None, dict) as run:
@@ -256,7 +214,7 @@ class ArrivingDecisions(ArrivingBatches):
             run.n_jobs = jobs_for(backend, run.n_jobs)
             held_out = HeldOutScores()
             if unlabelled:
-                chosen = self._fit_unlabelled(
+                chosen: ChosenFit = self._fit_unlabelled(
                     UnlabelledChoice(
                         Z,
                         labels,
@@ -307,33 +265,27 @@ class ArrivingDecisions(ArrivingBatches):
                 if why is None:
                     chosen = self._with_present_thresholds(chosen, kept, labels, rule, held_out)
             if why is None and not unlabelled:
-                chosen = replace(chosen, candidates=earlier[0])
-            self._keep_union(kept, chosen, why, labels, held_out)
+                # Those of the last choice.
+                chosen = replace(chosen, candidates=self.candidates_)
+            self._keep_chosen(kept, chosen, why, held_out)
+        return chosen.held_out_metric
 
-    def _keep_union(
-        self: Any,
-        kept: KeptData,
-        chosen: ChosenFit,
-        why: str | None,
-        labels: ObservedLabels,
-        held_out: HeldOutScores,
+    def _keep_chosen(
+        self: Any, kept: KeptData, chosen: ChosenFit, why: str | None, held_out: HeldOutScores
     ) -> None:
         """Set the attributes of the fit, and keep the data."""
-        names = kept.labels.label_names
-        self.n_labels_ = kept.labels.shape[1]
-        self.label_names_ = None if names is None else np.asarray(names)
-        self._keep_decisions(chosen)
-        self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
         assert chosen.problem is not None
-        self._keep_weights(chosen.problem, chosen.fit.factors)
-        self._keep_confidence(held_out)
         if why is not None:
-            scores = np.full(labels.n_observed, np.nan)
+            scores = np.full(kept.labels.n_observed, np.nan)
             if held_out.scores is not None:
-                scores[_places(labels, held_out.labels)] = held_out.scores
+                scores[_places(kept.labels, held_out.labels)] = held_out.scores
             features = chosen.problem.settings.features
             kept = replace(kept, held_out=scores, features=features, chosen_at=kept.total_weight)
-        self._kept_data = self._within_memory(kept)
+        self._keep_decisions(chosen)
+        self._keep_weights(chosen.problem, chosen.fit.factors)
+        self._keep_union(kept)
+        self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
+        self._keep_confidence(held_out)
 
     def _with_present_thresholds(
         self: Any,

@@ -10,6 +10,7 @@ import numpy as np
 
 from labelgap._types import Floats
 from labelgap.confidence.held_out import HeldOutScores
+from labelgap.estimators.arriving import start_from
 from labelgap.estimators.arriving_decisions import ArrivingDecisions
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
 from labelgap.estimators.confidence import check_calibration, refuse_calibration
@@ -339,7 +340,8 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
         held_out = HeldOutScores()
-        start = self._warm_start()
+        present = self._warm_factors()
+        start = None if present is None else start_from(present)
         with fit_run(
             self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
         ) as run:
