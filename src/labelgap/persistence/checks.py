@@ -95,10 +95,6 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "item_ids_": (_is_instance(tuple), "a tuple of ids"),
     "_users": (_is_kind("side_features"), "features of users"),
     "_items": (_is_kind("side_features"), "features of items"),
-    "batches_": (
-        lambda v: type(v) is tuple and all(map(_is_kind("batch"), v)),
-        "a tuple of batches",
-    ),
     "_propensities_given": (_is_instance(bool), "True or False"),
 }
 """What an attribute must be if it is not an array of numbers, and how an error names that."""
