@@ -251,6 +251,8 @@ def _judgement(metric: str, batch: Batch) -> str:
         return "not: it has no new entries that the model before could decide"
     title = "D²" if metric == "d2" else metric
     said = f"{title} {batch.metric:.4f} before learning"
+    if batch.standard_error is None:
+        return f"{said}, of too few rows to say more"
     if batch.interval is None:
         return f"{said}; nothing to compare it with yet"
     low, high = batch.interval
