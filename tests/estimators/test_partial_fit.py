@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -246,27 +248,34 @@ def test_scales_of_the_features_are_those_of_all_rows_that_were_seen(data):
     np.testing.assert_allclose(model.feature_scales_, whole.feature_scales_, rtol=1e-8)
 
 
-def test_fit_keeps_data_only_where_it_is_asked_to(data):
+def test_data_of_a_fit_are_kept_by_reference_or_not_at_all(data, tmp_path):
     X, Y = data.X[:100], data.Y_observed[:100]
-    plain = LowRankClassifier(**QUICK).fit(X, Y)
-    assert plain.kept_bytes_ == 0
-    assert plain.batches_ == ()
-    with pytest.raises(InvalidInputError, match="Begin with partial_fit instead of fit"):
-        plain.partial_fit(X, Y)
-    keeping = LowRankClassifier(**QUICK, memory="all").fit(X, Y)
-    assert keeping.kept_bytes_ > X.nbytes
-    keeping.partial_fit(data.X[100:], data.Y_observed[100:])
-    assert len(keeping.batches_) == 2
+    nothing = LowRankClassifier(**QUICK, memory=None).fit(X, Y)
+    assert nothing.kept_bytes_ == 0
+    assert nothing.batches_ == ()
+    with pytest.raises(InvalidInputError, match="memory was None"):
+        nothing.partial_fit(X, Y)
+    model = LowRankClassifier(**QUICK).fit(X, Y)
+    assert np.shares_memory(model._kept_data.X, X)
+    # Files and pickles of a plain fit do not hold the data, unless they are asked to.
+    assert pickle.loads(pickle.dumps(model))._kept_data is None
+    model.save(tmp_path / "without.labelgap")
+    assert labelgap.load(tmp_path / "without.labelgap").kept_bytes_ == 0
+    model.save(tmp_path / "with.labelgap", with_data=True)
+    again = labelgap.load(tmp_path / "with.labelgap")
+    assert pickle.loads(pickle.dumps(again)).kept_bytes_ == model.kept_bytes_
+    for each in (model, again):
+        each.partial_fit(data.X[100:], data.Y_observed[100:])
+    assert len(model.batches_) == 2
+    assert np.array_equal(model.coef_, again.coef_)
     # A later fit begins anew.
-    keeping.set_params(memory=None).fit(X, Y)
-    assert keeping.batches_ == ()
-    assert keeping.kept_bytes_ == 0
+    assert len(model.fit(X, Y).batches_) == 1
 
 
 # -- saving, stopping, refusing ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("memory", [None, 150])
+@pytest.mark.parametrize("memory", ["all", 150])
 def test_saved_model_goes_on_as_the_one_in_memory_does(data, tmp_path, memory):
     X, Y = data.X, data.Y_observed
     model = LowRankClassifier(**QUICK, memory=memory, random_state=0, forget=3.0)
@@ -284,7 +293,7 @@ def test_saved_model_goes_on_as_the_one_in_memory_does(data, tmp_path, memory):
     assert again.threshold_ == model.threshold_
     without = labelgap.load(tmp_path / "without.labelgap")
     assert len(without.batches_) == 2
-    with pytest.raises(InvalidInputError, match="saved without its data"):
+    with pytest.raises(InvalidInputError, match="saved without them"):
         without.partial_fit(*rest)
 
 

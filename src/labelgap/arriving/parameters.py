@@ -21,5 +21,6 @@ def check_arriving(model: Any) -> None:
     is_count = type(memory) is not bool and isinstance(memory, Integral) and int(memory) >= 1
     if not (memory is None or (isinstance(memory, str) and memory == "all") or is_count):
         raise InvalidParameterError(
-            f"memory must be None, 'all', or the number of entries to keep, 1 or more; got {memory!r}."
+            f"memory must be 'all', the number of entries to keep, 1 or more, or None to keep nothing; got "
+            f"{memory!r}."
         )

@@ -7,7 +7,6 @@ at the same penalties, up to the gap. Penalties are chosen anew only where held-
 
 from __future__ import annotations
 
-import copy
 import os
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -57,7 +56,8 @@ class ArrivingBatches:
     # Of the class, as files of earlier versions have none.
     _kept_data: KeptData | None = None
     _first_row_ids: Any = None
-    _is_first_batch = False
+    _saves_data = False
+    """Whether files and pickles hold the data: those of a model that was begun with ``partial_fit`` do."""
 
     feature_map_: Any
     coef_left_: Floats
@@ -74,7 +74,7 @@ class ArrivingBatches:
         """About how many bytes the kept data take, in memory and in a saved file; 0 where none are kept."""
         return 0 if self._kept_data is None else self._kept_data.n_bytes
 
-    def save(self, path: str | os.PathLike[str], *, with_data: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], *, with_data: bool | None = None) -> None:
         """Write the fitted model to a file that :func:`labelgap.load` reads.
 
         The file holds numbers and JSON, no code, and every byte is checked on loading; see
@@ -84,16 +84,29 @@ class ArrivingBatches:
         ----------
         path : str or path
             A name in an existing folder. The usual suffix is ".labelgap".
-        with_data : bool, default True
-            Whether the data that :meth:`partial_fit` goes on from are written too, where the model keeps
-            them (about ``kept_bytes_`` bytes). Without them the loaded model predicts the same, and cannot
-            learn from more data.
+        with_data : bool or None, default None
+            Whether the data that :meth:`partial_fit` goes on from are written too, about ``kept_bytes_``
+            bytes. None: those of a model that was begun with :meth:`partial_fit` are, those of a plain
+            :meth:`fit` are not. Without them the loaded model predicts the same, and cannot learn more.
         """
         model = self
-        if not with_data and self._kept_data is not None:
-            model = copy.copy(self)
-            del model._kept_data
+        if with_data is not None:
+            model = self._copy()
+            model._saves_data = bool(with_data)
         save(model, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        whole: Any = super().__getstate__()
+        state: dict[str, Any] = dict(whole)
+        if not self._saves_data:
+            state.pop("_kept_data", None)
+        return state
+
+    def _copy(self) -> Self:
+        """The model with the same attributes, the data among them."""
+        other = object.__new__(type(self))
+        other.__dict__ = dict(self.__dict__)
+        return other
 
     # -- the first batch -------------------------------------------------------------------------------
 
@@ -105,21 +118,21 @@ class ArrivingBatches:
         ids = read_row_ids(row_ids, X, y)
         # Before the fit, which takes long.
         RowIds().place(ids, _num_samples(y if X is None else X))
-        self._first_row_ids, self._is_first_batch = ids, True
+        self._first_row_ids = ids
         try:
             fit()
         finally:
-            for name in ("_first_row_ids", "_is_first_batch"):
-                self.__dict__.pop(name, None)
+            del self._first_row_ids
+        self._saves_data = True
         return self
 
     def _keep_first(
         self, batch: Incoming, held_out: Floats, features: FeatureSettings, record: Batch
     ) -> None:
         """Keep the data of a fit, where they are to be kept, in place of those of an earlier one."""
-        for name in ("_kept_data", "batches_"):
+        for name in ("_kept_data", "batches_", "_saves_data"):
             self.__dict__.pop(name, None)
-        if self.memory is None and not self._is_first_batch:
+        if self.memory is None:
             return
         kept = KeptData.begin(batch, held_out, features)
         labels = kept.labels
@@ -135,10 +148,10 @@ class ArrivingBatches:
         if self._kept_data is None:
             raise InvalidInputError(
                 f"This {type(self).__name__} does not hold the data that it was fitted to, so that nothing "
-                "can be joined to them. Begin with partial_fit instead of fit, or set memory='all' before "
-                "fit; a model that was saved without its data cannot go on."
+                "can be joined to them: memory was None, or it was saved without them. Fit with "
+                "memory='all', and save with with_data=True."
             )
-        return copy.copy(self)
+        return self._copy()
 
     def _become(self, later: Self) -> Self:
         """The model after the batch, in one step, after everything has succeeded."""

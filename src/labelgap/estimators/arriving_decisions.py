@@ -65,8 +65,8 @@ class ArrivingDecisions(ArrivingBatches):
         later batches before they were learned from. The feature map and the label weighting stay. What
         happened is in ``batches_``.
 
-        The first call is :meth:`fit`, with the data kept. A call that fails, or is broken off by a second
-        Ctrl-C, leaves the model as it was.
+        The first call is :meth:`fit`. The data are kept as ``memory`` says. A call that fails, or is broken
+        off by a second Ctrl-C, leaves the model as it was.
 
         Parameters
         ----------
@@ -103,8 +103,6 @@ class ArrivingDecisions(ArrivingBatches):
         self: Any, X: Any, labels: ObservedLabels, given: dict[str, Any], chosen: ChosenFit, run: FitRun
     ) -> None:
         """Keep the data of a fit; ``labels`` are those of y, without the weights that a fit gives them."""
-        if self.memory is not None and labels.unobserved == "unlabelled":
-            self._refuse_unlabelled()
         sample_weight, propensities = given["sample_weight"], given["propensities"]
         held_out = given["held_out"]
         known = None if propensities is None else propensities_on(labels, propensities)
@@ -128,8 +126,9 @@ class ArrivingDecisions(ArrivingBatches):
         )
         self._keep_first(batch, scores, chosen.problem.settings.features, record)
 
-    def _refuse_unlabelled(self: Any) -> None:
-        for name in ("memory", "forget"):
+    def _refuse_weights_by_age(self: Any, labels: ObservedLabels) -> None:
+        """Raise where entries would be weighed that may not be."""
+        for name in ("memory", "forget") if labels.unobserved == "unlabelled" else ():
             if getattr(self, name) not in (None, "all"):
                 raise InvalidParameterError(
                     f"{name}={getattr(self, name)!r} weighs entries, and under unobserved='unlabelled' every "
@@ -162,8 +161,7 @@ class ArrivingDecisions(ArrivingBatches):
                 "row (inconsistent numbers of samples)."
             )
         labels.require_observed()
-        if labels.unobserved == "unlabelled":
-            self._refuse_unlabelled()
+        self._refuse_weights_by_age(labels)
         # Refuses propensities that would not be used.
         weighted_labels(labels, self.weights, propensities)
         known = None if propensities is None else propensities_on(labels, propensities)

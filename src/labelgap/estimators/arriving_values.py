@@ -100,11 +100,6 @@ class ArrivingValues(ArrivingBatches):
         self: Any, X: Any, labels: ObservedLabels, sample_weight: Any, chosen: ChosenFit, run: FitRun
     ) -> None:
         """Keep the data of a fit; ``labels`` are those of y with their offsets, in the user's units."""
-        if X is None and not (self.memory is None or isinstance(self.memory, str)):
-            raise InvalidParameterError(
-                f"memory={self.memory!r} leaves out rows, and without features (X=None) each row has "
-                "parameters of its own. Set memory to None or 'all'."
-            )
         assert chosen.problem is not None
         batch = incoming(X, labels, self._first_row_ids, sample_weight)
         leave_out = chosen.candidates[-1].leave_out if chosen.candidates else None
@@ -120,6 +115,14 @@ class ArrivingValues(ArrivingBatches):
         nothing = np.full(batch.labels.n_observed, np.nan)
         self._keep_first(batch, nothing, chosen.problem.settings.features, record)
 
+    def _refuse_memory(self: Any, X: Any) -> None:
+        """Raise where rows would be left out that have parameters."""
+        if X is None and not (self.memory is None or isinstance(self.memory, str)):
+            raise InvalidParameterError(
+                f"memory={self.memory!r} leaves out rows, and without features (X=None) each row has "
+                "parameters of its own. Set memory to 'all' or None."
+            )
+
     # -- the next batch --------------------------------------------------------------------------------
 
     def _learn(
@@ -134,6 +137,7 @@ class ArrivingValues(ArrivingBatches):
     ) -> None:
         began = time.perf_counter()
         check_fit_parameters(self)
+        self._refuse_memory(X)
         self.family_ = get_family(self.family)
         ids = read_row_ids(row_ids, X, y)
         refuse_misaligned(X, y)

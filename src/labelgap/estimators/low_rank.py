@@ -151,9 +151,9 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
         ``calibration_error_``.
     warm_start : bool, default False
         Whether :meth:`fit` starts its last fit at the present model, where the shapes are the same.
-    memory : {None, "all"} or int, default None
-        What is kept of the data for :meth:`partial_fit`. None: all data, from its first call on. "all": those
-        of :meth:`fit` too. A number: a weighted sample of so many entries, and moments of the features.
+    memory : "all", int or None, default "all"
+        What the model keeps of its data for :meth:`partial_fit`: all of them, by reference; a weighted sample
+        of so many entries, and moments of the features; or nothing.
     forget : float or None, default None
         A half-life in batches: an entry that came m batches ago weighs ``2^(−m/forget)``. None: all alike.
 
@@ -256,7 +256,7 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
         subject_to: Any = None,
         calibration: str | None = None,
         warm_start: bool = False,
-        memory: int | str | None = None,
+        memory: int | str | None = "all",
         forget: float | None = None,
     ) -> None:
         self.metric = metric
@@ -332,6 +332,7 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
         check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
+        self._refuse_weights_by_age(targets.labels)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         whole = X

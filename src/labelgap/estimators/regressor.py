@@ -123,9 +123,9 @@ class LowRankRegressor(
         features where they explain held-out rows clearly better ("auto").
     warm_start : bool, default False
         Whether :meth:`fit` starts its last fit at the present model, where the shapes are the same.
-    memory : {None, "all"} or int, default None
-        What is kept of the data for :meth:`partial_fit`. None: all data, from its first call on. "all": those
-        of :meth:`fit` too. A number: a weighted sample of so many entries, and moments of the features.
+    memory : "all", int or None, default "all"
+        What the model keeps of its data for :meth:`partial_fit`: all of them, by reference; a weighted sample
+        of so many entries, and moments of the features; or nothing.
     forget : float or None, default None
         A half-life in batches: an entry that came m batches ago weighs ``2^(−m/forget)``. None: all alike.
 
@@ -209,7 +209,7 @@ class LowRankRegressor(
         device: str = "auto",
         features: Any = "linear",
         warm_start: bool = False,
-        memory: int | str | None = None,
+        memory: int | str | None = "all",
         forget: float | None = None,
     ) -> None:
         self.family = family
@@ -278,6 +278,7 @@ class LowRankRegressor(
             resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
         check_fit_parameters(self)
+        self._refuse_memory(X)
         self.family_ = get_family(self.family)
         refuse_misaligned(X, y)
         X = None if X is None else read_features(self, X, reset=True)
