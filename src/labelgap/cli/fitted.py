@@ -62,9 +62,9 @@ def _next_command(kind: str, out: Path) -> str:
 
 
 def kept_bytes(model: Any) -> int:
-    """About what the data take that a model keeps, in memory and in a file; 0 where it keeps none."""
+    """About what the data take that the file of a model holds; 0 where it holds none."""
     if not hasattr(model, "answers_"):
-        return int(getattr(model, "kept_bytes_", 0))
+        return int(model.kept_bytes_) if getattr(model, "_saves_data", False) else 0
     ratings = model.answers_
     arrays = [ratings.indptr, ratings.indices, ratings.values, ratings.weights]
     arrays += [model._given_weights, model._batch_of_rating]

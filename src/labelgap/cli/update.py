@@ -168,8 +168,8 @@ def _refuse_closed(loaded: LoadedModel) -> None:
     if not estimator.kept_bytes_:
         raise InvalidParameterError(
             f"{path} does not hold the data that it was fitted to, so that new data cannot join them. Fit it "
-            "to all data, old and new, with labelgap fit, and leave --without-data out (in Python: begin "
-            "with partial_fit, or fit with memory='all'); that model can be updated."
+            "to all data, old and new, with labelgap fit, and leave --without-data out (in Python: "
+            "model.save(path, with_data=True)); that model can be updated."
         )
 
 
