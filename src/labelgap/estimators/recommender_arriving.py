@@ -188,6 +188,7 @@ class ArrivingRatings(KeptRatings):
 
         def prepare(run: FitRun) -> None:
             run.start, run.goes_on = start, goes_on
+            run.keeps_threshold = goes_on and self.threshold != "train"
 
         return prepare
 

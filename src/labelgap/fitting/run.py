@@ -57,6 +57,8 @@ class FitRun:
     """Where the last fit starts, as ``PenaltyChoice`` takes it; None where the search says it."""
     goes_on: bool = False
     """Whether an earlier fit goes on at its settings, so that nothing is held out to judge them."""
+    keeps_threshold: bool = False
+    """Whether it keeps its threshold too, so that none need be found."""
     held_out: HeldOutScores | None = None
     """What keeps the held-out scores that choose the threshold; None where they are not wanted."""
 

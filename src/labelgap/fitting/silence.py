@@ -94,6 +94,8 @@ class SilenceChoice:
         chosen = choice.fit()
         if found is not None:
             chosen = replace(chosen, candidates=(*found[2], *chosen.candidates))
+        if self.run.keeps_threshold:
+            return chosen
         return self._with_threshold(chosen, choice, labels, metric, how, rng)
 
     def _grid(self, variants: Variants) -> PenaltyGrid:
