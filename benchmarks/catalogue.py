@@ -15,5 +15,6 @@ BENCHMARKS: dict[str, str] = {
     "startup": "benchmarks.startup",
     "unlabelled": "benchmarks.unlabelled_fit",
     "lists": "benchmarks.list_fit",
+    "arriving": "benchmarks.arriving",
 }
 """Name and module; a module has ``run(options) -> Report``."""
