@@ -100,6 +100,9 @@ class ArrivingBatches:
         state: dict[str, Any] = dict(whole)
         if not self._saves_data:
             state.pop("_kept_data", None)
+            if len(self.batches_) < 2:
+                # The one batch of a plain fit, which nothing goes on from.
+                state.pop("batches_", None)
         return state
 
     def _copy(self) -> Self:
