@@ -126,6 +126,8 @@ class BatchesDisplay:
         check_is_fitted(inner)
         metric = getattr(inner, "metric", None)
         called = type(inner).__name__ if name is None else name
+        # Lists are judged by another metric than decisions.
+        metric = getattr(inner, "batch_metric", metric)
         what = metric if isinstance(metric, str) else "metric"
         return cls.from_batches(getattr(inner, "batches_", ()), metric=what, name=called, ax=ax, **kwargs)
 
