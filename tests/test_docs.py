@@ -38,6 +38,7 @@ API = [
     *(
         f"labelgap.{name}"
         for name in (
+            "arriving",
             "asking",
             "confidence",
             "data",
