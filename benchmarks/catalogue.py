@@ -15,5 +15,7 @@ BENCHMARKS: dict[str, str] = {
     "startup": "benchmarks.startup",
     "unlabelled": "benchmarks.unlabelled_fit",
     "lists": "benchmarks.list_fit",
+    "arriving": "benchmarks.arriving",
+    "arriving_ratings": "benchmarks.arriving_ratings",
 }
 """Name and module; a module has ``run(options) -> Report``."""

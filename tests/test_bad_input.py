@@ -19,6 +19,7 @@ from numpy.testing import assert_allclose
 from labelgap import (
     LinearFractional,
     LowRankClassifier,
+    LowRankRegressor,
     MetricThreshold,
     ObservedLabels,
     PlugInClassifier,
@@ -31,6 +32,7 @@ from labelgap import (
 from labelgap.exceptions import (
     ConvergenceWarning,
     DeviceMemoryError,
+    DriftWarning,
     InfeasibleConstraintError,
     InvalidFeaturesError,
     InvalidInputError,
@@ -641,7 +643,41 @@ ERRORS = [
         "'f1' does not say how to average; write one of micro-f1, instance-f1, macro-f1",
         lambda: fit(metric="f1"),
     ),
+    Case(
+        "batch-row-twice",
+        InvalidInputError,
+        "The row id 'a' comes twice in one batch, at rows 0 and 2",
+        lambda: low_rank().partial_fit(X[:3], Y[:3], row_ids=["a", "b", "a"]),
+    ),
+    Case(
+        "batch-labels",
+        InvalidLabelsError,
+        "The batch has 3 labels and the model knows 4.*give all columns",
+        lambda: low_rank().partial_fit(X, Y).partial_fit(X, Y[:, :3]),
+    ),
+    Case(
+        "batch-without-data",
+        InvalidInputError,
+        "does not hold the data.*memory='all'",
+        lambda: fit(memory=None).partial_fit(X, Y),
+    ),
+    Case(
+        "memory-without-features",
+        InvalidParameterError,
+        "without features .X=None. each row has parameters of its own",
+        lambda: LowRankRegressor(memory=5).fit(None, Y),
+    ),
 ]
+
+
+def drifting_batch() -> None:
+    """A second batch whose labels are turned round."""
+    rng = np.random.RandomState(0)
+    features = rng.standard_normal((80, 2))
+    labels = (features @ [[2.0, 1.0], [0.0, 1.0]] > 0).astype(float)
+    model = low_rank(threshold="cross-fit", random_state=0).partial_fit(features[:50], labels[:50])
+    model.partial_fit(features[50:], 1 - labels[50:])
+
 
 EXTREME = np.where(np.arange(Y.size).reshape(Y.shape) == int(np.flatnonzero(~np.isnan(Y))[0]), 1e-6, 0.9)
 FEW = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, 0.0]])
@@ -702,6 +738,12 @@ WARNINGS = [
             estimator.__name__,
         )
         for estimator in (LowRankClassifier, PlugInClassifier)
+    ),
+    Case(
+        "batch-drift",
+        DriftWarning,
+        "below the interval from",
+        drifting_batch,
     ),
     Case(
         "coverage-few",

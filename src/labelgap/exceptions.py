@@ -20,6 +20,7 @@
         └── CheckpointError         a checkpoint of another fit, or damaged
     LabelgapWarning (a UserWarning)
     ├── ConvergenceWarning          also scikit-learn's; says which gap was reached
+    ├── DriftWarning                a batch that is judged worse than the earlier ones lead to expect
     ├── InterruptedFitWarning       a fit that was stopped on request; says what the model is worth
     └── UninformativeLabelsWarning  labels without an observed entry, or with one class that moves the metric
 """
@@ -110,6 +111,10 @@ class LabelgapWarning(UserWarning):
 
 class ConvergenceWarning(LabelgapWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
     """A solver stopped before it reached its target: the duality gap, or a small gradient in a fold-in."""
+
+
+class DriftWarning(LabelgapWarning):
+    """A batch of data is judged clearly worse than the earlier ones, so that the data may have drifted."""
 
 
 class InterruptedFitWarning(LabelgapWarning):

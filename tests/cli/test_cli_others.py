@@ -184,6 +184,7 @@ def test_every_command_helps_with_examples(command: str) -> None:
 def test_the_commands() -> None:
     assert list(COMMANDS) == [
         "fit",
+        "update",
         "predict",
         "evaluate",
         "report",

@@ -25,6 +25,7 @@ from labelgap import (
     Recommender,
     best_threshold,
 )
+from labelgap.arriving import Batch
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import (
     InvalidInputError,
@@ -35,10 +36,12 @@ from labelgap.exceptions import (
     UnknownNameError,
 )
 from labelgap.report import (
+    BatchesDisplay,
     ConvergenceDisplay,
     ObservedDisplay,
     ReliabilityDisplay,
     ThresholdCurveDisplay,
+    plot_batches,
     plot_convergence,
     plot_observed,
     plot_reliability,
@@ -281,6 +284,38 @@ class TestConvergence:
             plot_convergence([Progress(0, 1.0, 0.1, 0, 0.1)], y="loss", ax=ax)
 
 
+class TestBatches:
+    def test_metric_with_errors_expected_interval_and_drift(self, ax: Any) -> None:
+        batches = [
+            Batch(1, metric=0.8, standard_error=0.01),
+            Batch(2),
+            Batch(3, metric=0.7, standard_error=0.02, interval=(0.75, 0.85), drift="worse"),
+        ]
+        display = BatchesDisplay.from_batches(batches, ax=ax)
+        np.testing.assert_allclose(drawn(display.line_), [[1, 3], [0.8, 0.7]])
+        np.testing.assert_allclose(drawn(display.drift_), [[3], [0.7]])
+        area = display.interval_.get_paths()[0].vertices
+        assert (area[:, 0].min(), area[:, 0].max()) == (2.5, 3.5)
+        assert (area[:, 1].min(), area[:, 1].max()) == (0.75, 0.85)
+
+    def test_of_a_model(self, ax: Any) -> None:
+        model = LowRankClassifier(trace_penalty=0.1, intercept_penalty=0, random_state=0)
+        for part in (slice(0, 30), slice(30, 40)):
+            model.partial_fit(PROBLEM.X[part], PROBLEM.Y_observed[part])
+        display = plot_batches(model, ax=ax)
+        assert drawn(display.line_)[1].tolist() == [batch.metric for batch in model.batches_]
+        assert ax.get_ylabel() == "micro-f1 before learning"
+        assert display.line_.get_label() == "LowRankClassifier"
+
+    def test_errors(self, ax: Any, plug_in: PlugInClassifier) -> None:
+        with pytest.raises(InvalidInputError, match="no batch that was judged"):
+            plot_batches([Batch(1)], ax=ax)
+        with pytest.raises(InvalidInputError, match="no batch that was judged"):
+            plot_batches(plug_in, ax=ax)
+        with pytest.raises(NotFittedError):
+            plot_batches(LowRankClassifier(), ax=ax)
+
+
 class TestObserved:
     def test_every_cell_of_a_small_matrix(self, ax: Any) -> None:
         y = np.array([[1, 0, NAN], [NAN, NAN, 1], [0, 0, NAN], [NAN, NAN, NAN]])
@@ -412,6 +447,7 @@ class TestReliability:
 
 DRAW = {
     "threshold curve": lambda **kwargs: plot_threshold_curve([0.9, 0.6, 0.1], [1, 1, 0], **kwargs),
+    "batches": lambda **kwargs: plot_batches([Batch(1, metric=0.5, standard_error=0.1)], **kwargs),
     "convergence": lambda **kwargs: plot_convergence([Progress(0, 1.0, 0.1, 1, 0.1)], **kwargs),
     "observed": lambda **kwargs: plot_observed([[1, 0, None]], **kwargs),
     "reliability": lambda **kwargs: plot_reliability([0.9, 0.6, 0.1], [1, 1, 0], **kwargs),

@@ -24,6 +24,7 @@ _EPILOG = (
 # Where each command is, and the first sentence of its help, in the order in which they are listed.
 COMMANDS = {
     "fit": ("fit", "Fit a model to a table in which many labels are blank, and save it."),
+    "update": ("update", "Let a model learn from more data, together with those it was fitted to."),
     "predict": ("predict", "Decide every label of new rows: 1 is yes, 0 is no."),
     "evaluate": ("evaluate", "Judge a model by the labels that are known in a file, and by no others."),
     "report": (

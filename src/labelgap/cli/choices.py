@@ -15,7 +15,7 @@ from labelgap.metrics import get_metric
 from labelgap.metrics.formula import looks_like_formula
 
 # The options of `fit`, by the parameter of the estimator that they set.
-_COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs", "device")
+_COMMON = ("rank", "trace_penalty", "ridge_penalty", "tol", "n_jobs", "device", "forget")
 _DECISIONS = ("metric", "loss", "unobserved", "flip_rate", "threshold")
 PARAMETERS = {
     Setting.features: (
@@ -26,18 +26,20 @@ PARAMETERS = {
         "thresholds",
         "subject_to",
         "calibration",
+        "memory",
     ),
     Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
-    Setting.regression: (*_COMMON, "family", "feature_map"),
+    Setting.regression: (*_COMMON, "family", "feature_map", "memory"),
 }
 # The parameters of estimators that options of other names set: --features names columns.
 _PARAMETER_NAMES = {"feature_map": "features"}
 # Options about the file that have a meaning in some settings only.
 _COLUMNS = ("labels", "features", "id", "drop", "label_file", "categorical", "impute", "separator")
+_RATING_COLUMNS = ("user", "item", "value")
 FILE_OPTIONS = {
-    Setting.features: _COLUMNS,
-    Setting.recommender: ("user", "item", "value", "items", "users", "for"),
-    Setting.regression: _COLUMNS,
+    Setting.features: (*_COLUMNS, "without_data"),
+    Setting.recommender: (*_RATING_COLUMNS, "items", "users", "for"),
+    Setting.regression: (*_COLUMNS, "without_data"),
 }
 _ESTIMATORS: dict[Setting, Any] = {
     Setting.features: LowRankClassifier,
@@ -157,6 +159,9 @@ def make_model(setting: Setting, given: Mapping[str, Any], seed: int) -> Any:
         for name in PARAMETERS[setting]
         if given.get(name) is not None
     }
+    if setting is Setting.recommender:
+        # Later ratings are read from columns of the same names.
+        chosen |= {name: given[name] for name in _RATING_COLUMNS if given.get(name) is not None}
     return _ESTIMATORS[setting](random_state=seed, **chosen)
 
 

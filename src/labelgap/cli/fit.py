@@ -15,8 +15,10 @@ from labelgap.cli.choices import (
     make_model,
     meaning_of_silence,
     number_or,
+    option_name,
     patterns,
     read_metric,
+    refuse,
     refuse_unused,
 )
 from labelgap.cli.cluster import (
@@ -32,13 +34,16 @@ from labelgap.cli.decision_options import SubjectTo, Thresholds, ThresholdScores
 from labelgap.cli.fit_options import (
     AverageOfFit,
     Categorical,
+    Forget,
     ImputeBlanks,
     Jobs,
+    Memory,
     MetricOfFit,
     Rank,
     RidgePenalty,
     Seed,
     TracePenalty,
+    WithoutData,
 )
 from labelgap.cli.fitted import finish_fit
 from labelgap.cli.models import load_model
@@ -81,6 +86,7 @@ from labelgap.cli.sets import Calibration
 from labelgap.cli.training import Training, read_training
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.rating_files import is_ratings_file
+from labelgap.estimators.arriving import ArrivingBatches
 from labelgap.estimators.inputs import tolerance_of
 from labelgap.exceptions import ModelFileError
 
@@ -193,6 +199,7 @@ def fit(
     thresholds: Thresholds = None,
     subject_to: SubjectTo = None,
     calibration: Calibration = None,
+    forget: Forget = None,
     seed: Seed = 0,
     jobs: Jobs = None,
     device: Device = None,
@@ -210,6 +217,8 @@ def fit(
         ),
     ] = None,
     max_unpacked_mb: MaxUnpackedMb = None,
+    memory: Memory = None,
+    without_data: WithoutData = False,
     json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -219,8 +228,9 @@ def fit(
 
     A blank in a label column means that nobody looked; 1 is yes, 0 is no. A column called id names the
     rows, unless --id names another; every other column is a feature. The penalties and the threshold for
-    all labels, or those of each, are chosen on held-out labels. Ctrl-C once stops early and saves the model
-    so far; twice stops at once.
+    all labels, or those of each, are chosen on held-out labels. The file holds the data too, from which
+    labelgap update goes on, unless --without-data is said. Ctrl-C once stops early and saves the model so
+    far; twice stops at once.
 
     [bold]Examples[/bold]
 
@@ -263,12 +273,19 @@ def fit(
         "thresholds": _word(thresholds),
         "subject_to": read_bounds(subject_to),
         "calibration": _word(calibration),
+        "forget": forget,
+        "memory": memory,
+        "without_data": without_data or None,
         "n_jobs": jobs,
         "device": device,
     }
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         check_cluster_options(cluster, workers, worker_memory)
+        refuse(without_data and memory is not None, "--memory", "--without-data keeps none at all")
         if cluster is not None:
+            for name in ("forget", "memory", "without_data"):
+                why = "a fit on a cluster leaves no data in the model file"
+                refuse(given[name] is not None, option_name(name), why)
             given["metric"] = read_metric(metric, average)
             check_output(out, force or _continues(out, checkpoint))
             session.kept = checkpoint
@@ -288,7 +305,7 @@ def fit(
         training = read_training(session, source, chosen, given)
         session.step(f"read {training.size} of {data}")
         session.kept = checkpoint
-        seconds = _fit(session, model, training, checkpoint)
+        seconds = _fit(session, model, training, checkpoint, keep=not without_data)
         save(around(training.prepare, model), out)
         finish_fit(session, data, model, training, seconds, out, checkpoint)
 
@@ -307,13 +324,24 @@ def _word(choice: Any) -> str | None:
     return None if choice is None else str(choice.value)
 
 
-def _fit(session: Session, model: Any, training: Training, checkpoint: Path | None) -> float:
+def _fit(
+    session: Session, model: Any, training: Training, checkpoint: Path | None, *, keep: bool = False
+) -> float:
+    """Fit, and with ``keep`` let the model keep the rows and labels; the time that it took."""
     # Lists are judged by another metric than decisions.
     metric = getattr(model, "candidates_metric", None) or str(getattr(model, "metric", "D²"))
     more: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
     began = time.perf_counter()
     with watched(session, metric, tolerance_of(model)) as display:
-        model.fit(*training.arguments, callback=display, **more, **training.features)
+
+        def fitted() -> Any:
+            return model.fit(*training.arguments, callback=display, **more, **training.features)
+
+        if keep and isinstance(model, ArrivingBatches):
+            X, labels = training.arguments
+            model._fit_first(X, labels, training.row_ids, fitted)
+        else:
+            fitted()
     if training.sides is not None and training.sides.titles is not None:
         model.set_item_titles(training.sides.titles)
     # The names of prepared features are those that the steps before the model give them.

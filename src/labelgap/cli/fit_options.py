@@ -98,3 +98,36 @@ Jobs: TypeAlias = Annotated[
         help="Fits that run side by side.",
     ),
 ]
+
+# -- data that arrive later --------------------------------------------------------------------------------
+
+WithoutData: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--without-data",
+        rich_help_panel="Output",
+        help="Leave the rows and labels of the fit out of the file: it becomes smaller, and labelgap update "
+        "cannot go on from it. A recommender always has its ratings.",
+    ),
+]
+Memory: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--memory",
+        metavar="ENTRIES",
+        min=1,
+        rich_help_panel="Output",
+        show_default="all",
+        help="How many known labels the file keeps for labelgap update, at most: a weighted sample of them.",
+    ),
+]
+Forget: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--forget",
+        metavar="BATCHES",
+        rich_help_panel=_FIT_PANEL,
+        show_default="never",
+        help="For labelgap update: after how many batches an entry counts half.",
+    ),
+]

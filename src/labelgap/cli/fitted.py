@@ -38,11 +38,14 @@ def finish_fit(
 
 def _tell(session: Session, data: Path, model: Any, training: Training, seconds: float, out: Path) -> None:
     facts = describe_with(model, training.prepare)
+    kept = kept_bytes(model)
     session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
+    session.result["kept_bytes"] = kept
     took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
     session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")
     session.say()
-    session.say(KeyValues([*data_lines(training), *in_lines(facts), ("saved in", str(out))]))
+    lines = [*data_lines(training), *in_lines(facts), *kept_lines(kept), ("saved in", str(out))]
+    session.say(KeyValues(lines))
     session.say()
     if facts.get("interrupted"):
         session.say_line(f"Stopped early on request; the model so far is saved in {out}.")
@@ -56,3 +59,27 @@ def _next_command(kind: str, out: Path) -> str:
     if kind == "Recommender":
         return f"labelgap recommend {out} --user ID"
     return f"labelgap predict {out} NEW_DATA --out predictions.csv"
+
+
+def kept_bytes(model: Any) -> int:
+    """About what the data take that the file of a model holds; 0 where it holds none."""
+    if not hasattr(model, "answers_"):
+        return int(model.kept_bytes_) if getattr(model, "_saves_data", False) else 0
+    ratings = model.answers_
+    arrays = [ratings.indptr, ratings.indices, ratings.values, ratings.weights]
+    arrays += [model._given_weights, model._batch_of_rating]
+    return sum(int(array.nbytes) for array in arrays if array is not None)
+
+
+def kept_lines(kept: int) -> list[tuple[str, str]]:
+    """What is printed about the data in a model file.
+
+    Examples
+    --------
+    >>> kept_lines(24_300), kept_lines(0)
+    ([('data', 'kept for labelgap update, about 24 kB')], [])
+    """
+    if not kept:
+        return []
+    size = f"{kept / 1e3:.0f} kB" if kept < 1e6 else f"{kept / 1e6:.0f} MB"
+    return [("data", f"kept for labelgap update, about {size}")]

@@ -22,6 +22,10 @@ class LoadedModel(NamedTuple):
     path: Path
     prepare: Any = None
     """What is done to those columns before the estimator; None where nothing is."""
+    whole: Any = None
+    """The estimator as it was saved, or the pipeline that ends in it."""
+    put_aside: dict[str, Any] | None = None
+    """Attributes of the estimator that only Python has a use for."""
 
     @property
     def own_feature_names(self) -> tuple[str, ...] | None:
@@ -37,13 +41,25 @@ class LoadedModel(NamedTuple):
 
 def load_model(path: Path) -> LoadedModel:
     """The model that was saved there."""
-    prepare, estimator = taken_apart(labelgap.load(path))
+    whole = labelgap.load(path)
+    prepare, estimator = taken_apart(whole)
     # Frames are for Python.
-    estimator.__dict__.pop("_sklearn_output_config", None)
-    names = estimator.__dict__.pop("feature_names_in_", None)
+    put_aside = {
+        name: estimator.__dict__.pop(name)
+        for name in ("_sklearn_output_config", "feature_names_in_")
+        if name in estimator.__dict__
+    }
+    names = put_aside.get("feature_names_in_")
     if prepare is not None:
         names = names_before(prepare)
-    return LoadedModel(estimator, None if names is None else tuple(map(str, names)), path, prepare)
+    kept = None if names is None else tuple(map(str, names))
+    return LoadedModel(estimator, kept, path, prepare, whole, put_aside)
+
+
+def save_model(loaded: LoadedModel, out: Path) -> None:
+    """Save a model that was loaded and has changed since, with what was put aside, in one step."""
+    loaded.estimator.__dict__.update(loaded.put_aside or {})
+    labelgap.save(loaded.whole, out)
 
 
 def refuse_offsets(loaded: LoadedModel, advice: str) -> None:

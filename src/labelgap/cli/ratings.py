@@ -27,7 +27,8 @@ def read_ratings_file(
 def read_judged_ratings(
     model: Recommender, source: Source, user: str | None, item: str | None, value: str | None
 ) -> AnswerTable:
-    """As :func:`read_ratings_file`, with the ids of the model."""
+    """As :func:`read_ratings_file`, with the ids and, where none are named, the columns of the model."""
+    user, item, value = _columns(model, source, user=user, item=item, value=value)
     table = read_ratings_file(source, user, item, value)
     users, items = own_ids(model.user_ids_, table.users), own_ids(model.item_ids_, table.items)
     return AnswerTable(users, items, table.values)
@@ -35,8 +36,20 @@ def read_judged_ratings(
 
 def read_pairs(model: Recommender, source: Source, user: str | None, item: str | None) -> tuple[Any, Any]:
     """Pairs of users and items with the ids of the model; other columns are ignored."""
+    user, item = _columns(model, source, user=user, item=item)
     table = read_ratings_from(source, user or "user", item or "item", None)
     return own_ids(model.user_ids_, table.users), own_ids(model.item_ids_, table.items)
+
+
+def _columns(model: Recommender, source: Source, **named: str | None) -> list[str | None]:
+    """The columns that are named, or else those of the fit, where the file has such."""
+    there: set[str] = set()
+    if source.is_sheet:
+        there = {*source.sheet.names, *source.sheet.index_names}
+    elif source.kind == "npz":
+        there = {str(getattr(model, what)) for what in named if getattr(model, what) in source.archive}
+    fitted = {what: getattr(model, what) for what in named}
+    return [given or (fitted[what] if fitted[what] in there else None) for what, given in named.items()]
 
 
 def own_ids(known: Sequence[Any], read: Any) -> Any:

@@ -267,6 +267,7 @@ _RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(_BEFORE + r"positive=(\d+(?:\.\d+)?)"), r"--positive \1"),
     (re.compile(_BEFORE + r"positive=\.\.\."), "--positive"),
     (re.compile(_BEFORE + r"checkpoint= folder"), "--checkpoint folder"),
+    (re.compile(_BEFORE + r"forget(?:=|(?= must| weighs| out))"), "--forget"),
     (re.compile(_BEFORE + r"checkpoint='([^']*)'"), r"--checkpoint \1"),
     (re.compile(_BEFORE + rf"({'|'.join(_OPTIONS)})=?" + _AFTER), lambda found: _OPTIONS[found[1]]),
 ]
@@ -281,6 +282,8 @@ def in_options(message: str) -> str:
     'If absent means no, pass --unobserved negative. Say --positive 4.'
     >>> in_options("label_file.csv: leave it out with drop (--drop x). Use flip_rate.")
     'label_file.csv: leave it out with --drop x. Use --flip-rate.'
+    >>> in_options("forget must be a number. Look at the batch; forget= lets old entries count less.")
+    '--forget must be a number. Look at the batch; --forget lets old entries count less.'
     """
     for pattern, words in _RULES:
         message = pattern.sub(words, message)

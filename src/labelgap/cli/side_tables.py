@@ -99,6 +99,49 @@ def with_new_users(session: Session, model: Recommender, path: Path) -> tuple[Re
     return (model.fold_in(user_features=new) if new else model), ids
 
 
+def read_more_sides(
+    session: Session, model: Recommender, ratings: AnswerTable, given: Mapping[str, Path | None]
+) -> tuple[dict[str, Any], dict[Any, str]]:
+    """Features of new users and items as ``Recommender.partial_fit`` takes them, and titles of items.
+
+    ``given`` are the tables of "item" and "user". New ones without a row get the mean of each feature.
+    """
+    features: dict[str, Any] = {}
+    titles: dict[Any, str] = {}
+    sides = {
+        "item": (model._items, model.item_ids_, ratings.items),
+        "user": (model._users, model.user_ids_, ratings.users),
+    }
+    for what, (side, known, rated) in sides.items():
+        path, there = given[what], set(known)
+        new = [one for one in dict.fromkeys(rated.tolist()) if one not in there]
+        rows: dict[Any, Any] = {}
+        if path is not None:
+            table = read_side_table(path, what, names=side.names, max_unpacked_mb=session.max_unpacked)
+            ids = _as_rated(table.ids, [*known, *new])
+            if side.matrix is not None:
+                rows = {name: row for name, row in zip(ids, table.rows, strict=True) if name not in there}
+            if what == "item":
+                titles = _titles(table, ids)
+        if side.matrix is None:
+            if path is not None and not titles:
+                raise InvalidParameterError(
+                    f"The model was fitted without a table of {what}s (labelgap fit --{what}s), so features "
+                    f"of new {what}s say nothing to it. Leave --{what}s out."
+                )
+            continue
+        absent = [one for one in new if one not in rows]
+        if absent:
+            session.warn(
+                f"There is no row of features for {len(absent)} new {what}s (the first: {absent[0]!r}); they "
+                f"get the mean of each feature. Give a table that has them with --{what}s."
+            )
+            rows |= dict.fromkeys(absent, side.mean)
+        if rows:
+            features[f"{what}_features"] = rows
+    return features, titles
+
+
 def _counted(table: SideTable) -> str:
     ignored = f"; not used: {', '.join(table.ignored)}" if table.ignored else ""
     return f"{len(table.names)} of {len(table.ids)} rows{ignored}"

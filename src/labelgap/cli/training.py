@@ -14,6 +14,7 @@ from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session
 from labelgap.cli.side_tables import Sides, read_sides
 from labelgap.data.files.feature_plan import FeaturePlan
+from labelgap.data.files.ids import repeated_ids
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError
@@ -33,6 +34,8 @@ class Training:
     """What was done to the columns of the file to make features of them."""
     sides: Sides | None = None
     """What tables of users and items say."""
+    row_ids: tuple[Any, ...] | None = None
+    """The ids of the rows, where they have some and none comes twice: later files may say more of them."""
 
     @property
     def features(self) -> dict[str, Any]:
@@ -78,6 +81,7 @@ def read_training(session: Session, source: Source, setting: Setting, given: dic
         table.feature_names,
         table.ids if given["id"] is None else None,
         prepare=prepare,
+        row_ids=None if table.row_ids is None or repeated_ids(table.row_ids) else table.row_ids,
     )
 
 

@@ -17,6 +17,7 @@ from labelgap._arrays import plain_array, refuse_other_order, row_names_of
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
+from labelgap.arriving.parameters import check_arriving
 from labelgap.exceptions import (
     InvalidFeaturesError,
     InvalidLabelsError,
@@ -339,6 +340,8 @@ def check_fit_parameters(model: Any) -> None:
         _check_feature_parameters(model)
     if "features" in given:
         check_features(model.features)
+    if "forget" in given:
+        check_arriving(model)
     if given.get("label_weighting", "auto") != "auto":
         check_fraction("label_weighting", model.label_weighting)
     for name in ("trace_penalty", "ridge_penalty", "intercept_penalty"):

@@ -10,6 +10,8 @@ import numpy as np
 
 from labelgap._types import Floats
 from labelgap.confidence.held_out import HeldOutScores
+from labelgap.estimators.arriving import start_from
+from labelgap.estimators.arriving_decisions import ArrivingDecisions
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
 from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.feature_maps import MappedFeatures
@@ -47,7 +49,7 @@ from labelgap.thresholds.sweep import steady_threshold
 
 
 @savable_estimator(LOW_RANK_CLASSIFIER)
-class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
+class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, DecisionEstimator):
     """Yes/no decisions for many labels from features and incomplete labels.
 
     Fits, over the observed entries Ω,
@@ -147,6 +149,13 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
         regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
         ``calibration_error_``.
+    warm_start : bool, default False
+        Whether :meth:`fit` starts its last fit at the present model, where the shapes are the same.
+    memory : "all", int or None, default "all"
+        What the model keeps of its data for :meth:`partial_fit`: all of them, by reference; a weighted sample
+        of so many entries, and moments of the features; or nothing.
+    forget : float or None, default None
+        A half-life in batches: an entry that came m batches ago weighs ``2^(−m/forget)``. None: all alike.
 
     Attributes
     ----------
@@ -197,6 +206,8 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
     calibration_error_ : CalibrationError or None
         With ``calibration``: the expected calibration error of out-of-fold probabilities, ``before`` it, and
         ``after`` it by maps that did not see the entry.
+    batches_ : tuple of Batch
+        The batches so far, where data are kept; see :class:`labelgap.arriving.Batch`.
     loss_ : Loss
     metric_ : LinearFractional
     classes_, n_labels_, label_names_, n_features_in_, feature_names_in_
@@ -244,6 +255,9 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         thresholds: str = "shared",
         subject_to: Any = None,
         calibration: str | None = None,
+        warm_start: bool = False,
+        memory: int | str | None = "all",
+        forget: float | None = None,
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -272,6 +286,9 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         self.thresholds = thresholds
         self.subject_to = subject_to
         self.calibration = calibration
+        self.warm_start = warm_start
+        self.memory = memory
+        self.forget = forget
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -315,13 +332,17 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
         check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
+        self._refuse_weights_by_age(targets.labels)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
+        whole = X
         X, labels = weigh_rows(X, labels, sample_weight)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
         held_out = HeldOutScores()
+        present = self._warm_factors()
+        start = None if present is None else start_from(present)
         with fit_run(
             self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
         ) as run:
@@ -350,6 +371,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
                     score_bound=self.score_bound,
                     memory_limit_mb=self.memory_limit_mb,
                     backend=backend,
+                    start=start,
                 )
                 chosen = choice.fit(metric, self.flip_rate, how=self.threshold, by_row=self._holds_out_rows)
             else:
@@ -385,6 +407,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
                     held_out=held_out,
                     every_fold=self._wants_held_out,
                 )
+                competition.start = start
                 maps = FeatureMaps.of(self, X, labels, request, made, transformer)
                 chosen = maps.fit(competition)
                 transformer = chosen.feature_map
@@ -398,6 +421,8 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
             if weighting := chosen.problem.settings.features.label_weighting:
                 self.label_weighting_ = weighting
             self._keep_confidence(held_out)
+            given = {"sample_weight": sample_weight, "propensities": propensities, "held_out": held_out}
+            self._keep_first_batch(whole, targets.labels, given, chosen, run)
         return self
 
     def _request(self, Z: Any, *, unlabelled: bool = False) -> tuple[PenaltyRequest, FeatureSettings]:

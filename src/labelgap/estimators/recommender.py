@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from dataclasses import replace
+import time
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from labelgap._types import Floats
-from labelgap._warn import warn
-from labelgap.estimators.base import CertifiedFit
-from labelgap.estimators.inputs import (
-    check_decision_parameters,
-    solver_settings,
-)
-from labelgap.estimators.recommender_choice import RecommenderChoice
-from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, UninformativeLabelsWarning
-from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.problem import shared_column_length
-from labelgap.fitting.run import fit_run
-from labelgap.fitting.silence_weights import mean_like, weighted_by_value
+from labelgap.estimators.inputs import check_decision_parameters
+from labelgap.estimators.recommender_arriving import ArrivingRatings
+from labelgap.estimators.recommender_fit import for_ids, warn_of_items_without_ratings
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.fitting.silence_weights import weighted_by_value
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, Squared, get_loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import RECOMMENDER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.ratings import Rule
-from labelgap.recommending.serving import Recommending
 from labelgap.recommending.side_features import SideFeatures
 from labelgap.solvers import Callback
 
 
 @savable_estimator(RECOMMENDER)
-class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
+class Recommender(ArrivingRatings, Saved):
     """Decides which items a user likes, or ranks items to show, from ratings of many users.
 
     There are two questions, and each has a setting of its own:
@@ -130,6 +121,13 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
         Where the work is done: on the CPU, or by torch on a GPU (the extra ``labelgap[gpu]``). "auto" is a
         GPU if there is one and the data are large enough to gain from it. The model and its certificate are
         the same; predictions run there too.
+    warm_start : bool, default False
+        Whether :meth:`fit` begins its last fit from the factors of the fit before, by the ids. It changes the
+        time that a fit takes, and nothing else beyond the duality gap.
+    forget : float or None, default None
+        The half-life of ratings in batches: in :meth:`partial_fit` a rating that came h batches ago has the
+        weight ``2^(−h/forget)``. None forgets nothing. Not with ``unobserved="unlabelled"``, where every pair
+        counts once.
 
     Attributes
     ----------
@@ -149,6 +147,9 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
         Those that were used, under ``unobserved="negative"`` only.
     answers_ : ObservedLabels
         The ratings, users x items.
+    batches_ : tuple of :class:`labelgap.arriving.Batch`
+        What was learned from: the fit, and then each call of :meth:`partial_fit`. Before the first of these
+        it is empty if the fit had no ratings held out to judge it by.
 
     Examples
     --------
@@ -197,6 +198,8 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
         n_jobs: int | None = None,
         verbose: int = 0,
         device: str = "auto",
+        warm_start: bool = False,
+        forget: float | None = None,
     ) -> None:
         self.metric = metric
         self.positive = positive
@@ -226,6 +229,8 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.device = device
+        self.warm_start = warm_start
+        self.forget = forget
 
     def fit(
         self,
@@ -266,91 +271,37 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
             In the order of the ratings; 0 leaves one out. Only under ``unobserved="missing"``: elsewhere the
             weights are those of ``silence_weight``, ``dislike_weight`` and ``confidence``.
         """
+        began = time.perf_counter()
         check_decision_parameters(self)
         self._check_own_parameters()
+        before = copy.copy(self) if self.warm_start and hasattr(self, "answers_") else None
         labels = self._read_ratings(answers, self.unobserved)
         labels = self._weighed(labels, answers, sample_weight, self.unobserved)
         meant = self._meaning_of_silence(labels)
+        self._half_life(meant)
         automatic = "logistic" if meant == "missing" else "squared"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
         self.metric_ = get_metric(self.metric)
         self._users = SideFeatures.read(user_features, self.user, "user", labels.row_names)
         self._items = SideFeatures.read(item_features, self.item, "item", labels.label_names)
-        labels = _for_ids(labels, self._users.ids, self._items.ids)
-        labels = self._checked(labels, meant, propensities)
-        _warn_of_items_without_ratings(labels)
-
-        def data() -> dict[str, str]:
-            features = digest(self._users.matrix, self._items.matrix)
-            return {"the ratings": digest(labels), "the features": features}
-
-        with fit_run(self, callback, checkpoint, data) as run:
-            choose = {
-                "missing": self._choose_observed,
-                "negative": self._choose_with_silence,
-                "unlabelled": self._choose_unlabelled,
-            }[meant]
-            chosen = choose(labels, solver_settings(self), run)
-            self._keep_decisions(chosen)
-            assert chosen.problem is not None
-            self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
-        self.item_intercept_ = chosen.fit.factors.intercept
-        self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
-        self._keep_ratings(labels, chosen, meant)
-        return self
-
-    def _keep_ratings(self, labels: ObservedLabels, chosen: ChosenFit, meant: str) -> None:
-        """The ratings, and what each of them weighs."""
-        variant = chosen.variant
-        weighting = self._weightings()[0] if variant is None else variant.count_weighting
-        fitted = ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_", "intercept_centre_")
-        for name in fitted:
+        given = for_ids(labels, self._users.ids, self._items.ids)
+        labels = self._checked(given, meant, propensities)
+        warn_of_items_without_ratings(labels)
+        prepare = None if before is None else self._going_on_from(before, labels, meant, goes_on=False)
+        held_out = self._learn(labels, meant, callback=callback, checkpoint=checkpoint, prepare=prepare)
+        self._keep_given(labels.weights if meant == "negative" else given.weights, None, meant)
+        for name in ("_batch_of_rating", "_propensities_given"):
             self.__dict__.pop(name, None)
-        self.answers_ = labels
-        total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
-        if meant == "unlabelled":
-            total = float(labels.shape[0] * labels.shape[1])
-        elif self._rates_every_pair:
-            self.silence_weight_, self.confidence_ = self._given_silence_weight, 0.0
-            total += self.silence_weight_ * (labels.shape[0] * labels.shape[1] - labels.n_observed)
-        elif meant == "negative":
-            assert variant is not None
-            assert variant.confidence is not None
-            assert variant.dislike_weight is not None
-            self.silence_weight_, self.confidence_ = variant.silence_weight, variant.confidence
-            self.dislike_weight_, self.mean_like_ = variant.dislike_weight, mean_like(labels)
-            self.answers_ = weighted_by_value(labels, self.confidence_, self.dislike_weight_)
-            assert self.answers_.weights is not None
-            total = float(self.answers_.weights.sum())
-        self.answer_weight_ = 1.0 / total
-        # Files of models whose intercepts are free have no place for it.
-        if chosen.penalties.intercept > 0:
-            self.intercept_centre_ = chosen.penalties.centre
-        means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
-        self.count_units_ = np.array([weighting, *means])
+        if propensities is not None:
+            self._propensities_given = True
+        self._keep_first_batch(self._first_batch(held_out, time.perf_counter() - began))
+        return self
 
     @property
     def count_weighting_(self) -> float:
         """The count weighting that was used."""
         check_is_fitted(self)
         return float(self.count_units_[0])
-
-    def _keep_factors(self, problem: Problem, left: Floats, right: Floats) -> None:
-        n, n_items = len(self._users.ids), len(self._items.ids)
-        self.user_factors_, self.item_factors_ = problem.left(left), problem.right(right)
-        rank = left.shape[1]
-        self.user_feature_factors_ = left[n:]
-        self.user_prior_ = np.zeros((n, rank))
-        if self._users.matrix is not None:
-            self.user_prior_ = np.asarray(self._users.matrix @ left[n:])
-        beyond = right[n_items:]
-        shared = shared_column_length(n_items)
-        self.shared_item_factor_ = shared * beyond[0] if self._has_user_intercept else np.zeros(rank)
-        self.item_feature_factors_ = beyond[1:] if self._has_user_intercept else beyond
-        self.user_intercept_ = self.user_factors_ @ self.shared_item_factor_
-        trace = self.trace_penalty_ * np.eye(rank)
-        self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
-        self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
 
     # -- hooks of the serving half -----------------------------------------------------------------------
 
@@ -373,8 +324,12 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
     def _read_more(self, ratings: Any) -> ObservedLabels:
         if getattr(self, "mean_like_", None) is None:
             return super()._read_more(ratings)
-        more = self._read_ratings(ratings, "negative")
-        return weighted_by_value(more, self.confidence_, self.dislike_weight_, self.mean_like_)
+        return self._read_ratings(ratings, "negative")
+
+    def _weighed_more(self, ratings: ObservedLabels) -> ObservedLabels:
+        if getattr(self, "mean_like_", None) is None:
+            return ratings
+        return weighted_by_value(ratings, self.confidence_, self.dislike_weight_, self.mean_like_)
 
     def _intercept_penalty(self) -> tuple[float, float] | None:
         strength = getattr(self, "intercept_penalty_", 0.0)
@@ -404,21 +359,3 @@ class Recommender(CertifiedFit, Saved, RecommenderChoice, Recommending):
 
     def _item_prior_of_features(self, features: Any) -> Floats:
         return self._items.scaled(features) @ self.item_feature_factors_
-
-
-def _for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:
-    """The labels with rows and columns for users and items without ratings, which come last."""
-    extra = len(users) - labels.shape[0]
-    indptr = np.concatenate([labels.indptr, np.full(extra, labels.indptr[-1])])
-    return replace(labels, indptr=indptr, shape=(len(users), len(items)), row_names=users, label_names=items)
-
-
-def _warn_of_items_without_ratings(labels: ObservedLabels) -> None:
-    silent = np.flatnonzero(labels.label_counts() == 0)
-    if len(silent):
-        assert labels.label_names is not None
-        warn(
-            f"{len(silent)} of {labels.shape[1]} items have no rating (the first: "
-            f"{labels.label_names[silent[0]]!r}); their intercept is that of the overall rate of likes.",
-            UninformativeLabelsWarning,
-        )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.estimators.inputs import (
     check_at_least_zero,
     check_fraction,
@@ -107,9 +108,12 @@ class RecommenderChoice:
         return X if users is None or X is None else X[users]
 
     def _choose_with_silence(
-        self, labels: ObservedLabels, settings: SolverSettings, run: FitRun
+        self, labels: ObservedLabels, settings: SolverSettings, run: FitRun, decay: Floats | None = None
     ) -> ChosenFit:
-        """Every pair counts, those without a rating as a no of less weight."""
+        """Every pair counts, those without a rating as a no of less weight.
+
+        ``decay`` has a factor on the weight of each rating of lists, which follows from its value.
+        """
         if self._rates_every_pair:
             return self._choose_observed(complete(labels, self._given_silence_weight), settings, run)
         backend = backend_for(self.device, labels, self.loss_)
@@ -127,6 +131,7 @@ class RecommenderChoice:
                 confidence=self.confidence,
                 fixed=self.trace_penalty != "auto",
                 backend=backend,
+                decay=decay if decay is None or users is None else decay[np.isin(labels.rows, users)],
             )
 
         if self.rank is None:
@@ -151,6 +156,7 @@ class RecommenderChoice:
             memory_limit_mb=self.memory_limit_mb,
             largest=self._largest_penalty,
             backend=backend,
+            start=run.start,
         )
         rates = self.flip_rate
         if not isinstance(rates, str):

@@ -12,6 +12,7 @@ from labelgap._arrays import plain_array
 from labelgap._types import Floats
 from labelgap.estimators.inputs import is_vector, vector_values
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.problem import best_constants
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
@@ -286,6 +287,12 @@ class Units:
         intercept = self.scale * factors.intercept + self.shift
         return Factors(root * factors.left, root * factors.right, intercept)
 
+    def from_user(self, factors: Factors) -> Factors:
+        """A model in the user's units in those of the fit; inverts :meth:`factors`."""
+        root = np.sqrt(self.scale)
+        intercept = (factors.intercept - self.shift) / self.scale
+        return Factors(factors.left / root, factors.right / root, intercept)
+
     def penalties(self, penalties: Penalties) -> Penalties:
         centre = self.scale * penalties.centre + self.shift
         return replace(penalties, trace=self.scale * penalties.trace, centre=centre)
@@ -305,3 +312,13 @@ class Units:
             gap=self.scale**2 * fit.gap,
             history=tuple(self.progress(progress) for progress in fit.history),
         )
+
+
+def in_user_units(chosen: ChosenFit, units: Units) -> ChosenFit:
+    """The fit, its penalties and its candidates in the units of the user's values."""
+    return replace(
+        chosen,
+        fit=units.fit(chosen.fit),
+        penalties=units.penalties(chosen.penalties),
+        candidates=tuple(units.candidate(candidate) for candidate in chosen.candidates),
+    )

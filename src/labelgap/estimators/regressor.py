@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +10,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._types import Floats
+from labelgap.estimators.arriving import start_from
+from labelgap.estimators.arriving_values import ArrivingValues
 from labelgap.estimators.base import CertifiedFit
 from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.frames import FrameOutput
@@ -24,6 +25,7 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.estimators.regression_values import (
     Units,
+    in_user_units,
     null_loss,
     read_values,
     require_something_to_learn,
@@ -34,7 +36,6 @@ from labelgap.estimators.row_weights import without_zero_rows
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import PenaltyChoice
-from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import deviance_judge, mean_loss
 from labelgap.fitting.device import backend_for, device_scores, jobs_for
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
@@ -56,6 +57,7 @@ from labelgap.solvers import Callback
 
 @savable_estimator(LOW_RANK_REGRESSOR)
 class LowRankRegressor(
+    ArrivingValues,
     MappedFeatures,
     CertifiedFit,
     FrameOutput,
@@ -119,6 +121,13 @@ class LowRankRegressor(
     features : {"linear", "auto", "rbf"} or a scikit-learn transformer, default "linear"
         What W is fitted in, as in :class:`labelgap.LowRankClassifier`: X itself, kernel features, or kernel
         features where they explain held-out rows clearly better ("auto").
+    warm_start : bool, default False
+        Whether :meth:`fit` starts its last fit at the present model, where the shapes are the same.
+    memory : "all", int or None, default "all"
+        What the model keeps of its data for :meth:`partial_fit`: all of them, by reference; a weighted sample
+        of so many entries, and moments of the features; or nothing.
+    forget : float or None, default None
+        A half-life in batches: an entry that came m batches ago weighs ``2^(−m/forget)``. None: all alike.
 
     Attributes
     ----------
@@ -152,6 +161,8 @@ class LowRankRegressor(
         What was compared on held-out entries; the last one is the winner, fitted more closely. Their ``loss``
         is the held-out deviance as a fraction of the null model's, to four digits, ``metric_value`` one minus
         that.
+    batches_ : tuple of Batch
+        The batches so far, where data are kept; see :class:`labelgap.arriving.Batch`.
     family_ : Family
     has_offsets_ : bool
         Whether the fit had an offset, an exposure, or labels that hold offsets.
@@ -197,6 +208,9 @@ class LowRankRegressor(
         feature_scaling: str = "auto",
         device: str = "auto",
         features: Any = "linear",
+        warm_start: bool = False,
+        memory: int | str | None = "all",
+        forget: float | None = None,
     ) -> None:
         self.family = family
         self.trace_penalty = trace_penalty
@@ -215,6 +229,9 @@ class LowRankRegressor(
         self.feature_scaling = feature_scaling
         self.device = device
         self.features = features
+        self.warm_start = warm_start
+        self.memory = memory
+        self.forget = forget
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -261,6 +278,7 @@ class LowRankRegressor(
             resumes from there and ends with the same model. Delete the folder once the model is saved.
         """
         check_fit_parameters(self)
+        self._refuse_memory(X)
         self.family_ = get_family(self.family)
         refuse_misaligned(X, y)
         X = None if X is None else read_features(self, X, reset=True)
@@ -273,6 +291,7 @@ class LowRankRegressor(
             self.__dict__.pop("feature_names_in_", None)
         else:
             refuse_huge(X)
+        whole = X, self._with_known_parts(labels, n, offset, exposure, None)
         labels = self._with_known_parts(labels, n, offset, exposure, sample_weight)
         if X is not None:
             X, labels = without_zero_rows(X, labels)
@@ -280,6 +299,7 @@ class LowRankRegressor(
         self.label_names_ = None if labels.label_names is None else np.asarray(labels.label_names)
         require_something_to_learn(labels, self.family_)
         warn_of_unseen_labels(labels)
+        present = self._warm_factors()
         with fit_run(
             self, callback, checkpoint, lambda: {"the features": digest(X), "the labels": digest(labels)}
         ) as run:
@@ -329,6 +349,7 @@ class LowRankRegressor(
                 run,
                 by_row=self._holds_out_rows,
                 criterion="loss",
+                start=None if present is None else start_from(self._units.from_user(present)),
             )
             chosen = FeatureMaps.of(self, X, labels, self._request(Z), made, transformer).fit(choice)
             self._keep_map(chosen.feature_map)
@@ -337,7 +358,8 @@ class LowRankRegressor(
             self.feature_scales_ = problem.feature_scales
             factors = self._units.factors(problem.to_original(chosen.fit.factors))
             self.coef_left_, self.coef_right_, self.intercept_ = factors
-            self._keep_fit(_in_user_units(chosen, self._units))
+            self._keep_fit(in_user_units(chosen, self._units))
+            self._keep_first_batch(*whole, sample_weight, chosen, run)
         return self
 
     def _request(self, Z: Any) -> PenaltyRequest:
@@ -470,13 +492,3 @@ class LowRankRegressor(
         # After offsets and weights, which may come as vectors in the order of y.
         labels = in_label_order(labels, self.label_names_)
         return labels, self._score_entries(P, labels)
-
-
-def _in_user_units(chosen: ChosenFit, units: Units) -> ChosenFit:
-    """The fit, its penalties and its candidates in the units of the user's values."""
-    return replace(
-        chosen,
-        fit=units.fit(chosen.fit),
-        penalties=units.penalties(chosen.penalties),
-        candidates=tuple(units.candidate(candidate) for candidate in chosen.candidates),
-    )

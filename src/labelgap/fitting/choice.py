@@ -35,6 +35,7 @@ from labelgap.fitting.search import (
 from labelgap.fitting.trace_search import confirm_trace
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
+from labelgap.labels.tensors import to_host
 from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
@@ -48,6 +49,9 @@ ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
 Challenge: TypeAlias = Callable[["PenaltyChoice", Candidate, float, int], Candidate]
 """From a choice, its best candidate, the gap to compare at and the number of folds, to the best with other
 features too; the choice is then left standing at it."""
+
+StartOf: TypeAlias = Callable[[Problem, ObservedLabels, Floats], Factors | None]
+"""From a problem, its labels and the intercepts to start with, to the factors to start from."""
 
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
@@ -118,6 +122,9 @@ class PenaltyChoice:
     """Compares the best candidate with those of other features; None where there are no others."""
     feature_map: str | None = None
     """The features in words; None where they are X itself."""
+    start: StartOf | None = None
+    """Where the last fit starts; None, or where it gives None: at the fit of a fold, or at W = 0. Folds never
+    start there: it may have seen what they hold out."""
     _variant: Variant | None = field(default=None, init=False)
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
@@ -360,6 +367,10 @@ class PenaltyChoice:
         if start is not None and penalties.intercept == 0 and not run.checkpoint.stopping():
             # The free intercept of a one-class label follows from all of its entries.
             start = start._replace(intercept=objective.starting_intercept())
+        if self.start is not None and not run.checkpoint.stopping():
+            intercept = np.asarray(to_host(objective.starting_intercept()))
+            given = self.start(self.problem, self.labels, intercept)
+            start = start if given is None else given
         return settings.fit(
             objective,
             penalties,

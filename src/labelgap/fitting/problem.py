@@ -12,7 +12,7 @@ from labelgap.fitting.search import PenaltyRequest
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.frame import possible_flip_rates
-from labelgap.objective.moments import ColumnMoments
+from labelgap.objective.moments import ColumnMoments, FeatureMoments
 from labelgap.objective.parts import Backend, FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Point, entries_kept_within, entries_within
@@ -94,11 +94,15 @@ def observed_problem(
     fit_intercept: bool,
     score_bound: float | str | None,
     backend: Backend | None = None,
+    gone: FeatureMoments | None = None,
 ) -> Problem:
-    """The problem over observed entries; a bound of "auto" is none here."""
+    """The problem over observed entries; a bound of "auto" is none here.
+
+    ``gone`` are the moments of rows that are not kept any more, in the same features.
+    """
     bound = None if isinstance(score_bound, str) else score_bound
     settings = ProblemSettings(loss, features, fit_intercept=bool(fit_intercept), score_bound=bound)
-    return Problem([RowBlock(X, labels)], settings, backend)
+    return Problem([RowBlock(X, labels)], settings, backend, gone)
 
 
 def unlabelled_problem(

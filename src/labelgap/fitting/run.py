@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FrameType
@@ -14,12 +15,17 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from labelgap._types import Floats
 from labelgap._version import __version__
 from labelgap._warn import warn
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
 from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.kernels.gpu.device import memory_error
+from labelgap.labels import ObservedLabels
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Factors
 from labelgap.solvers import Callback, FitListener, Progress
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 
@@ -45,6 +51,16 @@ class FitRun:
     """The stage that the work is in."""
     bar: NotebookBar | None = None
     """What a notebook shows in place of printed lines."""
+    began: float = field(default_factory=time.perf_counter)
+    """When the call began, by :func:`time.perf_counter`."""
+    start: Callable[[Problem, ObservedLabels, Floats], Factors | None] | None = None
+    """Where the last fit starts, as ``PenaltyChoice`` takes it; None where the search says it."""
+    goes_on: bool = False
+    """Whether an earlier fit goes on at its settings, so that nothing is held out to judge them."""
+    keeps_threshold: bool = False
+    """Whether it keeps its threshold too, so that none need be found."""
+    held_out: HeldOutScores | None = None
+    """What keeps the held-out scores that choose the threshold; None where they are not wanted."""
 
     def stage(self, what: str) -> None:
         """Begin another stage of the work."""

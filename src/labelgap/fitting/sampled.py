@@ -93,7 +93,7 @@ class RatingsChoice:
         if sample is None:
             return self._choice(variants, grid, metric, how, self.run).fit()
         few = self.variants_of(sample)
-        run = replace(self.run, checkpoint=self.run.checkpoint.part("sample"))
+        run = replace(self.run, checkpoint=self.run.checkpoint.part("sample"), held_out=None, start=None)
         sampled = replace(self._choice(few, self._grid(few), metric, how, run), listed_in=grid)
         self.run.say(f"{len(sample)} of {labels.shape[0]} users choose")
         times = labels.n_observed / int(labels.row_counts()[sample].sum())
@@ -118,7 +118,7 @@ class RatingsChoice:
         self, variants: Variants, grid: PenaltyGrid, metric: LinearFractional, how: str, run: FitRun
     ) -> PenaltyChoice:
         problem, labels = variants.problem(variants.first)
-        return choice_for_decisions(
+        choice = choice_for_decisions(
             problem,
             labels,
             grid,
@@ -127,4 +127,7 @@ class RatingsChoice:
             run,
             how=how,
             variants=variants if any(len(values) > 1 for values in variants.values.values()) else None,
+            held_out=run.held_out,
         )
+        choice.start = run.start
+        return choice

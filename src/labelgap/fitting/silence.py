@@ -90,6 +90,8 @@ class SilenceChoice:
         chosen = choice.fit()
         if found is not None:
             chosen = replace(chosen, candidates=(*found.candidates, *chosen.candidates))
+        if self.run.keeps_threshold:
+            return chosen
         return self._with_threshold(chosen, choice, labels, metric, how, rng)
 
     def _grid(self, variants: Variants) -> PenaltyGrid:
@@ -123,7 +125,7 @@ class SilenceChoice:
         if listed_in is not None:
             run = replace(run, checkpoint=run.checkpoint.part("sample"))
         problem, labels = variants.problem(variants.first)
-        plan = ranking_plan(labels, how, rng)
+        plan = np.full(labels.n_observed, NEVER) if run.goes_on else ranking_plan(labels, how, rng)
         return PenaltyChoice(
             problem,
             labels,
@@ -136,6 +138,7 @@ class SilenceChoice:
             held_out=HeldOut(plan, ranks_scorer(labels, plan)),
             begin=begin,
             listed_in=listed_in,
+            start=run.start,
         )
 
     def _with_threshold(

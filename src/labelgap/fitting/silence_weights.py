@@ -54,6 +54,32 @@ def weighted_by_value(
     return labels.with_weights(np.where(liked, weights, dislike_weight))
 
 
+def values_of_likes(labels: ObservedLabels, confidence: float, mean: float) -> ObservedLabels:
+    """Labels whose weights are the values that :func:`weighted_by_value` made those of ``labels`` of.
+
+    Where the confidence is 0 the weights do not tell the values, which are then taken for 1.
+
+    Examples
+    --------
+    >>> labels = ObservedLabels.from_dense([[1, 1, 0]]).with_weights([1.0, 3.0, 1.0])
+    >>> values_of_likes(weighted_by_value(labels, 1.0, 0.1), 1.0, 2.0).weights.round(6).tolist()
+    [1.0, 3.0, 1.0]
+    """
+    values: Floats = np.ones(labels.n_observed)
+    if labels.weights is not None and confidence > 0:
+        values = labels.weights * mean
+        if np.isfinite(confidence):
+            values = (labels.weights * (1.0 + confidence * mean) - 1.0) / confidence
+    return labels.with_weights(np.where((labels.values == 1) & (values > 0), values, 1.0))
+
+
+def decayed(labels: ObservedLabels, decay: Floats | None) -> ObservedLabels:
+    """The labels with weights that are multiplied by ``decay``, one factor per entry; None is 1 for all."""
+    if decay is None:
+        return labels
+    return labels.with_weights(decay if labels.weights is None else labels.weights * decay)
+
+
 def silence_variants(
     labels: ObservedLabels,
     X: Any,
@@ -66,11 +92,13 @@ def silence_variants(
     confidence: float | str,
     fixed: bool,
     backend: Backend | None = None,
+    decay: Floats | None = None,
 ) -> Variants:
     """The problems to choose from; settings that are given as a number do not change.
 
     The weights of the labels are the values of the likes. ``count_weightings`` are the one to begin with and
     those to choose from, ``fixed`` says that nothing is chosen, ``backend`` is the machine that fits run on.
+    ``decay`` has a factor on the weight of each label, however that follows from its value.
     """
     values: dict[str, tuple[float, ...]] = {}
     first_silence, first_confidence = _FIRST_SILENCE, 0.0
@@ -96,7 +124,8 @@ def silence_variants(
             features=replace(features, count_weighting=chosen.count_weighting),
             silence_weight=chosen.silence_weight,
         )
-        return changed, weighted_by_value(labels, chosen.confidence or 0.0, chosen.dislike_weight or 1.0)
+        weighted = weighted_by_value(labels, chosen.confidence or 0.0, chosen.dislike_weight or 1.0)
+        return changed, decayed(weighted, decay)
 
     given = None if dislike_weight == "auto" else float(dislike_weight)
     first = Variant(count_weightings[0], first_silence, _DISLIKES[0], first_confidence, given)

@@ -16,7 +16,7 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
-from labelgap.fitting.choice import SELECTION_TOL, PenaltyChoice
+from labelgap.fitting.choice import SELECTION_TOL, PenaltyChoice, StartOf
 from labelgap.fitting.chosen import ChosenFit, FlipRates
 from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, unlabelled_judge
 from labelgap.fitting.grids import LargestPenalty, grid_for, largest_penalty_of
@@ -62,6 +62,8 @@ class UnlabelledChoice:
     largest: LargestPenalty = largest_penalty_of
     backend: Backend | None = None
     """The machine that the fits run on; None is the CPU."""
+    start: StartOf | None = None
+    """Where the last fit starts, as in :class:`PenaltyChoice`."""
     entries: ObservedLabels = field(init=False)
     """Recorded positives (1) and other entries (0), on which decisions are judged."""
     problem: Problem = field(init=False)
@@ -113,6 +115,7 @@ class UnlabelledChoice:
             how=how,
             by_row=by_row,
             training_threshold=lambda scores, entries: judge(scores, entries).threshold,
+            start=self.start,
         ).fit()
         chosen = replace(chosen, flip_rates=rates)
         if for_fitted_entries and how != "train":

@@ -37,7 +37,7 @@ def names_in_order(
     missing = [name for name in wanted if name not in place]
     known = set(wanted)
     unknown = [name for name in found if name not in known]
-    if (missing or unknown) and (_only_count(found) or _only_count(wanted)):
+    if (missing or unknown) and (only_count(found) or only_count(wanted)):
         # A frame that was made without names numbers its columns; they go by their order, as in an array.
         return None
     if missing or unknown:
@@ -121,7 +121,8 @@ def same_names(first: Sequence[Hashable] | None, second: Sequence[Hashable] | No
     return first is not None and second is not None and not set(first).isdisjoint(second)
 
 
-def _only_count(names: Sequence[Hashable]) -> bool:
+def only_count(names: Sequence[Hashable]) -> bool:
+    """Whether the names are 0, 1, 2, ..., as those of a frame that was made without names."""
     return list(names) == list(range(len(names)))
 
 

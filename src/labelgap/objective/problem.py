@@ -23,7 +23,7 @@ from labelgap.objective.frame import (
     silence_frame,
     unlabelled_frame,
 )
-from labelgap.objective.moments import ObservedMoments, SilenceMoments, UnlabelledMoments
+from labelgap.objective.moments import FeatureMoments, ObservedMoments, SilenceMoments, UnlabelledMoments
 from labelgap.objective.parts import Backend, ProblemSettings, RowBlock, RowData
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.objective.sum import RowSplit, SumBounds, SumObjective
@@ -39,6 +39,8 @@ class Problem:
     settings : ProblemSettings
     backend : Backend, default the CPU
         The machine that objectives run on.
+    gone : FeatureMoments or None, default None
+        Moments of rows that are not there any more, which count where the features are scaled and centred.
 
     Examples
     --------
@@ -56,8 +58,13 @@ class Problem:
     """
 
     def __init__(
-        self, blocks: Sequence[RowBlock], settings: ProblemSettings, backend: Backend | None = None
+        self,
+        blocks: Sequence[RowBlock],
+        settings: ProblemSettings,
+        backend: Backend | None = None,
+        gone: FeatureMoments | None = None,
     ) -> None:
+        self._gone = gone
         self._backend = CpuBackend() if backend is None else backend
         self._blocks = tuple(blocks)
         self._rows: tuple[RowData, ...] = tuple(self._backend.row_data(block) for block in self._blocks)
@@ -66,15 +73,17 @@ class Problem:
 
     def _decide_features(self) -> FeatureFrame:
         settings = self.settings.features
+        moments = reduce(add, (rows.moments(settings) for rows in self._rows))
         frame = FeatureFrame.decide(
-            reduce(add, (rows.moments(settings) for rows in self._rows)),
+            moments if self._gone is None else moments + self._gone,
             scaling=settings.scaling,
             penalty=settings.penalty,
             centre=settings.centre,
             count_weighting=settings.count_weighting,
             label_weighting=settings.label_weighting,
         )
-        if settings.penalty == "scores" and frame.coordinates is not None:
+        # The Gram matrix of the rows that are there says nothing of the others.
+        if settings.penalty == "scores" and frame.coordinates is not None and self._gone is None:
             gram = reduce(add, (rows.gram(settings, frame) for rows in self._rows))
             frame = replace(frame, coordinates=orthonormal(frame.coordinates, gram))
         return frame
@@ -103,7 +112,7 @@ class Problem:
     def mean_square_length(self) -> float:
         """The mean squared length of a row of features, in the coordinates that are penalised."""
         total = sum(rows.square_length(self.settings.features, self.features) for rows in self._rows)
-        return total / max(self.features.n_rows, 1)
+        return total / max(sum(rows.n_rows for rows in self._rows), 1)
 
     # -- objectives ------------------------------------------------------------------------------------
 

@@ -85,11 +85,17 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda v: v is None or _is_kind("calibration_error")(v),
         "the error of a calibration",
     ),
+    "batches_": (
+        lambda v: type(v) is tuple and all(map(_is_kind("batch"), v)),
+        "a tuple of batches",
+    ),
+    "_kept_data": (lambda v: v is None or _is_kind("kept_data")(v), "data of earlier batches"),
     "answers_": (_is_instance(ObservedLabels), "ratings"),
     "user_ids_": (_is_instance(tuple), "a tuple of ids"),
     "item_ids_": (_is_instance(tuple), "a tuple of ids"),
     "_users": (_is_kind("side_features"), "features of users"),
     "_items": (_is_kind("side_features"), "features of items"),
+    "_propensities_given": (_is_instance(bool), "True or False"),
 }
 """What an attribute must be if it is not an array of numbers, and how an error names that."""
 
@@ -175,6 +181,22 @@ def _check_low_rank(model: Any) -> None:
         "intercept_": (model.n_labels_,),
     }
     _expect(model, shapes)
+    _check_kept(model)
+
+
+def _check_kept(model: Any) -> None:
+    """Check that the data of earlier batches are of the model's labels and features."""
+    kept = getattr(model, "_kept_data", None)
+    if kept is None:
+        return
+    if kept.labels.shape[1] != model.n_labels_:
+        raise ValueError(f"it has {model.n_labels_} labels and keeps data of {kept.labels.shape[1]}")
+    width = kept.labels.shape[0] if kept.X is None else kept.X.shape[1]
+    if width != model.n_features_in_:
+        raise ValueError(f"it has {model.n_features_in_} features and keeps data of {width}")
+    values = kept.X.data if hasattr(kept.X, "indptr") else kept.X
+    if values is not None and not (is_float(values) and np.isfinite(values).all()):
+        raise ValueError("the features that it keeps are no finite numbers")
 
 
 def _width_of_map(model: Any) -> int:
@@ -205,6 +227,14 @@ def _check_recommender(model: Any) -> None:
         value = getattr(model, name, None)
         if value is not None and not (_is_number(value) and value >= 0):
             raise ValueError(f"{name} is not a number of at least 0")
+    for name, kinds in (("_given_weights", "f"), ("_batch_of_rating", "iu")):
+        value = getattr(model, name, None)
+        if value is not None and not (
+            isinstance(value, np.ndarray)
+            and value.shape == (model.answers_.n_observed,)
+            and value.dtype.kind in kinds
+        ):
+            raise ValueError(f"{name} does not hold one number for each rating")
     if not _is_number(getattr(model, "intercept_centre_", 0.0)):
         raise ValueError("intercept_centre_ is not a number")
     if titles is not None and not (

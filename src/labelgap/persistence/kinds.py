@@ -14,6 +14,8 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.losses import FAMILIES, LOSSES, Loss, Unlabelled
 from labelgap.metrics import LinearFractional
+from labelgap.objective.moments import ColumnMoments, FeatureMoments, RootMoments, SecondMoments
+from labelgap.objective.parts import FeatureSettings
 from labelgap.persistence.codec import CannotSaveError, Kind
 from labelgap.persistence.registry import record_kind, register, without_requests
 from labelgap.solvers import Penalties, Progress
@@ -202,3 +204,8 @@ register(record_kind("candidate", Candidate), Candidate)
 register(record_kind("constraint", Constraint), Constraint)
 register(record_kind("penalties", Penalties), Penalties)
 register(record_kind("progress", Progress), Progress)
+register(record_kind("feature_settings", FeatureSettings), FeatureSettings)
+register(record_kind("feature_moments", FeatureMoments), FeatureMoments)
+register(record_kind("column_moments", ColumnMoments), ColumnMoments)
+register(record_kind("second_moments", SecondMoments), SecondMoments)
+register(record_kind("root_moments", RootMoments), RootMoments)

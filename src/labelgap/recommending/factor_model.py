@@ -131,9 +131,20 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         return yes / (1.0 - probability + yes)
 
     def _read_more(self, ratings: Any) -> ObservedLabels:
-        """Ratings to fold in, weighted as those of the fit."""
+        """Ratings to fold in, as they were given."""
         # What an absent rating means is decided once all ratings of a user are together.
         return self._read_ratings(ratings, "unlabelled" if self._silence == "unlabelled" else "missing")
+
+    def _weighed_more(self, ratings: ObservedLabels) -> ObservedLabels:
+        """These ratings, weighted as those of the fit."""
+        return ratings
+
+    def _fold_given(self, model: Any, added: ObservedLabels, rows: Ints, columns: Ints) -> None:
+        """Join what else is known of single ratings, when some are folded into ``model``.
+
+        ``added`` are the ratings as they were given, ``rows`` and ``columns`` the numbers of their users and
+        items in this recommender, which is the copy that has them.
+        """
 
     def _read_ratings(self, ratings: Any, unobserved: str, *, keep_values: bool = False) -> ObservedLabels:
         positive: Rule = self._setting("positive", None)

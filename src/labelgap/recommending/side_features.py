@@ -63,31 +63,71 @@ class SideFeatures(NamedTuple):
         if isinstance(features, SideTable):
             names, features = features.names, features.features or {}
         given = read_side_features(features, id_column, what)
-        place = {name: number for number, name in enumerate(given.ids)}
-        missing = [name for name in ids if name not in place]
+        names = names or _column_names(given.rows)
+        return cls._standardised(what, ids, given.ids, _numbers(given.rows, what), names)
+
+    @classmethod
+    def _standardised(
+        cls, what: str, rated: Ids, described: Ids, rows: Floats, names: tuple[str, ...] | None
+    ) -> SideFeatures:
+        """Rows of features, those of the rated ids first; all of these must have some."""
+        place = {name: number for number, name in enumerate(described)}
+        missing = [name for name in rated if name not in place]
         if missing:
             raise InvalidFeaturesError(
-                f"{len(missing)} of {len(ids)} {what}s with ratings have no features (the first: "
+                f"{len(missing)} of {len(rated)} {what}s with ratings have no features (the first: "
                 f"{missing[0]!r}). Give a row for each, for instance of zeros, or leave the features out."
             )
-        known = set(ids)
-        ids = (*ids, *(name for name in given.ids if name not in known))
-        rows = _numbers(given.rows, what)[[place[name] for name in ids]]
+        known = set(rated)
+        ids = (*rated, *(name for name in described if name not in known))
+        rows = rows[[place[name] for name in ids]]
         mean = rows.mean(axis=0)
         spread = rows.std(axis=0)
         # A constant column says nothing, and its standard deviation is only rounding.
         scale = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1.0), spread, np.inf)
         scale = scale * np.sqrt(len(rows))
         matrix = sp.csr_array((rows - mean) / scale)
-        return cls(what, ids, matrix, mean, scale, names or _column_names(given.rows))
+        return cls(what, ids, matrix, mean, scale, names)
+
+    def with_more(self, features: Any, id_column: str, rated: Ids) -> SideFeatures:
+        """These features and more of them, standardised together.
+
+        Parameters
+        ----------
+        features : as in :meth:`read`, or None
+            Of other users, or items. One that has features already gets the new ones.
+        id_column : str
+        rated : ids
+            All users, or items, with ratings, in the order that they are to have.
+        """
+        if features is None and self.matrix is None:
+            return self._replace(ids=rated)
+        if isinstance(features, SideTable):
+            features = features.features or {}
+        given = read_side_features(features, id_column, self.what)
+        rows = self._in_columns(given.rows) if given.ids else np.zeros((0, len(self.mean)))
+        matrix = self._required()
+        scale = np.where(np.isfinite(self.scale), self.scale, 0.0)
+        place = {name: number for number, name in enumerate((*self.ids, *given.ids))}
+        every = np.vstack([matrix.toarray() * scale + self.mean, rows])[list(place.values())]
+        return self._standardised(self.what, rated, tuple(place), every, self.names)
 
     def scaled(self, features: Any) -> Floats:
         """The features of other users, or items, on the same scale."""
+        self._required()
+        return np.asarray((self._in_columns(features) - self.mean) / self.scale)
+
+    def _required(self) -> sp.csr_array:
         if self.matrix is None:
             raise InvalidFeaturesError(
                 f"This recommender was fitted without {self.what} features, so it cannot read those of new "
                 f"{self.what}s. Leave {self.what}_features out, or fit it with features."
             )
+        return self.matrix
+
+    def _in_columns(self, features: Any) -> Floats:
+        """Features of others as numbers, in the columns that these have."""
+        self._required()
         names = _column_names(features)
         if self.names is not None and names is not None:
             if set(names) != set(self.names):
@@ -101,7 +141,7 @@ class SideFeatures(NamedTuple):
             raise InvalidFeaturesError(
                 f"The {self.what} features have {rows.shape[1]} columns; the fit had {len(self.mean)}."
             )
-        return np.asarray((rows - self.mean) / self.scale)
+        return rows
 
 
 def read_side_features(features: Any, id_column: str, what: str) -> FeatureRows:

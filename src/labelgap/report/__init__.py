@@ -5,10 +5,12 @@ needs nothing.
 """
 
 from labelgap.report.displays import (
+    BatchesDisplay,
     ConvergenceDisplay,
     ObservedDisplay,
     ReliabilityDisplay,
     ThresholdCurveDisplay,
+    plot_batches,
     plot_convergence,
     plot_observed,
     plot_reliability,
@@ -18,10 +20,12 @@ from labelgap.report.html import write_report
 from labelgap.report.threshold_curve import save_threshold_curves
 
 __all__ = [
+    "BatchesDisplay",
     "ConvergenceDisplay",
     "ObservedDisplay",
     "ReliabilityDisplay",
     "ThresholdCurveDisplay",
+    "plot_batches",
     "plot_convergence",
     "plot_observed",
     "plot_reliability",

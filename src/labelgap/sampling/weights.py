@@ -55,7 +55,7 @@ def inverse_propensity_weights(labels: Any, propensities: Any = None, clip: floa
         raise InvalidParameterError(f"clip is a finite number above 1, or None, not {clip!r}.")
     observed = ObservedLabels.from_any(labels)
     observed.require_observed()
-    weights = 1.0 / _propensities_on(observed, propensities)
+    weights = 1.0 / propensities_on(observed, propensities)
     # Divided by the largest first: the sum of reciprocals of tiny propensities could overflow.
     weights /= weights.max()
     weights /= weights.mean()
@@ -76,7 +76,7 @@ def inverse_propensity_weights(labels: Any, propensities: Any = None, clip: floa
     return weights
 
 
-def _propensities_on(labels: ObservedLabels, propensities: Any) -> Floats:
+def propensities_on(labels: ObservedLabels, propensities: Any) -> Floats:
     """The propensity of each entry of Ω, checked."""
     if propensities is None:
         propensities = estimate_propensities(labels)

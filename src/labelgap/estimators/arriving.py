@@ -1,0 +1,317 @@
+"""``partial_fit``: what estimators share that learn from data in batches.
+
+The data of all batches are kept (or a weighted sample of them), a batch is joined to them, and the fit goes
+on from the fitted model. So the certificate is about the union, and the model is that of a fit from scratch
+at the same penalties, up to the gap. Penalties are chosen anew only where held-out scores say so.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
+
+from labelgap._arrays import row_names_of
+from labelgap._types import Floats
+from labelgap.arriving.batches import Batch
+from labelgap.arriving.drift import check_half_life, judge_drift, warn_of_drift
+from labelgap.arriving.kept import Incoming, KeptData
+from labelgap.arriving.union import RowIds
+from labelgap.exceptions import InvalidInputError, InvalidParameterError
+from labelgap.fitting.feature_maps import mapped
+from labelgap.fitting.search import PenaltyRequest
+from labelgap.labels import ObservedLabels
+from labelgap.labels.rates import smoothed_rates
+from labelgap.objective.cpu.part import CpuRows
+from labelgap.objective.moments import FeatureMoments
+from labelgap.objective.parts import FeatureSettings, RowBlock
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Factors
+from labelgap.persistence.saving import save
+from labelgap.solvers import Callback
+
+GROWTH = 1.5
+"""The growth of the data since the last choice of penalties from which on they are chosen anew."""
+
+
+class Judged(NamedTuple):
+    """A batch by the model before it: the metric, its standard error, and held-out scores of all entries."""
+
+    metric: float | None
+    error: float | None
+    held_out: Floats
+
+
+class ArrivingBatches:
+    """Keeps the data of a fit, and goes on from it when more arrive."""
+
+    batches_: tuple[Batch, ...] = ()
+    # Of the class, as files of earlier versions have none.
+    _kept_data: KeptData | None = None
+    _first_row_ids: Any = None
+    _saves_data = False
+    """Whether files and pickles hold the data: those of a model that was begun with ``partial_fit`` do."""
+
+    feature_map_: Any
+    coef_left_: Floats
+    coef_right_: Floats
+    intercept_: Floats
+    n_labels_: int
+    warm_start: bool
+    memory: int | str | None
+    forget: float | None
+    random_state: Any
+
+    @property
+    def kept_bytes_(self) -> int:
+        """About how many bytes the kept data take, in memory and in a saved file; 0 where none are kept."""
+        return 0 if self._kept_data is None else self._kept_data.n_bytes
+
+    def save(self, path: str | os.PathLike[str], *, with_data: bool | None = None) -> None:
+        """Write the fitted model to a file that :func:`labelgap.load` reads.
+
+        The file holds numbers and JSON, no code, and every byte is checked on loading; see
+        :func:`labelgap.save`.
+
+        Parameters
+        ----------
+        path : str or path
+            A name in an existing folder. The usual suffix is ".labelgap".
+        with_data : bool or None, default None
+            Whether the data that :meth:`partial_fit` goes on from are written too, about ``kept_bytes_``
+            bytes. None: those of a model that was begun with :meth:`partial_fit` are, those of a plain
+            :meth:`fit` are not. Without them the loaded model predicts the same, and cannot learn more.
+        """
+        model = self
+        if with_data is not None:
+            model = self._copy()
+            model._saves_data = bool(with_data)
+        save(model, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        whole: Any = super().__getstate__()
+        state: dict[str, Any] = dict(whole)
+        if not self._saves_data:
+            state.pop("_kept_data", None)
+            if len(self.batches_) < 2:
+                # The one batch of a plain fit, which nothing goes on from.
+                state.pop("batches_", None)
+        return state
+
+    def _copy(self) -> Self:
+        """The model with the same attributes, the data among them."""
+        other = object.__new__(type(self))
+        other.__dict__ = dict(self.__dict__)
+        return other
+
+    # -- the first batch -------------------------------------------------------------------------------
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "coef_left_")
+
+    def _fit_first(self, X: Any, y: Any, row_ids: Any, fit: Callable[[], Any]) -> Self:
+        """Fit to the first batch, and keep it."""
+        ids = read_row_ids(row_ids, X, y)
+        # Before the fit, which takes long.
+        RowIds().place(ids, _num_samples(y if X is None else X))
+        self._first_row_ids = ids
+        try:
+            fit()
+        finally:
+            del self._first_row_ids
+        self._saves_data = True
+        return self
+
+    def _keep_first(
+        self, batch: Incoming, held_out: Floats, features: FeatureSettings, record: Batch
+    ) -> None:
+        """Keep the data of a fit, where they are to be kept, in place of those of an earlier one."""
+        for name in ("_kept_data", "batches_", "_saves_data"):
+            self.__dict__.pop(name, None)
+        if self.memory is None:
+            return
+        kept = KeptData.begin(batch, held_out, features)
+        labels = kept.labels
+        self._kept_data = self._within_memory(kept)
+        new_labels, added = labels.shape[1], labels.n_observed
+        first = replace(record, new_rows=labels.shape[0], new_labels=new_labels, added=added)
+        self.batches_ = (replace(first, chosen_anew="first"),)
+
+    # -- more batches ----------------------------------------------------------------------------------
+
+    def _next(self) -> Self:
+        """A copy that learns from the next batch, so that the model stays whole if that is broken off."""
+        if self._kept_data is None:
+            raise InvalidInputError(
+                f"This {type(self).__name__} does not hold the data that it was fitted to, so that nothing "
+                "can be joined to them: memory was None, or it was saved without them. Fit with "
+                "memory='all', and save with with_data=True."
+            )
+        return self._copy()
+
+    def _become(self, later: Self) -> Self:
+        """The model after the batch, in one step, after everything has succeeded."""
+        self.__dict__ = later.__dict__
+        warn_of_drift(self.batches_[-1])
+        return self
+
+    def _learn_batch(self: Any, batch: Incoming, callback: Callback | None, began: float) -> None:
+        """Judge a batch, join it to the data, and fit to the union."""
+        before = self._kept_data
+        _refuse_mixed_propensities(before, batch)
+        kept, joined = before.join(batch)
+        judged: Judged = self._judge(kept, joined)
+        kept = replace(kept, held_out=judged.held_out)
+        interval, drift = judge_drift(self.batches_, judged.metric, judged.error)
+        why = self._reason_to_choose(kept, drift)
+        held_out_metric = self._fit_union(kept, why, callback)
+        record = Batch(
+            kept.n_batches,
+            new_rows=kept.labels.shape[0] - before.labels.shape[0],
+            new_labels=kept.labels.shape[1] - before.labels.shape[1],
+            added=joined.added,
+            corrected=joined.corrected,
+            repeated=joined.repeated,
+            metric=judged.metric,
+            standard_error=judged.error,
+            interval=interval,
+            drift=drift,
+            held_out_metric=held_out_metric,
+            chosen_anew=why,
+            objective=self.objective_,
+            relative_gap=self.relative_gap_,
+            seconds=time.perf_counter() - began,
+        )
+        self.batches_ = (*self.batches_, record)
+
+    def _keep_union(self: Any, kept: KeptData) -> None:
+        """Keep the data, and the names and the number of the labels."""
+        names = kept.labels.label_names
+        self.n_labels_ = kept.labels.shape[1]
+        self.label_names_ = None if names is None else np.asarray(names)
+        self._kept_data = self._within_memory(kept)
+
+    def _within_memory(self, kept: KeptData) -> KeptData:
+        """The data as ``memory`` limits them."""
+        most: Any = self.memory
+        if most is None or isinstance(most, str):
+            return kept
+        rng = check_random_state(self.random_state)
+        # Another sample for each batch, from a random state that may be one number.
+        draws = np.random.RandomState([int(rng.randint(np.iinfo(np.int32).max)), kept.n_batches])
+
+        def moments_of(X: Any, labels: ObservedLabels) -> FeatureMoments:
+            return CpuRows(RowBlock(mapped(self.feature_map_, X), labels)).moments(kept.features)
+
+        return kept.within(int(most), check_half_life(self.forget), draws, moments_of)
+
+    def _reason_to_choose(self, kept: KeptData, drift: str | None) -> str | None:
+        """Why the penalties are chosen anew; None where they are kept."""
+        if drift == "worse":
+            return "drift"
+        return "growth" if kept.total_weight > GROWTH * kept.chosen_at else None
+
+    def _present_penalties(self: Any) -> PenaltyRequest:
+        """The penalties of the fit, or as they are given now."""
+        names = ("trace_penalty", "ridge_penalty", "intercept_penalty")
+        given = {name: getattr(self, name) for name in names}
+        return PenaltyRequest(
+            *(getattr(self, f"{name}_") if value == "auto" else value for name, value in given.items())
+        )
+
+    # -- where a fit starts ----------------------------------------------------------------------------
+
+    def _warm_factors(self) -> Factors | None:
+        """The present model, for a fit to start from; None without ``warm_start``, or in mapped features."""
+        if not (self.warm_start and self._is_fitted()) or self.feature_map_ is not None:
+            return None
+        return Factors(self.coef_left_, self.coef_right_, self.intercept_)
+
+
+def start_from(
+    model: Factors,
+) -> Callable[[Problem, ObservedLabels, Floats], Factors | None]:
+    """A start at a model in the features that were handed in; None of it where the shapes are others.
+
+    There may be more labels, and more rows with parameters of their own, than the model has: they start at 0.
+    """
+
+    def start(problem: Problem, labels: ObservedLabels, intercept: Floats) -> Factors | None:
+        coordinates = problem.features.coordinates
+        n_left = labels.shape[0] if coordinates is None else coordinates.n_features
+        missing = n_left - len(model.left), labels.shape[1] - len(model.right)
+        if missing[1] < 0 or missing[0] < 0 or (missing[0] and coordinates is not None):
+            return None
+        left, right = (
+            np.pad(side, ((0, more), (0, 0)))
+            for side, more in zip((model.left, model.right), missing, strict=True)
+        )
+        scales = problem.features.label_scales
+        if scales is not None:
+            right = right / scales[:, None]
+        known = np.pad(model.intercept, (0, missing[1]))
+        moved = problem.from_original(Factors(left, np.ascontiguousarray(right), known))
+        # The free intercept of a label with one class is set by its entries, as is that of a new label.
+        informative = smoothed_rates(labels, problem.loss.edge_values).informative.copy()
+        informative[len(model.right) :] = False
+        return moved._replace(intercept=np.where(informative, moved.intercept, intercept))
+
+    return start
+
+
+# -- reading a batch -----------------------------------------------------------------------------------------
+
+
+def read_row_ids(row_ids: Any, X: Any, y: Any) -> Sequence[Hashable] | NDArray[Any] | None:
+    """The ids of the rows: as given, or with "index" those of the frame X, or y where there is no X."""
+    if not isinstance(row_ids, str):
+        return row_ids  # type: ignore[no-any-return]
+    names = row_names_of(y if X is None else X) if row_ids == "index" else None
+    if names is None:
+        raise InvalidParameterError(
+            f"row_ids is {row_ids!r}; give a sequence with one id for each row, None for new rows, or "
+            "'index' where X is a pandas frame whose index has the ids."
+        )
+    return list(names)
+
+
+def incoming(
+    X: Any,
+    labels: ObservedLabels,
+    row_ids: Any,
+    sample_weight: Any = None,
+    propensities: Floats | None = None,
+) -> Incoming:
+    """A batch without the rows of weight 0."""
+    if sample_weight is None:
+        return Incoming(X, labels, row_ids, None, propensities)
+    # Checks the weights.
+    weights = labels.with_row_weights(sample_weight).row_weights
+    assert weights is not None
+    inside = weights > 0
+    if not inside.all():
+        propensities = None if propensities is None else propensities[inside[labels.rows]]
+        if X is None:
+            # Rows have parameters of their own, and stay without their entries.
+            labels, weights = labels.select(inside[labels.rows]), np.where(inside, weights, 1.0)
+        else:
+            rows = np.flatnonzero(inside)
+            X, labels, weights = X[rows], labels.take_rows(rows), weights[rows]
+            row_ids = None if row_ids is None else [list(row_ids)[row] for row in rows.tolist()]
+    return Incoming(X, labels, row_ids, None if np.all(weights == 1) else weights, propensities)
+
+
+def _refuse_mixed_propensities(kept: KeptData, batch: Incoming) -> None:
+    if (kept.propensities is None) != (batch.propensities is None):
+        known, new = ("have", "has none") if batch.propensities is None else ("have none", "has them")
+        raise InvalidParameterError(
+            f"The earlier batches {known} propensities and this one {new}. Give them with every batch, or "
+            "with none, which estimates them over all data."
+        )

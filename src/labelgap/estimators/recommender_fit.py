@@ -1,0 +1,161 @@
+"""The fit of a recommender to ratings that have been read, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from labelgap._types import Floats
+from labelgap._warn import warn
+from labelgap.confidence.held_out import HeldOutScores
+from labelgap.estimators.base import CertifiedFit
+from labelgap.estimators.inputs import solver_settings
+from labelgap.estimators.recommender_choice import RecommenderChoice
+from labelgap.exceptions import UninformativeLabelsWarning
+from labelgap.fitting.checkpoint import digest
+from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.problem import shared_column_length
+from labelgap.fitting.run import FitRun, fit_run
+from labelgap.fitting.silence_weights import decayed, mean_like, weighted_by_value
+from labelgap.labels import ObservedLabels
+from labelgap.objective.problem import Problem
+from labelgap.solvers import Callback
+
+
+class RecommenderFit(CertifiedFit, RecommenderChoice):
+    """The part of a Recommender that fits, and keeps factors and ratings."""
+
+    silence_weight_: float | None
+    _given_weights: Floats | None = None
+    """The weights of ``answers_`` as they were given, or the values of likes in lists, where the fit used
+    others; None where it used these."""
+
+    def _learn(
+        self,
+        labels: ObservedLabels,
+        meant: str,
+        *,
+        callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        prepare: Callable[[FitRun], None] | None = None,
+        decay: Floats | None = None,
+        chosen_by: RecommenderChoice | None = None,
+        finish: Callable[[ChosenFit], ChosenFit] | None = None,
+    ) -> HeldOutScores:
+        """Choose and fit, and set what a fit sets; the held-out scores that chose the threshold.
+
+        Parameters
+        ----------
+        labels : ObservedLabels
+            The ratings, with weights as ``_checked`` gives them.
+        meant : str
+            What a pair without a rating means.
+        prepare : function of the run, or None
+            Called before anything is fitted.
+        decay : array or None
+            Factors on the weights of the ratings of lists, whose weights here are values.
+        chosen_by : RecommenderChoice, default self
+            Whose parameters say what is chosen.
+        finish : function, or None
+            What becomes of the chosen fit before it is kept.
+        """
+        chooser = self if chosen_by is None else chosen_by
+        held_out = HeldOutScores()
+
+        def data() -> dict[str, str]:
+            features = digest(self._users.matrix, self._items.matrix)
+            return {"the ratings": digest(labels), "the features": features}
+
+        with fit_run(self, callback, checkpoint, data) as run:
+            run.held_out = held_out
+            if prepare is not None:
+                prepare(run)
+            settings = solver_settings(self)
+            if meant == "negative":
+                chosen = chooser._choose_with_silence(labels, settings, run, decay)
+            elif meant == "unlabelled":
+                chosen = chooser._choose_unlabelled(labels, settings, run)
+            else:
+                chosen = chooser._choose_observed(labels, settings, run)
+            if finish is not None:
+                chosen = finish(chosen)
+            self._keep_decisions(chosen)
+            assert chosen.problem is not None
+            self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
+        self.item_intercept_ = chosen.fit.factors.intercept
+        self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
+        self._keep_ratings(labels, chosen, meant, decay)
+        return held_out
+
+    def _keep_ratings(
+        self, labels: ObservedLabels, chosen: ChosenFit, meant: str, decay: Floats | None = None
+    ) -> None:
+        """The ratings, and what each of them weighs."""
+        variant = chosen.variant
+        weighting = self._weightings()[0] if variant is None else variant.count_weighting
+        fitted = ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_", "intercept_centre_")
+        for name in fitted:
+            self.__dict__.pop(name, None)
+        self.answers_ = labels
+        total = float(labels.n_observed if labels.weights is None else labels.weights.sum())
+        if meant == "unlabelled":
+            total = float(labels.shape[0] * labels.shape[1])
+        elif self._rates_every_pair:
+            silence = self.silence_weight_ = self._given_silence_weight
+            self.confidence_ = 0.0
+            total += silence * (labels.shape[0] * labels.shape[1] - labels.n_observed)
+        elif meant == "negative":
+            assert variant is not None
+            assert variant.confidence is not None
+            assert variant.dislike_weight is not None
+            self.silence_weight_, self.confidence_ = variant.silence_weight, variant.confidence
+            self.dislike_weight_, self.mean_like_ = variant.dislike_weight, mean_like(labels)
+            weighted = weighted_by_value(labels, self.confidence_, self.dislike_weight_)
+            self.answers_ = decayed(weighted, decay)
+            assert self.answers_.weights is not None
+            total = float(self.answers_.weights.sum())
+        self.answer_weight_ = 1.0 / total
+        # Files of models whose intercepts are free have no place for it.
+        if chosen.penalties.intercept > 0:
+            self.intercept_centre_ = chosen.penalties.centre
+        means = (np.maximum(counts, 1).mean() for counts in (labels.row_counts(), labels.label_counts()))
+        self.count_units_ = np.array([weighting, *means])
+
+    def _keep_factors(self, problem: Problem, left: Floats, right: Floats) -> None:
+        n, n_items = len(self._users.ids), len(self._items.ids)
+        self.user_factors_, self.item_factors_ = problem.left(left), problem.right(right)
+        rank = left.shape[1]
+        self.user_feature_factors_ = left[n:]
+        self.user_prior_ = np.zeros((n, rank))
+        if self._users.matrix is not None:
+            self.user_prior_ = np.asarray(self._users.matrix @ left[n:])
+        beyond = right[n_items:]
+        shared = shared_column_length(n_items)
+        self.shared_item_factor_ = shared * beyond[0] if self._has_user_intercept else np.zeros(rank)
+        self.item_feature_factors_ = beyond[1:] if self._has_user_intercept else beyond
+        self.user_intercept_ = self.user_factors_ @ self.shared_item_factor_
+        trace = self.trace_penalty_ * np.eye(rank)
+        self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
+        self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
+
+
+def for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:
+    """The labels with rows and columns for users and items without ratings, which come last."""
+    extra = len(users) - labels.shape[0]
+    indptr = np.concatenate([labels.indptr, np.full(extra, labels.indptr[-1])])
+    return replace(labels, indptr=indptr, shape=(len(users), len(items)), row_names=users, label_names=items)
+
+
+def warn_of_items_without_ratings(labels: ObservedLabels) -> None:
+    silent = np.flatnonzero(labels.label_counts() == 0)
+    if len(silent):
+        assert labels.label_names is not None
+        warn(
+            f"{len(silent)} of {labels.shape[1]} items have no rating (the first: "
+            f"{labels.label_names[silent[0]]!r}); their intercept is that of the overall rate of likes.",
+            UninformativeLabelsWarning,
+        )

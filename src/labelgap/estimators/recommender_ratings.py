@@ -1,0 +1,156 @@
+"""The ratings that a recommender keeps, as they were given, and how more of them are joined to these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap._types import Floats
+from labelgap.arriving.batches import Batch
+from labelgap.arriving.drift import check_half_life, forget_weights
+from labelgap.arriving.union import join_labels
+from labelgap.estimators.recommender_fit import RecommenderFit
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.fitting.silence_weights import values_of_likes
+from labelgap.labels import ObservedLabels
+from labelgap.recommending.ids import IdIndex
+from labelgap.recommending.serving import Recommending
+
+
+class ArrivedRatings(NamedTuple):
+    """A batch of ratings, joined to those before it."""
+
+    new: ObservedLabels
+    """The batch, with weights as they were given."""
+    users: NDArray[np.int64]
+    """The number of each row of the batch among the users that were known; -1 for a new one."""
+    items: NDArray[np.int64]
+    union: ObservedLabels
+    batch_of_rating: NDArray[np.int32]
+    counts: dict[str, int]
+    """Entries added, corrected and repeated, and new rows and labels."""
+
+
+class KeptRatings(RecommenderFit, Recommending):
+    """The part of a Recommender that keeps its ratings, with what a fit needs to know of each."""
+
+    forget: float | None
+    batches_: tuple[Batch, ...] = ()
+    _batch_of_rating: NDArray[np.int32] | None = None
+    """The number of the batch that each of ``answers_`` came with; None where all came with the first."""
+
+    def _joined(self, answers: Any, sample_weight: Any, number: int) -> ArrivedRatings:
+        """The ratings of a batch joined to those before it."""
+        new = self._read_ratings(answers, self.unobserved)
+        new = self._weighed(new, answers, sample_weight, self.unobserved)
+        meant = self._meaning_of_silence(new)
+        if meant != self._silence:
+            raise InvalidLabelsError(
+                f"The recommender was fitted with unobserved={self._silence!r}, and the new ratings come "
+                f"with unobserved={meant!r}. Give them in the meaning of the fit, or fit anew."
+            )
+        if new.unobserved == "negative":
+            new = replace(new.select(new.values == 1), unobserved="missing")
+        users, user_ids = _placed(self._index("user"), new.row_names or ())
+        items, item_ids = _placed(self._index("item"), new.label_names or ())
+        joined = join_labels(
+            self._given_ratings(),
+            new,
+            users,
+            items,
+            shape=(len(user_ids), len(item_ids)),
+            row_names=user_ids,
+            label_names=item_ids,
+        )
+        arrived = np.full(new.n_observed, number, dtype=np.int32)
+        batch_of_rating = joined.per_entry(self._batch_numbers(), arrived)
+        n, n_items = len(self.user_ids_), len(self.item_ids_)
+        counts = {
+            "new_rows": len(user_ids) - n,
+            "new_labels": len(item_ids) - n_items,
+            "added": joined.added,
+            "corrected": joined.corrected,
+            "repeated": joined.repeated,
+        }
+        known = np.where(users < n, users, -1), np.where(items < n_items, items, -1)
+        return ArrivedRatings(new, *known, joined.labels, batch_of_rating, counts)
+
+    def _given_ratings(self) -> ObservedLabels:
+        """The ratings of the fit, with weights as they were given; in lists these are the values of likes."""
+        ratings = self.answers_
+        if ratings.unobserved == "negative":
+            raise InvalidLabelsError(
+                "This recommender was fitted by an earlier version, and does not say which of its dislikes "
+                "were given. Fit it anew to all ratings."
+            )
+        if self._given_weights is not None:
+            return ratings.with_weights(self._given_weights)
+        if self._are_lists(self._silence):
+            return values_of_likes(ratings, self.confidence_, self.mean_like_)
+        # Weights by propensities are made anew.
+        return ratings if self.weights is None else replace(ratings, weights=None)
+
+    def _batch_numbers(self) -> NDArray[np.int32]:
+        if self._batch_of_rating is not None:
+            return self._batch_of_rating
+        return np.ones(self.answers_.n_observed, dtype=np.int32)
+
+    def _keep_given(self, given: Floats | None, decay: Floats | None, meant: str) -> None:
+        """Keep the weights as they were given where those of ``answers_`` do not tell them."""
+        self.__dict__.pop("_given_weights", None)
+        if decay is not None:
+            self._given_weights = np.ones(self.answers_.n_observed) if given is None else given
+        elif given is not None and (
+            self.weights is not None or (self._are_lists(meant) and np.any(given != 1.0))
+        ):
+            self._given_weights = given
+
+    def _fold_given(self, model: Any, added: ObservedLabels, rows: Any, columns: Any) -> None:
+        # What belongs to single ratings is joined as the ratings were.
+        values = self._are_lists(self._silence) and added.weights is not None
+        if model._given_weights is None and model._batch_of_rating is None and not values:
+            return
+        shape = (len(self.user_ids_), len(self.item_ids_))
+        joined = join_labels(model._given_ratings(), added, rows, columns, shape=shape)
+        if model._given_weights is not None or values:
+            self._given_weights = joined.labels.weights
+        if model._batch_of_rating is not None:
+            newest = np.full(added.n_observed, len(model._batches_so_far()), dtype=np.int32)
+            self._batch_of_rating = joined.per_entry(model._batch_numbers(), newest)
+
+    def _are_lists(self, meant: str) -> bool:
+        """Whether the weights of ratings follow from their values."""
+        return meant == "negative" and not self._rates_every_pair
+
+    def _decay(self, ages: NDArray[Any], meant: str) -> Floats | None:
+        """The weights that ``forget`` gives to ratings of these ages."""
+        return forget_weights(ages, self._half_life(meant))
+
+    def _half_life(self, meant: str) -> float | None:
+        half_life = check_half_life(self.forget)
+        if half_life is not None and meant == "unlabelled":
+            raise InvalidParameterError(
+                "forget weighs ratings by their age; under unobserved='unlabelled' every pair counts once. "
+                "Leave forget out, or use unobserved='negative'."
+            )
+        return half_life
+
+    def _batches_so_far(self) -> tuple[Batch, ...]:
+        """The record of the batches; of a model that has none, one of its fit."""
+        if self.batches_:
+            return self.batches_
+        held_out = getattr(self, "held_out_metric_", None)
+        added = self._rated().n_observed
+        metric = held_out if self._silence == "missing" else None
+        return (Batch(number=1, added=added, metric=metric, chosen_anew="first"),)
+
+
+def _placed(index: IdIndex, ids: tuple[Any, ...]) -> tuple[NDArray[np.int64], tuple[Any, ...]]:
+    """The number of each id, where new ones come last, and all ids in order."""
+    places = index.find_or(ids)
+    new = places < 0
+    places[new] = len(index.ids) + np.arange(int(new.sum()))
+    return places, (*index.ids, *(name for name, fresh in zip(ids, new.tolist(), strict=True) if fresh))
