@@ -105,6 +105,12 @@ class Problem:
         total = sum(rows.square_length(self.settings.features, self.features) for rows in self._rows)
         return total / max(self.features.n_rows, 1)
 
+    @property
+    def row_features(self) -> Any:
+        """X of all rows as a linear map, in the coordinates that are penalised; on one machine, in one block."""
+        assert len(self._rows) == 1
+        return self._rows[0].design(self.settings.features, self.features).rows
+
     # -- objectives ------------------------------------------------------------------------------------
 
     def objective(
