@@ -41,7 +41,7 @@ FLOORS = [
     {"persistence"},
     {"confidence", "data", "sampling"},
     {"fitting", "theory"},
-    {"asking", "estimators", "recommending"},
+    {"asking", "completing", "estimators", "recommending"},
     {"distributed", "flip_rates"},
     # The package itself gathers the public names; only what stands on top may import from it.
     {"", "__main__", "cli", "demo", "onnx_export", "onnx_features", "report"},

@@ -11,6 +11,7 @@ import numpy as np
 from labelgap._types import Floats
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
+from labelgap.estimators.completing import Completing
 from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.inputs import (
@@ -47,7 +48,7 @@ from labelgap.thresholds.sweep import steady_threshold
 
 
 @savable_estimator(LOW_RANK_CLASSIFIER)
-class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
+class LowRankClassifier(Completing, MappedFeatures, CertifiedFit, DecisionEstimator):
     """Yes/no decisions for many labels from features and incomplete labels.
 
     Fits, over the observed entries Ω,
@@ -398,6 +399,7 @@ class LowRankClassifier(MappedFeatures, CertifiedFit, DecisionEstimator):
             if weighting := chosen.problem.settings.features.label_weighting:
                 self.label_weighting_ = weighting
             self._keep_confidence(held_out)
+            self._keep_size(labels)
         return self
 
     def _request(self, Z: Any, *, unlabelled: bool = False) -> tuple[PenaltyRequest, FeatureSettings]:

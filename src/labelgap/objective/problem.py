@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
-from labelgap.objective.cpu.part import CpuBackend
+from labelgap.objective.cpu.part import CpuBackend, CpuRows
 from labelgap.objective.frame import (
     FeatureFrame,
     Frame,
@@ -107,9 +107,10 @@ class Problem:
 
     @property
     def row_features(self) -> Any:
-        """X of all rows as a linear map, in the coordinates that are penalised; on one machine, in one block."""
-        assert len(self._rows) == 1
-        return self._rows[0].design(self.settings.features, self.features).rows
+        """X as a linear map in the coordinates that are penalised; for a problem in one block on the CPU."""
+        (rows,) = self._rows
+        assert isinstance(rows, CpuRows)
+        return rows.design(self.settings.features, self.features).rows
 
     # -- objectives ------------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class JointFactors(NamedTuple):
 
 @dataclass(frozen=True)
 class JointProblem:
-    """The data term as a function of scores of rows with parameters of their own, the features, and penalties.
+    """The data term for rows with parameters of their own, the features beside them, and the penalties.
 
     ``objective`` is one with ``X = I`` (and ``Z = P Fᵀ``); here P is ``[XA, C]``.
     """

@@ -1,0 +1,278 @@
+"""``complete``: decisions for the gaps of training rows, by their observed labels beside their features."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples, check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from labelgap._types import Floats
+from labelgap._warn import warn
+from labelgap.completing.completion import Completion, RowCandidate
+from labelgap.completing.row_choice import ChosenRows, RowChoice, RowModel, fit_rows
+from labelgap.confidence.calibration import CalibrationMap, calibrate
+from labelgap.estimators.inputs import (
+    check_number,
+    read_judged_labels,
+    refuse_misaligned,
+    solver_settings,
+    weighted_labels,
+)
+from labelgap.estimators.row_weights import weigh_rows
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
+from labelgap.fitting.decision_rule import decision_rule
+from labelgap.fitting.feature_maps import mapped, mapped_product
+from labelgap.fitting.problem import observed_problem
+from labelgap.fitting.run import FitRun
+from labelgap.kernels.threads import thread_count
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Loss
+from labelgap.metrics import LinearFractional
+from labelgap.objective.protocol import Factors
+from labelgap.solvers import Penalties
+from labelgap.thresholds.cross_fit import hold_out_plan
+
+
+class Completing:
+    """``complete`` of a fitted low-rank classifier."""
+
+    if TYPE_CHECKING:
+        coef_left_: Floats
+        coef_right_: Floats
+        intercept_: Floats
+        feature_map_: Any
+        label_weighting_: float
+        trace_penalty_: float
+        ridge_penalty_: float
+        intercept_penalty_: float
+        threshold_: float
+        thresholds_: Floats
+        loss_: Loss
+        metric_: LinearFractional
+        fit_intercept: bool
+        score_bound: Any
+        weights: str | None
+        threshold: str
+        thresholds: str
+        subject_to: Any
+        calibration: str | None
+        random_state: Any
+        n_jobs: int | None
+        verbose: int
+        _single: bool
+        _sparse_labels: bool
+        _unobserved: str
+
+        def _read_features(self, X: Any, *, reset: bool) -> Any: ...
+        def _probabilities(self, scores: Floats) -> Floats: ...
+        def _request(self, Z: Any) -> Any: ...
+
+    n_samples_fit_: int | None = None
+    """The rows of the fit; None in files of earlier versions."""
+    n_observed_fit_: int | None = None
+
+    def _keep_size(self, labels: ObservedLabels) -> None:
+        """Keep what tells the rows of the fit from others."""
+        self.n_samples_fit_, self.n_observed_fit_ = labels.shape[0], labels.n_observed
+
+    def complete(
+        self,
+        X: Any,
+        y: Any,
+        row_penalty: float | str = "auto",
+        *,
+        propensities: Any = None,
+        sample_weight: Any = None,
+    ) -> Completion:
+        """Decide the unobserved entries of the rows of the fit, by their observed labels too.
+
+        ``predict`` knows a row by its features alone. Here rows have parameters of their own beside them,
+        and the fit is, with the λ, λ₂ and κ of :meth:`fit`,
+
+            ``min_{W,N,b}  1/|Ω| Σ_Ω ℓ(x_i·w_j + n_ij + b_j, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F² + μ‖N‖_* + ...``
+
+        to one duality gap for W, N and b together. μ and the threshold are chosen on held-out entries of the
+        same rows. N = 0 is always among the candidates, so where the other labels of a row say nothing, the
+        decisions are those of XW. The estimator itself does not change.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            The rows of the fit, in their order.
+        y : labels as given to ``fit``
+        row_penalty : float or "auto", default "auto"
+            μ. "auto" chooses it on held-out entries; infinity is N = 0.
+        propensities, sample_weight
+            As given to ``fit``. A row of weight 0 has no part in the fit, and is decided by XW.
+
+        Returns
+        -------
+        Completion
+            Decisions (``predict``), probabilities and scores of these rows, with the certificate.
+
+        Notes
+        -----
+        The work is done on the CPU, whatever ``device`` is, and its threshold comes from held-out entries,
+        whatever ``threshold`` is ("holdout" holds a fifth of them out once).
+
+        Examples
+        --------
+        >>> from labelgap import LowRankClassifier
+        >>> from labelgap.data import make_low_rank_labels
+        >>> problem = make_low_rank_labels(n=200, n_labels=20, observed=0.4, random_state=0)
+        >>> X = problem.X[:, :2]  # Most of what decides the labels is not among the features.
+        >>> clf = LowRankClassifier(features="linear", random_state=0).fit(X, problem.Y_observed)
+        >>> completed = clf.complete(X, problem.Y_observed)
+        >>> completed.row_rank > 0, completed.relative_gap <= 1e-3
+        (True, True)
+        """
+        check_is_fitted(self)
+        self._refuse_uncompletable()
+        _check_row_penalty(row_penalty)
+        refuse_misaligned(X, y)
+        X = self._read_features(X, reset=False)
+        given = read_judged_labels(self, y, _num_samples(X), self._unobserved)
+        given.require_both_classes()
+        labels = weighted_labels(given, self.weights, propensities)
+        everyone = X
+        X, labels = weigh_rows(X, labels, sample_weight)
+        self._refuse_other_rows(labels)
+        run = FitRun(verbose=self.verbose, name=type(self).__name__)
+        with threadpool_limits(limits=1, user_api="blas"):
+            model, start = self._row_model(X, labels)
+            rule = decision_rule(self.metric_, self.thresholds, self.subject_to)
+            chosen = self._chosen_rows(model, start, row_penalty, rule.search_judge(self.loss_), run)
+            mu = math.inf if chosen is None else chosen.row_penalty
+            if chosen is None and not isinstance(row_penalty, str):
+                mu = float(row_penalty)
+            fit = fit_rows(model, start, mu)
+        left, _, intercept = model.shared.to_original(fit.factors.shared)
+        N_left = np.zeros((_num_samples(everyone), fit.factors.row_rank))
+        weighted = np.ones(len(N_left)) if sample_weight is None else np.asarray(sample_weight)
+        N_left[weighted > 0] = fit.factors.row_left
+        threshold, thresholds = self.threshold_, self.thresholds_
+        values: tuple[float | None, float | None] = (None, None)
+        calibrator: CalibrationMap | None = None
+        if chosen is not None:
+            judge = rule.last_judge(self.loss_)
+            verdict, without = (judge(z, chosen.held) for z in (chosen.scores, chosen.scores_without))
+            threshold, values = verdict.threshold, (verdict.value, without.value)
+            n_labels = labels.shape[1]
+            thresholds = np.full(n_labels, threshold) if verdict.thresholds is None else verdict.thresholds
+            if self.calibration is not None:
+                before = self._probabilities(chosen.scores)
+                calibrator, _ = calibrate(chosen.scores, chosen.held, self.calibration, before, False)
+        return Completion(
+            np.hstack([mapped_product(self.feature_map_, everyone, left), N_left]),
+            model.right(fit.factors),
+            intercept,
+            float(threshold),
+            np.asarray(thresholds, dtype=np.float64),
+            mu,
+            fit.factors.rank,
+            fit.factors.row_rank,
+            fit.objective,
+            fit.gap,
+            fit.relative_gap,
+            *values,
+            () if chosen is None else _listed(chosen),
+            given,
+            self.metric_,
+            self._probabilities if calibrator is None else calibrator,
+            self._sparse_labels,
+        )
+
+    def _row_model(self, X: Any, labels: ObservedLabels) -> tuple[RowModel, Factors]:
+        """The problem of the fit made anew from its data, and W and b in its coordinates."""
+        Z = mapped(self.feature_map_, X)
+        _, features = self._request(Z)
+        problem = observed_problem(
+            Z,
+            labels,
+            replace(features, label_weighting=self.label_weighting_),
+            self.loss_,
+            fit_intercept=self.fit_intercept,
+            score_bound=None,
+        )
+        mean = float(np.average(labels.values, weights=labels.weights))
+        penalties = Penalties(
+            self.trace_penalty_, self.ridge_penalty_, self.intercept_penalty_, float(self.loss_.link(mean))
+        )
+        model = RowModel(Z, labels, problem.settings, penalties, solver_settings(self))
+        scales = model.shared.features.label_scales
+        right = self.coef_right_ if scales is None else self.coef_right_ / scales[:, None]
+        return model, model.shared.from_original(Factors(self.coef_left_, right, self.intercept_))
+
+    def _chosen_rows(
+        self, model: RowModel, start: Factors, row_penalty: float | str, judge: Any, run: FitRun
+    ) -> ChosenRows | None:
+        """μ chosen, or the given one judged, on held-out entries; None where nothing can be held out."""
+        how = "holdout" if self.threshold == "holdout" else "cross-fit"
+        plan = hold_out_plan(model.labels, how, check_random_state(self.random_state))
+        if not (plan >= 0).any():
+            warn(
+                f"Only {model.labels.n_observed} labels are observed, too few to hold any out: the threshold "
+                "is that of the fit"
+                + (", and rows have no part of their own." if isinstance(row_penalty, str) else "."),
+                LabelgapWarning,
+            )
+            return None
+        choice = RowChoice(model, plan, judge, self.n_jobs or thread_count(), run.say)
+        return choice.search(start) if isinstance(row_penalty, str) else choice.given(float(row_penalty))
+
+    # -- refusals --------------------------------------------------------------------------------------
+
+    def _refuse_uncompletable(self) -> None:
+        if self._unobserved == "unlabelled":
+            raise InvalidParameterError(
+                "complete needs entries that are known to be a no, and this model was fitted with "
+                "unobserved='unlabelled', where only positives are recorded. Use predict, or give known "
+                "negatives and fit with unobserved='missing'."
+            )
+        if self._unobserved == "negative":
+            raise InvalidParameterError(
+                "complete decides entries that were not observed, and this model was fitted with "
+                "unobserved='negative', under which there are none. Fit with unobserved='missing'."
+            )
+        if self._single:
+            raise InvalidParameterError(
+                "complete decides labels by the other labels of a row, and this model was fitted to a single "
+                "label (a 1-d y). Use predict."
+            )
+        if not isinstance(self.score_bound, str) and self.score_bound is not None:
+            raise InvalidParameterError(
+                f"complete has no bound on the scores, and this model was fitted with score_bound="
+                f"{self.score_bound!r}. Fit without it."
+            )
+
+    def _refuse_other_rows(self, labels: ObservedLabels) -> None:
+        rows, entries = self.n_samples_fit_, self.n_observed_fit_
+        if rows is None or (labels.shape[0], labels.n_observed) == (rows, entries):
+            return
+        raise InvalidLabelsError(
+            f"complete is about the rows of the fit, {rows} rows with {entries} observed entries; these are "
+            f"{labels.shape[0]} rows with {labels.n_observed}. Give the X and y of the fit (and its "
+            "sample_weight), or fit again with these."
+        )
+
+
+def _check_row_penalty(value: Any) -> None:
+    if isinstance(value, str) and value == "auto":
+        return
+    if value == math.inf:
+        return
+    if isinstance(value, str):
+        raise InvalidParameterError(f"row_penalty must be 'auto' or a number above 0; got {value!r}.")
+    check_number("row_penalty", value, above=0.0)
+
+
+def _listed(chosen: ChosenRows) -> tuple[RowCandidate, ...]:
+    return tuple(
+        RowCandidate(mu, candidate.metric_value, candidate.loss, candidate.rank)
+        for mu, candidate in chosen.candidates
+    )
