@@ -10,14 +10,14 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import loss_names
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
-from labelgap.solvers.row_part import (
+from labelgap.solvers.joint_state import (
     JointFactors,
     JointProblem,
     JointState,
     certify_joint,
     smallest_useless_penalty,
-    solve_joint,
 )
+from labelgap.solvers.row_part import solve_joint
 from oracles_solver import cvxpy_optimum
 from solver_problems import Case, make_problem
 

@@ -24,15 +24,10 @@ from labelgap.labels import ObservedLabels
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
-from labelgap.solvers import Penalties
+from labelgap.solvers import Fit, Penalties
+from labelgap.solvers.joint_state import JointFactors, JointProblem, smallest_useless_penalty
 from labelgap.solvers.loop import Candidate
-from labelgap.solvers.row_part import (
-    JointFactors,
-    JointFit,
-    JointProblem,
-    smallest_useless_penalty,
-    solve_joint,
-)
+from labelgap.solvers.row_part import JointFit, solve_joint
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 
 # μ falls from the smallest at which N = 0 by this factor, so many times at most.
@@ -70,13 +65,10 @@ class RowModel:
         objective = self.own.objective(labels, free_intercept=self._free)
         return JointProblem(objective, self.shared.row_features, self.penalties, row_penalty)
 
-    def without_rows(
-        self, labels: ObservedLabels, tol: float | None = None, start: Factors | None = None
-    ) -> Any:
+    def without_rows(self, labels: ObservedLabels, tol: float) -> Fit:
         """The fit of W and b alone."""
-        solver = self.solver if tol is None else replace(self.solver, tol=max(tol, self.solver.tol))
-        objective = self.shared.objective(labels, free_intercept=self._free)
-        return solver.fit(objective, self.penalties, warm_start=start)
+        solver = replace(self.solver, tol=max(tol, self.solver.tol))
+        return solver.fit(self.shared.objective(labels, free_intercept=self._free), self.penalties)
 
     def solve(self, problem: JointProblem, start: JointFactors, tol: float | None = None) -> JointFit:
         """The fit of W, N and b together."""
@@ -195,13 +187,8 @@ class RowChoice:
 
 
 def fit_rows(model: RowModel, start: Factors, row_penalty: float) -> JointFit:
-    """W, N and b fitted to all entries; for μ = ∞ without N."""
-    if row_penalty == math.inf:
-        alone = model.without_rows(model.labels, start=start)
-        x = JointFactors.without_rows(alone.factors, model.labels.shape[0])
-        fit = JointFit(x, alone.objective, alone.gap, alone.relative_gap, alone.n_iter, alone.converged)
-    else:
-        begin = JointFactors.without_rows(start, model.labels.shape[0])
-        fit = model.solve(model.joint(model.labels, row_penalty), begin)
+    """W, N and b fitted to all entries, from a fit without N."""
+    begin = JointFactors.without_rows(start, model.labels.shape[0])
+    fit = model.solve(model.joint(model.labels, row_penalty), begin)
     warn_unless_converged(fit, model.solver)
     return fit

@@ -11,12 +11,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.completing.completion import Completion, RowCandidate
 from labelgap.completing.row_choice import ChosenRows, RowChoice, RowModel, fit_rows
+from labelgap.completing.soft_labels import with_soft_labels
 from labelgap.confidence.calibration import CalibrationMap, calibrate
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.inputs import (
+    check_at_least_zero,
     check_number,
     read_judged_labels,
     refuse_misaligned,
@@ -25,17 +29,22 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
-from labelgap.fitting.decision_rule import decision_rule
+from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.decision_rule import DecisionRule, decision_rule
 from labelgap.fitting.feature_maps import mapped, mapped_product
 from labelgap.fitting.problem import observed_problem
 from labelgap.fitting.run import FitRun
 from labelgap.kernels.threads import thread_count
 from labelgap.labels import ObservedLabels
-from labelgap.losses import Loss
+from labelgap.losses import Logistic, Loss
 from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties
+from labelgap.solvers.joint_state import JointFactors
+from labelgap.solvers.row_part import JointFit
 from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.one_class import OneClassEffect
 
 
 class Completing:
@@ -50,12 +59,17 @@ class Completing:
         trace_penalty_: float
         ridge_penalty_: float
         intercept_penalty_: float
+        objective_: float
+        duality_gap_: float
+        relative_gap_: float
         threshold_: float
         thresholds_: Floats
         loss_: Loss
         metric_: LinearFractional
         fit_intercept: bool
         score_bound: Any
+        soft_labels: float | str
+        unobserved: str
         weights: str | None
         threshold: str
         thresholds: str
@@ -72,6 +86,8 @@ class Completing:
         def _probabilities(self, scores: Floats) -> Floats: ...
         def _request(self, Z: Any) -> Any: ...
 
+    # Of the class, as files of earlier versions have none.
+    soft_label_weight_: float = 0.0
     n_samples_fit_: int | None = None
     """The rows of the fit; None in files of earlier versions."""
     n_observed_fit_: int | None = None
@@ -79,6 +95,69 @@ class Completing:
     def _keep_size(self, labels: ObservedLabels) -> None:
         """Keep what tells the rows of the fit from others."""
         self.n_samples_fit_, self.n_observed_fit_ = labels.shape[0], labels.n_observed
+
+    # -- soft labels -----------------------------------------------------------------------------------
+
+    def _check_soft_labels(self) -> None:
+        value = self.soft_labels
+        if isinstance(value, str):
+            check_choice("soft_labels", value, ("auto",))
+        else:
+            check_at_least_zero("soft_labels", value)
+            check_number("soft_labels", value, above=-1.0)
+        if value == 0:
+            return
+        if not isinstance(self.loss_, Logistic):
+            raise InvalidParameterError(
+                f"soft_labels={value!r} needs loss='logistic', under which a label may be a probability. "
+                "Choose it, or leave soft_labels at 0."
+            )
+        if self.unobserved == "unlabelled":
+            raise InvalidParameterError(
+                f"soft_labels={value!r} needs entries that are known to be a no, and under "
+                "unobserved='unlabelled' there are none. Leave soft_labels at 0."
+            )
+        if not isinstance(self.score_bound, str) and self.score_bound is not None:
+            raise InvalidParameterError(
+                f"soft_labels={value!r} cannot be combined with score_bound={self.score_bound!r}: XW + N has "
+                "no bound. Leave one of them out."
+            )
+
+    def _with_soft_labels(
+        self,
+        chosen: ChosenFit,
+        X: Any,
+        labels: ObservedLabels,
+        rule: DecisionRule,
+        solver: SolverSettings,
+        run: FitRun,
+        effect: OneClassEffect,
+        held_out: HeldOutScores,
+    ) -> ChosenFit:
+        """The fit with soft labels, where they are asked for and pay."""
+        self.__dict__.pop("soft_label_weight_", None)
+        if self.soft_labels == 0:
+            return chosen
+        _refuse_offsets(labels)
+        Z = mapped(chosen.feature_map, X)
+        chosen, weight = with_soft_labels(
+            chosen,
+            Z,
+            labels,
+            self.soft_labels,
+            self.loss_,
+            rule,
+            solver,
+            run,
+            how=self.threshold,
+            effect=effect,
+            held_out=held_out,
+        )
+        if weight:
+            self.soft_label_weight_ = weight
+        return chosen
+
+    # -- gaps of the training rows -----------------------------------------------------------------------
 
     def complete(
         self,
@@ -138,6 +217,7 @@ class Completing:
         X = self._read_features(X, reset=False)
         given = read_judged_labels(self, y, _num_samples(X), self._unobserved)
         given.require_both_classes()
+        _refuse_offsets(given)
         labels = weighted_labels(given, self.weights, propensities)
         everyone = X
         X, labels = weigh_rows(X, labels, sample_weight)
@@ -150,7 +230,13 @@ class Completing:
             mu = math.inf if chosen is None else chosen.row_penalty
             if chosen is None and not isinstance(row_penalty, str):
                 mu = float(row_penalty)
-            fit = fit_rows(model, start, mu)
+            if mu == math.inf:
+                # The model of the fit, its certificate and its thresholds.
+                chosen_rows = JointFactors.without_rows(start, labels.shape[0])
+                own = (self.objective_, self.duality_gap_, self.relative_gap_)
+                fit = JointFit(chosen_rows, *own, n_iter=0, converged=True)
+            else:
+                fit = fit_rows(model, start, mu)
         left, _, intercept = model.shared.to_original(fit.factors.shared)
         N_left = np.zeros((_num_samples(everyone), fit.factors.row_rank))
         weighted = np.ones(len(N_left)) if sample_weight is None else np.asarray(sample_weight)
@@ -161,9 +247,11 @@ class Completing:
         if chosen is not None:
             judge = rule.last_judge(self.loss_)
             verdict, without = (judge(z, chosen.held) for z in (chosen.scores, chosen.scores_without))
-            threshold, values = verdict.threshold, (verdict.value, without.value)
-            n_labels = labels.shape[1]
-            thresholds = np.full(n_labels, threshold) if verdict.thresholds is None else verdict.thresholds
+            values = verdict.value, without.value
+            if mu < math.inf:
+                shared = np.full(labels.shape[1], verdict.threshold)
+                threshold = verdict.threshold
+                thresholds = shared if verdict.thresholds is None else verdict.thresholds
             if self.calibration is not None:
                 before = self._probabilities(chosen.scores)
                 calibrator, _ = calibrate(chosen.scores, chosen.held, self.calibration, before, False)
@@ -258,6 +346,14 @@ class Completing:
             f"complete is about the rows of the fit, {rows} rows with {entries} observed entries; these are "
             f"{labels.shape[0]} rows with {labels.n_observed}. Give the X and y of the fit (and its "
             "sample_weight), or fit again with these."
+        )
+
+
+def _refuse_offsets(labels: ObservedLabels) -> None:
+    if labels.offsets is not None:
+        raise InvalidLabelsError(
+            "These labels have offsets, which entries that were not observed do not have. Give labels "
+            "without offsets."
         )
 
 

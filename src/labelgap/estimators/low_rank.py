@@ -148,6 +148,11 @@ class LowRankClassifier(Completing, MappedFeatures, CertifiedFit, DecisionEstima
         What makes calibrated probabilities of the scores, fitted to the out-of-fold scores: isotonic
         regression, Platt's sigmoid, or nothing. Scores and decisions stay the same. See
         ``calibration_error_``.
+    soft_labels : float or "auto", default 0
+        ω, the weight of soft labels, which :meth:`complete` makes for a sample of the unobserved entries of
+        the training rows, all together in units of the observed ones. W is fitted again to both. 0 is none.
+        "auto" chooses among 0, 1, 3 and 10 on held-out rows. For the logistic loss only; see
+        ``docs/completing.md``.
 
     Attributes
     ----------
@@ -170,6 +175,9 @@ class LowRankClassifier(Completing, MappedFeatures, CertifiedFit, DecisionEstima
     thresholds_kind_ : {"shared", "per-label", "shrunk"}
         What ``thresholds_`` are.
     rank_ : int
+    soft_label_weight_ : float
+        ω as used; 0 where there are no soft labels. Where there are, ``objective_`` and ``duality_gap_`` are
+        about the objective with them.
     singular_values_ : array of shape (k,)
     trace_penalty_, ridge_penalty_, intercept_penalty_ : float
         The penalties used.
@@ -245,6 +253,7 @@ class LowRankClassifier(Completing, MappedFeatures, CertifiedFit, DecisionEstima
         thresholds: str = "shared",
         subject_to: Any = None,
         calibration: str | None = None,
+        soft_labels: float | str = 0.0,
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -273,6 +282,7 @@ class LowRankClassifier(Completing, MappedFeatures, CertifiedFit, DecisionEstima
         self.thresholds = thresholds
         self.subject_to = subject_to
         self.calibration = calibration
+        self.soft_labels = soft_labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -315,6 +325,7 @@ class LowRankClassifier(Completing, MappedFeatures, CertifiedFit, DecisionEstima
         check_decision_parameters(self)
         check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
+        self._check_soft_labels()
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
@@ -389,6 +400,7 @@ class LowRankClassifier(Completing, MappedFeatures, CertifiedFit, DecisionEstima
                 maps = FeatureMaps.of(self, X, labels, request, made, transformer)
                 chosen = maps.fit(competition)
                 transformer = chosen.feature_map
+                chosen = self._with_soft_labels(chosen, X, labels, rule, settings, run, effect, held_out)
                 effect.warn()
             self._keep_decisions(chosen)
             self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
