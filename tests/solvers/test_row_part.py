@@ -109,6 +109,7 @@ def test_a_ridge_alone_on_W_reaches_the_optimum():
 
 
 @pytest.mark.parametrize(("fraction", "row_fraction"), [(0.05, 0.6), (0.9, 0.1), (0.1, 0.1)])
+@pytest.mark.slow
 def test_any_strengths_of_the_two_reach_the_optimum(fraction, row_fraction):
     case = Case("dense", n=20, d=5, n_labels=7, seed=11)
     largest, row_largest = largest_penalties(case)
