@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import labelgap
 from labelgap import LowRankClassifier, ObservedLabels
 from labelgap.completing import completion
-from labelgap.completing.row_choice import RowModel
+from labelgap.completing.row_choice import RowModel, fit_rows
 from labelgap.completing.soft_labels import SoftRefit, unobserved_sample
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import (
@@ -216,27 +216,26 @@ def test_a_loaded_model_completes_as_the_saved_one(problem, fitted, completed, t
     np.testing.assert_array_equal(again.complete(X, problem.Y_observed).predict(), completed.predict())
 
 
-def test_nothing_of_the_size_of_all_entries_is_made(monkeypatch):
+def test_nothing_of_the_size_of_all_entries_is_made():
     n, n_labels, per_row = 6000, 1500, 4
     rng = np.random.default_rng(0)
     cols = np.argsort(rng.random((n, 40)), axis=1)[:, :per_row] + 36 * rng.integers(0, 40, (n, 1))
     labels = ObservedLabels.from_triplets(
         np.repeat(np.arange(n), per_row), cols.ravel(), rng.integers(0, 2, n * per_row), (n, n_labels)
     )
-    X = rng.standard_normal((n, 3))
-    clf = LowRankClassifier(**{**FIXED, "tol": 0.1}, threshold="holdout", random_state=0)
-    monkeypatch.setattr(completion, "_BLOCK_SCORES", 1 << 16)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        clf.fit(X, labels)
-        tracemalloc.start()
-        found = clf.complete(X, labels, row_penalty=8e-5)
-        found.predict("sparse")
-        unobserved_sample(labels, 20_000, 0)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    assert found.row_rank >= 1
-    # A byte for each of all entries would be 9 MB, a number 72 MB.
+    solver = SolverSettings(SOLVERS["auto"], tol=0.1)
+    model = RowModel(
+        rng.standard_normal((n, 3)), labels, ProblemSettings(Logistic()), Penalties(0.02), solver
+    )
+    start = model.without_rows(labels, 0.1).factors
+    tracemalloc.start()
+    fit = fit_rows(model, start, 8e-5)
+    model.scores(fit.factors, labels)
+    unobserved_sample(labels, 20_000, 0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert fit.factors.row_rank >= 1
+    # A number for each of all entries would be 72 MB.
     assert peak < 36e6
 
 
