@@ -39,6 +39,7 @@ API = [
         f"labelgap.{name}"
         for name in (
             "asking",
+            "completing",
             "confidence",
             "data",
             "decisions",

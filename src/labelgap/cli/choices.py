@@ -26,6 +26,7 @@ PARAMETERS = {
         "thresholds",
         "subject_to",
         "calibration",
+        "soft_labels",
     ),
     Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
     Setting.regression: (*_COMMON, "family", "feature_map"),

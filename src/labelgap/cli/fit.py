@@ -38,6 +38,7 @@ from labelgap.cli.fit_options import (
     Rank,
     RidgePenalty,
     Seed,
+    SoftLabels,
     TracePenalty,
 )
 from labelgap.cli.fitted import finish_fit
@@ -180,6 +181,7 @@ def fit(
     ridge_penalty: RidgePenalty = None,
     feature_map: FeatureMap = None,
     label_weighting: LabelWeighting = None,
+    soft_labels: SoftLabels = None,
     tol: Annotated[
         float | None,
         typer.Option(
@@ -258,6 +260,7 @@ def fit(
         "ridge_penalty": number_or("auto", ridge_penalty, "--ridge-penalty"),
         "feature_map": _word(feature_map),
         "label_weighting": number_or("auto", label_weighting, "--label-weighting"),
+        "soft_labels": number_or("auto", soft_labels, "--soft-labels"),
         "tol": tol,
         "threshold": _word(threshold),
         "thresholds": _word(thresholds),

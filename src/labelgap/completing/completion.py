@@ -111,9 +111,16 @@ class Completion:
         P = self.row_factors if rows is None else self.row_factors[self._row_numbers(rows)]
         return np.asarray(P @ self.label_factors.T + self.intercept)
 
-    def predict_proba(self, rows: Any = None) -> Floats:
-        """Probabilities of yes of all labels (dense) for these rows, by number; None is all of them."""
-        return self._probabilities(self.decision_function(rows))
+    def predict_proba(self, rows: Any = None, *, keep_observed: bool = False) -> Floats:
+        """Probabilities of yes of all labels (dense) for these rows, by number; None is all of them.
+
+        With ``keep_observed`` an observed entry has the value that was observed, 0 or 1.
+        """
+        numbers = np.arange(self.shape[0]) if rows is None else self._row_numbers(rows)
+        probabilities = self._probabilities(self.decision_function(numbers))
+        if keep_observed:
+            self._put_observed(probabilities, numbers)
+        return probabilities
 
     def scores_at(self, rows: Any, labels: Any) -> Floats:
         """The scores of pairs of a row and a label, by number."""
@@ -138,43 +145,48 @@ class Completion:
 
     # -- decisions -------------------------------------------------------------------------------------
 
-    def predict(self, output: str = "auto", *, keep_observed: bool = True) -> Any:
+    def predict(self, output: str = "auto", *, rows: Any = None, keep_observed: bool = True) -> Any:
         """Decisions for every entry of the rows, 1 for yes.
 
         Parameters
         ----------
         output : "auto", "dense" or "sparse"
             "auto" is CSR where the labels came in a sparse form, else dense.
+        rows : array of int, or None, default None
+            The rows to decide, by number; None is all of them.
         keep_observed : bool, default True
             Whether observed entries keep the value that was observed. With False all of them are decided.
         """
         check_choice("output", output, ("auto", "dense", "sparse"))
-        blocks = self._decided(keep_observed)
+        numbers = np.arange(self.shape[0]) if rows is None else self._row_numbers(rows)
+        shape, blocks = (len(numbers), self.shape[1]), self._decided(numbers, keep_observed)
         if output == "dense" or (output == "auto" and not self._sparse):
-            decisions = np.empty(self.shape, dtype=np.int8)
+            decisions = np.empty(shape, dtype=np.int8)
             for start, yes in blocks:
                 decisions[start : start + len(yes)] = yes
             return decisions
-        counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=index_type(self.shape[1]))]
+        counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=index_type(shape[1]))]
         for _, yes in blocks:
             counts.append(yes.sum(axis=1))
             columns.append(np.nonzero(yes)[1].astype(columns[0].dtype))
         indices = np.concatenate(columns)
         pointers = np.cumsum(np.concatenate(counts))
-        return sp.csr_array((np.ones(len(indices), dtype=np.int8), indices, pointers), shape=self.shape)
+        return sp.csr_array((np.ones(len(indices), dtype=np.int8), indices, pointers), shape=shape)
 
-    def _decided(self, keep_observed: bool) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-        """Blocks of rows: the number of the first, and what is yes."""
-        n, n_labels = self.shape
-        step = max(1, _BLOCK_SCORES // max(n_labels, 1))
-        known = self.observed
-        for start in range(0, n, step):
-            rows = np.arange(start, min(start + step, n))
-            yes = self.decision_function(rows) >= self.thresholds
+    def _decided(self, rows: NDArray[Any], keep_observed: bool) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        """Blocks of the rows: the place of the first, and what is yes."""
+        step = max(1, _BLOCK_SCORES // max(self.shape[1], 1))
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            yes = self.decision_function(some) >= self.thresholds
             if keep_observed:
-                entries = slice(known.indptr[start], known.indptr[rows[-1] + 1])
-                yes[known.rows[entries] - start, known.indices[entries]] = known.values[entries] > 0
+                self._put_observed(yes, some)
             yield start, yes
+
+    def _put_observed(self, values: NDArray[Any], rows: NDArray[Any]) -> None:
+        """Write what was observed of these rows into their array."""
+        known = self.observed.take_rows(rows)
+        values[known.rows, known.indices] = known.values
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The table without gaps as a frame of "pandas" (the default) or "polars": what :meth:`predict` says.
