@@ -158,7 +158,7 @@ ERRORS = [
     Case(
         "complete-other-rows",
         InvalidLabelsError,
-        "the rows of the fit, 40 rows with .* these are 20 rows with .* or fit again",
+        "the rows of the fit, and these are others: over these 20 rows .* or fit again",
         lambda: fit().complete(X[:20], Y[:20]),
     ),
     Case(

@@ -215,7 +215,6 @@ def test_a_loaded_model_completes_as_the_saved_one(problem, fitted, completed, t
     X, clf = fitted
     clf.save(tmp_path / "model.labelgap")
     again = labelgap.load(tmp_path / "model.labelgap")
-    assert (again.n_samples_fit_, again.n_observed_fit_) == (120, int((~np.isnan(problem.Y_observed)).sum()))
     np.testing.assert_array_equal(again.complete(X, problem.Y_observed).predict(), completed.predict())
 
 
@@ -247,10 +246,17 @@ def test_nothing_of_the_size_of_all_entries_is_made():
 
 def test_other_rows_than_those_of_the_fit_are_refused(problem, fitted):
     X, clf = fitted
-    with pytest.raises(InvalidLabelsError, match=r"the rows of the fit, 120 rows .* these are 60 rows"):
+    with pytest.raises(
+        InvalidLabelsError, match=r"the rows of the fit, and these are others: over these 60 rows"
+    ):
         clf.complete(X[:60], problem.Y_observed[:60])
     with pytest.raises(InvalidLabelsError, match="fit again with these"):
         clf.complete(X, problem.Y)
+    with pytest.raises(InvalidLabelsError, match="with its sample_weight"):
+        clf.complete(X, problem.Y_observed, sample_weight=np.arange(1.0, 121.0))
+    # The same rows in another order are the same rows.
+    turned = clf.complete(X[::-1], problem.Y_observed[::-1], row_penalty=np.inf)
+    np.testing.assert_allclose(turned.decision_function(), clf.decision_function(X)[::-1], atol=1e-10)
     with pytest.raises(InvalidLabelsError, match="No label is observed"):
         clf.complete(X, np.full(problem.Y.shape, np.nan))
     with pytest.raises(InvalidLabelsError, match="12 labels of the fit were expected"):

@@ -283,7 +283,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         alone = f"{by_features:.4f} on held-out labels"
         lines.append((facts["metric"], alone if facts["row_penalty"] is None else both))
     part = (
-        "none; known labels of a row say nothing more than its features"
+        "none: with one, held-out labels were decided no better"
         if facts["row_penalty"] is None
         else f"rank {facts['row_rank']}, row penalty {facts['row_penalty']:.3g}"
     )

@@ -26,6 +26,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.joint_state import JointFactors, JointProblem, smallest_useless_penalty
+from labelgap.solvers.linalg import product_values
 from labelgap.solvers.loop import Candidate
 from labelgap.solvers.row_part import JointFit, solve_joint
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
@@ -59,6 +60,11 @@ class RowModel:
     @property
     def _free(self) -> bool:
         return self.penalties.intercept == 0
+
+    def objective_at(self, factors: Factors) -> float:
+        """The penalised objective without N, over all labels."""
+        point = self.shared.objective(self.labels, free_intercept=self._free).at(factors)
+        return point.value + self.penalties.of(product_values(*factors[:2]), factors.intercept)
 
     def joint(self, labels: ObservedLabels, row_penalty: float) -> JointProblem:
         """The problem in W, N and b over these labels."""

@@ -46,6 +46,9 @@ from labelgap.solvers.row_part import JointFit
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.one_class import OneClassEffect
 
+# How far the objective of the model over the given rows may be from that of the fit, as a fraction of it.
+_SAME_OBJECTIVE = 1e-4
+
 
 class Completing:
     """``complete`` of a fitted low-rank classifier."""
@@ -88,13 +91,6 @@ class Completing:
 
     # Of the class, as files of earlier versions have none.
     soft_label_weight_: float = 0.0
-    n_samples_fit_: int | None = None
-    """The rows of the fit; None in files of earlier versions."""
-    n_observed_fit_: int | None = None
-
-    def _keep_size(self, labels: ObservedLabels) -> None:
-        """Keep what tells the rows of the fit from others."""
-        self.n_samples_fit_, self.n_observed_fit_ = labels.shape[0], labels.n_observed
 
     # -- soft labels -----------------------------------------------------------------------------------
 
@@ -221,10 +217,10 @@ class Completing:
         labels = weighted_labels(given, self.weights, propensities)
         everyone = X
         X, labels = weigh_rows(X, labels, sample_weight)
-        self._refuse_other_rows(labels)
         run = FitRun(verbose=self.verbose, name=type(self).__name__)
         with threadpool_limits(limits=1, user_api="blas"):
             model, start = self._row_model(X, labels)
+            self._refuse_other_rows(model, start)
             rule = decision_rule(self.metric_, self.thresholds, self.subject_to)
             chosen = self._chosen_rows(model, start, row_penalty, rule.search_judge(self.loss_), run)
             mu = math.inf if chosen is None else chosen.row_penalty
@@ -338,14 +334,19 @@ class Completing:
                 f"{self.score_bound!r}. Fit without it."
             )
 
-    def _refuse_other_rows(self, labels: ObservedLabels) -> None:
-        rows, entries = self.n_samples_fit_, self.n_observed_fit_
-        if rows is None or (labels.shape[0], labels.n_observed) == (rows, entries):
+    def _refuse_other_rows(self, model: RowModel, start: Factors) -> None:
+        """Raise if the objective of W and b is another here than in the fit."""
+        here, there, labels = model.objective_at(start), self.objective_, model.labels
+        # With soft labels the objective of the fit is another one.
+        if self.soft_label_weight_ > 0 or abs(here - there) <= _SAME_OBJECTIVE * max(
+            abs(there), _SAME_OBJECTIVE
+        ):
             return
         raise InvalidLabelsError(
-            f"complete is about the rows of the fit, {rows} rows with {entries} observed entries; these are "
-            f"{labels.shape[0]} rows with {labels.n_observed}. Give the X and y of the fit (and its "
-            "sample_weight), or fit again with these."
+            f"complete is about the rows of the fit, and these are others: over these {labels.shape[0]} rows "
+            f"with {labels.n_observed} observed entries the objective of the model is {here:.6g}, and in the "
+            f"fit it was {there:.6g}. Give the X and y of the fit (with its sample_weight and propensities), "
+            "or fit again with these."
         )
 
 

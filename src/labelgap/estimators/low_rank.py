@@ -411,7 +411,6 @@ class LowRankClassifier(Completing, MappedFeatures, CertifiedFit, DecisionEstima
             if weighting := chosen.problem.settings.features.label_weighting:
                 self.label_weighting_ = weighting
             self._keep_confidence(held_out)
-            self._keep_size(labels)
         return self
 
     def _request(self, Z: Any, *, unlabelled: bool = False) -> tuple[PenaltyRequest, FeatureSettings]:
