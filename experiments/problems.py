@@ -45,6 +45,8 @@ class Problem(NamedTuple):
     X_test: Any
     Y_test: Any
     """Complete. Where it is sparse, absent means no: score it with ``unobserved="negative"``."""
+    Y: Any = None
+    """All labels of the training rows, which no method sees; in the form of ``Y_test``."""
 
 
 def problem(name: str, seed: int, observed: float = OBSERVED) -> Problem:
@@ -86,7 +88,7 @@ def synthetic_problem(seed: int, observed: float = OBSERVED, **sizes: Any) -> Pr
     drawn = make_low_rank_labels(observed=observed, random_state=seed, **sizes)
     scale = np.sqrt(drawn.X.shape[1])
     labels = ObservedLabels.from_any(drawn.Y_observed)
-    return Problem(drawn.X / scale, labels, drawn.X_test / scale, drawn.Y_test)
+    return Problem(drawn.X / scale, labels, drawn.X_test / scale, drawn.Y_test, drawn.Y)
 
 
 def available(names: Sequence[str]) -> list[str]:
@@ -113,7 +115,7 @@ def split_and_observe(data: MultiLabelData, rng: np.random.RandomState, observed
         count = _TRAINING_ROWS.get(data.name, round(_TRAINING_FRACTION * len(order)))
         train, test = order[:count], order[count:]
     X, X_test = _scaled(data.X[train], data.X[test])
-    return Problem(X, observe(data.Y[train], observed, rng), X_test, data.Y[test])
+    return Problem(X, observe(data.Y[train], observed, rng), X_test, data.Y[test], data.Y[train])
 
 
 def observe(Y: sp.csr_array, fraction: float, rng: np.random.RandomState) -> ObservedLabels:

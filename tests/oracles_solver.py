@@ -19,11 +19,12 @@ def cvxpy_optimum(
     bound=None,
     intercept_penalty=0.0,
     centre=0.0,
+    row_penalty=None,
 ):
     """Optimal value of the mean loss over observed entries (NaN = not observed) plus the penalties.
 
     ``X`` None means the identity. Weights are a matrix like Y. ``intercept_penalty`` is κ in
-    ``κ/2 Σ(b_j − centre)²``.
+    ``κ/2 Σ(b_j − centre)²``. With a ``row_penalty`` μ the scores are XW + N, and ``μ‖N‖_*`` is added.
     """
     n, n_labels = Y.shape
     X = np.eye(n) if X is None else np.asarray(X.todense() if hasattr(X, "todense") else X)
@@ -36,6 +37,9 @@ def cvxpy_optimum(
     b = cp.Variable((1, n_labels))
     if intercept:
         Z = Z + np.ones((n, 1)) @ b
+    N = cp.Variable((n, n_labels))
+    if row_penalty is not None:
+        Z = Z + N
     pick = np.zeros((len(rows), n * n_labels))
     pick[np.arange(len(rows)), rows * n_labels + cols] = 1
     z = pick @ cp.vec(Z, order="C")
@@ -51,6 +55,8 @@ def cvxpy_optimum(
         objective = objective + ridge / 2 * cp.sum_squares(W)
     if intercept_penalty:
         objective = objective + intercept_penalty / 2 * cp.sum_squares(b - centre)
+    if row_penalty is not None:
+        objective = objective + row_penalty * cp.normNuc(N)
     constraints = [] if bound is None else [cp.abs(XW) <= bound]
     problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():

@@ -156,6 +156,25 @@ ERRORS = [
         "n_splits must be an integer from 2 to the",
         lambda: next(StratifiedRowSplit(1).split(X, Y)),
     ),
+    # Gaps of training rows
+    Case(
+        "complete-other-rows",
+        InvalidLabelsError,
+        "the rows of the fit, and these are others: over these 20 rows .* or fit again",
+        lambda: fit().complete(X[:20], Y[:20]),
+    ),
+    Case(
+        "complete-unlabelled",
+        InvalidParameterError,
+        "unobserved='negative', under which there are none",
+        lambda: fit(sp.csr_array(COMPLETE), unobserved="negative").complete(X, sp.csr_array(COMPLETE)),
+    ),
+    Case(
+        "soft-labels",
+        InvalidParameterError,
+        "soft_labels=1.0 needs loss='logistic'",
+        lambda: fit(soft_labels=1.0, loss="squared"),
+    ),
     # What to ask about next
     Case(
         "suggest-counts",

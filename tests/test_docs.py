@@ -41,6 +41,7 @@ API = [
         for name in (
             "arriving",
             "asking",
+            "completing",
             "confidence",
             "data",
             "decisions",

@@ -216,7 +216,7 @@ def test_parameters_are_those_of_one_machine() -> None:
     ours, theirs = (set(kind().get_params()) for kind in (DaskLowRankClassifier, LowRankClassifier))
     assert ours - theirs == {"client"}
     on_one_machine = {"score_bound", "n_jobs", "weights", "flip_rate", "memory_limit_mb", "features"}
-    on_one_machine |= {"label_weighting", "thresholds", "subject_to", "calibration"}
+    on_one_machine |= {"label_weighting", "thresholds", "subject_to", "calibration", "soft_labels"}
     assert theirs - ours == on_one_machine
     client = object()
     copied = clone(DaskLowRankClassifier(metric="macro-f1", client=client))

@@ -35,6 +35,10 @@ COMMANDS = {
         "threshold",
         "Find the threshold that is best for a metric, exactly, for scores of any model.",
     ),
+    "complete": (
+        "complete",
+        "Fill the blanks of a table: decide them by the features and the known labels of their rows.",
+    ),
     "errors": (
         "errors",
         "List the known labels that are probably wrong, found by models that did not see them.",

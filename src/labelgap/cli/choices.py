@@ -27,6 +27,7 @@ PARAMETERS = {
         "subject_to",
         "calibration",
         "memory",
+        "soft_labels",
     ),
     Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
     Setting.regression: (*_COMMON, "family", "feature_map", "memory"),

@@ -42,6 +42,7 @@ from labelgap.cli.fit_options import (
     Rank,
     RidgePenalty,
     Seed,
+    SoftLabels,
     TracePenalty,
     WithoutData,
 )
@@ -186,6 +187,7 @@ def fit(
     ridge_penalty: RidgePenalty = None,
     feature_map: FeatureMap = None,
     label_weighting: LabelWeighting = None,
+    soft_labels: SoftLabels = None,
     tol: Annotated[
         float | None,
         typer.Option(
@@ -268,6 +270,7 @@ def fit(
         "ridge_penalty": number_or("auto", ridge_penalty, "--ridge-penalty"),
         "feature_map": _word(feature_map),
         "label_weighting": number_or("auto", label_weighting, "--label-weighting"),
+        "soft_labels": number_or("auto", soft_labels, "--soft-labels"),
         "tol": tol,
         "threshold": _word(threshold),
         "thresholds": _word(thresholds),

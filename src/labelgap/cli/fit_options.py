@@ -82,6 +82,17 @@ RidgePenalty: TypeAlias = Annotated[
         help="λ₂; auto chooses on held-out labels.",
     ),
 ]
+SoftLabels: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--soft-labels",
+        metavar="NUMBER|auto",
+        rich_help_panel=_FIT_PANEL,
+        show_default="0",
+        help="The weight of soft labels for blanks, by the known labels of their rows; auto chooses on "
+        "held-out rows.",
+    ),
+]
 Seed: TypeAlias = Annotated[
     int,
     typer.Option(

@@ -13,6 +13,7 @@ from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.arriving import start_from
 from labelgap.estimators.arriving_decisions import ArrivingDecisions
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
+from labelgap.estimators.completing import Completing
 from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.inputs import (
@@ -49,7 +50,7 @@ from labelgap.thresholds.sweep import steady_threshold
 
 
 @savable_estimator(LOW_RANK_CLASSIFIER)
-class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, DecisionEstimator):
+class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, CertifiedFit, DecisionEstimator):
     """Yes/no decisions for many labels from features and incomplete labels.
 
     Fits, over the observed entries Ω,
@@ -156,6 +157,11 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
         of so many entries, and moments of the features; or nothing.
     forget : float or None, default None
         A half-life in batches: an entry that came m batches ago weighs ``2^(−m/forget)``. None: all alike.
+    soft_labels : float or "auto", default 0
+        ω, the weight of soft labels, which :meth:`complete` makes for a sample of the unobserved entries of
+        the training rows, all together in units of the observed ones. W is fitted again to both. 0 is none.
+        "auto" chooses among 0, 1, 3 and 10 on held-out rows. For the logistic loss only; see
+        ``docs/completing.md``.
 
     Attributes
     ----------
@@ -178,6 +184,9 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
     thresholds_kind_ : {"shared", "per-label", "shrunk"}
         What ``thresholds_`` are.
     rank_ : int
+    soft_label_weight_ : float
+        ω as used; 0 where there are no soft labels. Where there are, ``objective_`` and ``duality_gap_`` are
+        about the objective with them.
     singular_values_ : array of shape (k,)
     trace_penalty_, ridge_penalty_, intercept_penalty_ : float
         The penalties used.
@@ -258,6 +267,7 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
         warm_start: bool = False,
         memory: int | str | None = "all",
         forget: float | None = None,
+        soft_labels: float | str = 0.0,
     ) -> None:
         self.metric = metric
         self.loss = loss
@@ -289,6 +299,7 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
         self.warm_start = warm_start
         self.memory = memory
         self.forget = forget
+        self.soft_labels = soft_labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -331,6 +342,7 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
         check_decision_parameters(self)
         check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
+        self._check_soft_labels()
         X, targets = self._read_fit_input(X, y, self.unobserved)
         self._refuse_weights_by_age(targets.labels)
         labels = weighted_labels(targets.labels, self.weights, propensities)
@@ -411,6 +423,7 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
                 maps = FeatureMaps.of(self, X, labels, request, made, transformer)
                 chosen = maps.fit(competition)
                 transformer = chosen.feature_map
+                chosen = self._with_soft_labels(chosen, X, labels, rule, settings, run, effect, held_out)
                 effect.warn()
             self._keep_decisions(chosen)
             self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)

@@ -41,6 +41,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
+from labelgap.solvers.row_part import JointFit
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.one_class import OneClassEffect
 
@@ -145,7 +146,7 @@ class PenaltyChoice:
         penalties = guess if best is None else best.penalties
         fit = self._fit_to_all(penalties, settings, start, run)
         if not stopping():
-            _warn_unless_converged(fit, settings)
+            warn_unless_converged(fit, settings)
         chosen = ChosenFit(
             fit,
             penalties,
@@ -276,9 +277,7 @@ class PenaltyChoice:
 
     def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
         """How many folds together hold out so many entries, and so many of the rarer class."""
-        values = self.labels.values
-        rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
-        return folds_with(int(plan.max()) + 1, self.labels.n_observed, rarer, n_entries, n_rare)
+        return _folds_of(self.labels, plan, n_entries, n_rare)
 
     def _select_variant(self, best: Candidate, plan: Any, tol: float, n_folds: int) -> Candidate:
         """The best variant at, or next to, the best penalties of the first one.
@@ -432,6 +431,17 @@ def choice_for_decisions(
     )
 
 
+def folds_for_threshold(labels: ObservedLabels, plan: NDArray[Any]) -> int:
+    """How many folds of a plan hold out enough entries to choose a threshold by."""
+    return _folds_of(labels, plan, *_FOR_THRESHOLD)
+
+
+def _folds_of(labels: ObservedLabels, plan: NDArray[Any], n_entries: int, n_rare: int) -> int:
+    values = labels.values
+    rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
+    return folds_with(int(plan.max()) + 1, labels.n_observed, rarer, n_entries, n_rare)
+
+
 def folds_with(n_folds: int, n_observed: int, n_rarer: int, n_entries: int, n_rare: int) -> int:
     """How many of the folds together have so many entries, and so many of the rarer class, of all of them."""
     for few in range(1, n_folds):
@@ -441,7 +451,8 @@ def folds_with(n_folds: int, n_observed: int, n_rarer: int, n_entries: int, n_ra
     return n_folds
 
 
-def _warn_unless_converged(fit: Fit, settings: SolverSettings) -> None:
+def warn_unless_converged(fit: Fit | JointFit, settings: SolverSettings) -> None:
+    """Warn of a fit whose gap is wider than was asked for."""
     if not fit.converged:
         warn(
             f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "

@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
-from labelgap.objective.cpu.part import CpuBackend
+from labelgap.objective.cpu.part import CpuBackend, CpuRows
 from labelgap.objective.frame import (
     FeatureFrame,
     Frame,
@@ -113,6 +113,13 @@ class Problem:
         """The mean squared length of a row of features, in the coordinates that are penalised."""
         total = sum(rows.square_length(self.settings.features, self.features) for rows in self._rows)
         return total / max(sum(rows.n_rows for rows in self._rows), 1)
+
+    @property
+    def row_features(self) -> Any:
+        """X as a linear map in the coordinates that are penalised; for a problem in one block on the CPU."""
+        (rows,) = self._rows
+        assert isinstance(rows, CpuRows)
+        return rows.design(self.settings.features, self.features).rows
 
     # -- objectives ------------------------------------------------------------------------------------
 

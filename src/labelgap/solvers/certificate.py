@@ -91,26 +91,12 @@ def certify(
         values = product_values(factors.left, factors.right, cutoff=0.0)
     if primal is None:
         primal = point.value + penalties.of(values, factors.intercept)
-    sums: Array | None = None
-    signed = None
-    if objective.has_intercept:
-        signed = point.signed_label_sums()
-        if penalties.intercept > 0:
-            sums = signed[0] + signed[1]
-    gradient = point.score_gradient(signed, balanced=penalties.intercept == 0)
+    data_dual = DataDual(objective, point, penalties, conjugate)
     size = point.size
     # A point that nobody else holds need not be kept while the singular vectors are sought.
     del point
-    shift = LowRankShift(gradient, factors.left, factors.right, product, penalties.ridge)
+    shift = LowRankShift(data_dual.gradient, factors.left, factors.right, product, penalties.ridge)
     residual = leading_triplets(shift, objective.shape, directions, objective.may_form, accuracy=accuracy)
-
-    def data_dual(scale: float) -> float:
-        value = -(gradient.conjugate(scale) if conjugate is None else conjugate(gradient, scale))
-        if sums is not None:
-            square = dot(sums, sums) / (2 * penalties.intercept)
-            value += scale * penalties.centre * float(objective.xp.sum(sums)) - scale * scale * square
-        return value
-
     lower = -math.inf
     c = 0.0
     if penalties.trace > 0:
@@ -125,6 +111,38 @@ def certify(
         square = _squared_norm(shift, objective)
         lower = max(lower, data_dual(1.0) - square / (2 * penalties.ridge))
     return Certificate(float(primal), float(lower), residual, size)
+
+
+class DataDual:
+    """``−f*(cG)`` for the gradient G of the data term at a point, as a function of c.
+
+    With free intercepts G is made to sum to 0 in every label; with penalised ones, what their penalty adds to
+    the dual is included. ``conjugate`` replaces that of the data term.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        point: Point,
+        penalties: Penalties,
+        conjugate: Callable[[ScoreGradient, float], float] | None = None,
+    ) -> None:
+        self._xp, self._penalties, self._conjugate = objective.xp, penalties, conjugate
+        self._sums: Array | None = None
+        signed = None
+        if objective.has_intercept:
+            signed = point.signed_label_sums()
+            if penalties.intercept > 0:
+                self._sums = signed[0] + signed[1]
+        self.gradient = point.score_gradient(signed, balanced=penalties.intercept == 0)
+
+    def __call__(self, scale: float) -> float:
+        conjugate, penalties, sums = self._conjugate, self._penalties, self._sums
+        value = -(self.gradient.conjugate(scale) if conjugate is None else conjugate(self.gradient, scale))
+        if sums is not None:
+            square = dot(sums, sums) / (2 * penalties.intercept)
+            value += scale * penalties.centre * float(self._xp.sum(sums)) - scale * scale * square
+        return value
 
 
 def _squared_norm(shift: LowRankShift, objective: Objective) -> float:

@@ -28,7 +28,7 @@ import numpy as np
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
 from labelgap.solvers.certificate import Certificate, certify
-from labelgap.solvers.linalg import Array, column_squares, dot, smallest, thin_qr
+from labelgap.solvers.linalg import Array, column_squares, dot, namespace, smallest, thin_qr
 from labelgap.solvers.loop import (
     Callback,
     Checkpoint,
@@ -329,20 +329,31 @@ def growth_along(
     """
     xp = objective.xp
     factors = point.factors
-    fresh = residual.values > penalties.trace * (1 + negligible)
-    if factors.rank:
-        # At a stationary point W's own directions have σ = λ; only what leaves their span is new.
-        inside = column_squares(thin_qr(factors.left)[0].T @ residual.left)
-        fresh = fresh & (inside < 0.5)
-    chosen = xp.nonzero(fresh)[0][: cap - factors.rank]
-    if not chosen.shape[0]:
+    U, V, surplus = fresh_directions(residual, penalties.trace, factors.left, cap, negligible)
+    if not surplus.shape[0]:
         return None
-    U, V = (xp.take(vectors, chosen, axis=1) for vectors in (residual.left, residual.right))
-    surplus = xp.take(residual.values, chosen) - penalties.trace
     surplus = xp.clip(surplus, least * penalties.trace, None)
     curvature = point.curvature_along(U, V) + penalties.ridge
     lengths = xp.sqrt(surplus / xp.clip(curvature, smallest(curvature), None))
     return Growth(factors, point.value + penalties.trace * 0.5 * _square(factors), U, V, lengths)
+
+
+def fresh_directions(
+    residual: SingularTriplets, trace: float, left: Array, cap: int, negligible: float
+) -> tuple[Array, Array, Array]:
+    """The singular vectors whose values exceed λ and that are new to W = ``left @ right.T``; by how much.
+
+    At most as many as a rank of ``cap`` leaves.
+    """
+    xp = namespace(left)
+    fresh = residual.values > trace * (1 + negligible)
+    if left.shape[1]:
+        # At a stationary point W's own directions have σ = λ; only what leaves their span is new.
+        inside = column_squares(thin_qr(left)[0].T @ residual.left)
+        fresh = fresh & (inside < 0.5)
+    chosen = xp.nonzero(fresh)[0][: cap - left.shape[1]]
+    U, V = (xp.take(vectors, chosen, axis=1) for vectors in (residual.left, residual.right))
+    return U, V, xp.take(residual.values, chosen) - trace
 
 
 def _square(factors: Factors) -> float:

@@ -20,14 +20,14 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from labelgap._caching import cached_property
 from labelgap.objective.protocol import Factors, Objective, Point
-from labelgap.solvers.linalg import Array, dot, inner, rounding, zeros_like
+from labelgap.solvers.linalg import Array, dot, inner, namespace, rounding, zeros_like
 from labelgap.solvers.penalties import Penalties
 
 Variables: TypeAlias = Sequence[Array]
 
 # Differences of values below so many units of rounding say nothing; differences of the noise itself can be
 # larger by a factor.
-_RESOLUTION, _NOISE = 45, 10.0
+RESOLUTION, _NOISE = 45, 10.0
 # The least diagonal of a preconditioner, as a fraction of its largest number and in units of rounding.
 _LEAST, _LEAST_ROUNDING = 1e-10, 64
 
@@ -120,7 +120,7 @@ def minimise(
         if at_floor:
             there = candidate.gradient()
             decrease = -0.5 * (_dot(gradient, step) + _dot(there, step))
-            if decrease <= _RESOLUTION * rounding(gradient[0]) * state.resolution:
+            if decrease <= RESOLUTION * rounding(gradient[0]) * state.resolution:
                 # The gradient is rounding as well.
                 gained = 0.0
                 break
@@ -211,6 +211,55 @@ def _steihaug(
     return step, predicted, used, at_border
 
 
+class FactorPenalty:
+    """``λ/2 (‖A‖² + ‖B‖²) + λ₂/2 ‖ABᵀ‖²`` at one (A, B), and what it adds to derivatives there."""
+
+    def __init__(self, penalties: Penalties, A: Array, B: Array) -> None:
+        self._lam, self._ridge = penalties.trace, penalties.ridge
+        self._A, self._B = A, B
+        self._AA, self._BB = A.T @ A, B.T @ B
+        xp = namespace(A)
+        traces = float(xp.linalg.trace(self._AA)) + float(xp.linalg.trace(self._BB))
+        self.of_factors = 0.5 * self._lam * traces
+        self.of_product = 0.5 * self._ridge * dot(self._AA, self._BB)
+
+    def add_to_gradient(self, dA: Array, dB: Array) -> tuple[Array, Array]:
+        lam, ridge = self._lam, self._ridge
+        return (
+            dA + lam * self._A + ridge * (self._A @ self._BB),
+            dB + lam * self._B + ridge * (self._B @ self._AA),
+        )
+
+    def add_to_product(self, hA: Array, hB: Array, dA: Array, dB: Array) -> tuple[Array, Array]:
+        """Add the penalty's Hessian times (dA, dB) to (hA, hB)."""
+        lam, ridge, A, B = self._lam, self._ridge, self._A, self._B
+        hA = hA + lam * dA
+        hB = hB + lam * dB
+        if ridge:
+            cross_A, cross_B = dA.T @ A, dB.T @ B
+            hA = hA + ridge * (dA @ self._BB + A @ (cross_B + cross_B.T))
+            hB = hB + ridge * (dB @ self._AA + B @ (cross_A + cross_A.T))
+        return hA, hB
+
+    def add_to_diagonal(self, dA: Array, dB: Array) -> tuple[Array, Array]:
+        xp, lam, ridge = namespace(self._A), self._lam, self._ridge
+        return (
+            dA + (lam + ridge * xp.linalg.diagonal(self._BB)),
+            dB + (lam + ridge * xp.linalg.diagonal(self._AA)),
+        )
+
+
+def positive_diagonal(diagonal: Sequence[Array]) -> list[Array]:
+    """A diagonal that is safe to divide by.
+
+    Intercepts without entries, and labels long decided, have next to no curvature.
+    """
+    xp = namespace(diagonal[0])
+    largest = max(float(xp.max(part)) for part in diagonal if math.prod(part.shape))
+    least = max(_LEAST, _LEAST_ROUNDING * rounding(diagonal[-1])) * largest
+    return [xp.clip(part, least, None) for part in diagonal]
+
+
 class FactoredState:
     """The penalised objective in (A, B, b) at one point."""
 
@@ -219,16 +268,11 @@ class FactoredState:
         self._point: Point | None = point
         self.x = point.factors
         A, B, b = point.factors
-        self._AA, self._BB = A.T @ A, B.T @ B
-        xp = objective.xp
-        traces = float(xp.linalg.trace(self._AA)) + float(xp.linalg.trace(self._BB))
+        self._penalty = FactorPenalty(penalties, A, B)
         self.value = (
-            point.value
-            + 0.5 * penalties.trace * traces
-            + 0.5 * penalties.ridge * dot(self._AA, self._BB)
-            + penalties.of_intercept(b)
+            point.value + self._penalty.of_factors + self._penalty.of_product + penalties.of_intercept(b)
         )
-        self.resolution = _RESOLUTION * rounding(A) * max(abs(self.value), point.size)
+        self.resolution = RESOLUTION * rounding(A) * max(abs(self.value), point.size)
 
     @property
     def point(self) -> Point:
@@ -241,38 +285,20 @@ class FactoredState:
         self._point = None
 
     def gradient(self) -> Factors:
-        A, B, b = self.x
         dA, dB, db = self.point.gradient()
-        db = db + self._penalties.intercept_slope(b)
-        lam, ridge = self._penalties.trace, self._penalties.ridge
-        return Factors(dA + lam * A + ridge * (A @ self._BB), dB + lam * B + ridge * (B @ self._AA), db)
+        db = db + self._penalties.intercept_slope(self.x.intercept)
+        return Factors(*self._penalty.add_to_gradient(dA, dB), db)
 
     def hessian_product(self, direction: Variables) -> Factors:
-        A, B, _ = self.x
         dA, dB, db = direction
         hA, hB, hb = self.point.hessian_product(Factors(dA, dB, db))
-        lam, ridge = self._penalties.trace, self._penalties.ridge
-        hA = hA + lam * dA
-        hB = hB + lam * dB
-        if ridge:
-            cross_A, cross_B = dA.T @ A, dB.T @ B
-            hA = hA + ridge * (dA @ self._BB + A @ (cross_B + cross_B.T))
-            hB = hB + ridge * (dB @ self._AA + B @ (cross_A + cross_A.T))
+        hA, hB = self._penalty.add_to_product(hA, hB, dA, dB)
         return Factors(hA, hB, hb + self._penalties.intercept * db)
 
     def preconditioner(self) -> Factors:
-        xp = self._objective.xp
         dA, dB, db = self.point.hessian_diagonal()
-        lam, ridge = self._penalties.trace, self._penalties.ridge
-        diagonal = (
-            dA + (lam + ridge * xp.linalg.diagonal(self._BB)),
-            dB + (lam + ridge * xp.linalg.diagonal(self._AA)),
-            db + self._penalties.intercept,
-        )
-        largest = max(float(xp.max(part)) for part in diagonal if math.prod(part.shape))
-        # Intercepts without entries, and labels long decided, have next to no curvature.
-        least = max(_LEAST, _LEAST_ROUNDING * rounding(db)) * largest
-        return Factors(*(xp.clip(part, least, None) for part in diagonal))
+        diagonal = (*self._penalty.add_to_diagonal(dA, dB), db + self._penalties.intercept)
+        return Factors(*positive_diagonal(diagonal))
 
     def moved_to(self, x: Variables) -> FactoredState:
         point = self._objective.at(Factors(*x))
