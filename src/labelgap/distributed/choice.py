@@ -14,9 +14,10 @@ from labelgap.distributed.folds import FoldPlan
 from labelgap.distributed.judging import cluster_judge, cluster_threshold
 from labelgap.fitting.choice import PenaltyChoice, folds_with
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.cross_validation import CrossValidation, FoldFit, SolverSettings
+from labelgap.fitting.comparison_log import FoldFit
+from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
+from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyGrid
 from labelgap.fitting.variants import Variants
 from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Objective

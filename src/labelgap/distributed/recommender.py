@@ -26,9 +26,9 @@ from labelgap.estimators.recommender_choice import INTERCEPT_STRENGTHS
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.grids import grid_for
+from labelgap.fitting.penalty_grid import PenaltyRequest
 from labelgap.fitting.problem import recommender_features
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.search import PenaltyRequest
 from labelgap.fitting.variants import COUNT_WEIGHTINGS, Variant, Variants
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, get_metric

@@ -20,9 +20,9 @@ from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
 from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.grids import grid_for_observed
+from labelgap.fitting.penalty_grid import PenaltyRequest
 from labelgap.fitting.problem import observed_problem, recommender_features
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyRequest
 from labelgap.fitting.silence import MOST_FACTORS, SilenceChoice
 from labelgap.fitting.silence_weights import silence_variants
 from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled

@@ -17,21 +17,12 @@ from labelgap._warn import warn
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.cross_validation import (
-    CrossValidation,
-    Judge,
-    Scorer,
-    SolverSettings,
-)
+from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings
 from labelgap.fitting.decision_rule import DecisionRule
+from labelgap.fitting.judges import Judge
+from labelgap.fitting.penalty_grid import PenaltyGrid, Place
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import (
-    PenaltyGrid,
-    Place,
-    leading,
-    select_penalties,
-    select_trace,
-)
+from labelgap.fitting.search import leading, select_penalties, select_trace
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional

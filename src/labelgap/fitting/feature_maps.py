@@ -21,14 +21,8 @@ from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError, InvalidParameterError
 from labelgap.fitting.choice import PenaltyChoice, Standing
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.search import (
-    Contest,
-    PenaltyGrid,
-    PenaltyRequest,
-    Place,
-    ahead_in_errors,
-    leading,
-)
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, Place
+from labelgap.fitting.search import Contest, ahead_in_errors, leading
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 from labelgap.solvers.loop import Candidate, Stopped
