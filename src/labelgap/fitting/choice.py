@@ -21,8 +21,10 @@ from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSet
 from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.fitting.judges import Judge
 from labelgap.fitting.penalty_grid import PenaltyGrid, Place
+from labelgap.fitting.row_sample import RowSample, SampleValidation, draw_rows
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import leading, select_penalties, select_trace
+from labelgap.fitting.search import select_penalties, select_roughly, select_trace
+from labelgap.fitting.variant_choice import select_variant
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
@@ -60,12 +62,15 @@ class HeldOut:
 
 
 class Standing(NamedTuple):
-    """What a search is about: a problem with its grid and its folds, and its features in words."""
+    """What a search is about: a problem with its labels, grid and folds, and what was chosen for it."""
 
     problem: Problem
+    labels: ObservedLabels
     grid: PenaltyGrid
     folds: CrossValidation
+    variant: Variant | None
     feature_map: str | None
+    """The features in words; None where they are X itself."""
 
 
 @dataclass
@@ -107,6 +112,7 @@ class PenaltyChoice:
     feature_map: str | None = None
     """The features in words; None where they are X itself."""
     _variant: Variant | None = field(default=None, init=False)
+    _sample: RowSample | None = field(default=None, init=False)
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
     def fit(self) -> ChosenFit:
@@ -185,11 +191,11 @@ class PenaltyChoice:
     @property
     def standing(self) -> Standing:
         """What the search is about now."""
-        return Standing(self.problem, self.grid, self._folds, self.feature_map)
+        return Standing(self.problem, self.labels, self.grid, self._folds, self._variant, self.feature_map)
 
     def stand_at(self, standing: Standing) -> None:
         """Let the rest of the search, and the last fit, be about this."""
-        self.problem, self.grid, self._folds, self.feature_map = standing
+        (self.problem, self.labels, self.grid, self._folds, self._variant, self.feature_map) = standing
 
     def compare_at(
         self, standing: Standing, choices: Sequence[Penalties], tol: float, n_folds: int
@@ -198,20 +204,35 @@ class PenaltyChoice:
         self.stand_at(standing)
         return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
 
-    def cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
-        """Folds over the present problem, whose progress is kept under that name."""
+    def cross_validation(
+        self, part: str, plan: NDArray[np.int64], start: Factors | None = None
+    ) -> CrossValidation:
+        """Folds over the present problem, or over a sample of it while there is one.
+
+        Their progress is kept under that name. ``start`` is where fits start before there are others.
+        """
         run, held_out = self.run, self.held_out
+        how = self.judge, self.settings, run.n_jobs
+        if self._sample is not None:
+            checkpoint = run.checkpoint.part(f"sample {part}")
+            return SampleValidation(self.problem, self.labels, self._sample, *how, checkpoint)
+        scorer = None if held_out is None else held_out.scorer
         checkpoint = run.checkpoint.part(part)
-        return CrossValidation(
-            self.problem,
-            self.labels,
-            plan,
-            self.judge,
-            self.settings,
-            run.n_jobs,
-            checkpoint,
-            scorer=None if held_out is None else held_out.scorer,
-        )
+        return CrossValidation(self.problem, self.labels, plan, *how, checkpoint, scorer, start)
+
+    def grid_here(self, grid: PenaltyGrid) -> PenaltyGrid:
+        """The grid of a problem as the search uses it now: for all rows, or for a sample of them."""
+        return grid if self._sample is None else grid.for_sample(self._sample.times)
+
+    @property
+    def looks_at_sample(self) -> bool:
+        """Whether a sample of the rows is being looked at now."""
+        return self._sample is not None
+
+    @property
+    def judges_rows(self) -> bool:
+        """Whether the rows that judge a fit now are others than those of the fit."""
+        return self.by_row or self._sample is not None
 
     def _select(self, plan: Any) -> Candidate:
         """The best penalties, judged over enough of the held-out entries."""
@@ -230,28 +251,70 @@ class PenaltyChoice:
         search_tol, last_tol = (max(self.settings.tol, tol) for tol in (_COARSE if coarse else _FINE))
 
         def compare(choices: Sequence[Penalties], tol: float = search_tol) -> list[Candidate]:
-            found = self._folds.compare(choices, tol=tol, n_folds=few)
-            return [self._report(candidate) for candidate in found]
+            return self.compare_at(self.standing, choices, tol, few)
 
         closely = partial(compare, tol=last_tol)
         place, best = self.begin, None
-        if place is None:
+        sample = None if place is not None else self._draw_sample(plan, enough)
+        if sample is not None:
+            best = self._look_at_sample(sample, plan, max(self.settings.tol, _COARSE[0]))
+        elif place is None:
             best = select_penalties(
                 compare, grid, criterion=self.criterion, closely=closely if coarse else None
             )
-            if self.variants is not None:
-                best = self._select_variant(best, plan, last_tol if coarse else search_tol, few)
-            if self.challenge is not None:
-                best = self.challenge(self, best, last_tol if coarse else search_tol, few)
+            best = self._select_settings(best, plan, last_tol if coarse else search_tol, few)
             place = grid.place_of(best.penalties) if self.held_out is not None else None
-        folds = self._folds
         if place is not None:
             # Rankings change more with λ than decisions do.
             best = select_trace(closely, grid, place, known=best, criterion=self.criterion)
         assert best is not None
         with contextlib.suppress(Stopped):
+            folds = self._folds
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
+
+    def _select_settings(self, best: Candidate, plan: Any, tol: float, n_folds: int) -> Candidate:
+        """The best variant and the best features near the best penalties of the first ones."""
+        if self.variants is not None:
+            best = select_variant(self, self.variants, best, plan, tol, n_folds)
+        return best if self.challenge is None else self.challenge(self, best, tol, n_folds)
+
+    def _look_at_sample(self, sample: RowSample, plan: Any, tol: float) -> Candidate:
+        """The best candidate of a sample of the rows, with the penalties that it stands for.
+
+        The choice is left standing at all rows, in the settings of that candidate.
+        """
+        of_all = self.grid
+        self._sample, self.grid = sample, of_all.for_sample(sample.times)
+        self._folds = self.cross_validation("search", plan)
+        try:
+            best = select_roughly(
+                lambda choices: self.compare_at(self.standing, choices, tol, 1),
+                self.grid,
+                criterion=self.criterion,
+            )
+            best = self._select_settings(best, plan, tol, 1)
+            place = self.grid.place_of(best.penalties)
+            start = self._folds.fit_of_fold(0) if sample.may_start else None
+        finally:
+            # The features that won have a grid of their own.
+            self._sample, self.grid = None, self.grid.of_all or of_all
+            self._folds.close()
+        self._folds = self.cross_validation("search", plan, start)
+        return replace(best, penalties=self.grid.at(place))
+
+    def _draw_sample(self, plan: Any, n_folds: int) -> RowSample | None:
+        """Rows for the coarse look, without the entries of the first folds; None where there is none."""
+        features = self.problem.settings.features
+        if (
+            self.held_out is not None
+            or len(self.grid.traces) == 1
+            or features.own_rows
+            or features.penalty == "scores"
+            or self.problem.settings.flip_rate is not None
+        ):
+            return None
+        return draw_rows(self.labels, plan, n_folds, check_random_state(self.run.random_state))
 
     def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
         """How many folds together hold out so many entries, and so many of the rarer class."""
@@ -259,70 +322,15 @@ class PenaltyChoice:
         rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
         return folds_with(int(plan.max()) + 1, self.labels.n_observed, rarer, n_entries, n_rare)
 
-    def _select_variant(self, best: Candidate, plan: Any, tol: float, n_folds: int) -> Candidate:
-        """The best variant at, or next to, the best penalties of the first one.
-
-        Where it is stopped, it is the best so far.
-        """
-        assert self.variants is not None
-        tried = {self.variants.first}
-        waiting = list(self.variants.beside(self.variants.first))
-        while waiting:
-            variant = waiting.pop(0)
-            if variant in tried:
-                continue
-            tried.add(variant)
-            before = self.problem, self.labels, self._folds, self._variant
-            self._folds.close()
-            try:
-                found = self._better_with(variant, best, plan, tol, n_folds)
-            except Stopped:
-                self.problem, self.labels, self._folds, self._variant = before
-                break
-            if found is None:
-                self.problem, self.labels, self._folds, self._variant = before
-            else:
-                best, waiting = found, list(self.variants.beside(variant))
-        return best
-
-    def _better_with(
-        self, variant: Variant, best: Candidate, plan: Any, tol: float, n_folds: int
-    ) -> Candidate | None:
-        """Turn to another variant; its best candidate if one at the same penalties leads, or else None."""
-        assert self.variants is not None
-        self.problem, self.labels = self.variants.problem(variant)
-        self._variant = variant
-        named = ", ".join(
-            f"{name} {value:g}" for name, value in variant.settings().items() if value is not None
-        )
-        self._folds = self.cross_validation(f"search with {named}", plan)
-
-        def judged(choices: Sequence[Penalties]) -> list[Candidate]:
-            return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
-
-        found = judged([best.penalties])
-        if not leading([best, *found], self.criterion):
-            return None
-        # Another variant may want a little more or less of the penalty.
-        if beside := self._penalties_beside(best.penalties):
-            found += judged(beside)
-        return found[leading(found, self.criterion)]
-
-    def _penalties_beside(self, penalties: Penalties) -> list[Penalties]:
-        traces = list(self.grid.traces)
-        place = traces.index(penalties.trace)
-        step = self.grid.strides[min(1, len(self.grid.strides) - 1)][0]
-        near = (place - step, place + step)
-        return [replace(penalties, trace=float(traces[p])) for p in near if 0 <= p < len(traces)]
-
     def _report(self, candidate: Candidate) -> Candidate:
         if self._variant is not None:
             candidate = replace(candidate, **self._variant.settings())
         if self.feature_map is not None:
             candidate = replace(candidate, feature_map=self.feature_map)
         listed = candidate
-        if self.listed_in is not None:
-            listed = replace(candidate, penalties=self.listed_in.at(self.grid.place_of(candidate.penalties)))
+        all_rows = self.grid.of_all or self.listed_in
+        if all_rows is not None:
+            listed = replace(candidate, penalties=all_rows.at(self.grid.place_of(candidate.penalties)))
         self._candidates.append(listed)
         self.run.candidate(listed)
         return candidate

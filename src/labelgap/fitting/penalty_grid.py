@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +14,8 @@ from labelgap.solvers.penalties import Penalties
 Place: TypeAlias = tuple[int, int, int]
 """The numbers of λ, λ₂ and κ in a grid."""
 
+# The power of the number of entries with which the best λ falls.
+_TRACE_POWER = 0.5
 # λ falls from λ_max, where W = 0, by factors of √2.
 _TRACE_COUNT, _TRACE_END = 27, 2.0**-13
 # λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
@@ -46,6 +48,8 @@ class PenaltyGrid:
     """Where the search begins among the ridges."""
     strides: Sequence[tuple[int, int]] = ((1, 1),)
     """Steps of λ and of λ₂ that the search takes, coarse ones first; λ falls by the first at the start."""
+    of_all: PenaltyGrid | None = None
+    """For a sample of the rows: the grid of all rows, with the penalties that these stand for."""
 
     @property
     def is_single(self) -> bool:
@@ -66,6 +70,20 @@ class PenaltyGrid:
             [float(value) for value in self.traces].index(penalties.trace),
             [float(value) for value in self.ridges].index(penalties.ridge),
             [float(value) for value in self.intercepts].index(penalties.intercept),
+        )
+
+    def for_sample(self, times: float) -> PenaltyGrid:
+        """The penalties that mean the same for a sample, of which there are so many times as many entries.
+
+        λ₂ and κ are counted in entries. What λ must keep out is the noise in the gradient, whose norm falls
+        with the square root of the number of entries.
+        """
+        return replace(
+            self,
+            traces=[value * times**_TRACE_POWER for value in self.traces],
+            ridges=[value * times for value in self.ridges],
+            intercepts=[value * times for value in self.intercepts],
+            of_all=self,
         )
 
     def holds(self, place: Place) -> bool:

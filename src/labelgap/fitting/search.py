@@ -144,6 +144,25 @@ def select_penalties(
     return contest.tried[contest.leader()]
 
 
+def select_roughly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "metric") -> Candidate:
+    """A coarse search for a sample, which costs few fits: λ, then one finer step of λ and one of λ₂ each way.
+
+    λ falls from half of its largest value, at which W = 0, for as long as that helps.
+    """
+    contest = Contest(compare, grid, criterion)
+    step, ridge_step = grid.strides[min(1, len(grid.strides) - 1)]
+    try:
+        _lower_trace(contest, grid, step, coarse=True, begin=min(step, len(grid.traces) - 1))
+        start = contest.leader()
+        worse = _worse_side(contest, start, step)
+        near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
+        contest.look_at(*(place for place in near if worse == 0 or (place[0] - start[0]) * worse <= 0))
+    except Stopped:
+        if not contest.tried:
+            raise
+    return contest.tried[contest.leader()]
+
+
 def select_trace(
     compare: Compare,
     grid: PenaltyGrid,
@@ -199,14 +218,14 @@ def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid) -> Con
     return close
 
 
-def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bool) -> None:
+def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bool, begin: int = 0) -> None:
     """Try smaller and smaller λ for as long as that helps.
 
     The smaller λ, the higher the rank and the longer a fit: a ``coarse`` search ends at the first λ that is
     clearly too small, or that the last three foretell to be.
     """
     places: list[Place] = []
-    for step in range(0, len(grid.traces), stride):
+    for step in range(begin, len(grid.traces), stride):
         place = (step, grid.first_ridge, 0)
         if coarse and contest.foretells_loss(places[-3:]):
             break
