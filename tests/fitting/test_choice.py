@@ -6,8 +6,9 @@ import scipy.sparse as sp
 
 from labelgap import ObservedLabels, best_threshold, get_metric
 from labelgap.exceptions import LabelgapWarning
-from labelgap.fitting.choice import PenaltyChoice, choice_for_decisions
+from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.decision_choice import choice_for_decisions
 from labelgap.fitting.grids import grid_for_observed
 from labelgap.fitting.judges import metric_judge
 from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest

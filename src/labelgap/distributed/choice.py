@@ -20,7 +20,7 @@ from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.variants import Variants
 from labelgap.metrics import LinearFractional
-from labelgap.objective.protocol import Factors, Objective
+from labelgap.objective.protocol import Objective
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import N_FOLDS
@@ -115,10 +115,10 @@ class ClusterChoice(PenaltyChoice):
         scores = problem.held_scores(self.labels, (chosen.fit.factors,), None, chosen.penalties)
         return replace(chosen, threshold=self.training_threshold(scores, self.labels))
 
-    def _draw_sample(self, plan: Any, n_folds: int) -> None:
+    def _draw_sample(self, plan: Any) -> None:
         """None: the rows of a sample would have to be fetched from all partitions."""
 
-    def cross_validation(self, part: str, plan: Any, start: Factors | None = None) -> CrossValidation:
+    def cross_validation(self, part: str, plan: Any) -> CrossValidation:
         run = self.run
         checkpoint = run.checkpoint.part(part)
         return ClusterFolds(

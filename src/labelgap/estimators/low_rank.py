@@ -23,7 +23,7 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import choice_for_decisions
+from labelgap.fitting.decision_choice import choice_for_decisions
 from labelgap.fitting.decision_rule import decision_rule
 from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart

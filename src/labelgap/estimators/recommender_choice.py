@@ -15,9 +15,9 @@ from labelgap.estimators.inputs import (
     weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.choice import choice_for_decisions
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.fitting.decision_choice import choice_for_decisions
 from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.grids import grid_for_observed
 from labelgap.fitting.penalty_grid import PenaltyRequest

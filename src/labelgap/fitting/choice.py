@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings
@@ -27,13 +26,11 @@ from labelgap.fitting.search import select_penalties, select_roughly, select_tra
 from labelgap.fitting.variant_choice import select_variant
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
-from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.thresholds.cross_fit import hold_out_plan
-from labelgap.thresholds.one_class import OneClassEffect
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
 """From scores and their labels to a threshold."""
@@ -44,10 +41,12 @@ features too; the choice is then left standing at it."""
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
 _FINE, _COARSE = (1e-2, 1e-2), (5e-2, 1e-2)
+# The same for a sample of the rows.
+_IN_SAMPLE = 2e-2
 SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
-_FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
+_FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (30_000, 450)
 # Steps of the last fit where the run is stopped before anything was fitted.
 _HURRIED_STEPS = 12
 
@@ -204,13 +203,8 @@ class PenaltyChoice:
         self.stand_at(standing)
         return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
 
-    def cross_validation(
-        self, part: str, plan: NDArray[np.int64], start: Factors | None = None
-    ) -> CrossValidation:
-        """Folds over the present problem, or over a sample of it while there is one.
-
-        Their progress is kept under that name. ``start`` is where fits start before there are others.
-        """
+    def cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
+        """Folds over the present problem, or a sample of its rows; progress is kept under that name."""
         run, held_out = self.run, self.held_out
         how = self.judge, self.settings, run.n_jobs
         if self._sample is not None:
@@ -218,7 +212,7 @@ class PenaltyChoice:
             return SampleValidation(self.problem, self.labels, self._sample, *how, checkpoint)
         scorer = None if held_out is None else held_out.scorer
         checkpoint = run.checkpoint.part(part)
-        return CrossValidation(self.problem, self.labels, plan, *how, checkpoint, scorer, start)
+        return CrossValidation(self.problem, self.labels, plan, *how, checkpoint, scorer)
 
     def grid_here(self, grid: PenaltyGrid) -> PenaltyGrid:
         """The grid of a problem as the search uses it now: for all rows, or for a sample of them."""
@@ -255,9 +249,9 @@ class PenaltyChoice:
 
         closely = partial(compare, tol=last_tol)
         place, best = self.begin, None
-        sample = None if place is not None else self._draw_sample(plan, enough)
+        sample = None if place is not None else self._draw_sample(plan)
         if sample is not None:
-            best = self._look_at_sample(sample, plan, max(self.settings.tol, _COARSE[0]))
+            best = self._look_at_sample(sample, plan)
         elif place is None:
             best = select_penalties(
                 compare, grid, criterion=self.criterion, closely=closely if coarse else None
@@ -279,7 +273,7 @@ class PenaltyChoice:
             best = select_variant(self, self.variants, best, plan, tol, n_folds)
         return best if self.challenge is None else self.challenge(self, best, tol, n_folds)
 
-    def _look_at_sample(self, sample: RowSample, plan: Any, tol: float) -> Candidate:
+    def _look_at_sample(self, sample: RowSample, plan: Any) -> Candidate:
         """The best candidate of a sample of the rows, with the penalties that it stands for.
 
         The choice is left standing at all rows, in the settings of that candidate.
@@ -287,6 +281,7 @@ class PenaltyChoice:
         of_all = self.grid
         self._sample, self.grid = sample, of_all.for_sample(sample.times)
         self._folds = self.cross_validation("search", plan)
+        tol = max(self.settings.tol, _IN_SAMPLE)
         try:
             best = select_roughly(
                 lambda choices: self.compare_at(self.standing, choices, tol, 1),
@@ -295,16 +290,15 @@ class PenaltyChoice:
             )
             best = self._select_settings(best, plan, tol, 1)
             place = self.grid.place_of(best.penalties)
-            start = self._folds.fit_of_fold(0) if sample.may_start else None
         finally:
             # The features that won have a grid of their own.
             self._sample, self.grid = None, self.grid.of_all or of_all
             self._folds.close()
-        self._folds = self.cross_validation("search", plan, start)
+        self._folds = self.cross_validation("search", plan)
         return replace(best, penalties=self.grid.at(place))
 
-    def _draw_sample(self, plan: Any, n_folds: int) -> RowSample | None:
-        """Rows for the coarse look, without the entries of the first folds; None where there is none."""
+    def _draw_sample(self, plan: Any) -> RowSample | None:
+        """Rows for the coarse look; None where there is none."""
         features = self.problem.settings.features
         if (
             self.held_out is not None
@@ -314,7 +308,8 @@ class PenaltyChoice:
             or self.problem.settings.flip_rate is not None
         ):
             return None
-        return draw_rows(self.labels, plan, n_folds, check_random_state(self.run.random_state))
+        rng = check_random_state(self.run.random_state)
+        return draw_rows(self.labels, int(np.sum(plan != 0)), rng)
 
     def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
         """How many folds together hold out so many entries, and so many of the rarer class."""
@@ -375,44 +370,6 @@ class PenaltyChoice:
         found = self.rule.choose(scores, self.labels)
         several = None if found.kind == "shared" else found.thresholds
         return replace(chosen, threshold=found.shared, thresholds=several, threshold_kind=found.kind)
-
-
-def choice_for_decisions(
-    problem: Problem,
-    labels: ObservedLabels,
-    grid: PenaltyGrid,
-    metric: LinearFractional,
-    settings: SolverSettings,
-    run: FitRun,
-    *,
-    how: str,
-    by_row: bool = False,
-    variants: Variants | None = None,
-    effect: OneClassEffect | None = None,
-    rule: DecisionRule | None = None,
-    held_out: HeldOutScores | None = None,
-    every_fold: bool = False,
-) -> PenaltyChoice:
-    """The choice of penalties and of a threshold for a metric over observed entries.
-
-    ``effect`` sees the held-out scores that choose the threshold, or the thresholds that ``rule`` asks for,
-    and ``held_out`` keeps them.
-    """
-    rule = rule or DecisionRule(metric)
-    return PenaltyChoice(
-        problem,
-        labels,
-        grid,
-        rule.search_judge(problem.loss),
-        settings,
-        run,
-        how=how,
-        by_row=by_row,
-        last_judge=rule.last_judge(problem.loss, effect, held_out),
-        rule=rule,
-        variants=variants,
-        every_fold=every_fold,
-    )
 
 
 def folds_with(n_folds: int, n_observed: int, n_rarer: int, n_entries: int, n_rare: int) -> int:

@@ -121,7 +121,6 @@ class CrossValidation:
         n_jobs: int | None = None,
         checkpoint: Checkpoint | None = None,
         scorer: Scorer | None = None,
-        start: Factors | None = None,
     ) -> None:
         self._scorer = plain_scores if scorer is None else scorer
         self._problem, self._labels, self._plan = problem, labels, fold_of_entry
@@ -129,7 +128,6 @@ class CrossValidation:
         self._held: dict[int, ObservedLabels] = {}
         self._objectives: dict[tuple[int, bool], Objective] = {}
         self._last: dict[int, FoldFit] = {}
-        self._start = start
         self._checkpoint = checkpoint or Checkpoint()
         self._log = ComparisonLog.of(self._checkpoint.last())
         self._comparisons = self._scorings = 0
@@ -234,8 +232,7 @@ class CrossValidation:
             objective = self._objective(fold, train, free_intercept=penalties.intercept == 0)
             # The objective holds what it needs of them.
             del train
-            # The intercepts of a start from elsewhere are not those of these entries.
-            start, intercept_penalty = starts.get(fold, (self._start, np.nan))
+            start, intercept_penalty = starts.get(fold, (None, 0.0))
             if start is not None and intercept_penalty != penalties.intercept:
                 # The free intercept of a label without entries must not keep what a penalty made of it.
                 start = start._replace(intercept=objective.starting_intercept())

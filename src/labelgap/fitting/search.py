@@ -22,6 +22,8 @@ Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence[Candidate]]
 
 # Metric values within this many standard errors of the best are left to the loss.
 _ALIKE = 0.5
+ALIKE_IN_SAMPLE = 2.0
+"""The same where a sample of the rows is looked at."""
 # A choice is not followed up if it is behind by this many standard errors, or by this much where there are
 # none.
 _HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
@@ -147,16 +149,24 @@ def select_penalties(
 def select_roughly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "metric") -> Candidate:
     """A coarse search for a sample, which costs few fits: λ, then one finer step of λ and one of λ₂ each way.
 
-    λ falls from half of its largest value, at which W = 0, for as long as that helps.
+    λ falls from half of its largest value, at which W = 0, for as long as that helps. Of a sample the metric
+    is so noisy that it only rules candidates out, and the loss decides.
     """
-    contest = Contest(compare, grid, criterion)
+    contest = Contest(compare, grid, criterion, ALIKE_IN_SAMPLE)
     step, ridge_step = grid.strides[min(1, len(grid.strides) - 1)]
     try:
-        _lower_trace(contest, grid, step, coarse=True, begin=min(step, len(grid.traces) - 1))
+        for number in range(min(step, len(grid.traces) - 1), len(grid.traces), step):
+            place = (number, grid.first_ridge, 0)
+            contest.look_at(place)
+            found, best = contest.tried[place], contest.tried[contest.leader()]
+            # A model without any direction says nothing about smaller λ.
+            if found.rank >= 1 and found.loss > best.loss:
+                break
         start = contest.leader()
-        worse = _worse_side(contest, start, step)
+        # Where nothing is known of larger λ, smaller ones are known to be worse.
+        worse = _worse_side(contest, start, step) or 1
         near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
-        contest.look_at(*(place for place in near if worse == 0 or (place[0] - start[0]) * worse <= 0))
+        contest.look_at(*(p for p in near if (p[0] - start[0]) * worse <= 0))
     except Stopped:
         if not contest.tried:
             raise
@@ -225,7 +235,7 @@ def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bo
     clearly too small, or that the last three foretell to be.
     """
     places: list[Place] = []
-    for step in range(begin, len(grid.traces), stride):
+    for step in range(0, len(grid.traces), stride):
         place = (step, grid.first_ridge, 0)
         if coarse and contest.foretells_loss(places[-3:]):
             break

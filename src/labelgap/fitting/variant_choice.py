@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from labelgap.fitting.penalty_grid import PenaltyGrid
-from labelgap.fitting.search import leading
+from labelgap.fitting.search import ALIKE_IN_SAMPLE, leading
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.solvers.loop import Candidate, Stopped
 from labelgap.solvers.penalties import Penalties
@@ -64,7 +64,8 @@ def _better_with(
         return choice.compare_at(standing, choices, tol, n_folds)
 
     found = judged([best.penalties])
-    if not leading([best, *found], choice.criterion):
+    alike = {"alike_errors": ALIKE_IN_SAMPLE} if choice.looks_at_sample else {}
+    if not leading([best, *found], choice.criterion, **alike):
         return None
     # Another variant may want a little more or less of the penalty, which is too fine for a sample.
     beside = [] if choice.looks_at_sample else _penalties_beside(choice.grid, best.penalties)
