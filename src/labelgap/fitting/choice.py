@@ -41,12 +41,12 @@ features too; the choice is then left standing at it."""
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
 _FINE, _COARSE = (1e-2, 1e-2), (5e-2, 1e-2)
-# The same for a sample of the rows.
-_IN_SAMPLE = 2e-2
+# The same for a sample of the rows, and near the best penalties of a coarse search.
+_IN_SAMPLE = _NEAR = 2e-2
 SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
-_FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (30_000, 450)
+_FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
 # Steps of the last fit where the run is stopped before anything was fitted.
 _HURRIED_STEPS = 12
 
@@ -247,7 +247,8 @@ class PenaltyChoice:
         def compare(choices: Sequence[Penalties], tol: float = search_tol) -> list[Candidate]:
             return self.compare_at(self.standing, choices, tol, few)
 
-        closely = partial(compare, tol=last_tol)
+        near_tol = max(last_tol, _NEAR) if coarse and self.held_out is None else last_tol
+        closely = partial(compare, tol=near_tol)
         place, best = self.begin, None
         sample = None if place is not None else self._draw_sample(plan)
         if sample is not None:
@@ -256,7 +257,7 @@ class PenaltyChoice:
             best = select_penalties(
                 compare, grid, criterion=self.criterion, closely=closely if coarse else None
             )
-            best = self._select_settings(best, plan, last_tol if coarse else search_tol, few)
+            best = self._select_settings(best, plan, near_tol, few, coarse=coarse)
             place = grid.place_of(best.penalties) if self.held_out is not None else None
         if place is not None:
             # Rankings change more with λ than decisions do.
@@ -267,10 +268,12 @@ class PenaltyChoice:
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
 
-    def _select_settings(self, best: Candidate, plan: Any, tol: float, n_folds: int) -> Candidate:
+    def _select_settings(
+        self, best: Candidate, plan: Any, tol: float, n_folds: int, *, coarse: bool
+    ) -> Candidate:
         """The best variant and the best features near the best penalties of the first ones."""
         if self.variants is not None:
-            best = select_variant(self, self.variants, best, plan, tol, n_folds)
+            best = select_variant(self, self.variants, best, plan, tol, n_folds, coarse=coarse)
         return best if self.challenge is None else self.challenge(self, best, tol, n_folds)
 
     def _look_at_sample(self, sample: RowSample, plan: Any) -> Candidate:
@@ -288,7 +291,7 @@ class PenaltyChoice:
                 self.grid,
                 criterion=self.criterion,
             )
-            best = self._select_settings(best, plan, tol, 1)
+            best = self._select_settings(best, plan, tol, 1, coarse=True)
             place = self.grid.place_of(best.penalties)
         finally:
             # The features that won have a grid of their own.

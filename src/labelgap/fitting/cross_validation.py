@@ -268,6 +268,10 @@ class CrossValidation:
         """Give up the objectives of the folds, which take as much memory as the data; fits are kept."""
         self._objectives.clear()
 
+    def start_from(self, other: CrossValidation, moved: Callable[[Factors], Factors]) -> None:
+        """Start from the last fits of other folds of the same entries, moved to the coordinates of these."""
+        self._last = {fold: (moved(factors), penalty) for fold, (factors, penalty) in other._last.items()}
+
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold, from which a fit to all entries can start."""
         return self._last[fold][0] if fold in self._last else None
