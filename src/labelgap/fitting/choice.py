@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,11 @@ class Standing(NamedTuple):
 class PenaltyChoice:
     """Chooses penalties on held-out entries, then fits to all entries."""
 
+    samples_rows: ClassVar[bool] = True
+    """Whether a sample of the rows may choose; tests and benchmarks ask what all rows would have chosen."""
+    samples_folds: ClassVar[bool] = True
+    """Whether some of the folds may choose, in coarse steps; they ask for all folds and fine steps too."""
+
     problem: Problem
     labels: ObservedLabels
     grid: PenaltyGrid
@@ -112,6 +117,7 @@ class PenaltyChoice:
     """The features in words; None where they are X itself."""
     _variant: Variant | None = field(default=None, init=False)
     _sample: RowSample | None = field(default=None, init=False)
+    _of_sample: tuple[Candidate, Factors] | None = field(default=None, init=False)
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
     def fit(self) -> ChosenFit:
@@ -170,8 +176,9 @@ class PenaltyChoice:
         with contextlib.suppress(Stopped):
             best = self._select(plan)
         self._folds.close()
-        if run.checkpoint.stopping() and self._folds.best_so_far is not None:
-            return self._folds.best_so_far
+        so_far = self._folds.best_so_far or self._of_sample
+        if run.checkpoint.stopping() and so_far is not None:
+            return so_far
         return best, self._folds.fit_of_fold(0)
 
     def _plan(self, how: str) -> Any:
@@ -237,7 +244,7 @@ class PenaltyChoice:
             run.stage("scoring held-out entries")
             return self._report(folds(grid.at((0, 0, 0)), n_folds=enough, judge=self.last_judge))
         run.stage("choosing penalties")
-        few = self._folds_with(plan, *_FOR_PENALTIES)
+        few = self._folds_with(plan, *_FOR_PENALTIES) if self.samples_folds else folds.n_folds
         coarse = few < folds.n_folds
         if self.held_out is not None:
             # The plan holds out no more than is needed, and places in a ranking change little in fine steps.
@@ -292,19 +299,23 @@ class PenaltyChoice:
                 criterion=self.criterion,
             )
             best = self._select_settings(best, plan, tol, 1, coarse=True)
-            place = self.grid.place_of(best.penalties)
+            place, fitted = self.grid.place_of(best.penalties), self._folds.fit_of_fold(0)
         finally:
             # The features that won have a grid of their own.
             self._sample, self.grid = None, self.grid.of_all or of_all
             self._folds.close()
         self._folds = self.cross_validation("search", plan)
-        return replace(best, penalties=self.grid.at(place))
+        best = replace(best, penalties=self.grid.at(place))
+        # In the coordinates of all rows: where the fit is stopped now, this is the model that there is.
+        self._of_sample = None if fitted is None else (best, fitted)
+        return best
 
     def _draw_sample(self, plan: Any) -> RowSample | None:
         """Rows for the coarse look; None where there is none."""
         features = self.problem.settings.features
         if (
-            self.held_out is not None
+            not self.samples_rows
+            or self.held_out is not None
             or len(self.grid.traces) == 1
             or features.own_rows
             or features.penalty == "scores"

@@ -278,7 +278,8 @@ class FeatureMaps:
             if not choice.judges_rows:
                 standing = before._replace(folds=choice.cross_validation("search by rows", plan))
             place = before.grid.place_of(best.penalties)
-            if self.current is None and n_folds > 1 and self._is_hopeless(choice, standing, best, plan, tol):
+            looks_first = self.current is None and n_folds > 1 and choice.samples_folds
+            if looks_first and self._is_hopeless(choice, standing, best, plan, tol):
                 choice.stand_at(before)
                 self.transformer = kept_transformer
                 return best
