@@ -4,6 +4,7 @@ from __future__ import annotations
 
 BENCHMARKS: dict[str, str] = {
     "defaults": "benchmarks.default_fit",
+    "search": "benchmarks.search_cost",
     "kernels": "benchmarks.kernels",
     "features": "benchmarks.features_fit",
     "one_bit": "benchmarks.one_bit",

@@ -198,7 +198,7 @@ def run(options: Options) -> Report:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelgapWarning)
-        _compile()
+        compile_all()
         for name, data in feature_data(options, report):
             size = f"{name}: {data.X.shape[0]:,} x {data.X.shape[1]:,}, {data.labels.shape[1]} labels"
             ours, theirs = default_classifier(data), tuned_regressions(data, options.threads)
@@ -213,7 +213,7 @@ def run(options: Options) -> Report:
     return report
 
 
-def _compile() -> None:
+def compile_all() -> None:
     """Compiled code is loaded, or made, before anything is timed."""
     data = feature_sets.generate(200, 20, 20, 10)
     for X in (data.X, data.X.toarray()):

@@ -68,13 +68,24 @@ def read_dense(name: str, seed: int = 0) -> FeatureSet:
 
 
 def generate(
-    n_train: int = 12_920, n_test: int = 3_185, n_features: int = 500, n_labels: int = 983, seed: int = 0
+    n_train: int = 12_920,
+    n_test: int = 3_185,
+    n_features: int = 500,
+    n_labels: int = 983,
+    seed: int = 0,
+    *,
+    n_set: int = 18,
+    spread: float = _SPREAD,
 ) -> FeatureSet:
-    """A set of the size of Delicious, unless other sizes are given."""
+    """A set of the size of Delicious, unless other sizes are given.
+
+    ``n_set`` is the mean number of features that are set in a row, ``spread`` the standard deviation of the
+    scores of a label.
+    """
     rng = np.random.default_rng(seed)
     n = n_train + n_test
     popularity = (np.arange(n_features) + 10.0) ** -0.8
-    counts = np.minimum(1 + rng.poisson(17.0, size=n), n_features)
+    counts = np.minimum(1 + rng.poisson(n_set - 1.0, size=n), n_features)
     # The features of the highest of popularity over an exponential: draws without replacement.
     keys = rng.exponential(size=(n, n_features)) / popularity
     order = np.argsort(keys, axis=1)
@@ -83,7 +94,7 @@ def generate(
     indices, indptr = (part.astype(np.int32) for part in (indices, np.append(0, np.cumsum(counts))))
     X = normalize(sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(n, n_features))).tocsr()
     Z = (X @ rng.standard_normal((n_features, _RANK))) @ rng.standard_normal((_RANK, n_labels))
-    Z *= _SPREAD / Z.std()
+    Z *= spread / Z.std()
     Z += 0.9 * rng.standard_normal(n_labels)
     Z += _shift_for(Z, 19.0 / 983.0)
     Y = (rng.random(Z.shape) < expit(Z)).astype(np.int8)

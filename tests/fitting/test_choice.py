@@ -6,12 +6,14 @@ import scipy.sparse as sp
 
 from labelgap import ObservedLabels, best_threshold, get_metric
 from labelgap.exceptions import LabelgapWarning
-from labelgap.fitting.choice import PenaltyChoice, choice_for_decisions
-from labelgap.fitting.cross_validation import SolverSettings, metric_judge
+from labelgap.fitting.choice import PenaltyChoice
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.decision_choice import choice_for_decisions
 from labelgap.fitting.grids import grid_for_observed
+from labelgap.fitting.judges import metric_judge
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.unlabelled import UnlabelledChoice
 from labelgap.losses import Squared
 from labelgap.objective.parts import FeatureSettings

@@ -9,7 +9,8 @@ import pytest
 
 from labelgap import ObservedLabels, Recommender
 from labelgap.fitting import sampled
-from labelgap.fitting.search import Candidate, PenaltyGrid
+from labelgap.fitting.penalty_grid import PenaltyGrid
+from labelgap.fitting.search import Candidate
 from labelgap.fitting.trace_search import confirm_trace, loss_curvature
 from labelgap.solvers import Penalties
 from labelgap.solvers.loop import Stopped

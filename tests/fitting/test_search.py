@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from labelgap.exceptions import UnknownNameError
 from labelgap.fitting import search
-from labelgap.fitting.search import Candidate, Contest, PenaltyGrid, select_penalties, select_trace
+from labelgap.fitting.penalty_grid import PenaltyGrid
+from labelgap.fitting.search import Candidate, Contest, select_penalties, select_trace
 from labelgap.solvers import Penalties
 from labelgap.solvers.loop import Stopped
 

@@ -7,8 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from labelgap.fitting.cross_validation import ComparisonLog
-from labelgap.fitting.search import Candidate, PenaltyGrid, select_penalties
+from labelgap.fitting.comparison_log import ComparisonLog
+from labelgap.fitting.penalty_grid import PenaltyGrid
+from labelgap.fitting.search import Candidate, select_penalties
 from labelgap.solvers import Penalties, solve_alternating, solve_bounded, solve_factored, solve_proximal
 from labelgap.solvers.loop import Checkpoint, Stopped, fit_from, fit_state
 from solver_problems import Case, make_problem, random_factors

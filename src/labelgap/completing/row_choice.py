@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.fitting.choice import SELECTION_TOL, folds_for_threshold, warn_unless_converged
-from labelgap.fitting.cross_validation import Judge, SolverSettings, Verdict
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.judges import Judge, Verdict
 from labelgap.fitting.search import leading
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels

@@ -24,8 +24,8 @@ from labelgap.completing.row_choice import RowChoice, RowModel, fit_rows
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.fitting.choice import SELECTION_TOL, warn_unless_converged
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.cross_validation import Judge, Verdict
 from labelgap.fitting.decision_rule import DecisionRule
+from labelgap.fitting.judges import Judge, Verdict
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import leading
 from labelgap.labels import ObservedLabels

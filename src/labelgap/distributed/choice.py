@@ -15,9 +15,10 @@ from labelgap.distributed.folds import FoldPlan
 from labelgap.distributed.judging import cluster_judge, cluster_threshold
 from labelgap.fitting.choice import PenaltyChoice, folds_with
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.cross_validation import CrossValidation, FoldFit, SolverSettings
+from labelgap.fitting.comparison_log import FoldFit
+from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
+from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyGrid
 from labelgap.fitting.variants import Variants
 from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Objective
@@ -125,6 +126,9 @@ class ClusterChoice(PenaltyChoice):
         assert self.training_threshold is not None
         scores = problem.held_scores(self.labels, (chosen.fit.factors,), None, chosen.penalties)
         return replace(chosen, threshold=self.training_threshold(scores, self.labels))
+
+    def _draw_sample(self, plan: Any) -> None:
+        """None: the rows of a sample would have to be fetched from all partitions."""
 
     def cross_validation(self, part: str, plan: Any) -> CrossValidation:
         run = self.run

@@ -22,9 +22,9 @@ from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.grids import grid_for, largest_penalty_of
+from labelgap.fitting.penalty_grid import PenaltyRequest
 from labelgap.fitting.problem import feature_settings
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.search import PenaltyRequest
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.objective.parts import ProblemSettings

@@ -16,7 +16,7 @@ from labelgap._types import Floats
 from labelgap.distributed import scoring as tasks
 from labelgap.distributed.scoring import ClusterScores
 from labelgap.exceptions import InvalidParameterError
-from labelgap.fitting.cross_validation import Judge, Verdict, metric_judge, steady_judge
+from labelgap.fitting.judges import Judge, Verdict, metric_judge, steady_judge
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.narrowing import narrowed_cut

@@ -26,7 +26,7 @@ from labelgap.arriving.kept import Incoming, KeptData
 from labelgap.arriving.union import RowIds
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
 from labelgap.fitting.feature_maps import mapped
-from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.penalty_grid import PenaltyRequest
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.objective.cpu.part import CpuRows

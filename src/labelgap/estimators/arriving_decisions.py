@@ -25,8 +25,9 @@ from labelgap.estimators.inputs import (
     weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.choice import PenaltyChoice, choice_for_decisions
+from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.decision_choice import choice_for_decisions
 from labelgap.fitting.decision_rule import DecisionRule, decision_rule
 from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.feature_maps import mapped, tells_rows_apart

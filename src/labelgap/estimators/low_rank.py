@@ -26,15 +26,15 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.choice import choice_for_decisions
+from labelgap.fitting.decision_choice import choice_for_decisions
 from labelgap.fitting.decision_rule import decision_rule
 from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
 from labelgap.fitting.grids import grid_for_observed
 from labelgap.fitting.label_weighting import first_weighting, label_variants
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.search import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels

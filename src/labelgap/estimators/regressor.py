@@ -36,13 +36,13 @@ from labelgap.estimators.row_weights import without_zero_rows
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import PenaltyChoice
-from labelgap.fitting.cross_validation import deviance_judge, mean_loss
 from labelgap.fitting.device import backend_for, device_scores, jobs_for
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
 from labelgap.fitting.grids import grid_for_observed
+from labelgap.fitting.judges import deviance_judge, mean_loss
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.search import PenaltyGrid, PenaltyRequest
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import in_label_order, match_labels

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,36 +14,26 @@ from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.cross_validation import (
-    CrossValidation,
-    Judge,
-    Scorer,
-    SolverSettings,
-)
+from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings
 from labelgap.fitting.decision_rule import DecisionRule
+from labelgap.fitting.judges import Judge
+from labelgap.fitting.penalty_grid import PenaltyGrid, Place
+from labelgap.fitting.row_sample import RowSample, SampleValidation, draw_rows
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import (
-    PenaltyGrid,
-    Place,
-    leading,
-    select_penalties,
-    select_trace,
-)
+from labelgap.fitting.search import select_penalties, select_roughly, select_trace
 from labelgap.fitting.trace_search import confirm_trace
+from labelgap.fitting.variant_choice import select_variant
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.labels.tensors import to_host
-from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
 from labelgap.solvers.row_part import JointFit
 from labelgap.thresholds.cross_fit import hold_out_plan
-from labelgap.thresholds.one_class import OneClassEffect
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
 """From scores and their labels to a threshold."""
@@ -57,6 +47,8 @@ StartOf: TypeAlias = Callable[[Problem, ObservedLabels, Floats], Factors | None]
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
 _FINE, _COARSE = (1e-2, 1e-2), (5e-2, 1e-2)
+# The same for a sample of the rows, and near the best penalties of a coarse search.
+_IN_SAMPLE = _NEAR = 2e-2
 SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
@@ -75,17 +67,25 @@ class HeldOut:
 
 
 class Standing(NamedTuple):
-    """What a search is about: a problem with its grid and its folds, and its features in words."""
+    """What a search is about: a problem with its labels, grid and folds, and what was chosen for it."""
 
     problem: Problem
+    labels: ObservedLabels
     grid: PenaltyGrid
     folds: CrossValidation
+    variant: Variant | None
     feature_map: str | None
+    """The features in words; None where they are X itself."""
 
 
 @dataclass
 class PenaltyChoice:
     """Chooses penalties on held-out entries, then fits to all entries."""
+
+    samples_rows: ClassVar[bool] = True
+    """Whether a sample of the rows may choose; tests and benchmarks ask what all rows would have chosen."""
+    samples_folds: ClassVar[bool] = True
+    """Whether some of the folds may choose, in coarse steps; they ask for all folds and fine steps too."""
 
     problem: Problem
     labels: ObservedLabels
@@ -127,6 +127,8 @@ class PenaltyChoice:
     """Where the last fit starts; None, or where it gives None: at the fit of a fold, or at W = 0. Folds never
     start there: it may have seen what they hold out."""
     _variant: Variant | None = field(default=None, init=False)
+    _sample: RowSample | None = field(default=None, init=False)
+    _of_sample: tuple[Candidate, Factors] | None = field(default=None, init=False)
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
     def fit(self) -> ChosenFit:
@@ -185,8 +187,9 @@ class PenaltyChoice:
         with contextlib.suppress(Stopped):
             best = self._select(plan)
         self._folds.close()
-        if run.checkpoint.stopping() and self._folds.best_so_far is not None:
-            return self._folds.best_so_far
+        so_far = self._folds.best_so_far or self._of_sample
+        if run.checkpoint.stopping() and so_far is not None:
+            return so_far
         return best, self._folds.fit_of_fold(0)
 
     def _plan(self, how: str) -> Any:
@@ -205,11 +208,11 @@ class PenaltyChoice:
     @property
     def standing(self) -> Standing:
         """What the search is about now."""
-        return Standing(self.problem, self.grid, self._folds, self.feature_map)
+        return Standing(self.problem, self.labels, self.grid, self._folds, self._variant, self.feature_map)
 
     def stand_at(self, standing: Standing) -> None:
         """Let the rest of the search, and the last fit, be about this."""
-        self.problem, self.grid, self._folds, self.feature_map = standing
+        (self.problem, self.labels, self.grid, self._folds, self._variant, self.feature_map) = standing
 
     def compare_at(
         self, standing: Standing, choices: Sequence[Penalties], tol: float, n_folds: int
@@ -219,19 +222,29 @@ class PenaltyChoice:
         return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
 
     def cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
-        """Folds over the present problem, whose progress is kept under that name."""
+        """Folds over the present problem, or a sample of its rows; progress is kept under that name."""
         run, held_out = self.run, self.held_out
+        how = self.judge, self.settings, run.n_jobs
+        if self._sample is not None:
+            checkpoint = run.checkpoint.part(f"sample {part}")
+            return SampleValidation(self.problem, self.labels, self._sample, *how, checkpoint)
+        scorer = None if held_out is None else held_out.scorer
         checkpoint = run.checkpoint.part(part)
-        return CrossValidation(
-            self.problem,
-            self.labels,
-            plan,
-            self.judge,
-            self.settings,
-            run.n_jobs,
-            checkpoint,
-            scorer=None if held_out is None else held_out.scorer,
-        )
+        return CrossValidation(self.problem, self.labels, plan, *how, checkpoint, scorer)
+
+    def grid_here(self, grid: PenaltyGrid) -> PenaltyGrid:
+        """The grid of a problem as the search uses it now: for all rows, or for a sample of them."""
+        return grid if self._sample is None else grid.for_sample(self._sample.times)
+
+    @property
+    def looks_at_sample(self) -> bool:
+        """Whether a sample of the rows is being looked at now."""
+        return self._sample is not None
+
+    @property
+    def judges_rows(self) -> bool:
+        """Whether the rows that judge a fit now are others than those of the fit."""
+        return self.by_row or self._sample is not None
 
     def _select(self, plan: Any) -> Candidate:
         """The best penalties, judged over enough of the held-out entries."""
@@ -242,7 +255,7 @@ class PenaltyChoice:
             run.stage("scoring held-out entries")
             return self._report(folds(grid.at((0, 0, 0)), n_folds=enough, judge=self.last_judge))
         run.stage("choosing penalties")
-        few = self._folds_with(plan, *_FOR_PENALTIES)
+        few = self._folds_with(plan, *_FOR_PENALTIES) if self.samples_folds else folds.n_folds
         coarse = few < folds.n_folds
         if self.held_out is not None:
             # The plan holds out no more than is needed, and places in a ranking change little in fine steps.
@@ -250,21 +263,20 @@ class PenaltyChoice:
         search_tol, last_tol = (max(self.settings.tol, tol) for tol in (_COARSE if coarse else _FINE))
 
         def compare(choices: Sequence[Penalties], tol: float = search_tol) -> list[Candidate]:
-            found = self._folds.compare(choices, tol=tol, n_folds=few)
-            return [self._report(candidate) for candidate in found]
+            return self.compare_at(self.standing, choices, tol, few)
 
-        closely = partial(compare, tol=last_tol)
+        near_tol = max(last_tol, _NEAR) if coarse and self.held_out is None else last_tol
+        closely = partial(compare, tol=near_tol)
         place, best = self.begin, None
-        if place is None:
+        sample = None if place is not None else self._draw_sample(plan)
+        if sample is not None:
+            best = self._look_at_sample(sample, plan)
+        elif place is None:
             best = select_penalties(
                 compare, grid, criterion=self.criterion, closely=closely if coarse else None
             )
-            if self.variants is not None:
-                best = self._select_variant(best, plan, last_tol if coarse else search_tol, few)
-            if self.challenge is not None:
-                best = self.challenge(self, best, last_tol if coarse else search_tol, few)
+            best = self._select_settings(best, plan, near_tol, few, coarse=coarse)
             place = grid.place_of(best.penalties) if self.held_out is not None else None
-        folds = self._folds
         if place is not None and self.held_out is not None:
             # Rankings change more with λ than decisions do.
             best = select_trace(closely, grid, place, known=best, criterion=self.criterion)
@@ -272,68 +284,63 @@ class PenaltyChoice:
             best = confirm_trace(closely, grid, place, curvature=self.curvature, criterion=self.criterion)
         assert best is not None
         with contextlib.suppress(Stopped):
+            folds = self._folds
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
+
+    def _select_settings(
+        self, best: Candidate, plan: Any, tol: float, n_folds: int, *, coarse: bool
+    ) -> Candidate:
+        """The best variant and the best features near the best penalties of the first ones."""
+        if self.variants is not None:
+            best = select_variant(self, self.variants, best, plan, tol, n_folds, coarse=coarse)
+        return best if self.challenge is None else self.challenge(self, best, tol, n_folds)
+
+    def _look_at_sample(self, sample: RowSample, plan: Any) -> Candidate:
+        """The best candidate of a sample of the rows, with the penalties that it stands for.
+
+        The choice is left standing at all rows, in the settings of that candidate.
+        """
+        of_all = self.grid
+        self._sample, self.grid = sample, of_all.for_sample(sample.times)
+        self._folds = self.cross_validation("search", plan)
+        tol = max(self.settings.tol, _IN_SAMPLE)
+        try:
+            best = select_roughly(
+                lambda choices: self.compare_at(self.standing, choices, tol, 1),
+                self.grid,
+                criterion=self.criterion,
+            )
+            best = self._select_settings(best, plan, tol, 1, coarse=True)
+            place, fitted = self.grid.place_of(best.penalties), self._folds.fit_of_fold(0)
+        finally:
+            # The features that won have a grid of their own.
+            self._sample, self.grid = None, self.grid.of_all or of_all
+            self._folds.close()
+        self._folds = self.cross_validation("search", plan)
+        best = replace(best, penalties=self.grid.at(place))
+        # In the coordinates of all rows: where the fit is stopped now, this is the model that there is.
+        self._of_sample = None if fitted is None else (best, fitted)
+        return best
+
+    def _draw_sample(self, plan: Any) -> RowSample | None:
+        """Rows for the coarse look; None where there is none."""
+        features = self.problem.settings.features
+        if (
+            not self.samples_rows
+            or self.held_out is not None
+            or len(self.grid.traces) == 1
+            or features.own_rows
+            or features.penalty == "scores"
+            or self.problem.settings.flip_rate is not None
+        ):
+            return None
+        rng = check_random_state(self.run.random_state)
+        return draw_rows(self.labels, int(np.sum(plan != 0)), rng)
 
     def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
         """How many folds together hold out so many entries, and so many of the rarer class."""
         return _folds_of(self.labels, plan, n_entries, n_rare)
-
-    def _select_variant(self, best: Candidate, plan: Any, tol: float, n_folds: int) -> Candidate:
-        """The best variant at, or next to, the best penalties of the first one.
-
-        Where it is stopped, it is the best so far.
-        """
-        assert self.variants is not None
-        tried = {self.variants.first}
-        waiting = list(self.variants.beside(self.variants.first))
-        while waiting:
-            variant = waiting.pop(0)
-            if variant in tried:
-                continue
-            tried.add(variant)
-            before = self.problem, self.labels, self._folds, self._variant
-            self._folds.close()
-            try:
-                found = self._better_with(variant, best, plan, tol, n_folds)
-            except Stopped:
-                self.problem, self.labels, self._folds, self._variant = before
-                break
-            if found is None:
-                self.problem, self.labels, self._folds, self._variant = before
-            else:
-                best, waiting = found, list(self.variants.beside(variant))
-        return best
-
-    def _better_with(
-        self, variant: Variant, best: Candidate, plan: Any, tol: float, n_folds: int
-    ) -> Candidate | None:
-        """Turn to another variant; its best candidate if one at the same penalties leads, or else None."""
-        assert self.variants is not None
-        self.problem, self.labels = self.variants.problem(variant)
-        self._variant = variant
-        named = ", ".join(
-            f"{name} {value:g}" for name, value in variant.settings().items() if value is not None
-        )
-        self._folds = self.cross_validation(f"search with {named}", plan)
-
-        def judged(choices: Sequence[Penalties]) -> list[Candidate]:
-            return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
-
-        found = judged([best.penalties])
-        if not leading([best, *found], self.criterion):
-            return None
-        # Another variant may want a little more or less of the penalty.
-        if beside := self._penalties_beside(best.penalties):
-            found += judged(beside)
-        return found[leading(found, self.criterion)]
-
-    def _penalties_beside(self, penalties: Penalties) -> list[Penalties]:
-        traces = list(self.grid.traces)
-        place = traces.index(penalties.trace)
-        step = self.grid.strides[min(1, len(self.grid.strides) - 1)][0]
-        near = (place - step, place + step)
-        return [replace(penalties, trace=float(traces[p])) for p in near if 0 <= p < len(traces)]
 
     def _report(self, candidate: Candidate) -> Candidate:
         if self._variant is not None:
@@ -341,8 +348,9 @@ class PenaltyChoice:
         if self.feature_map is not None:
             candidate = replace(candidate, feature_map=self.feature_map)
         listed = candidate
-        if self.listed_in is not None:
-            listed = replace(candidate, penalties=self.listed_in.at(self.grid.place_of(candidate.penalties)))
+        all_rows = self.grid.of_all or self.listed_in
+        if all_rows is not None:
+            listed = replace(candidate, penalties=all_rows.at(self.grid.place_of(candidate.penalties)))
         self._candidates.append(listed)
         self.run.candidate(listed)
         return candidate
@@ -391,44 +399,6 @@ class PenaltyChoice:
         found = self.rule.choose(scores, self.labels)
         several = None if found.kind == "shared" else found.thresholds
         return replace(chosen, threshold=found.shared, thresholds=several, threshold_kind=found.kind)
-
-
-def choice_for_decisions(
-    problem: Problem,
-    labels: ObservedLabels,
-    grid: PenaltyGrid,
-    metric: LinearFractional,
-    settings: SolverSettings,
-    run: FitRun,
-    *,
-    how: str,
-    by_row: bool = False,
-    variants: Variants | None = None,
-    effect: OneClassEffect | None = None,
-    rule: DecisionRule | None = None,
-    held_out: HeldOutScores | None = None,
-    every_fold: bool = False,
-) -> PenaltyChoice:
-    """The choice of penalties and of a threshold for a metric over observed entries.
-
-    ``effect`` sees the held-out scores that choose the threshold, or the thresholds that ``rule`` asks for,
-    and ``held_out`` keeps them.
-    """
-    rule = rule or DecisionRule(metric)
-    return PenaltyChoice(
-        problem,
-        labels,
-        grid,
-        rule.search_judge(problem.loss),
-        settings,
-        run,
-        how=how,
-        by_row=by_row,
-        last_judge=rule.last_judge(problem.loss, effect, held_out),
-        rule=rule,
-        variants=variants,
-        every_fold=every_fold,
-    )
 
 
 def folds_for_threshold(labels: ObservedLabels, plan: NDArray[Any]) -> int:

@@ -1,4 +1,4 @@
-"""The comparison of penalties by out-of-fold scores, and the criteria that judge the scores.
+"""The comparison of penalties by out-of-fold scores.
 
 At ``λ ≥ λ_max = σ₁(XᵀG(0))`` the model is W = 0. Every fold is fitted with the same penalties, starting from
 its last fit, and the held-out scores of the folds together are judged by the metric at its best threshold. So
@@ -8,22 +8,19 @@ one sample of the size of Ω chooses λ, λ₂ and θ; how they are searched for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.confidence.held_out import HeldOutScores
+from labelgap.fitting.comparison_log import ComparisonLog, FoldFit
+from labelgap.fitting.judges import Judge
 from labelgap.labels import ObservedLabels
 from labelgap.labels.tensors import to_host
-from labelgap.losses import Family, Loss
-from labelgap.losses.unlabelled import Unlabelled
-from labelgap.metrics import LinearFractional
-from labelgap.metrics.jackknife import leave_out_means, leave_out_values
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.bounded import Solver, solve_bounded
@@ -32,27 +29,17 @@ from labelgap.solvers.loop import (
     Candidate,
     Checkpoint,
     Fit,
-    State,
     Stopped,
-    factors_from,
-    factors_state,
     on_host,
 )
 from labelgap.solvers.penalties import Penalties, with_best_intercept
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
-from labelgap.thresholds.one_class import OneClassEffect
-from labelgap.thresholds.sweep import best_threshold, steady_threshold
-from labelgap.thresholds.unlabelled import sweep_unlabelled
 
 # Steps of a fit whose only use is to start the next one.
 _COARSE_STEPS = 50
 # Entries from which on the objectives of several folds are not kept side by side.
 _MANY_ENTRIES = 1 << 20
-# The name, in a state, of the intercept penalty of a fold's last fit; the fold's number follows.
-_INTERCEPT_PENALTY = "intercept penalty "
-# The name, in a state, of the scores that chose the threshold.
-_LAST_SCORES = "last scores"
 
 
 @dataclass(frozen=True)
@@ -116,103 +103,9 @@ def plain_scores(problem: Problem, factors: Factors, held: ObservedLabels, fold:
     return problem.scores(factors, held)
 
 
-FoldFit: TypeAlias = tuple[Factors, float]
-"""The fit of a fold, and the intercept penalty that it was fitted with."""
-
-
 def _worth(candidate: Candidate) -> tuple[float, float]:
     """What a candidate's fits are worth as starts of others."""
     return candidate.metric_value, -candidate.loss
-
-
-@dataclass(frozen=True)
-class ComparisonLog:
-    """Candidates in the order in which they were compared, and the fit of each fold to start from.
-
-    It can be written down as a state, from which a later run continues.
-    """
-
-    comparisons: tuple[tuple[Candidate, ...], ...] = ()
-    last_fits: Mapping[int, FoldFit] = field(default_factory=dict)
-    """For each fold the factors, and the intercept penalty that they were fitted with."""
-    last_scores: Floats | None = None
-    """The held-out scores of the last comparison that had a judge of its own."""
-
-    @property
-    def n_comparisons(self) -> int:
-        return len(self.comparisons)
-
-    def candidates(self, number: int) -> list[Candidate]:
-        """The candidates of a comparison, counted from 1."""
-        return list(self.comparisons[number - 1])
-
-    def all_candidates(self) -> list[Candidate]:
-        return [candidate for candidates in self.comparisons for candidate in candidates]
-
-    def with_comparison(
-        self,
-        candidates: Sequence[Candidate],
-        last_fits: Mapping[int, FoldFit],
-        last_scores: Floats | None = None,
-    ) -> Self:
-        kept = self.last_scores if last_scores is None else last_scores
-        return type(self)((*self.comparisons, tuple(candidates)), dict(last_fits), kept)
-
-    def state(self) -> State:
-        numbers = [
-            (number, *astuple(c.penalties), c.metric_value, c.threshold, c.loss, c.rank, c.n_folds)
-            for number, candidates in enumerate(self.comparisons)
-            for c in candidates
-        ]
-        state: dict[str, NDArray[Any]] = {"numbers": np.array(numbers, dtype=np.float64)}
-        for place, candidate in enumerate(self.all_candidates()):
-            if candidate.leave_out is not None:
-                state[f"leave_out {place}"] = candidate.leave_out
-            if candidate.thresholds is not None:
-                state[f"{candidate.threshold_kind} {place}"] = candidate.thresholds
-        for fold, (factors, intercept_penalty) in self.last_fits.items():
-            state |= factors_state(factors, f"fold {fold} ")
-            state[f"{_INTERCEPT_PENALTY}{fold}"] = np.asarray(intercept_penalty)
-        if self.last_scores is not None:
-            state[_LAST_SCORES] = self.last_scores
-        return state
-
-    @classmethod
-    def of(cls, state: State | None) -> Self:
-        """The log that a state was made of; an empty one for None."""
-        if state is None:
-            return cls()
-        comparisons: list[list[Candidate]] = []
-        for place, (number, *row) in enumerate(state["numbers"].tolist()):
-            while len(comparisons) <= number:
-                comparisons.append([])
-            *penalties, value, threshold, loss, rank, n_folds = row
-            leave_out = state.get(f"leave_out {place}")
-            kinds = (kind for kind in ("per-label", "shrunk") if f"{kind} {place}" in state)
-            kind = next(kinds, "shared")
-            several = state.get(f"{kind} {place}")
-            comparisons[-1].append(
-                Candidate(
-                    Penalties(*penalties),
-                    value,
-                    threshold,
-                    loss,
-                    rank,
-                    int(n_folds),
-                    leave_out,
-                    several,
-                    kind,
-                )
-            )
-        penalties_of = {
-            int(name.removeprefix(_INTERCEPT_PENALTY)): float(number)
-            for name, number in state.items()
-            if name.startswith(_INTERCEPT_PENALTY)
-        }
-        last_fits = {
-            fold: (factors_from(state, f"fold {fold} "), penalties_of[fold]) for fold in sorted(penalties_of)
-        }
-        return cls(tuple(map(tuple, comparisons)), last_fits, state.get(_LAST_SCORES))
 
 
 class CrossValidation:
@@ -375,115 +268,10 @@ class CrossValidation:
         """Give up the objectives of the folds, which take as much memory as the data; fits are kept."""
         self._objectives.clear()
 
+    def start_from(self, other: CrossValidation, moved: Callable[[Factors], Factors]) -> None:
+        """Start from the last fits of other folds of the same entries, moved to the coordinates of these."""
+        self._last = {fold: (moved(factors), penalty) for fold, (factors, penalty) in other._last.items()}
+
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold, from which a fit to all entries can start."""
         return self._last[fold][0] if fold in self._last else None
-
-
-# Digits of the held-out deviance, as a fraction of the null model's, that decide between penalties.
-_FRACTION_DIGITS = 4
-
-
-class Verdict(NamedTuple):
-    """What held-out scores are worth."""
-
-    value: float
-    """The metric at its best threshold, or whatever else is to be large."""
-    threshold: float
-    loss: float
-    """Mean loss."""
-    leave_out: Floats | None = None
-    """The value with one part of the rows left out at a time, which shows its precision; None: unknown."""
-    thresholds: Floats | None = None
-    """A threshold for each label, where they do not share one."""
-    kind: str = "shared"
-    """What the thresholds are, as in ``labelgap.thresholds.ChosenThresholds``."""
-
-
-Judge: TypeAlias = Callable[[Floats, ObservedLabels], Verdict]
-"""From held-out scores and their labels to what they are worth."""
-
-
-def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
-    """The metric over observed entries at its best threshold."""
-
-    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        best = best_threshold(scores, labels, metric)
-        leave_out = leave_out_values(metric, scores >= best.threshold, labels)
-        return Verdict(best.value, best.threshold, mean_loss(loss, scores, labels), leave_out)
-
-    return judge
-
-
-def steady_judge(
-    metric: LinearFractional,
-    loss: Loss,
-    effect: OneClassEffect | None = None,
-    held_out: HeldOutScores | None = None,
-) -> Judge:
-    """The metric over observed entries at the threshold that is to be used.
-
-    ``effect`` sees the scores, and ``held_out`` keeps them.
-    """
-
-    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        threshold = steady_threshold(scores, labels, metric)
-        if effect is not None:
-            effect.see(scores, labels)
-        if held_out is not None:
-            held_out.see(scores, labels)
-        value = metric(labels, scores >= threshold)
-        return Verdict(value, threshold, mean_loss(loss, scores, labels))
-
-    return judge
-
-
-def unlabelled_judge(
-    metric: LinearFractional, loss: Loss, flip_rate: Floats, *, recorded_are_known: bool = False
-) -> Judge:
-    """The metric corrected for unrecorded positives; labels are recorded (1) and other entries (0).
-
-    ``recorded_are_known`` where decisions are made for these same entries and are yes at the recorded ones.
-    """
-
-    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        recorded = labels.values == 1
-        groups, n_groups = (None, 1) if metric.average == "micro" else metric.groups(labels)
-        rates = flip_rate[labels.indices]
-        best = sweep_unlabelled(
-            scores,
-            recorded,
-            rates,
-            metric,
-            groups=groups,
-            n_groups=n_groups,
-            weights=labels.weights,
-            recorded_are_known=recorded_are_known,
-        )
-        unbiased = Unlabelled(loss, rates).value(scores, labels.values)
-        return Verdict(best.value, best.threshold, float(np.average(unbiased, weights=labels.weights)))
-
-    return judge
-
-
-def deviance_judge(family: Family, null: float) -> Judge:
-    """The held-out deviance as a fraction of the null model's, which means the same for values of any size.
-
-    It is rounded, so that gains of next to nothing do not lead the search to ever smaller λ, whose fits take
-    ever longer.
-    """
-
-    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        losses = np.asarray(family.value(scores, labels.values), dtype=np.float64)
-        unit = null if null > 0 else 1.0
-        mean = float(np.average(losses, weights=labels.weights))
-        fraction = round(mean / unit, _FRACTION_DIGITS)
-        left_out = leave_out_means(losses, labels)
-        return Verdict(1.0 - fraction, np.nan, fraction, None if left_out is None else 1.0 - left_out / unit)
-
-    return judge
-
-
-def mean_loss(loss: Loss, scores: Floats, labels: ObservedLabels) -> float:
-    """The (weighted) mean loss over the entries."""
-    return float(np.average(loss.value(scores, labels.values), weights=labels.weights))

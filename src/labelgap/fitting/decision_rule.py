@@ -9,7 +9,7 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InfeasibleConstraintError, InvalidParameterError
-from labelgap.fitting.cross_validation import Judge, Verdict, mean_loss, metric_judge, steady_judge
+from labelgap.fitting.judges import Judge, Verdict, mean_loss, metric_judge, steady_judge
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional

@@ -21,14 +21,8 @@ from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError, InvalidParameterError
 from labelgap.fitting.choice import PenaltyChoice, Standing
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.search import (
-    Contest,
-    PenaltyGrid,
-    PenaltyRequest,
-    Place,
-    ahead_in_errors,
-    leading,
-)
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, Place
+from labelgap.fitting.search import Contest, ahead_in_errors, leading
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 from labelgap.solvers.loop import Candidate, Stopped
@@ -49,8 +43,8 @@ _CLEARLY, _CLEARLY_LOWER = 1.0, 0.01
 # Kernels are many and the metric is noisy: those within so many standard errors of the best are left to the
 # loss.
 _ALIKE = 1.0
-# They are not followed up if they are behind by so many.
-_HOPELESS = 1.0
+# They are not followed up if they are behind by so many, or by so many in the first fold alone.
+_HOPELESS, _HOPELESS_IN_FOLD = 1.0, 2.0
 # Steps of λ, factors of √2, from the best linear fit at which kernel features are looked at first; steps of λ
 # and λ₂ around the best of them; and those for further kernels.
 _FIRST_STEP, _STRIDES, _STRIDES_OF_OTHERS = 4, ((2, 2), (1, 1)), ((2, 1),)
@@ -274,18 +268,24 @@ class FeatureMaps:
         """The best candidate with these and other features."""
         rng = check_random_state(choice.run.random_state)
         how = "holdout" if choice.how == "holdout" else "cross-fit"
-        plan = choice.plan if choice.by_row else hold_out_plan(choice.labels, how, rng, by_row=True)
+        plan = choice.plan if choice.judges_rows else hold_out_plan(choice.labels, how, rng, by_row=True)
         # All maps have the same landmarks, as far as their numbers go.
         self._seed = int(rng.randint(np.iinfo(np.int32).max))
         before = choice.standing
         kept, kept_transformer, kept_spec = before, self.transformer, self.current
         try:
-            judged, standing = best, before
-            if not choice.by_row:
-                folds = choice.cross_validation("search by rows", plan)
-                standing = before._replace(folds=folds)
-                (judged,) = choice.compare_at(standing, [best.penalties], tol, n_folds)
+            standing = before
+            if not choice.judges_rows:
+                standing = before._replace(folds=choice.cross_validation("search by rows", plan))
             place = before.grid.place_of(best.penalties)
+            looks_first = self.current is None and n_folds > 1 and choice.samples_folds
+            if looks_first and self._is_hopeless(choice, standing, best, plan, tol):
+                choice.stand_at(before)
+                self.transformer = kept_transformer
+                return best
+            judged = best
+            if not choice.judges_rows:
+                (judged,) = choice.compare_at(standing, [best.penalties], tol, n_folds)
             waiting = [RbfMap()] if self.current is None else list(self.current.beside(len(self.X)))
             tried = {self.current}
             while waiting:
@@ -306,6 +306,41 @@ class FeatureMaps:
         self.transformer, self.current = kept_transformer, kept_spec
         return best
 
+    def _is_hopeless(
+        self, choice: PenaltyChoice, linear: Standing, best: Candidate, plan: Any, tol: float
+    ) -> bool:
+        """Whether one fold, which costs little, shows that kernels are clearly worse than these features."""
+        (judged,) = choice.compare_at(linear, [best.penalties], tol, 1)
+        place = linear.grid.place_of(best.penalties)
+        standing, contest = self._contest(choice, RbfMap(), plan, tol, 1)
+        first = self._first_look(contest, standing.grid, place, from_linear=True)
+        standing.folds.close()
+        return ahead_in_errors(first, judged) < -_HOPELESS_IN_FOLD and first.loss >= judged.loss
+
+    def _contest(
+        self, choice: PenaltyChoice, spec: RbfMap, plan: Any, tol: float, n_folds: int
+    ) -> tuple[Standing, Contest]:
+        """Penalties of a fit with a kernel, to be judged on the first folds."""
+        self.transformer = fitted_rbf(self.X, spec, self._seed)
+        weighting = choice.problem.settings.features.label_weighting
+        choice.problem, grid = self.make(mapped(self.transformer, self.X), weighting)
+        part = f"search with {spec}".replace("/", " over ")
+        folds = choice.cross_validation(part if n_folds > 1 else f"{part} in a fold", plan)
+        standing = choice.standing._replace(grid=choice.grid_here(grid), folds=folds, feature_map=str(spec))
+
+        def compare(choices: Any) -> list[Candidate]:
+            return choice.compare_at(standing, choices, tol, n_folds)
+
+        return standing, Contest(compare, standing.grid, choice.criterion, _ALIKE)
+
+    def _first_look(
+        self, contest: Contest, grid: PenaltyGrid, place: Place, *, from_linear: bool
+    ) -> Candidate:
+        """The best of some λ around the one of the features that were best so far."""
+        steps = (0, _FIRST_STEP, -_FIRST_STEP) if from_linear else (0,)
+        contest.look_at(*_along_trace(grid, _nearest(grid, place), steps))
+        return contest.tried[contest.leader()]
+
     def _best_with(
         self,
         choice: PenaltyChoice,
@@ -318,25 +353,14 @@ class FeatureMaps:
     ) -> tuple[Candidate, Place, Standing] | None:
         """The best candidate with a kernel, its place and what it is about; None if the leader is better."""
         from_linear = leader.feature_map is None
-        self.transformer = fitted_rbf(self.X, spec, self._seed)
-        weighting = choice.problem.settings.features.label_weighting
-        choice.problem, grid = self.make(mapped(self.transformer, self.X), weighting)
-        folds = choice.cross_validation(f"search with {spec}".replace("/", " over "), plan)
-        standing = Standing(choice.problem, grid, folds, str(spec))
-
-        def compare(choices: Any) -> list[Candidate]:
-            return choice.compare_at(standing, choices, tol, n_folds)
-
-        contest = Contest(compare, grid, choice.criterion, _ALIKE)
-        start = _nearest(grid, place)
-        steps = (0, _FIRST_STEP, -_FIRST_STEP) if from_linear else (0,)
-        contest.look_at(*_along_trace(grid, start, steps))
-        first = contest.tried[contest.leader()]
+        standing, contest = self._contest(choice, spec, plan, tol, n_folds)
+        first = self._first_look(contest, standing.grid, place, from_linear=from_linear)
         hopeless = ahead_in_errors(first, leader) < -_HOPELESS and first.loss >= leader.loss
         if not hopeless:
-            for stride in _STRIDES if from_linear else _STRIDES_OF_OTHERS:
+            coarsely = choice.looks_at_sample or not from_linear
+            for stride in _STRIDES_OF_OTHERS if coarsely else _STRIDES:
                 contest.look_around(stride)
-        folds.close()
+        standing.folds.close()
         at = contest.leader()
         found = contest.tried[at]
         wins = (

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from labelgap.fitting.cross_validation import largest_trace_penalty
-from labelgap.fitting.search import INTERCEPT_STRENGTHS, PenaltyGrid, PenaltyRequest, penalty_grid
+from labelgap.fitting.penalty_grid import INTERCEPT_STRENGTHS, PenaltyGrid, PenaltyRequest, penalty_grid
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.penalty_grid import PenaltyRequest
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelgap._types import Floats
-from labelgap.fitting.search import PenaltyRequest
+from labelgap.fitting.penalty_grid import PenaltyRequest
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.frame import possible_flip_rates

@@ -1,4 +1,4 @@
-"""Which penalties to try: the grid that "auto" stands for, and the search through it on held-out entries.
+"""The search through a grid of penalties on held-out entries.
 
 The metric at its best threshold is what counts, but it is a noisy number: among choices that it cannot tell
 apart, the proper loss, which every entry contributes to, decides. "Cannot tell apart" is measured: by the
@@ -8,142 +8,27 @@ jackknife standard error of the difference of the two metric values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from labelgap._names import check_choice
-from labelgap._types import Floats
+from labelgap.fitting.penalty_grid import PenaltyGrid, Place
 from labelgap.metrics.jackknife import standard_error
 from labelgap.solvers.loop import Candidate, Stopped
 from labelgap.solvers.penalties import Penalties
 
-Place: TypeAlias = tuple[int, int, int]
 Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence[Candidate]]
 
-# λ falls from λ_max, where W = 0, by factors of √2.
-_TRACE_COUNT, _TRACE_END = 27, 2.0**-13
-# λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
-_RIDGE_STRENGTHS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-_FIRST_RIDGE = 5
-# Steps of λ and λ₂: first factors of 4 and 10, then 2 and about 3, then √2.
-_STRIDES = ((4, 2), (2, 1), (1, 1))
-# κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
-INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
 # Metric values within this many standard errors of the best are left to the loss.
 _ALIKE = 0.5
+ALIKE_IN_SAMPLE = 2.0
+"""The same where a sample of the rows is looked at."""
 # A choice is not followed up if it is behind by this many standard errors, or by this much where there are
 # none.
 _HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
 # Steps of λ from its largest value before one without improvement may end the first part of the search.
 _FIRST_STEPS = 3
-
-
-# -- the grid ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PenaltyRequest:
-    """The penalties as the user gave them: a number each, or "auto"."""
-
-    trace: float | str
-    ridge: float | str
-    intercept: float | str
-
-
-@dataclass(frozen=True)
-class PenaltyGrid:
-    """The penalties that may be chosen, each in order of falling λ or rising λ₂ and κ."""
-
-    traces: Sequence[float]
-    ridges: Sequence[float] = (0.0,)
-    intercepts: Sequence[float] = (0.0,)
-    centre: float = 0.0
-    first_ridge: int = 0
-    """Where the search begins among the ridges."""
-    strides: Sequence[tuple[int, int]] = ((1, 1),)
-    """Steps of λ and of λ₂ that the search takes, coarse ones first; λ falls by the first at the start."""
-
-    @property
-    def is_single(self) -> bool:
-        return len(self.traces) * len(self.ridges) * len(self.intercepts) == 1
-
-    def at(self, place: Place) -> Penalties:
-        trace, ridge, intercept = place
-        return Penalties(
-            float(self.traces[trace]),
-            float(self.ridges[ridge]),
-            float(self.intercepts[intercept]),
-            self.centre,
-        )
-
-    def place_of(self, penalties: Penalties) -> Place:
-        """Where :meth:`at` finds these penalties."""
-        return (
-            [float(value) for value in self.traces].index(penalties.trace),
-            [float(value) for value in self.ridges].index(penalties.ridge),
-            [float(value) for value in self.intercepts].index(penalties.intercept),
-        )
-
-    def holds(self, place: Place) -> bool:
-        lengths = (len(self.traces), len(self.ridges), len(self.intercepts))
-        return all(0 <= step < length for step, length in zip(place, lengths, strict=True))
-
-
-def trace_penalty_grid(largest: float, count: int, smallest_fraction: float) -> Floats:
-    """``count`` penalties from ``largest`` down to ``smallest_fraction`` of it, geometrically."""
-    return np.geomspace(largest, largest * smallest_fraction, count)
-
-
-def penalty_grid(
-    request: PenaltyRequest,
-    largest: Callable[[], float],
-    n_labels: int,
-    *,
-    n_terms: int,
-    square_length: float,
-    centre: float,
-    intercept_strengths: Sequence[float] = INTERCEPT_STRENGTHS,
-) -> PenaltyGrid:
-    """The penalties to compare: a list for each that is "auto", one value for each that is given.
-
-    ``largest`` finds the λ that the path begins with, ``n_terms`` is the number of entries that the data term
-    is the mean of, ``square_length`` the mean ‖x‖² of the rows, and ``centre`` the score that a penalty draws
-    the intercepts to.
-    """
-
-    def given_or(value: float | str, automatic: Callable[[], list[float]]) -> list[float]:
-        return automatic() if value == "auto" else [float(value)]
-
-    def traces() -> list[float]:
-        first = largest()
-        # Nothing to learn from the features at all: any positive penalty gives W = 0.
-        return list(trace_penalty_grid(first if first > 0 else 1.0, _TRACE_COUNT, _TRACE_END))
-
-    def ridges() -> list[float]:
-        unit = square_length / n_terms
-        # Features that are all zero have no unit, and need none.
-        return [s * unit for s in _RIDGE_STRENGTHS] if unit > 0 else [1.0]
-
-    def intercepts() -> list[float]:
-        # The centre is common to all labels: a single label has no use for it.
-        if n_labels == 1:
-            return [0.0]
-        return [s / n_terms for s in intercept_strengths]
-
-    ridge_values = given_or(request.ridge, ridges)
-    return PenaltyGrid(
-        given_or(request.trace, traces),
-        ridge_values,
-        given_or(request.intercept, intercepts),
-        centre=centre,
-        first_ridge=min(_FIRST_RIDGE, len(ridge_values) - 1),
-        strides=_STRIDES,
-    )
-
-
-# -- the search --------------------------------------------------------------------------------------------
 
 
 def leading(candidates: Sequence[Candidate], criterion: str = "metric", alike_errors: float = _ALIKE) -> int:
@@ -261,6 +146,33 @@ def select_penalties(
     return contest.tried[contest.leader()]
 
 
+def select_roughly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "metric") -> Candidate:
+    """A coarse search for a sample, which costs few fits: λ, then one finer step of λ and one of λ₂ each way.
+
+    λ falls from half of its largest value, at which W = 0, for as long as that helps. Of a sample the metric
+    is so noisy that it only rules candidates out, and the loss decides.
+    """
+    contest = Contest(compare, grid, criterion, ALIKE_IN_SAMPLE)
+    step, ridge_step = grid.strides[min(1, len(grid.strides) - 1)]
+    try:
+        for number in range(min(step, len(grid.traces) - 1), len(grid.traces), step):
+            place = (number, grid.first_ridge, 0)
+            contest.look_at(place)
+            found, best = contest.tried[place], contest.tried[contest.leader()]
+            # A model without any direction says nothing about smaller λ.
+            if found.rank >= 1 and found.loss > best.loss:
+                break
+        start = contest.leader()
+        # Where nothing is known of larger λ, smaller ones are known to be worse.
+        worse = _worse_side(contest, start, step) or 1
+        near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
+        contest.look_at(*(p for p in near if (p[0] - start[0]) * worse <= 0))
+    except Stopped:
+        if not contest.tried:
+            raise
+    return contest.tried[contest.leader()]
+
+
 def select_trace(
     compare: Compare,
     grid: PenaltyGrid,
@@ -316,7 +228,7 @@ def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid) -> Con
     return close
 
 
-def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bool) -> None:
+def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bool, begin: int = 0) -> None:
     """Try smaller and smaller λ for as long as that helps.
 
     The smaller λ, the higher the rank and the longer a fit: a ``coarse`` search ends at the first λ that is

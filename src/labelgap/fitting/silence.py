@@ -19,11 +19,12 @@ from sklearn.utils import check_random_state
 from labelgap._types import Floats
 from labelgap.fitting.choice import HeldOut, PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.cross_validation import Judge, Scorer, SolverSettings, Verdict
+from labelgap.fitting.cross_validation import Scorer, SolverSettings
 from labelgap.fitting.grids import LargestPenalty, grid_for, largest_penalty_of
+from labelgap.fitting.judges import Judge, Verdict
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.sampled import Found, found_by, sample_of_users
-from labelgap.fitting.search import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.variants import Variants
 from labelgap.labels import ObservedLabels
 from labelgap.labels.unobserved import draw_unobserved

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from labelgap.fitting.search import Compare, Contest, PenaltyGrid, Place
+from labelgap.fitting.penalty_grid import PenaltyGrid, Place
+from labelgap.fitting.search import Compare, Contest
 from labelgap.solvers.loop import Candidate, Stopped
 
 

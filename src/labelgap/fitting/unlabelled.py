@@ -18,11 +18,13 @@ from labelgap._warn import warn
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.fitting.choice import SELECTION_TOL, PenaltyChoice, StartOf
 from labelgap.fitting.chosen import ChosenFit, FlipRates
-from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, unlabelled_judge
+from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
 from labelgap.fitting.grids import LargestPenalty, grid_for, largest_penalty_of
+from labelgap.fitting.judges import unlabelled_judge
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.problem import highest_possible_rates, unlabelled_problem
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyGrid, PenaltyRequest, select_penalties
+from labelgap.fitting.search import select_penalties
 from labelgap.flip_rates.estimate import FlipRateEstimate, flip_rate_from_scores
 from labelgap.labels import ObservedLabels
 from labelgap.labels.unobserved import draw_unobserved

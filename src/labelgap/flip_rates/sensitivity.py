@@ -16,9 +16,9 @@ from labelgap.estimators.inputs import check_decision_parameters, solver_setting
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.estimators.recommender import Recommender
 from labelgap.exceptions import InvalidParameterError
+from labelgap.fitting.penalty_grid import PenaltyRequest
 from labelgap.fitting.problem import feature_settings
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import PenaltyRequest
 from labelgap.fitting.unlabelled import UnlabelledChoice
 from labelgap.flip_rates.estimate import FlipRateEstimate
 from labelgap.losses import get_loss

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
@@ -96,6 +97,20 @@ class Problem:
             other.features = other._decide_features()
             for name in ("mean_square_length", "_split"):
                 other.__dict__.pop(name, None)
+        return other
+
+    def of_rows(self, rows: NDArray[np.int64], labels: ObservedLabels) -> Problem:
+        """The problem about some of the rows, with these labels, in the coordinates of all rows.
+
+        A model of the one is a model of the other. There must be one block, whose rows have no parameters of
+        their own.
+        """
+        (block,) = self._blocks
+        other = copy.copy(self)
+        other._blocks = (RowBlock(block.X[rows], labels),)
+        other._rows = (self._backend.row_data(other._blocks[0]),)
+        for name in ("mean_square_length", "_split"):
+            other.__dict__.pop(name, None)
         return other
 
     @property

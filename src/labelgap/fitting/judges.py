@@ -1,0 +1,127 @@
+"""The criteria that judge held-out scores: the metric at its best threshold, the loss, the deviance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Family, Loss
+from labelgap.losses.unlabelled import Unlabelled
+from labelgap.metrics import LinearFractional
+from labelgap.metrics.jackknife import leave_out_means, leave_out_values
+from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.sweep import best_threshold, steady_threshold
+from labelgap.thresholds.unlabelled import sweep_unlabelled
+
+# Digits of the held-out deviance, as a fraction of the null model's, that decide between penalties.
+_FRACTION_DIGITS = 4
+
+
+class Verdict(NamedTuple):
+    """What held-out scores are worth."""
+
+    value: float
+    """The metric at its best threshold, or whatever else is to be large."""
+    threshold: float
+    loss: float
+    """Mean loss."""
+    leave_out: Floats | None = None
+    """The value with one part of the rows left out at a time, which shows its precision; None: unknown."""
+    thresholds: Floats | None = None
+    """A threshold for each label, where they do not share one."""
+    kind: str = "shared"
+    """What the thresholds are, as in ``labelgap.thresholds.ChosenThresholds``."""
+
+
+Judge: TypeAlias = Callable[[Floats, ObservedLabels], Verdict]
+"""From held-out scores and their labels to what they are worth."""
+
+
+def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
+    """The metric over observed entries at its best threshold."""
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        best = best_threshold(scores, labels, metric)
+        leave_out = leave_out_values(metric, scores >= best.threshold, labels)
+        return Verdict(best.value, best.threshold, mean_loss(loss, scores, labels), leave_out)
+
+    return judge
+
+
+def steady_judge(
+    metric: LinearFractional,
+    loss: Loss,
+    effect: OneClassEffect | None = None,
+    held_out: HeldOutScores | None = None,
+) -> Judge:
+    """The metric over observed entries at the threshold that is to be used.
+
+    ``effect`` sees the scores, and ``held_out`` keeps them.
+    """
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        threshold = steady_threshold(scores, labels, metric)
+        if effect is not None:
+            effect.see(scores, labels)
+        if held_out is not None:
+            held_out.see(scores, labels)
+        value = metric(labels, scores >= threshold)
+        return Verdict(value, threshold, mean_loss(loss, scores, labels))
+
+    return judge
+
+
+def unlabelled_judge(
+    metric: LinearFractional, loss: Loss, flip_rate: Floats, *, recorded_are_known: bool = False
+) -> Judge:
+    """The metric corrected for unrecorded positives; labels are recorded (1) and other entries (0).
+
+    ``recorded_are_known`` where decisions are made for these same entries and are yes at the recorded ones.
+    """
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        recorded = labels.values == 1
+        groups, n_groups = (None, 1) if metric.average == "micro" else metric.groups(labels)
+        rates = flip_rate[labels.indices]
+        best = sweep_unlabelled(
+            scores,
+            recorded,
+            rates,
+            metric,
+            groups=groups,
+            n_groups=n_groups,
+            weights=labels.weights,
+            recorded_are_known=recorded_are_known,
+        )
+        unbiased = Unlabelled(loss, rates).value(scores, labels.values)
+        return Verdict(best.value, best.threshold, float(np.average(unbiased, weights=labels.weights)))
+
+    return judge
+
+
+def deviance_judge(family: Family, null: float) -> Judge:
+    """The held-out deviance as a fraction of the null model's, which means the same for values of any size.
+
+    It is rounded, so that gains of next to nothing do not lead the search to ever smaller λ, whose fits take
+    ever longer.
+    """
+
+    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
+        losses = np.asarray(family.value(scores, labels.values), dtype=np.float64)
+        unit = null if null > 0 else 1.0
+        mean = float(np.average(losses, weights=labels.weights))
+        fraction = round(mean / unit, _FRACTION_DIGITS)
+        left_out = leave_out_means(losses, labels)
+        return Verdict(1.0 - fraction, np.nan, fraction, None if left_out is None else 1.0 - left_out / unit)
+
+    return judge
+
+
+def mean_loss(loss: Loss, scores: Floats, labels: ObservedLabels) -> float:
+    """The (weighted) mean loss over the entries."""
+    return float(np.average(loss.value(scores, labels.values), weights=labels.weights))

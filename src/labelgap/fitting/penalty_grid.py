@@ -1,0 +1,143 @@
+"""The penalties to compare: the grid that "auto" stands for, in units of the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from labelgap._types import Floats
+from labelgap.solvers.penalties import Penalties
+
+Place: TypeAlias = tuple[int, int, int]
+"""The numbers of λ, λ₂ and κ in a grid."""
+
+# The power of the number of entries with which the best λ falls.
+_TRACE_POWER = 0.5
+# λ falls from λ_max, where W = 0, by factors of √2.
+_TRACE_COUNT, _TRACE_END = 27, 2.0**-13
+# λ₂ in units of mean ‖x‖²/|Ω|: a strength s is scikit-learn's C = 1/s on rows scaled to unit length.
+_RIDGE_STRENGTHS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_FIRST_RIDGE = 5
+# Steps of λ and λ₂: first factors of 4 and 10, then 2 and about 3, then √2.
+_STRIDES = ((4, 2), (2, 1), (1, 1))
+# κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
+INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
+
+
+@dataclass(frozen=True)
+class PenaltyRequest:
+    """The penalties as the user gave them: a number each, or "auto"."""
+
+    trace: float | str
+    ridge: float | str
+    intercept: float | str
+
+
+@dataclass(frozen=True)
+class PenaltyGrid:
+    """The penalties that may be chosen, each in order of falling λ or rising λ₂ and κ."""
+
+    traces: Sequence[float]
+    ridges: Sequence[float] = (0.0,)
+    intercepts: Sequence[float] = (0.0,)
+    centre: float = 0.0
+    first_ridge: int = 0
+    """Where the search begins among the ridges."""
+    strides: Sequence[tuple[int, int]] = ((1, 1),)
+    """Steps of λ and of λ₂ that the search takes, coarse ones first; λ falls by the first at the start."""
+    of_all: PenaltyGrid | None = None
+    """For a sample of the rows: the grid of all rows, with the penalties that these stand for."""
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.traces) * len(self.ridges) * len(self.intercepts) == 1
+
+    def at(self, place: Place) -> Penalties:
+        trace, ridge, intercept = place
+        return Penalties(
+            float(self.traces[trace]),
+            float(self.ridges[ridge]),
+            float(self.intercepts[intercept]),
+            self.centre,
+        )
+
+    def place_of(self, penalties: Penalties) -> Place:
+        """Where :meth:`at` finds these penalties."""
+        return (
+            [float(value) for value in self.traces].index(penalties.trace),
+            [float(value) for value in self.ridges].index(penalties.ridge),
+            [float(value) for value in self.intercepts].index(penalties.intercept),
+        )
+
+    def for_sample(self, times: float) -> PenaltyGrid:
+        """The penalties that mean the same for a sample, of which there are so many times as many entries.
+
+        λ₂ and κ are counted in entries. What λ must keep out is the noise in the gradient, whose norm falls
+        with the square root of the number of entries.
+        """
+        return replace(
+            self,
+            traces=[value * times**_TRACE_POWER for value in self.traces],
+            ridges=[value * times for value in self.ridges],
+            intercepts=[value * times for value in self.intercepts],
+            of_all=self,
+        )
+
+    def holds(self, place: Place) -> bool:
+        lengths = (len(self.traces), len(self.ridges), len(self.intercepts))
+        return all(0 <= step < length for step, length in zip(place, lengths, strict=True))
+
+
+def trace_penalty_grid(largest: float, count: int, smallest_fraction: float) -> Floats:
+    """``count`` penalties from ``largest`` down to ``smallest_fraction`` of it, geometrically."""
+    return np.geomspace(largest, largest * smallest_fraction, count)
+
+
+def penalty_grid(
+    request: PenaltyRequest,
+    largest: Callable[[], float],
+    n_labels: int,
+    *,
+    n_terms: int,
+    square_length: float,
+    centre: float,
+    intercept_strengths: Sequence[float] = INTERCEPT_STRENGTHS,
+) -> PenaltyGrid:
+    """The penalties to compare: a list for each that is "auto", one value for each that is given.
+
+    ``largest`` finds the λ that the path begins with, ``n_terms`` is the number of entries that the data term
+    is the mean of, ``square_length`` the mean ‖x‖² of the rows, and ``centre`` the score that a penalty draws
+    the intercepts to.
+    """
+
+    def given_or(value: float | str, automatic: Callable[[], list[float]]) -> list[float]:
+        return automatic() if value == "auto" else [float(value)]
+
+    def traces() -> list[float]:
+        first = largest()
+        # Nothing to learn from the features at all: any positive penalty gives W = 0.
+        return list(trace_penalty_grid(first if first > 0 else 1.0, _TRACE_COUNT, _TRACE_END))
+
+    def ridges() -> list[float]:
+        unit = square_length / n_terms
+        # Features that are all zero have no unit, and need none.
+        return [s * unit for s in _RIDGE_STRENGTHS] if unit > 0 else [1.0]
+
+    def intercepts() -> list[float]:
+        # The centre is common to all labels: a single label has no use for it.
+        if n_labels == 1:
+            return [0.0]
+        return [s / n_terms for s in intercept_strengths]
+
+    ridge_values = given_or(request.ridge, ridges)
+    return PenaltyGrid(
+        given_or(request.trace, traces),
+        ridge_values,
+        given_or(request.intercept, intercepts),
+        centre=centre,
+        first_ridge=min(_FIRST_RIDGE, len(ridge_values) - 1),
+        strides=_STRIDES,
+    )

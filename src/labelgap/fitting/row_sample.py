@@ -1,0 +1,80 @@
+"""The coarse look: settings are compared by fits to a sample of the rows, judged on other rows.
+
+A search makes many fits, and most of them are to penalties that are far from the best ones. Where there are
+many entries, a sample of the rows tells those apart, and entries of other rows, which cost nothing to fit,
+judge it more closely than a fold could. All rows then look at the best penalties of the sample alone.
+
+λ₂ and κ mean the same for any number of entries in units of one entry. The best λ falls with the square root
+of their number, like the noise in the gradient that it must keep out
+(:meth:`labelgap.fitting.penalty_grid.PenaltyGrid.for_sample`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap.fitting.cross_validation import CrossValidation
+from labelgap.labels import ObservedLabels
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Objective
+
+# Entries of the sample, and of the rarer class among them, at least; and the fraction of all at least.
+_ENTRIES, _RARE, _FRACTION = 30_000, 600, 1 / 16
+# A sample is drawn if it has at most this fraction of the entries. Above it there is nothing to gain: much of
+# the time of a fit goes into the d x L matrix, whatever the number of entries.
+_MOST = 0.125
+# Entries that judge, in units of those that are fitted.
+_JUDGED = 3.0
+
+
+class RowSample(NamedTuple):
+    """Rows that are fitted, and rows that judge."""
+
+    fitted: NDArray[np.int64]
+    judged: NDArray[np.int64]
+    times: float
+    """How many times as many entries a fold of all rows is fitted to."""
+
+
+def draw_rows(labels: ObservedLabels, n_in_fold: int, rng: np.random.RandomState) -> RowSample | None:
+    """A sample of the rows; None where all are needed. ``n_in_fold`` entries are those that a fold fits.
+
+    Examples
+    --------
+    >>> few = ObservedLabels.from_dense([[1, 0], [0, 1]])
+    >>> draw_rows(few, 3, np.random.RandomState(0)) is None
+    True
+    """
+    rare = min(int(np.sum(labels.values == 1)), int(np.sum(labels.values == 0)))
+    fraction = max(_FRACTION, _ENTRIES / labels.n_observed, _RARE / max(rare, 1))
+    if fraction > _MOST:
+        return None
+    drawn = rng.permutation(labels.shape[0])
+    until = np.cumsum(labels.row_counts()[drawn])
+    wanted = fraction * labels.n_observed
+    n_fitted, n_used = (int(np.searchsorted(until, count)) + 1 for count in (wanted, (1 + _JUDGED) * wanted))
+    fitted, judged = drawn[:n_fitted], drawn[n_fitted:n_used]
+    if until[min(n_used, len(until)) - 1] - until[n_fitted - 1] < wanted:
+        # A few rows have most of the entries.
+        return None
+    return RowSample(np.sort(fitted), np.sort(judged), n_in_fold / int(until[n_fitted - 1]))
+
+
+class SampleValidation(CrossValidation):
+    """Fits choices of penalties to a sample of the rows, and judges their scores on other rows."""
+
+    def __init__(self, problem: Problem, labels: ObservedLabels, sample: RowSample, *settings: Any) -> None:
+        judged = labels.take_rows(sample.judged)
+        plan = np.zeros(judged.n_observed, dtype=np.int64)
+        super().__init__(problem.of_rows(sample.judged, judged), judged, plan, *settings)
+        self._fitted = labels.take_rows(sample.fitted)
+        self._sampled = problem.of_rows(sample.fitted, self._fitted)
+
+    def _objective(self, fold: int, train: ObservedLabels, *, free_intercept: bool) -> Objective:
+        key = (fold, free_intercept)
+        if key not in self._objectives:
+            self._objectives[key] = self._sampled.objective(self._fitted, free_intercept=free_intercept)
+        return self._objectives[key]
