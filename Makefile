@@ -27,7 +27,9 @@ $(VENV)/.docs: $(VENV)/.demo
 demo: $(VENV)/.demo
 	$(BIN)/python -m labelgap.demo
 
-test: lint types unit
+# mypy uses one core, so it runs beside the tests.
+test: lint
+	$(MAKE) -j 2 types unit
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

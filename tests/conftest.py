@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -32,6 +36,26 @@ _SLOW_CHECKS = (
     "test_scikit_learn_checks[MetricThreshold(estimator=LinearSVC(),",
     "test_scikit_learn_checks[MetricThreshold(estimator=PlugInClassifier(",
 )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let the second process of pytest-xdist import the test modules from the last one on.
+
+    Assertions are rewritten when a module is imported for the first time, and kept with its byte code. Two
+    processes that go through the modules in the same order would both rewrite all of them.
+    """
+    here = Path(__file__).parent
+    whole = [Path(argument).resolve() for argument in session.config.args] == [here]
+    if os.environ.get("PYTEST_XDIST_WORKER") != "gw1" or not whole or sys.dont_write_bytecode:
+        return
+    for path in sorted(here.rglob("test_*.py"), reverse=True):
+        if (path.parent / "__init__.py").exists():
+            continue
+        if str(path.parent) not in sys.path:
+            sys.path.insert(0, str(path.parent))
+        # What cannot be imported is told of when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(path.stem)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

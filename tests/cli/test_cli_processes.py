@@ -66,8 +66,8 @@ def plain(text: str) -> str:
 def long_job(tmp_path: Path) -> Path:
     """A table whose fit takes seconds."""
     rng = np.random.RandomState(0)
-    X = rng.standard_normal((1500, 20))
-    Z = X @ rng.standard_normal((20, 4)) @ rng.standard_normal((4, 30))
+    X = rng.standard_normal((800, 15))
+    Z = X @ rng.standard_normal((15, 4)) @ rng.standard_normal((4, 20))
     Y = np.where(rng.uniform(size=Z.shape) < 0.5, np.nan, Z + rng.standard_normal(Z.shape) > 1)
     np.savez(tmp_path / "long.npz", X=X, Y=Y)
     return tmp_path / "long.npz"

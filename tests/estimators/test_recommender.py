@@ -410,7 +410,7 @@ def test_a_power_of_counts_is_from_0_to_1(power):
 # -- the choice of a count weighting -------------------------------------------------------------------------
 
 
-FEW = skewed_answers(50, 20)
+FEW = skewed_answers(40, 15)
 
 
 @cache

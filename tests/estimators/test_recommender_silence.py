@@ -74,7 +74,7 @@ def test_a_sample_of_the_users_chooses_where_there_are_many(
 
 
 def test_what_was_rated_is_never_shown() -> None:
-    train, _ = split()
+    train, _ = split(40, 20)
     model = Recommender(positive=4, **FIXED).fit(train)
     rated = set(zip(train[0], train[1], strict=True))
     for user in model.user_ids_[:20]:
@@ -129,7 +129,7 @@ def test_the_closed_form_fits_what_all_pairs_written_out_fit() -> None:
 
 
 def test_a_user_who_is_folded_in_gets_what_the_fit_gives() -> None:
-    train, _ = split()
+    train, _ = split(40, 20)
     model = Recommender(positive=4, **(FIXED | {"tol": 1e-7})).fit(train)
     user = "u3"
     theirs = [at for at, one in enumerate(train[0]) if one == user]
@@ -143,7 +143,7 @@ def test_a_user_who_is_folded_in_gets_what_the_fit_gives() -> None:
 
 
 def test_an_item_that_is_folded_in_gets_what_the_fit_gives() -> None:
-    train, _ = split()
+    train, _ = split(40, 20)
     model = Recommender(positive=4, intercept_penalty=0.01, **(FIXED | {"tol": 1e-7})).fit(train)
     item = "i5"
     theirs = [at for at, one in enumerate(train[1]) if one == item]
@@ -155,7 +155,7 @@ def test_an_item_that_is_folded_in_gets_what_the_fit_gives() -> None:
 
 
 def test_explanations_add_up_and_tell_dislikes_from_silence() -> None:
-    train, _ = split()
+    train, _ = split(40, 20)
     model = Recommender(positive=4, dislike_weight=1.0, **(FIXED | {"tol": 1e-7})).fit(train)
     user = train[0][0]
     item = model.recommend(user, n=1).items[0]
@@ -193,7 +193,7 @@ def test_probabilities_take_the_weights_out_again() -> None:
 
 
 def test_it_is_saved_with_its_weights(tmp_path: Any) -> None:
-    train, _ = split()
+    train, _ = split(40, 20)
     model = Recommender(positive=4, **FIXED).fit(train)
     model.save(tmp_path / "model.labelgap")
     again = load(tmp_path / "model.labelgap")
