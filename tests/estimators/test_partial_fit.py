@@ -138,6 +138,8 @@ def test_sample_weights_and_propensities_come_with_each_batch(data):
     assert_same_model(model, whole)
     with pytest.raises(InvalidParameterError, match="have propensities and this one has none"):
         model.partial_fit(X[:5], Y[:5])
+    with pytest.raises(InvalidParameterError, match="from which propensities cannot be estimated"):
+        LowRankClassifier(**settings, memory=50).fit(X, Y)
 
 
 def test_absent_labels_that_are_a_no_join_too(data):

@@ -126,8 +126,13 @@ class ArrivingDecisions(ArrivingBatches):
         )
         self._keep_first(batch, scores, chosen.problem.settings.features, record)
 
-    def _refuse_weights_by_age(self: Any, labels: ObservedLabels) -> None:
-        """Raise where entries would be weighed that may not be."""
+    def _refuse_other_weights(self: Any, labels: ObservedLabels, propensities: Any) -> None:
+        """Raise where a sample or a half-life would weigh entries that may not be weighed so."""
+        if self.weights is not None and propensities is None and not isinstance(self.memory, str | None):
+            raise InvalidParameterError(
+                f"memory={self.memory!r} keeps a sample of the entries, from which propensities cannot be "
+                "estimated. Give propensities with each batch, or leave memory at 'all'."
+            )
         for name in ("memory", "forget") if labels.unobserved == "unlabelled" else ():
             if getattr(self, name) not in (None, "all"):
                 raise InvalidParameterError(
@@ -161,7 +166,7 @@ class ArrivingDecisions(ArrivingBatches):
                 "row (inconsistent numbers of samples)."
             )
         labels.require_observed()
-        self._refuse_weights_by_age(labels)
+        self._refuse_other_weights(labels, propensities)
         # Refuses propensities that would not be used.
         weighted_labels(labels, self.weights, propensities)
         known = None if propensities is None else propensities_on(labels, propensities)
