@@ -139,14 +139,15 @@ class ArrivingBatches:
         self._saves_data = True
         return self
 
+    def _forget_batches(self) -> None:
+        """Forget the data of an earlier fit."""
+        for name in ("_kept_data", "batches_", "_saves_data"):
+            self.__dict__.pop(name, None)
+
     def _keep_first(
         self, batch: Incoming, held_out: Floats, features: FeatureSettings, record: Batch
     ) -> None:
-        """Keep the data of a fit, where they are to be kept, in place of those of an earlier one."""
-        for name in ("_kept_data", "batches_", "_saves_data"):
-            self.__dict__.pop(name, None)
-        if self.memory is None:
-            return
+        """Keep the data of a fit."""
         kept = KeptData.begin(batch, held_out, features)
         labels = kept.labels
         self._kept_data = self._within_memory(kept)

@@ -103,6 +103,9 @@ class ArrivingDecisions(ArrivingBatches):
         self: Any, X: Any, labels: ObservedLabels, given: dict[str, Any], chosen: ChosenFit, run: FitRun
     ) -> None:
         """Keep the data of a fit; ``labels`` are those of y, without the weights that a fit gives them."""
+        self._forget_batches()
+        if self.memory is None:
+            return
         sample_weight, propensities = given["sample_weight"], given["propensities"]
         held_out = given["held_out"]
         known = None if propensities is None else propensities_on(labels, propensities)
@@ -167,9 +170,11 @@ class ArrivingDecisions(ArrivingBatches):
             )
         labels.require_observed()
         self._refuse_other_weights(labels, propensities)
-        # Refuses propensities that would not be used.
-        weighted_labels(labels, self.weights, propensities)
-        known = None if propensities is None else propensities_on(labels, propensities)
+        known = None
+        if propensities is not None:
+            # Refuses those that would not be used.
+            weighted_labels(labels, self.weights, propensities)
+            known = propensities_on(labels, propensities)
         self._learn_batch(incoming(X, labels, ids, sample_weight, known), callback, began)
 
     def _weighed(self: Any, kept: KeptData, *, forget: float | None = None) -> ObservedLabels:
