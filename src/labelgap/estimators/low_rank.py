@@ -332,7 +332,7 @@ class LowRankClassifier(ArrivingDecisions, MappedFeatures, CertifiedFit, Decisio
         check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        self._refuse_weights_by_age(targets.labels)
+        self._refuse_other_weights(targets.labels, propensities)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         whole = X
