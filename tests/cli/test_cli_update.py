@@ -49,6 +49,12 @@ def test_a_classifier_learns_as_in_the_library() -> None:
     assert (said["model"], said["data"]) == ("a.labelgap", "new_articles.csv")
     assert said["relative_gap"] <= 1e-3
     assert said["kept_bytes"] == loaded.kept_bytes_ > 0
+    facts = run_json("info", "a.labelgap")
+    assert [batch["number"] for batch in facts["batches"]] == [1, 2]
+    assert facts["kept_bytes"] == loaded.kept_bytes_
+    told = run("info", "a.labelgap").stdout
+    assert "batches       2" in told
+    assert "kept for labelgap update" in told
 
 
 def test_ids_say_which_rows_are_corrected(own: dict[str, Path]) -> None:
