@@ -11,7 +11,6 @@ import pytest
 from cli_runs import QUICK, error_of, run, run_json
 
 import labelgap
-from conftest import write_ratings
 from labelgap.data.files import read_label_table
 
 TAGS = ("--labels", "tag_*", "--id", "id")
@@ -30,7 +29,7 @@ def lines(path: str) -> list[str]:
 
 def test_a_classifier_learns_as_in_the_library() -> None:
     told = run("fit", "articles.csv", *TAGS, *SMALL, "--threshold", "train", "--out", "a.labelgap").stdout
-    assert "data         kept for labelgap update, about 42 kB" in told
+    assert "data         kept for labelgap update, about" in told
     tables = [
         read_label_table(f"{name}.csv", labels="tag_*", ids="id") for name in ("articles", "new_articles")
     ]
@@ -50,6 +49,12 @@ def test_a_classifier_learns_as_in_the_library() -> None:
     assert (said["model"], said["data"]) == ("a.labelgap", "new_articles.csv")
     assert said["relative_gap"] <= 1e-3
     assert said["kept_bytes"] == loaded.kept_bytes_ > 0
+    facts = run_json("info", "a.labelgap")
+    assert [batch["number"] for batch in facts["batches"]] == [1, 2]
+    assert facts["kept_bytes"] == loaded.kept_bytes_
+    told = run("info", "a.labelgap").stdout
+    assert "batches       2" in told
+    assert "kept for labelgap update" in told
 
 
 def test_ids_say_which_rows_are_corrected(own: dict[str, Path]) -> None:
@@ -98,8 +103,7 @@ def test_a_regression_learns(own: dict[str, Path]) -> None:
     assert len(labelgap.load(own["counts"]).batches_) == 2
 
 
-def test_a_recommender_learns(own: dict[str, Path]) -> None:
-    write_ratings(Path("ratings.csv"))
+def test_a_recommender_learns(own: dict[str, Path], ratings: Path) -> None:
     first = lines("ratings.csv")[1].split(",")
     opposite = "1" if float(first[2]) >= 4 else "5"
     new = [f"{first[0]},{first[1]},{opposite}", "newcomer," + first[1] + ",5", first[0] + ",Unheard Of,2"]
@@ -116,8 +120,7 @@ def test_a_recommender_learns(own: dict[str, Path]) -> None:
     assert "0 users, 0 ratings; 0 corrected, 3 as they were" in told
 
 
-def test_the_columns_of_ratings_are_those_of_the_fit() -> None:
-    write_ratings(Path("ratings.csv"))
+def test_the_columns_of_ratings_are_those_of_the_fit(ratings: Path) -> None:
     renamed = Path("ratings.csv").read_text().replace("user,item,value", "who,film,stars", 1)
     Path("stars.csv").write_text(renamed)
     named = ("--user", "who", "--item", "film", "--value", "stars")
@@ -130,8 +133,7 @@ def test_the_columns_of_ratings_are_those_of_the_fit() -> None:
     assert run_json("update", "s.labelgap", "stars.csv")["batch"]["added"] == 0
 
 
-def test_tables_of_items_describe_new_ones() -> None:
-    write_ratings(Path("ratings.csv"))
+def test_tables_of_items_describe_new_ones(ratings: Path) -> None:
     items = sorted({line.split(",")[1] for line in lines("ratings.csv")[1:]})
     table = [f"{item},{number},Film {item}" for number, item in enumerate(items)]
     Path("items.csv").write_text("\n".join(["item,year,title", *table]) + "\n")
@@ -152,7 +154,7 @@ def test_tables_of_items_describe_new_ones() -> None:
 # -- refusals ----------------------------------------------------------------------------------------------
 
 
-def test_a_model_without_data_says_how_to_fit_one_that_has_them(own: dict[str, Path]) -> None:
+def test_a_model_without_data_says_how_to_fit_one_that_has_them(own: dict[str, Path], ratings: Path) -> None:
     told = run("fit", "articles.csv", *TAGS, *QUICK[:-1], "--without-data", "--out", "n.labelgap").stdout
     assert "kept for labelgap update" not in told
     assert Path("n.labelgap").stat().st_size < own["articles"].stat().st_size / 2
@@ -161,7 +163,6 @@ def test_a_model_without_data_says_how_to_fit_one_that_has_them(own: dict[str, P
     assert "does not hold the data that it was fitted to" in refused
     assert "leave --without-data out" in refused
     assert Path("n.labelgap").read_bytes() == before
-    write_ratings(Path("ratings.csv"))
     refused = error_of("fit", "ratings.csv", "--positive", "4", "--without-data", code=2)
     assert "it has no use in the setting 'recommender'" in refused
 

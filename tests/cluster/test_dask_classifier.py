@@ -217,6 +217,7 @@ def test_parameters_are_those_of_one_machine() -> None:
     assert ours - theirs == {"client"}
     on_one_machine = {"score_bound", "n_jobs", "weights", "flip_rate", "memory_limit_mb", "features"}
     on_one_machine |= {"label_weighting", "thresholds", "subject_to", "calibration", "soft_labels"}
+    on_one_machine |= {"warm_start", "memory", "forget"}
     assert theirs - ours == on_one_machine
     client = object()
     copied = clone(DaskLowRankClassifier(metric="macro-f1", client=client))

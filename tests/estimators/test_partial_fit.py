@@ -138,6 +138,8 @@ def test_sample_weights_and_propensities_come_with_each_batch(data):
     assert_same_model(model, whole)
     with pytest.raises(InvalidParameterError, match="have propensities and this one has none"):
         model.partial_fit(X[:5], Y[:5])
+    with pytest.raises(InvalidParameterError, match="from which propensities cannot be estimated"):
+        LowRankClassifier(**settings, memory=50).fit(X, Y)
 
 
 def test_absent_labels_that_are_a_no_join_too(data):
@@ -189,6 +191,37 @@ def test_penalties_are_kept_until_the_data_have_grown_or_drifted():
         model.partial_fit(X[200:280], 1 - Y[200:280])
     assert (model.batches_[-1].drift, model.batches_[-1].chosen_anew) == ("worse", "drift")
     assert model.batches_[-1].drifted
+
+
+def test_a_single_label_and_its_classes_join(data):
+    y = np.array(["no", "yes"], dtype=object)[(data.X[:, 0] > 0).astype(int)]
+    y[::7] = None
+    model = LowRankClassifier(**TIGHT)
+    for part in (slice(0, 100), slice(100, 160)):
+        model.partial_fit(data.X[part], y[part])
+    whole = LowRankClassifier(**TIGHT).fit(data.X, y)
+    assert np.array_equal(model.predict(data.X), whole.predict(data.X))
+    # Nothing was left to choose.
+    assert model.batches_[1].chosen_anew is None
+    with pytest.raises(InvalidLabelsError, match="fitted to the classes 'no' and 'yes'"):
+        model.partial_fit(data.X[:2], np.array(["no", "maybe"], dtype=object))
+
+
+@pytest.mark.parametrize("settings", [{"penalty": "scores"}, {"score_bound": 2.0, "tol": 1e-5}])
+def test_other_penalties_and_bounds_hold_on_the_union(data, settings):
+    model = LowRankClassifier(**{**TIGHT, **settings})
+    for part in (slice(0, 120), slice(120, 160)):
+        model.partial_fit(data.X[part], data.Y_observed[part])
+    assert_same_model(model, LowRankClassifier(**{**TIGHT, **settings}).fit(data.X, data.Y_observed))
+
+
+def test_landmarks_of_a_kernel_stay(data):
+    model = LowRankClassifier(**{**QUICK, "features": "rbf"}, random_state=0)
+    model.partial_fit(data.X[:120], data.Y_observed[:120])
+    landmarks = model.feature_map_[-1].components_
+    model.partial_fit(data.X[120:], data.Y_observed[120:])
+    assert model.feature_map_[-1].components_ is landmarks
+    assert model.relative_gap_ <= 1e-3
 
 
 def test_batch_is_judged_by_the_model_before_it_on_entries_that_are_new(data):

@@ -348,6 +348,27 @@ def test_a_batch_is_judged_by_the_model_before_it(name):
     assert later.batches_[-1].standard_error > 0
 
 
+def test_lists_are_judged_like_their_held_out_likes():
+    users, items, values = ratings(n=150, n_items=20, fraction=0.4)
+    liked = values > 0
+    first, rest = ((users[liked][cut], items[liked][cut]) for cut in (slice(0, 450), slice(450, None)))
+    settings = {"trace_penalty": 0.01, "silence_weight": 0.3, "unobserved": "negative", "random_state": 0}
+    model = Recommender(**settings).fit(first)
+    begun = model.batches_[0]
+    assert 0 < begun.metric < 1
+    assert begun.standard_error > 0
+    later = copy.copy(model).partial_fit(rest)
+    assert later.batches_[1].drift == "no"
+    # Items that nobody would have shown to these users.
+    scores = model.user_factors_ @ model.item_factors_.T + model.item_intercept_
+    scores[model.answers_.rows, model.answers_.cols] = np.inf
+    worst = np.argsort(scores, axis=1)[:, 0]
+    strange = np.array(model.user_ids_), np.array(model.item_ids_)[worst]
+    with pytest.warns(DriftWarning):
+        model.partial_fit(strange)
+    assert model.batches_[1].chosen_anew == "drift"
+
+
 def test_ratings_of_strangers_alone_are_not_judged():
     first, _ = parts("decide", 25)
     model = Recommender(**EXACT, trace_penalty=0.01).fit(first)

@@ -46,7 +46,7 @@ class KeptData:
     labels : ObservedLabels
         Entries with their own weights, those of a sample multiplied by 1/π.
     rows : RowIds
-    born : int64 array of length |Ω|
+    born : int32 array of length |Ω|
         The batch that each entry came with, or was last seen in.
     held_out : float64 array of length |Ω|
         The score of each entry by a model that had not seen it; NaN where there is none.
@@ -64,7 +64,7 @@ class KeptData:
     X: Any
     labels: ObservedLabels
     rows: RowIds
-    born: NDArray[np.int64]
+    born: NDArray[np.int32]
     held_out: Floats
     row_weights: Floats | None
     propensities: Floats | None
@@ -92,7 +92,7 @@ class KeptData:
         """What is kept of the first batch."""
         labels = replace(batch.labels, row_names=None)
         rows, _ = RowIds().place(batch.row_ids, labels.shape[0])
-        born = np.ones(labels.n_observed, dtype=np.int64)
+        born = np.ones(labels.n_observed, dtype=np.int32)
         kept = cls(
             batch.X,
             labels,
@@ -145,7 +145,7 @@ class KeptData:
             X=_join_rows(self.X, batch.X, places),
             labels=joined.labels,
             rows=rows,
-            born=born.astype(np.int64),
+            born=born.astype(np.int32),
             held_out=held_out,
             row_weights=_join_weights(self.row_weights, batch.row_weights, places, old.shape[0]),
             propensities=None

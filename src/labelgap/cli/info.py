@@ -6,7 +6,7 @@ import contextlib
 import io
 import platform
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +17,7 @@ import typer
 from labelgap._version import __version__
 from labelgap.cli.choices import patterns, refuse
 from labelgap.cli.console import KeyValues, PlainTable
+from labelgap.cli.fitted import kept_bytes, kept_lines
 from labelgap.cli.inputs import with_ids
 from labelgap.cli.models import describe_with, is_model_file, load_model
 from labelgap.cli.options import (
@@ -154,6 +155,8 @@ def _tell_model(session: Session, path: Path) -> None:
     session.result |= {
         "feature_names": loaded.feature_names,
         "label_names": None if names is None else [str(name) for name in names],
+        "kept_bytes": kept_bytes(loaded.estimator),
+        "batches": [asdict(batch) for batch in getattr(loaded.estimator, "batches_", ())],
     }
     session.say_line(f"{path}: a {facts['kind']}")
     session.say()
@@ -162,7 +165,9 @@ def _tell_model(session: Session, path: Path) -> None:
         lines.append(("features are", _words(loaded.feature_names)))
     if names is not None:
         lines.append(("labels are", _words(list(names))))
-    session.say(KeyValues(lines))
+    if len(session.result["batches"]) > 1:
+        lines.append(("batches", str(len(session.result["batches"]))))
+    session.say(KeyValues([*lines, *kept_lines(session.result["kept_bytes"])]))
 
 
 def _tell_data(session: Session, source: Source, labels: str | list[str] | None, ids: str | None) -> None:

@@ -88,6 +88,16 @@ class ArrivingBatches:
             Whether the data that :meth:`partial_fit` goes on from are written too, about ``kept_bytes_``
             bytes. None: those of a model that was begun with :meth:`partial_fit` are, those of a plain
             :meth:`fit` are not. Without them the loaded model predicts the same, and cannot learn more.
+
+        Examples
+        --------
+        >>> import labelgap
+        >>> from labelgap.data import make_low_rank_labels
+        >>> problem = make_low_rank_labels(n=100, n_labels=5, observed=0.5, random_state=0)
+        >>> clf = labelgap.LowRankClassifier(trace_penalty=0.01).fit(problem.X, problem.Y_observed)
+        >>> clf.save("tags.labelgap", with_data=True)
+        >>> labelgap.load("tags.labelgap").kept_bytes_ == clf.kept_bytes_
+        True
         """
         model = self
         if with_data is not None:
@@ -129,14 +139,15 @@ class ArrivingBatches:
         self._saves_data = True
         return self
 
+    def _forget_batches(self) -> None:
+        """Forget the data of an earlier fit."""
+        for name in ("_kept_data", "batches_", "_saves_data"):
+            self.__dict__.pop(name, None)
+
     def _keep_first(
         self, batch: Incoming, held_out: Floats, features: FeatureSettings, record: Batch
     ) -> None:
-        """Keep the data of a fit, where they are to be kept, in place of those of an earlier one."""
-        for name in ("_kept_data", "batches_", "_saves_data"):
-            self.__dict__.pop(name, None)
-        if self.memory is None:
-            return
+        """Keep the data of a fit."""
         kept = KeptData.begin(batch, held_out, features)
         labels = kept.labels
         self._kept_data = self._within_memory(kept)
@@ -212,8 +223,11 @@ class ArrivingBatches:
 
         return kept.within(int(most), check_half_life(self.forget), draws, moments_of)
 
-    def _reason_to_choose(self, kept: KeptData, drift: str | None) -> str | None:
-        """Why the penalties are chosen anew; None where they are kept."""
+    def _reason_to_choose(self: Any, kept: KeptData, drift: str | None) -> str | None:
+        """Why the penalties are chosen anew; None where they are kept, or all given."""
+        given = (self.trace_penalty, self.ridge_penalty, self.intercept_penalty)
+        if "auto" not in given and getattr(self, "threshold", "train") == "train":
+            return None
         if drift == "worse":
             return "drift"
         return "growth" if kept.total_weight > GROWTH * kept.chosen_at else None

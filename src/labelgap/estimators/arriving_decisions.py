@@ -104,6 +104,9 @@ class ArrivingDecisions(ArrivingBatches):
         self: Any, X: Any, labels: ObservedLabels, given: dict[str, Any], chosen: ChosenFit, run: FitRun
     ) -> None:
         """Keep the data of a fit; ``labels`` are those of y, without the weights that a fit gives them."""
+        self._forget_batches()
+        if self.memory is None:
+            return
         sample_weight, propensities = given["sample_weight"], given["propensities"]
         held_out = given["held_out"]
         known = None if propensities is None else propensities_on(labels, propensities)
@@ -127,8 +130,13 @@ class ArrivingDecisions(ArrivingBatches):
         )
         self._keep_first(batch, scores, chosen.problem.settings.features, record)
 
-    def _refuse_weights_by_age(self: Any, labels: ObservedLabels) -> None:
-        """Raise where entries would be weighed that may not be."""
+    def _refuse_other_weights(self: Any, labels: ObservedLabels, propensities: Any) -> None:
+        """Raise where a sample or a half-life would weigh entries that may not be weighed so."""
+        if self.weights is not None and propensities is None and not isinstance(self.memory, str | None):
+            raise InvalidParameterError(
+                f"memory={self.memory!r} keeps a sample of the entries, from which propensities cannot be "
+                "estimated. Give propensities with each batch, or leave memory at 'all'."
+            )
         for name in ("memory", "forget") if labels.unobserved == "unlabelled" else ():
             if getattr(self, name) not in (None, "all"):
                 raise InvalidParameterError(
@@ -162,10 +170,12 @@ class ArrivingDecisions(ArrivingBatches):
                 "row (inconsistent numbers of samples)."
             )
         labels.require_observed()
-        self._refuse_weights_by_age(labels)
-        # Refuses propensities that would not be used.
-        weighted_labels(labels, self.weights, propensities)
-        known = None if propensities is None else propensities_on(labels, propensities)
+        self._refuse_other_weights(labels, propensities)
+        known = None
+        if propensities is not None:
+            # Refuses those that would not be used.
+            weighted_labels(labels, self.weights, propensities)
+            known = propensities_on(labels, propensities)
         self._learn_batch(incoming(X, labels, ids, sample_weight, known), callback, began)
 
     def _weighed(self: Any, kept: KeptData, *, forget: float | None = None) -> ObservedLabels:
@@ -341,5 +351,7 @@ class ArrivingDecisions(ArrivingBatches):
 
 def _places(labels: ObservedLabels, some: Any) -> Any:
     """The numbers of some of the entries of labels among all of them."""
+    if some.n_observed == labels.n_observed:
+        return slice(None)
     width = labels.shape[1]
     return np.searchsorted(labels.rows * width + labels.cols, some.rows * width + some.cols)

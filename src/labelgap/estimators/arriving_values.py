@@ -100,6 +100,9 @@ class ArrivingValues(ArrivingBatches):
         self: Any, X: Any, labels: ObservedLabels, sample_weight: Any, chosen: ChosenFit, run: FitRun
     ) -> None:
         """Keep the data of a fit; ``labels`` are those of y with their offsets, in the user's units."""
+        self._forget_batches()
+        if self.memory is None:
+            return
         assert chosen.problem is not None
         batch = incoming(X, labels, self._first_row_ids, sample_weight)
         leave_out = chosen.candidates[-1].leave_out if chosen.candidates else None

@@ -344,7 +344,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         self.loss_, metric = get_loss(self.loss), self._metric()
         self._check_soft_labels()
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        self._refuse_weights_by_age(targets.labels)
+        self._refuse_other_weights(targets.labels, propensities)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         whole = X

@@ -25,7 +25,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_values
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
-from labelgap.recommending.progressive import judge_ratings
+from labelgap.recommending.progressive import judge_ranks, judge_ratings
 from labelgap.recommending.warm_start import settled_intercepts, starting_model
 from labelgap.solvers import Callback
 
@@ -233,10 +233,13 @@ class ArrivingRatings(KeptRatings):
     def _first_batch(self, held_out: HeldOutScores, seconds: float) -> Batch:
         """The record of a fit."""
         value = error = None
-        if held_out.scores is not None and held_out.labels is not None and self._silence == "missing":
-            decisions = held_out.scores >= self.threshold_
+        seen, judged = held_out.scores, held_out.labels
+        if seen is not None and judged is not None and self._silence == "missing":
             value = self.held_out_metric_
-            error = metric_error(leave_out_values(self.metric_, decisions, held_out.labels))
+            error = metric_error(leave_out_values(self.metric_, seen >= self.threshold_, judged))
+        elif seen is not None and judged is not None and judged.n_observed and self._are_lists(self._silence):
+            # For lists, the ranks of held-out likes.
+            value, error, _ = judge_ranks(seen, judged)
         batch = Batch(
             number=1,
             new_rows=len(self.user_ids_),

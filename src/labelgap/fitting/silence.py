@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
+from labelgap.confidence.held_out import HeldOutScores
 from labelgap.fitting.choice import HeldOut, PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import Scorer, SolverSettings
@@ -33,7 +34,7 @@ from labelgap.metrics.jackknife import N_PARTS
 from labelgap.metrics.top_n import ndcg_by_user
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
-from labelgap.recommending.ranks import ranks_of_held_out
+from labelgap.recommending.ranks import ranks_alone, ranks_of_held_out
 from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.sweeping import solve_auto
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER
@@ -131,7 +132,7 @@ class SilenceChoice:
             problem,
             labels,
             self._grid(variants) if grid is None else grid,
-            ranking_judge(SHOWN, plan[plan >= 0]),
+            _watched(ranking_judge(SHOWN, plan[plan >= 0]), run.held_out, plan[plan >= 0]),
             self.settings,
             run,
             how=how,
@@ -198,6 +199,21 @@ def ranking_judge(n: int, folds: NDArray[np.int64]) -> Judge:
         return Verdict(float(ndcg.mean()), float("nan"), 1.0 - float(gains.mean()), _leave_out_means(ndcg))
 
     return judge
+
+
+def _watched(judge: Judge, held_out: HeldOutScores | None, folds: NDArray[np.int64]) -> Judge:
+    """The same judge, which lets the ranks be seen that each held-out like has on its own."""
+    if held_out is None:
+        return judge
+
+    def watching(places: Floats, held: ObservedLabels) -> Verdict:
+        liked = (held.values == 1) & (places > 0)
+        groups = held.rows[liked] * N_FOLDS + folds[liked]
+        alone = ranks_alone(places[liked].astype(np.int64), groups)
+        held_out.see(alone.astype(np.float64), replace(held.select(liked), weights=None))
+        return judge(places, held)
+
+    return watching
 
 
 def _leave_out_means(values: Floats) -> Floats | None:

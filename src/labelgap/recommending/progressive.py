@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._types import Floats
 from labelgap.arriving.drift import metric_error
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_means, leave_out_values
 from labelgap.recommending.factor_model import contains
-from labelgap.recommending.ranks import ranks_of_held_out
+from labelgap.recommending.ranks import ranks_alone, ranks_of_held_out
 
 SHOWN = 10
 """The length of the lists that likes are looked for in."""
@@ -74,21 +75,17 @@ def _judge_lists(
     )
     u, v, b = model._factors(known)
     ranks = ranks_of_held_out(u, v, b, model._rated_rows(known), likes)
-    alone = ranks - _likes_before(ranks, likes.rows)
-    gains = np.where(alone <= SHOWN, 1.0 / np.log2(1.0 + alone), 0.0)
-    return Judged(float(gains.mean()), metric_error(leave_out_means(gains, likes)), likes.n_observed)
+    return judge_ranks(ranks_alone(ranks, likes.rows), likes)
 
 
-def _likes_before(ranks: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many entries of the same row have a better rank; entries are in the order of their rows.
+def judge_ranks(alone: NDArray[Any], likes: ObservedLabels) -> Judged:
+    """The mean gain of likes with these ranks, each on its own.
 
     Examples
     --------
-    >>> _likes_before(np.array([7, 2, 3, 1]), np.array([0, 0, 0, 1])).tolist()
-    [2, 0, 1, 0]
+    >>> likes = ObservedLabels.from_triplets([0, 1], [0, 0], [1, 1], shape=(2, 1))
+    >>> judge_ranks(np.array([1, 11]), likes).metric
+    0.5
     """
-    order = np.lexsort((ranks, rows))
-    first = np.searchsorted(rows, rows)
-    before = np.empty(len(ranks), dtype=np.int64)
-    before[order] = np.arange(len(ranks)) - first
-    return before
+    gains: Floats = np.where(alone <= SHOWN, 1.0 / np.log2(1.0 + alone), 0.0)
+    return Judged(float(gains.mean()), metric_error(leave_out_means(gains, likes)), likes.n_observed)

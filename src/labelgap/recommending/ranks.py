@@ -119,6 +119,21 @@ def ranks_by_item(item_scores: NDArray[Any], seen: ObservedLabels, held: Observe
     return before
 
 
+def ranks_alone(ranks: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rank that each entry would have if it were the only one of its group that is held out.
+
+    Examples
+    --------
+    >>> ranks_alone(np.array([7, 2, 3, 1]), np.array([0, 0, 0, 1])).tolist()
+    [5, 2, 2, 1]
+    """
+    order = np.lexsort((ranks, groups))
+    ordered = groups[order]
+    before = np.empty(len(ranks), dtype=np.int64)
+    before[order] = np.arange(len(ranks)) - np.searchsorted(ordered, ordered)
+    return np.asarray(ranks - before)
+
+
 def _count_again(
     factors: UserItemFactors,
     rows: NDArray[np.int64],
