@@ -75,5 +75,9 @@ def test_what_cannot_be_completed_is_said(tmp_path: Path) -> None:
 
 def test_soft_labels_are_an_option_of_fit(tmp_path: Path) -> None:
     write_table(tmp_path / "table.csv")
-    run("fit", "table.csv", "--labels", "tag_*", *QUICK, "--soft-labels", "1", "--out", "m.labelgap")
-    assert labelgap.load(tmp_path / "m.labelgap").soft_labels == 1.0
+    options = ("--soft-labels", "1", "--out", "m.labelgap", "--json")
+    said = json.loads(run("fit", "table.csv", "--labels", "tag_*", *QUICK, *options).stdout)
+    model = labelgap.load(tmp_path / "m.labelgap")
+    assert model.soft_labels == 1.0
+    # 0 where the known labels of a row say nothing more than its features.
+    assert said.get("soft_label_weight", 0.0) == model.soft_label_weight_

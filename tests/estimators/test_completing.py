@@ -211,6 +211,20 @@ def test_kernel_features_are_completed_too(problem):
     assert clf.complete(X, problem.Y_observed, row_penalty=0.02).relative_gap <= 1e-3
 
 
+@pytest.mark.parametrize("penalties", [{}, {"trace_penalty": "auto", "ridge_penalty": "auto"}])
+def test_sparse_features_and_sparse_labels_are_completed_too(problem, penalties):
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(np.where(rng.random((120, 4)) < 0.5, problem.X[:, :4], 0.0))
+    Y = ObservedLabels.from_dense(problem.Y_observed).to_sparse()
+    options = {**FIXED, **penalties, "intercept_penalty": "auto", "max_iter": 200}
+    clf = LowRankClassifier(**options, threshold="holdout", random_state=0).fit(X, Y)
+    found = clf.complete(X, Y, row_penalty=0.004)
+    alone = clf.complete(X, Y, row_penalty=np.inf)
+    np.testing.assert_allclose(alone.decision_function(), clf.decision_function(X), atol=1e-8)
+    assert found.relative_gap <= 1e-3
+    assert sp.issparse(found.predict())
+
+
 def test_a_loaded_model_completes_as_the_saved_one(problem, fitted, completed, tmp_path):
     X, clf = fitted
     clf.save(tmp_path / "model.labelgap")

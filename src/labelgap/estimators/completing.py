@@ -35,7 +35,6 @@ from labelgap.fitting.decision_rule import DecisionRule, decision_rule
 from labelgap.fitting.feature_maps import mapped, mapped_product
 from labelgap.fitting.problem import observed_problem
 from labelgap.fitting.run import FitRun
-from labelgap.kernels.threads import thread_count
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Logistic, Loss
 from labelgap.metrics import LinearFractional
@@ -306,7 +305,7 @@ class Completing:
                 LabelgapWarning,
             )
             return None
-        choice = RowChoice(model, plan, judge, self.n_jobs or thread_count(), run.say)
+        choice = RowChoice(model, plan, judge, self.n_jobs, run.say)
         return choice.search(start) if isinstance(row_penalty, str) else choice.given(float(row_penalty))
 
     # -- refusals --------------------------------------------------------------------------------------

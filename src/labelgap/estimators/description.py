@@ -47,6 +47,8 @@ def describe(model: Any) -> dict[str, Any]:
         facts["feature_map"] = _map_in_words(model)
     if getattr(model, "label_weighting_", 0.0):
         facts["label_weighting"] = float(model.label_weighting_)
+    if getattr(model, "soft_label_weight_", 0.0):
+        facts["soft_label_weight"] = float(model.soft_label_weight_)
     if hasattr(model, "duality_gap_"):
         facts |= {
             "rank": int(model.rank_),
@@ -110,6 +112,8 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         words = ", ".join(f"{name} {value:.3g}" for name, value in penalties.items() if value)
         if "label_weighting" in facts:
             words += f"; label weighting {facts['label_weighting']:g}"
+        if "soft_label_weight" in facts:
+            words += f"; soft labels of weight {facts['soft_label_weight']:g}"
         lines += [
             ("rank", str(facts["rank"])),
             ("penalties", words or "none"),
