@@ -145,9 +145,10 @@ def test_a_killed_client_resumes_and_leaves_nothing_behind(processes: Any, tmp_p
     whole = _fitted(processes)
     before = _tasks(processes)
     given = [processes.scheduler.address, str(tmp_path / "kept"), repr(OPTIONS)]
-    with subprocess.Popen([sys.executable, "-c", _CLIENT, *given], stdin=subprocess.PIPE) as other:
-        for _ in range(600):
-            if list((tmp_path / "kept").rglob("state.npz")):
+    here = Path(__file__).parent
+    with subprocess.Popen([sys.executable, "-c", _CLIENT, *given], stdin=subprocess.PIPE, cwd=here) as other:
+        for _ in range(1200):
+            if other.poll() is not None or list((tmp_path / "kept").rglob("state.npz")):
                 break
             time.sleep(0.1)
         other.kill()
