@@ -42,7 +42,7 @@ features too; the choice is then left standing at it."""
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
 _FINE, _COARSE = (1e-2, 1e-2), (5e-2, 1e-2)
 # The same for a sample of the rows, and near the best penalties of a coarse search.
-_IN_SAMPLE = _NEAR = 2e-2
+_IN_SAMPLE, _NEAR = 1e-2, 2e-2
 SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
