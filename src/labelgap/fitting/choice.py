@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
+from labelgap.exceptions import LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings
 from labelgap.fitting.decision_rule import DecisionRule
@@ -137,7 +137,7 @@ class PenaltyChoice:
         penalties = guess if best is None else best.penalties
         fit = self._fit_to_all(penalties, settings, start, run)
         if not stopping():
-            _warn_unless_converged(fit, settings)
+            settings.warn_unless_converged(fit)
         chosen = ChosenFit(
             fit,
             penalties,
@@ -254,7 +254,9 @@ class PenaltyChoice:
         def compare(choices: Sequence[Penalties], tol: float = search_tol) -> list[Candidate]:
             return self.compare_at(self.standing, choices, tol, few)
 
-        near_tol = max(last_tol, _NEAR) if coarse and self.held_out is None else last_tol
+        # Where rows have parameters of their own, a weighting of them changes more than one of the labels.
+        lean = coarse and not self.problem.settings.features.own_rows
+        near_tol = max(last_tol, _NEAR) if lean else last_tol
         closely = partial(compare, tol=near_tol)
         place, best = self.begin, None
         sample = None if place is not None else self._draw_sample(plan)
@@ -264,7 +266,7 @@ class PenaltyChoice:
             best = select_penalties(
                 compare, grid, criterion=self.criterion, closely=closely if coarse else None
             )
-            best = self._select_settings(best, plan, near_tol, few, coarse=coarse)
+            best = self._select_settings(best, plan, near_tol, few, coarse=lean)
             place = grid.place_of(best.penalties) if self.held_out is not None else None
         if place is not None:
             # Rankings change more with λ than decisions do.
@@ -393,17 +395,3 @@ def folds_with(n_folds: int, n_observed: int, n_rarer: int, n_entries: int, n_ra
         if fraction * n_observed >= n_entries and fraction * n_rarer >= n_rare:
             return few
     return n_folds
-
-
-def _warn_unless_converged(fit: Fit, settings: SolverSettings) -> None:
-    if not fit.converged:
-        warn(
-            f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "
-            f"{fit.relative_gap:.3e} (asked for: {settings.tol:.1e}). "
-            + (
-                "Raise max_iter or tol, or scale the features to similar lengths."
-                if fit.n_iter >= settings.max_iter
-                else "It found no further progress; raise tol, or scale the features to similar lengths."
-            ),
-            ConvergenceWarning,
-        )
