@@ -47,6 +47,18 @@ def in_kernels() -> LowRankClassifier:
 # -- what "auto" takes ---------------------------------------------------------------------------------------
 
 
+def test_kernels_that_are_clearly_worse_in_one_fold_are_left_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # However little they are behind: the loss alone tells here.
+    monkeypatch.setattr(feature_maps, "_HOPELESS_IN_FOLD", -np.inf)
+    model = LowRankClassifier(**SEARCHED).fit(X, observed(FLAT))
+    assert model.feature_map_ is None
+    folds = [candidate.n_folds for candidate in model.candidates_ if candidate.feature_map is not None]
+    assert 0 < len(folds) <= 3
+    assert set(folds) == {1}
+    linear = LowRankClassifier(features="linear", **SEARCHED).fit(X, observed(FLAT))
+    assert_array_equal(model.coef_, linear.coef_)
+
+
 def test_auto_takes_kernels_where_they_are_clearly_better() -> None:
     clf = LowRankClassifier(**SEARCHED).fit(X, observed(ROUND))
     assert clf.features_ == "rbf"

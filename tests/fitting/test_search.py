@@ -1,5 +1,6 @@
 """The search for penalties, with judges whose opinion is a formula or a table."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from labelgap.exceptions import UnknownNameError
 from labelgap.fitting import search
 from labelgap.fitting.penalty_grid import PenaltyGrid
-from labelgap.fitting.search import Candidate, Contest, select_penalties, select_trace
+from labelgap.fitting.search import Candidate, Contest, select_penalties, select_roughly, select_trace
 from labelgap.solvers import Penalties
 from labelgap.solvers.loop import Stopped
 
@@ -374,3 +375,37 @@ def test_property_any_search_ends_with_the_leader_of_what_it_judged_once(
     assert best is obvious_choice(closely if coarse else roughly, criterion)
     for judged in (roughly, closely):
         assert len({candidate.penalties for candidate in judged}) == len(judged)
+
+
+# -- the coarse search of a sample ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("trace", "ridge"), [(2.0**-4, 2.0**-1), (2.0**-3, 1.0), (2.0**-6, 2.0)])
+def test_a_rough_search_comes_next_to_the_top_with_few_fits(trace, ridge):
+    judge = FakeJudge(hill(trace, ridge))
+    grid = PenaltyGrid(TRACES, RIDGES, first_ridge=3, strides=STRIDES)
+    best = select_roughly(judge, grid).penalties
+    assert abs(np.log2(best.trace / trace)) <= 1
+    assert abs(np.log2(best.ridge / ridge)) <= 1
+    assert len(judge.asked) <= len(TRACES) // 2 + 4
+
+
+def test_of_a_sample_the_metric_only_rules_out_and_the_loss_decides():
+    # The metric rises a little with λ, within its noise; the loss has its least value at 2⁻⁴.
+    judge = FakeJudge(
+        lambda t, r, k: 0.5 + 0.001 * np.log2(t), lambda t, r, k: np.log2(t * 16) ** 2, noise=0.05
+    )
+    best = select_roughly(judge, PenaltyGrid(TRACES, RIDGES, first_ridge=3, strides=STRIDES))
+    assert best.penalties.trace == 2.0**-4
+
+
+def test_models_without_any_direction_do_not_end_a_rough_search():
+    flat = FakeJudge(lambda t, r, k: 0.0 if t > 2.0**-5 else 1.0)
+
+    def judge(choices):
+        return [
+            replace(found, rank=0.0) if found.penalties.trace > 2.0**-5 else found for found in flat(choices)
+        ]
+
+    best = select_roughly(judge, PenaltyGrid(TRACES, RIDGES, first_ridge=3, strides=STRIDES))
+    assert best.penalties.trace <= 2.0**-5

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.fitting.choice import SELECTION_TOL, folds_for_threshold, warn_unless_converged
+from labelgap.fitting.choice import SELECTION_TOL, folds_for_threshold
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.judges import Judge, Verdict
 from labelgap.fitting.search import leading
@@ -197,5 +197,5 @@ def fit_rows(model: RowModel, start: Factors, row_penalty: float) -> JointFit:
     """W, N and b fitted to all entries, from a fit without N."""
     begin = JointFactors.without_rows(start, model.labels.shape[0])
     fit = model.solve(model.joint(model.labels, row_penalty), begin)
-    warn_unless_converged(fit, model.solver)
+    model.solver.warn_unless_converged(fit)
     return fit

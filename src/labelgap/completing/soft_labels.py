@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 from labelgap._types import Floats
 from labelgap.completing.row_choice import RowChoice, RowModel, fit_rows
 from labelgap.confidence.held_out import HeldOutScores
-from labelgap.fitting.choice import SELECTION_TOL, warn_unless_converged
+from labelgap.fitting.choice import SELECTION_TOL
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.fitting.judges import Judge, Verdict
@@ -215,7 +215,7 @@ def with_soft_labels(
     joint = fit_rows(model, chosen.fit.factors, mu)
     soft = refit.soft_labels(labels, joint.factors)
     fit = refit.fit(labels, soft, best, chosen.fit.factors, solver.tol)
-    warn_unless_converged(fit, solver)
+    solver.warn_unless_converged(fit)
     if how == "train":
         return replace(chosen, fit=fit, **_training_thresholds(model, fit, rule)), best
     verdict = rule.last_judge(loss, effect, held_out)(scores, folds.held)

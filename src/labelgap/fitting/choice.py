@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.exceptions import ConvergenceWarning, LabelgapWarning
+from labelgap.exceptions import LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings
 from labelgap.fitting.decision_rule import DecisionRule
@@ -32,7 +32,6 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
-from labelgap.solvers.row_part import JointFit
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
@@ -48,7 +47,7 @@ StartOf: TypeAlias = Callable[[Problem, ObservedLabels, Floats], Factors | None]
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
 _FINE, _COARSE = (1e-2, 1e-2), (5e-2, 1e-2)
 # The same for a sample of the rows, and near the best penalties of a coarse search.
-_IN_SAMPLE = _NEAR = 2e-2
+_IN_SAMPLE, _NEAR = 1e-2, 2e-2
 SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
@@ -148,7 +147,7 @@ class PenaltyChoice:
         penalties = guess if best is None else best.penalties
         fit = self._fit_to_all(penalties, settings, start, run)
         if not stopping():
-            warn_unless_converged(fit, settings)
+            settings.warn_unless_converged(fit)
         chosen = ChosenFit(
             fit,
             penalties,
@@ -265,7 +264,9 @@ class PenaltyChoice:
         def compare(choices: Sequence[Penalties], tol: float = search_tol) -> list[Candidate]:
             return self.compare_at(self.standing, choices, tol, few)
 
-        near_tol = max(last_tol, _NEAR) if coarse and self.held_out is None else last_tol
+        # Where rows have parameters of their own, a weighting of them changes more than one of the labels.
+        lean = coarse and not self.problem.settings.features.own_rows
+        near_tol = max(last_tol, _NEAR) if lean else last_tol
         closely = partial(compare, tol=near_tol)
         place, best = self.begin, None
         sample = None if place is not None else self._draw_sample(plan)
@@ -275,7 +276,7 @@ class PenaltyChoice:
             best = select_penalties(
                 compare, grid, criterion=self.criterion, closely=closely if coarse else None
             )
-            best = self._select_settings(best, plan, near_tol, few, coarse=coarse)
+            best = self._select_settings(best, plan, near_tol, few, coarse=lean)
             place = grid.place_of(best.penalties) if self.held_out is not None else None
         if place is not None and self.held_out is not None:
             # Rankings change more with λ than decisions do.
@@ -419,18 +420,3 @@ def folds_with(n_folds: int, n_observed: int, n_rarer: int, n_entries: int, n_ra
         if fraction * n_observed >= n_entries and fraction * n_rarer >= n_rare:
             return few
     return n_folds
-
-
-def warn_unless_converged(fit: Fit | JointFit, settings: SolverSettings) -> None:
-    """Warn of a fit whose gap is wider than was asked for."""
-    if not fit.converged:
-        warn(
-            f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "
-            f"{fit.relative_gap:.3e} (asked for: {settings.tol:.1e}). "
-            + (
-                "Raise max_iter or tol, or scale the features to similar lengths."
-                if fit.n_iter >= settings.max_iter
-                else "It found no further progress; raise tol, or scale the features to similar lengths."
-            ),
-            ConvergenceWarning,
-        )

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap._warn import warn
+from labelgap.exceptions import ConvergenceWarning
 from labelgap.fitting.comparison_log import ComparisonLog, FoldFit
 from labelgap.fitting.judges import Judge
 from labelgap.labels import ObservedLabels
@@ -33,6 +35,7 @@ from labelgap.solvers.loop import (
     on_host,
 )
 from labelgap.solvers.penalties import Penalties, with_best_intercept
+from labelgap.solvers.row_part import JointFit
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 
@@ -78,6 +81,19 @@ class SolverSettings:
         else:
             solve = partial(solve_bounded, self.solver, objective, penalties, bounds, **options)
         return on_host((checkpoint or Checkpoint()).fit(solve))
+
+    def warn_unless_converged(self, fit: Fit | JointFit) -> None:
+        """Say how far a fit has come, and what would help, where it did not reach the gap."""
+        if fit.converged:
+            return
+        exhausted = fit.n_iter >= self.max_iter
+        help_with = "Raise max_iter or tol" if exhausted else "It found no further progress; raise tol"
+        warn(
+            f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "
+            f"{fit.relative_gap:.3e} (asked for: {self.tol:.1e}). {help_with}, or scale the features to "
+            "similar lengths.",
+            ConvergenceWarning,
+        )
 
 
 def _stages(objective: Objective, tol: float) -> Sequence[tuple[Objective, float]]:

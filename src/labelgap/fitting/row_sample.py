@@ -22,7 +22,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Objective
 
 # Entries of the sample, and of the rarer class among them, at least; and the fraction of all at least.
-_ENTRIES, _RARE, _FRACTION = 30_000, 600, 1 / 16
+_ENTRIES, _RARE, _FRACTION = 30_000, 600, 0.125
 # A sample is drawn if it has at most this fraction of the entries. Above it there is nothing to gain: much of
 # the time of a fit goes into the d x L matrix, whatever the number of entries.
 _MOST = 0.125
