@@ -43,6 +43,10 @@ COMMANDS = {
         "errors",
         "List the known labels that are probably wrong, found by models that did not see them.",
     ),
+    "suggest": (
+        "suggest",
+        "List the blanks whose labels would help most, or the items to ask a user about.",
+    ),
     "recommend": (
         "recommend",
         "The best items for users, each with its probability and a decision: would the user like it?",

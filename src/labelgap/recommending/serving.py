@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from labelgap._types import Floats
+from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.recommending.best_items import ItemsChosen
 from labelgap.recommending.evaluation import RankingJudged
@@ -14,6 +15,7 @@ from labelgap.recommending.extending import extended
 from labelgap.recommending.factor_model import contains, whole_number
 from labelgap.recommending.ids import IdIndex
 from labelgap.recommending.pairs import PairsJudged
+from labelgap.recommending.questions import Questions, choose_questions, covariance_of, with_rating
 from labelgap.recommending.results import (
     Contribution,
     Explanation,
@@ -135,6 +137,82 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         if not contains(given, np.array([row]), ratings.indices[entry : entry + 1])[0]:
             return None
         return int(ratings.values[entry])
+
+    # -- questions -------------------------------------------------------------------------------------
+
+    def suggest(
+        self, user: Any = None, n: int = 10, *, items: Any = None, by_popularity: bool = True
+    ) -> Questions:
+        """Which items to ask a user about, so that their ratings say most about all other items.
+
+        The items are chosen one after the other by how much of the variance of all scores a rating is
+        expected to remove, times the fraction of the users who have rated the item, since a user can only
+        rate what they know; see :mod:`labelgap.recommending.questions`. Fold the ratings in
+        (:meth:`fold_in`) and ask again for the next ones.
+
+        Parameters
+        ----------
+        user : id or None, default None
+            None is a new user, of whom nothing is known. What a known user has rated is counted, and not
+            asked for again.
+        n : int, default 10
+            How many items. There are fewer in the result where fewer are left.
+        items : ids, default None
+            Ask about these alone; None: about all.
+        by_popularity : bool, default True
+            Whether it counts how many users have rated an item. False is for items that everybody can judge,
+            such as a joke or a picture that is shown with the question.
+
+        Examples
+        --------
+        >>> from labelgap import Recommender
+        >>> users = ["ann", "ann", "bob", "bob", "cat", "cat", "dan", "dan"] * 2
+        >>> items = ["Ran", "Jaws", "Ran", "Ikiru", "Jaws", "Alien", "Alien", "Ran"]
+        >>> items += ["Ikiru", "Alien", "Jaws", "Alien", "Ran", "Ikiru", "Jaws", "Ikiru"]
+        >>> stars = [5, 1, 4, 5, 4, 5, 5, 2, 4, 2, 1, 1, 2, 1, 5, 1]
+        >>> model = Recommender(positive=4, trace_penalty=0.02, random_state=0).fit((users, items, stars))
+        >>> len(model.suggest(n=2)), "Jaws" in model.suggest("cat")
+        (2, False)
+        """
+        self._require_fit()
+        n = whole_number("n", n)
+        if not isinstance(by_popularity, bool):
+            raise InvalidParameterError(f"by_popularity must be True or False; got {by_popularity!r}.")
+        V, n_users = self.item_factors_, max(len(self.user_ids_), 1)
+        index = self._index("item")
+        mean, covariance = covariance_of(self.user_factors_)
+        allowed = np.ones(len(V), dtype=np.bool_)
+        if items is not None:
+            allowed[:] = False
+            allowed[index.find(items)[0]] = True
+        if user is not None:
+            row = np.array([self._index("user").find_one(user)])
+            mean, rated = self.user_factors_[row[0]], self._rated_rows(row).indices
+            allowed[rated] = False
+        scores = V @ mean + self.item_intercept_
+        curvature = self._expected_curvature(scores)
+        if user is not None:
+            for item in rated:
+                covariance = with_rating(covariance, V[item], float(curvature[item]))
+        known = self._rated().label_counts() / n_users if by_popularity else np.ones(len(V))
+        numbers, gains = choose_questions(V, covariance, curvature, known, allowed, n)
+        ids = [index.ids[number] for number in numbers.tolist()]
+        titles = self.item_titles_
+        return Questions(
+            ids,
+            known[numbers],
+            np.asarray(self._probability(scores[numbers])),
+            gains,
+            None if titles is None else [titles.get(one) for one in ids],
+        )
+
+    def _expected_curvature(self, scores: Floats) -> Floats:
+        """The expected curvature of the loss of a rating of each item at these scores."""
+        p, loss = np.asarray(self._probability(scores)), self.loss_
+        yes, no = (
+            np.asarray(loss.curvature(scores, np.full(len(scores), value, dtype=np.int8))) for value in (1, 0)
+        )
+        return np.asarray(p * yes + (1.0 - p) * no, dtype=np.float64)
 
     # -- new users and items ---------------------------------------------------------------------------
 
