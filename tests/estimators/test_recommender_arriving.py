@@ -259,6 +259,7 @@ def test_the_first_batch_is_a_fit():
     # Where nothing is held out there is nothing to expect.
     bare = Recommender(**EXACT, trace_penalty=0.01).partial_fit(first)
     assert (bare.batches_[0].added, bare.batches_[0].metric) == (len(first[0]), None)
+    assert bare.batches_[0].objective == bare.objective_
 
 
 def test_a_warm_start_changes_the_way_and_not_the_end():

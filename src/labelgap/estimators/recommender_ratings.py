@@ -142,10 +142,19 @@ class KeptRatings(RecommenderFit, Recommending):
         """The record of the batches; of a model that has none, one of its fit."""
         if self.batches_:
             return self.batches_
-        held_out = getattr(self, "held_out_metric_", None)
-        added = self._rated().n_observed
-        metric = held_out if self._silence == "missing" else None
-        return (Batch(number=1, added=added, metric=metric, chosen_anew="first"),)
+        held_out: Any = getattr(self, "held_out_metric_", None)
+        first = Batch(
+            number=1,
+            new_rows=len(self.user_ids_),
+            new_labels=len(self.item_ids_),
+            added=self._rated().n_observed,
+            metric=held_out if self._silence == "missing" else None,
+            held_out_metric=held_out,
+            chosen_anew="first",
+            objective=float(getattr(self, "objective_", np.nan)),
+            relative_gap=float(getattr(self, "relative_gap_", np.nan)),
+        )
+        return (first,)
 
 
 def _placed(index: IdIndex, ids: tuple[Any, ...]) -> tuple[NDArray[np.int64], tuple[Any, ...]]:
