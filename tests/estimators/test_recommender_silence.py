@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from labelgap import ObservedLabels, Recommender, load
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting import silence
+from labelgap.fitting import choice, silence
 
 FIXED = {"unobserved": "negative", "trace_penalty": 0.002, "threshold": "train", "random_state": 0}
 
@@ -234,3 +234,12 @@ def test_no_like_at_all_is_refused() -> None:
     users, items, stars = tasteful()
     with pytest.raises(InvalidLabelsError, match="None of the ratings is a like"):
         Recommender(unobserved="negative", positive=9).fit((users, items, stars))
+
+
+def test_given_penalties_are_judged_by_all_held_out_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, _ = split()
+    # Several folds hold out enough likes to rank, and fewer hold out enough ratings for a threshold.
+    monkeypatch.setattr(silence, "_ENOUGH_LIKES", 300)
+    monkeypatch.setattr(choice, "_FOR_THRESHOLD", (10, 1))
+    model = Recommender(positive=4, **{**FIXED, "threshold": "cross-fit"}).fit(train)
+    assert 0 < model.candidates_[-1].metric_value < 1

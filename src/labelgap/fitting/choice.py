@@ -249,7 +249,9 @@ class PenaltyChoice:
         """The best penalties, judged over enough of the held-out entries."""
         folds = self._folds
         run, grid = self.run, self.grid
-        enough = folds.n_folds if self.every_fold else self._folds_with(plan, *_FOR_THRESHOLD)
+        # A plan of its own holds out no more than is needed.
+        every = self.every_fold or self.held_out is not None
+        enough = folds.n_folds if every else self._folds_with(plan, *_FOR_THRESHOLD)
         if grid.is_single:
             run.stage("scoring held-out entries")
             return self._report(folds(grid.at((0, 0, 0)), n_folds=enough, judge=self.last_judge))
@@ -257,8 +259,8 @@ class PenaltyChoice:
         few = self._folds_with(plan, *_FOR_PENALTIES) if self.samples_folds else folds.n_folds
         coarse = few < folds.n_folds
         if self.held_out is not None:
-            # The plan holds out no more than is needed, and places in a ranking change little in fine steps.
-            few, enough, coarse = folds.n_folds, folds.n_folds, True
+            # Places in a ranking change little in fine steps.
+            few, coarse = folds.n_folds, True
         search_tol, last_tol = (max(self.settings.tol, tol) for tol in (_COARSE if coarse else _FINE))
 
         def compare(choices: Sequence[Penalties], tol: float = search_tol) -> list[Candidate]:
