@@ -391,6 +391,7 @@ def _untouched(model, attempt, error, match=None):
     assert keys == set(vars(model))
 
 
+@pytest.mark.usefixtures("default_interrupts")
 def test_what_fails_or_is_stopped_leaves_the_model_as_it_was():
     first, second = parts("decide", 25)
     model = Recommender(trace_penalty=0.01, random_state=0).fit(first)
