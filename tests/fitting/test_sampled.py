@@ -11,7 +11,7 @@ from labelgap import ObservedLabels, Recommender
 from labelgap.fitting import sampled
 from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.search import Candidate
-from labelgap.fitting.trace_search import confirm_trace, loss_curvature
+from labelgap.fitting.trace_search import confirm_trace, loss_curvature, weaken
 from labelgap.solvers import Penalties
 from labelgap.solvers.loop import Stopped
 
@@ -55,6 +55,27 @@ def test_a_smaller_trace_penalty_is_not_fitted_where_the_curvature_says_that_it_
         valley = Valley(bottom)
         confirm_trace(valley, GRID, (5, 0, 0), curvature=valley.curvature)
         assert valley.asked == [4, 5, *beyond]
+
+
+@pytest.mark.parametrize(("trace", "ridge"), [(4, 6), (6, 4), (10, 0), (5, 2)])
+def test_penalties_of_a_sample_are_weakened_where_all_rows_want_less(trace: int, ridge: int) -> None:
+    grid = PenaltyGrid(TRACES, tuple(10.0 ** (step / 2) for step in range(9)), (0.0,))
+    asked: list[tuple[int, int, int]] = []
+
+    def compare(choices: list[Penalties]) -> list[Candidate]:
+        places = [grid.place_of(choice) for choice in choices]
+        asked.extend(places)
+        losses = [0.5 + 0.01 * (place[0] - trace) ** 2 + 0.01 * (place[1] - ridge) ** 2 for place in places]
+        return [
+            Candidate(choice, -loss, 0.0, loss, 1.0, 1) for choice, loss in zip(choices, losses, strict=True)
+        ]
+
+    best = grid.place_of(weaken(compare, grid, (4, 6, 0)).penalties)
+    assert abs(best[0] - trace) <= 1
+    assert abs(best[1] - ridge) <= 1
+    # Where the sample was right, one fit says so.
+    assert asked[:2] == [(4, 6, 0), (6, 4, 0)]
+    assert (len(asked) == 2) == ((trace, ridge) == (4, 6))
 
 
 def test_a_stopped_look_returns_the_best_so_far() -> None:

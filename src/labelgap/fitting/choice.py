@@ -23,7 +23,7 @@ from labelgap.fitting.penalty_grid import PenaltyGrid, Place
 from labelgap.fitting.row_sample import RowSample, SampleValidation, draw_rows
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import select_penalties, select_roughly, select_trace
-from labelgap.fitting.trace_search import confirm_trace
+from labelgap.fitting.trace_search import confirm_trace, weaken
 from labelgap.fitting.variant_choice import select_variant
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
@@ -240,11 +240,6 @@ class PenaltyChoice:
         """Whether a sample of the rows is being looked at now."""
         return self._sample is not None
 
-    @property
-    def judges_rows(self) -> bool:
-        """Whether the rows that judge a fit now are others than those of the fit."""
-        return self.by_row or self._sample is not None
-
     def _select(self, plan: Any) -> Candidate:
         """The best penalties, judged over enough of the held-out entries."""
         folds = self._folds
@@ -274,6 +269,7 @@ class PenaltyChoice:
         sample = None if place is not None else self._draw_sample(plan)
         if sample is not None:
             best = self._look_at_sample(sample, plan)
+            best = weaken(closely, self.grid, self.grid.place_of(best.penalties), criterion=self.criterion)
         elif place is None:
             best = select_penalties(
                 compare, grid, criterion=self.criterion, closely=closely if coarse else None
@@ -317,8 +313,7 @@ class PenaltyChoice:
             best = self._select_settings(best, plan, tol, 1, coarse=True)
             place, fitted = self.grid.place_of(best.penalties), self._folds.fit_of_fold(0)
         finally:
-            # The features that won have a grid of their own.
-            self._sample, self.grid = None, self.grid.of_all or of_all
+            self._sample, self.grid = None, of_all
             self._folds.close()
         self._folds = self.cross_validation("search", plan)
         best = replace(best, penalties=self.grid.at(place))
@@ -327,13 +322,19 @@ class PenaltyChoice:
         return best
 
     def _draw_sample(self, plan: Any) -> RowSample | None:
-        """Rows for the coarse look; None where there is none."""
-        features = self.problem.settings.features
+        """Rows for the coarse look; None where there is none.
+
+        Dense features have none: as many directions as there are features speak for each label, and a sample
+        wants far more ridge than all rows do.
+        """
+        features, coordinates = self.problem.settings.features, self.problem.features.coordinates
         if (
             not self.samples_rows
             or self.held_out is not None
             or len(self.grid.traces) == 1
             or features.own_rows
+            or coordinates is None
+            or not coordinates.is_sparse
             or features.penalty == "scores"
             or self.problem.settings.flip_rate is not None
         ):

@@ -268,14 +268,14 @@ class FeatureMaps:
         """The best candidate with these and other features."""
         rng = check_random_state(choice.run.random_state)
         how = "holdout" if choice.how == "holdout" else "cross-fit"
-        plan = choice.plan if choice.judges_rows else hold_out_plan(choice.labels, how, rng, by_row=True)
+        plan = choice.plan if choice.by_row else hold_out_plan(choice.labels, how, rng, by_row=True)
         # All maps have the same landmarks, as far as their numbers go.
         self._seed = int(rng.randint(np.iinfo(np.int32).max))
         before = choice.standing
         kept, kept_transformer, kept_spec = before, self.transformer, self.current
         try:
             standing = before
-            if not choice.judges_rows:
+            if not choice.by_row:
                 standing = before._replace(folds=choice.cross_validation("search by rows", plan))
             place = before.grid.place_of(best.penalties)
             looks_first = self.current is None and n_folds > 1 and choice.samples_folds
@@ -284,7 +284,7 @@ class FeatureMaps:
                 self.transformer = kept_transformer
                 return best
             judged = best
-            if not choice.judges_rows:
+            if not choice.by_row:
                 (judged,) = choice.compare_at(standing, [best.penalties], tol, n_folds)
             waiting = [RbfMap()] if self.current is None else list(self.current.beside(len(self.X)))
             tried = {self.current}
@@ -357,7 +357,7 @@ class FeatureMaps:
         first = self._first_look(contest, standing.grid, place, from_linear=from_linear)
         hopeless = ahead_in_errors(first, leader) < -_HOPELESS and first.loss >= leader.loss
         if not hopeless:
-            coarsely = choice.looks_at_sample or not from_linear
+            coarsely = not from_linear
             for stride in _STRIDES_OF_OTHERS if coarsely else _STRIDES:
                 contest.look_around(stride)
         standing.folds.close()

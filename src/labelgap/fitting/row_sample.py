@@ -2,7 +2,8 @@
 
 A search makes many fits, and most of them are to penalties that are far from the best ones. Where there are
 many entries, a sample of the rows tells those apart, and entries of other rows, which cost nothing to fit,
-judge it more closely than a fold could. All rows then look at the best penalties of the sample alone.
+judge it more closely than a fold could. All rows then look at the best penalties of the sample, and at weaker
+ones (:func:`labelgap.fitting.trace_search.weaken`).
 
 λ₂ and κ mean the same for any number of entries in units of one entry. The best λ falls with the square root
 of their number, like the noise in the gradient that it must keep out

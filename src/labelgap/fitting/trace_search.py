@@ -1,4 +1,4 @@
-"""The best λ near one that is known to be good: in small steps, and as few of them as will do."""
+"""The best penalties near ones that a sample found, in as few steps as will do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 from labelgap.fitting.penalty_grid import PenaltyGrid, Place
 from labelgap.fitting.search import Compare, Contest
 from labelgap.solvers.loop import Candidate, Stopped
+
+# Steps of the grid that halve λ, and that make a tenth of λ₂.
+_HALF, _TENTH = 2, 2
 
 
 def confirm_trace(
@@ -46,6 +49,33 @@ def confirm_trace(
             if contest.leader() == leader:
                 break
             leader = contest.leader()
+    except Stopped:
+        if not contest.tried:
+            raise
+    return contest.tried[contest.leader()]
+
+
+def weaken(compare: Compare, grid: PenaltyGrid, start: Place, *, criterion: str = "metric") -> Candidate:
+    """The best of ``start`` and of weaker penalties, where a sample of the rows has found ``start``.
+
+    Fewer rows want more of a penalty, and how much more depends on the data. So half of λ with a tenth of λ₂
+    is looked at once; where that is better, λ₂ and then λ fall as far as it helps. What is stopped returns
+    the best so far.
+    """
+    contest = Contest(compare, grid, criterion)
+
+    def weaker(place: Place, trace: int, ridge: int) -> Place:
+        return min(place[0] + trace, len(grid.traces) - 1), max(place[1] - ridge, 0), place[2]
+
+    try:
+        contest.look_at(start)
+        contest.look_at(weaker(start, _HALF, _TENTH))
+        if contest.leader() != start:
+            for trace, ridge in ((0, _TENTH), (_HALF, 0)):
+                while (further := weaker(contest.leader(), trace, ridge)) not in contest.tried:
+                    contest.look_at(further)
+                    if contest.leader() != further:
+                        break
     except Stopped:
         if not contest.tried:
             raise
