@@ -71,6 +71,14 @@ def test_a_file_is_written_once() -> None:
     assert "exists" in error_of("suggest", "tags.labelgap", "table.csv", "-o", "ask.csv")
 
 
+def test_a_table_without_blanks_is_said_to_have_none() -> None:
+    table = pd.read_csv("table.csv")
+    table.fillna(1).to_csv("full.csv", index=False)
+    told = run("suggest", "tags.labelgap", "full.csv")
+    assert "Nothing is left to ask about" in told.stderr
+    assert told.stdout.splitlines() == ["id,label,probability,gain,value"]
+
+
 def test_what_does_not_belong_together_is_refused() -> None:
     assert "give the table" in error_of("suggest", "tags.labelgap", code=2)
     assert "has its ratings" in error_of("suggest", "films.labelgap", "table.csv", code=2)

@@ -45,6 +45,7 @@ def suggest(
     data: Annotated[
         Path | None,
         typer.Argument(
+            metavar="DATA",
             exists=True,
             dir_okay=False,
             readable=True,
@@ -195,6 +196,8 @@ def _entries(
 def _tell(session: Session, columns: dict[str, Any], out: Path | None, guarded: bool) -> None:
     names = list(columns)
     count = len(columns[names[0]])
+    if count == 0:
+        session.warn("Nothing is left to ask about: the table has no blanks, or every item is rated.")
     if out is not None:
         write_blocks(out, names, [as_texts(columns)], guarded)
         session.result |= {"out": str(out), "listed": count}
