@@ -29,11 +29,23 @@ X, LABELS = sp.csr_array(PROBLEM.X), ObservedLabels.from_any(PROBLEM.Y_observed)
 OPTIONS: dict[str, Any] = {"features": "linear", "random_state": 0}
 
 
+SOON = {"_ENTRIES": 100, "_RARE": 20, "_FRACTION": 0.2, "_MOST": 0.5, "_JUDGED": 2.0}
+
+
 @pytest.fixture
 def samples_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few entries are enough for a sample."""
-    for name, value in {"_ENTRIES": 100, "_RARE": 20, "_FRACTION": 0.2, "_MOST": 0.5, "_JUDGED": 2.0}.items():
+    for name, value in SOON.items():
         monkeypatch.setattr(row_sample, name, value)
+
+
+@pytest.fixture(scope="module")
+def plain() -> LowRankClassifier:
+    """A model that a sample has chosen, fitted once."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name, value in SOON.items():
+            monkeypatch.setattr(row_sample, name, value)
+        return LowRankClassifier(**OPTIONS).fit(X, LABELS)
 
 
 def test_rows_that_judge_are_not_fitted(samples_soon: None) -> None:
@@ -104,8 +116,8 @@ def test_the_grid_of_a_sample_has_the_places_of_the_grid_of_all_rows() -> None:
     assert small.place_of(small.at((2, 0, 1))) == (2, 0, 1)
 
 
-def test_candidates_are_listed_in_the_penalties_of_all_rows(samples_soon: None) -> None:
-    model = LowRankClassifier(**OPTIONS).fit(X, LABELS)
+def test_candidates_are_listed_in_the_penalties_of_all_rows(plain: LowRankClassifier) -> None:
+    model = plain
     *searched, last = model.candidates_
     assert last.penalties in [candidate.penalties for candidate in searched]
     assert (model.trace_penalty_, model.ridge_penalty_) == (last.penalties.trace, last.penalties.ridge)
@@ -118,9 +130,9 @@ def test_candidates_are_listed_in_the_penalties_of_all_rows(samples_soon: None) 
 
 @pytest.mark.slow
 def test_a_sample_costs_fewer_fits_and_its_choice_is_about_as_good(
-    samples_soon: None, monkeypatch: pytest.MonkeyPatch
+    plain: LowRankClassifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sampled = LowRankClassifier(**OPTIONS).fit(X, LABELS)
+    sampled = plain
     monkeypatch.setattr(PenaltyChoice, "samples_rows", False)
     thorough = LowRankClassifier(**OPTIONS).fit(X, LABELS)
     assert 3 * len(sampled.candidates_) < sum(candidate.n_folds for candidate in thorough.candidates_)
@@ -129,22 +141,24 @@ def test_a_sample_costs_fewer_fits_and_its_choice_is_about_as_good(
 
 
 def test_dense_features_are_never_sampled(samples_soon: None) -> None:
-    model = LowRankClassifier(**OPTIONS).fit(PROBLEM.X, LABELS)
+    given = {"ridge_penalty": 0.0, "intercept_penalty": 0.0, "label_weighting": 0.0}
+    model = LowRankClassifier(**OPTIONS, **given).fit(PROBLEM.X[:80], LABELS.take_rows(np.arange(80)))
     assert {candidate.n_folds for candidate in model.candidates_} == {5}
 
 
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_neither_jobs_nor_a_second_run_change_the_model(samples_soon: None, n_jobs: int) -> None:
-    one = LowRankClassifier(**OPTIONS).fit(X, LABELS)
-    other = LowRankClassifier(**OPTIONS, n_jobs=n_jobs).fit(X, LABELS)
+@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.slow), 3])
+def test_neither_jobs_nor_a_second_run_change_the_model(
+    samples_soon: None, plain: LowRankClassifier, n_jobs: int
+) -> None:
+    one, other = plain, LowRankClassifier(**OPTIONS, n_jobs=n_jobs).fit(X, LABELS)
     assert one.candidates_[-1].penalties == other.candidates_[-1].penalties
     assert_allclose(one.coef_, other.coef_)
     assert one.threshold_ == pytest.approx(other.threshold_)
 
 
-def test_a_resumed_fit_ends_with_the_same_model(samples_soon: None, tmp_path: Any) -> None:
-    plain = LowRankClassifier(**OPTIONS).fit(X, LABELS)
-
+def test_a_resumed_fit_ends_with_the_same_model(
+    samples_soon: None, plain: LowRankClassifier, tmp_path: Any
+) -> None:
     class Killed(Exception):
         pass
 

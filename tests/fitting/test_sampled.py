@@ -128,6 +128,7 @@ def ratings() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return users, items, (score + 0.5 * rng.standard_normal(len(users)) > 0).astype(int)
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_users_chooses_for_decisions_where_there_are_many(
     ratings: tuple[np.ndarray, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

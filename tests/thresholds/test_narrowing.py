@@ -81,7 +81,7 @@ odd_scores = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(odd_scores, st.booleans()), min_size=1, max_size=30),
     st.sampled_from([np.float32, np.float64]),

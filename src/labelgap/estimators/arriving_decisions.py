@@ -88,7 +88,7 @@ class ArrivingDecisions(ArrivingBatches):
         >>> from labelgap.data import make_low_rank_labels
         >>> problem = make_low_rank_labels(n=300, n_labels=10, observed=0.5, random_state=0)
         >>> X, Y = problem.X, problem.Y_observed
-        >>> clf = LowRankClassifier(random_state=0).partial_fit(X[:280], Y[:280])
+        >>> clf = LowRankClassifier(trace_penalty=0.004, random_state=0).partial_fit(X[:280], Y[:280])
         >>> clf = clf.partial_fit(X[280:], Y[280:])
         >>> [batch.new_rows for batch in clf.batches_], bool(clf.relative_gap_ <= 1e-3)
         ([280, 20], True)
