@@ -75,6 +75,58 @@ def test_ids_say_which_rows_are_corrected(own: dict[str, Path]) -> None:
     )
 
 
+def test_labels_that_are_named_may_be_new_or_absent(own: dict[str, Path]) -> None:
+    head, *rows = lines("new_articles.csv")
+    names = head.split(",")
+    renamed = ["tag_weather" if name == "tag_travel" else name for name in names]
+    Path("more.csv").write_text("\n".join([",".join(renamed), *rows[:50]]) + "\n")
+    assert "lacks 1 of the 6 labels of the model: 'tag_travel'" in error_of(
+        "update", own["articles"], "more.csv"
+    )
+    told = run("update", own["articles"], "more.csv", "--labels", "tag_*").stdout
+    assert "50 rows, 1 labels, 300 entries; 0 corrected" in told
+    model = labelgap.load(own["articles"])
+    assert model.label_names_.tolist() == [*names[-6:], "tag_weather"]
+    kept = model._kept_data.labels.to_dense()
+    assert np.isnan(kept[-50:, names[-6:].index("tag_travel")]).all()
+    assert np.isnan(kept[:-50, -1]).all()
+    Path("other.csv").write_text("\n".join([head.replace("tag_", "topic_"), *rows[:50]]) + "\n")
+    assert "None of the 6 labels of other.csv is a label of the model ('topic_business'" in error_of(
+        "update", own["articles"], "other.csv", "--labels", "topic_*"
+    )
+
+
+def test_new_tags_are_new_labels() -> None:
+    rng = np.random.default_rng(0)
+    words = ["red", "blue", "green"]
+    for name, known in (("one.csv", words[:2]), ("two.csv", words)):
+        tags = ["|".join(tag for tag in known if rng.random() < 0.5) for _ in range(40)]
+        lines_of = [f"{rng.standard_normal():.3f},{rng.standard_normal():.3f},{tag}" for tag in tags]
+        Path(name).write_text("\n".join(["a,b,tags", *lines_of]) + "\n")
+    given = ("--labels", "tags", "--separator", "|")
+    run(
+        "fit",
+        "one.csv",
+        *given,
+        "--unobserved",
+        "negative",
+        *SMALL,
+        "--threshold",
+        "train",
+        "--out",
+        "t.labelgap",
+    )
+    batch = run_json("update", "t.labelgap", "two.csv", *given)["batch"]
+    assert (batch["new_rows"], batch["new_labels"]) == (40, 1)
+    kept = labelgap.load("t.labelgap")._kept_data.labels.to_dense()
+    # Silence is a no, also of a label that came later.
+    assert (kept[:40, 2] == 0).all()
+    assert kept[40:, 2].sum() > 0
+    Path("none.csv").write_text("a,b,tags\n0.1,0.2,\n0.3,0.1,\n")
+    assert run_json("update", "t.labelgap", "none.csv", *given)["batch"]["new_labels"] == 0
+    assert (labelgap.load("t.labelgap")._kept_data.labels.to_dense()[80:] == 0).all()
+
+
 def test_features_are_prepared_as_in_the_fit() -> None:
     head, *rows = lines("articles.csv")
 

@@ -133,6 +133,8 @@ def test_tags_with_another_separator_may_have_blanks(tmp_path: Path) -> None:
     assert table.labels.label_names == ("open data", "sport")
     with pytest.raises(DataFileError, match=r"one column lists all tags; labels \(--labels\) names 2"):
         read_label_table(path, labels="size,tags", separator=";")
+    with pytest.raises(InvalidParameterError, match="separator must be a text or None; got 5"):
+        read_label_table(path, labels="tags", separator=5)  # type: ignore[arg-type]
 
 
 def test_lists_of_tags_in_python() -> None:

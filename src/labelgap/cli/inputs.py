@@ -16,7 +16,7 @@ from labelgap.cli.session import Session
 from labelgap.data.files import LabelTable
 from labelgap.data.files.choosing import split_patterns
 from labelgap.data.files.formats import PathLike
-from labelgap.data.files.ids import repeated_ids
+from labelgap.data.files.ids import listed, repeated_ids
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, InvalidFeaturesError, InvalidLabelsError
@@ -84,11 +84,13 @@ def read_judged_table(
     *,
     unobserved: str | None = None,
     named: bool = False,
+    may_be_new: bool = False,
 ) -> tuple[Any, ObservedLabels]:
     """The features and labels of a file in the order of the model; other columns are ignored.
 
     ``unobserved`` says what a label that is absent from an xmc file means. With ``named`` rows get the ids of
-    a column named id, in any case, if there is one that is no feature and no label.
+    a column named id, in any case, if there is one that is no feature and no label. With ``may_be_new`` the
+    labels are those that ``columns`` names, in the order of the file: there may be others than the model has.
     """
     columns = _feature_columns(model, source, columns)
     columns = _label_columns(model, source, columns)
@@ -96,7 +98,7 @@ def read_judged_table(
         columns = with_ids(source, columns)
     columns = replace(columns, plan=plan_of(model.prepare))
     if columns.separator is not None:
-        columns = replace(columns, tags=model.label_names)
+        columns = replace(columns, tags=model.label_names, new_tags=may_be_new)
     if unobserved is None and getattr(model.estimator, "unobserved", None) == "unlabelled":
         unobserved = "unlabelled"
     table = read_table_from(
@@ -110,6 +112,8 @@ def read_judged_table(
         raise DataFileError(f"{source.path} has no labels to judge by. Say where they are with --labels.")
     X = _in_order(model, table, source)
     place = (columns.label_source or source).path
+    if may_be_new:
+        return X, _with_new_labels(model, table.labels, place, source.kind)
     labels = _labels_in_order(model, table.labels, place, source.kind)
     own = model.estimator.label_names_
     # The names as the model has them: a file has texts where Python may have had numbers.
@@ -268,6 +272,22 @@ def _labels_in_order(model: LoadedModel, labels: ObservedLabels, path: PathLike,
             f"{path} has {labels.shape[1]} labels, and the model was fitted to {expected}."
         )
     return labels
+
+
+def _with_new_labels(model: LoadedModel, labels: ObservedLabels, path: PathLike, kind: str) -> ObservedLabels:
+    """The labels of a file, under the names that the model has for those it knows."""
+    wanted = model.label_names
+    if wanted is None or labels.label_names is None:
+        new = labels.shape[1] > int(model.estimator.n_labels_)
+        return labels if new else _labels_in_order(model, labels, path, kind)
+    own = dict(zip(wanted, as_kept(model.estimator.label_names_), strict=True))
+    found = tuple(map(str, labels.label_names))
+    if not set(found) & set(own):
+        raise DataFileError(
+            f"None of the {len(found)} labels of {path} is a label of the model ({listed(found)} beside "
+            f"{listed(wanted)}). Name the columns of the labels with --labels."
+        )
+    return replace(labels, label_names=tuple(own.get(name, name) for name in found))
 
 
 def _reordered(

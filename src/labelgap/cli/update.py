@@ -105,7 +105,8 @@ def update(
     """Let a model learn from more data, together with those it was fitted to.
 
     The new data are judged by the model as it is; then the fit goes on from there, to the same certificate,
-    now over all data. The columns are those of the fit, by name, and are prepared as there. A row with an id
+    now over all data. The columns are those of the fit, by name, and are prepared as there. With --labels the
+    file may have some of the labels alone, or new ones, which the model then decides too. A row with an id
     that was there before gets more labels, and the later one counts where both have one; so do ratings.
     Penalties and threshold are chosen anew only where the new data call for it. If it fails or is stopped,
     the model stays as it was.
@@ -180,7 +181,12 @@ def _read_batch(
     estimator = loaded.estimator
     meant = getattr(estimator, "unobserved", None)
     X, known = read_judged_table(
-        loaded, source, columns, unobserved=None if meant == "missing" else meant, named=True
+        loaded,
+        source,
+        columns,
+        unobserved=None if meant == "missing" else meant,
+        named=True,
+        may_be_new=True,
     )
     names = known.row_names
     if names is None:

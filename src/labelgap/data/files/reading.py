@@ -44,6 +44,8 @@ class Columns:
         What separates the tags in the one column of labels, which then lists the tags of each row.
     tags : sequence of str or None
         All tags that are labels, in their order; None takes those that appear.
+    new_tags : bool
+        Whether further tags that appear are labels too, after those of ``tags``.
     plan : FeaturePlan or None
         How columns that are no numbers become features; None refuses them.
     """
@@ -56,6 +58,7 @@ class Columns:
     label_xml: PathLike | None = None
     separator: str | None = None
     tags: Sequence[str] | None = None
+    new_tags: bool = False
     plan: FeaturePlan | None = None
 
 
@@ -127,6 +130,8 @@ def read_label_table(
         second, xml = split_label_file(label_file, max_unpacked_mb)
         if second is not None:
             stack.enter_context(second)
+        if separator is not None and not isinstance(separator, str):
+            raise InvalidParameterError(f"separator must be a text or None; got {separator!r}.")
         columns = Columns(labels, features, ids, drop, second, xml, separator)
         return read_table_from(source, columns, unobserved=unobserved, binary=binary)
 
@@ -296,10 +301,13 @@ def _tag_labels(
     tags: list[list[str] | None] = [
         None if text and text.lower() in MISSING else split_tags(text, separator) for text in texts
     ]
-    if wanted.tags is not None:
-        known = set(wanted.tags)
+    names = wanted.tags
+    if names is not None:
+        known = set(names)
         others = dict.fromkeys(tag for one in tags for tag in one or () if tag not in known)
-        if others:
+        if wanted.new_tags:
+            names, known = (*names, *others), known.union(others)
+        elif others:
             warn(
                 f"{sheet.path}: {len(others)} tags are no labels of the model: {listed(others)}.",
                 LabelgapWarning,
@@ -307,7 +315,7 @@ def _tag_labels(
         tags = [None if one is None else [tag for tag in one if tag in known] for one in tags]
     elif not any(tags):
         raise DataFileError(f"{sheet.path}: no row of the column of labels lists a tag.")
-    return ObservedLabels.from_tags(tags, unobserved or "missing", row_names=row_ids, label_names=wanted.tags)
+    return ObservedLabels.from_tags(tags, unobserved or "missing", row_names=row_ids, label_names=names)
 
 
 def _read_arrays(source: Source, unobserved: str | None, binary: bool) -> LabelTable:
@@ -341,7 +349,8 @@ def _join(
     if table.X is None:
         raise DataFileError(f"{path} has no feature columns to match the labels of {label_file} with.")
     if label_source.is_sheet:
-        there = Columns(columns.labels or "*", (), ids, separator=columns.separator, tags=columns.tags)
+        there = Columns(columns.labels or "*", (), ids, separator=columns.separator)
+        there = replace(there, tags=columns.tags, new_tags=columns.new_tags)
         second = _read_sheet(label_source.sheet, there, None, binary)
     elif kind == "npz":
         _refuse_unused(label_file, kind, labels=columns.labels)
