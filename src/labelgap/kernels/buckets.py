@@ -60,8 +60,10 @@ def make_table(bits: NDArray[Any], table: NDArray[np.int32]) -> tuple[int, int, 
     for s in range(_SAMPLE):
         fraction = s * _GOLDEN
         sample[s] = _place(bits[int((fraction - math.floor(fraction)) * bits.size)], mask)
-    lowest = sample.min()
-    highest = sample.max()
+    lowest = highest = sample[0]
+    for s in range(_SAMPLE):
+        lowest = min(lowest, sample[s])
+        highest = max(highest, sample[s])
     width = 0
     while (highest - lowest) >> width > 0:
         width += 1
@@ -187,7 +189,7 @@ def mark_buckets(
     n_buckets, n_groups = counts.shape[0], counts.shape[1]
     used = 0
     for group in range(n_groups):
-        used += totals[group].sum() > 0.0
+        used += totals[group, 0] + totals[group, 1] + totals[group, 2] + totals[group, 3] > 0.0
     sizes = np.zeros(n_buckets, np.int64)
     bounds = np.empty(n_buckets)
     known = -math.inf

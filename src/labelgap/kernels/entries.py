@@ -26,33 +26,37 @@ from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import gathered_dots, gathered_sum, lanes_of
 
-# Constants that are written out where a function is called have a type of their own, for which it is compiled
-# again. These do not.
-_ZERO, _ONE = np.int64(0), np.int64(1)
+# A constant that is written out where a function is called has a type of its own, for which the function is
+# compiled again. This one has not.
+_ZERO = np.int64(0)
 
 # Below this many columns a product is bound by finding the rows, and there is nothing to vectorise.
 _FEW_COLUMNS = 4
 
 
 @njit(**OPTIONS)
+def _sampled_row(p, B, indices, begin, end, out):  # type: ignore[no-untyped-def]
+    """``out[e] = p · B[indices[e]]`` from begin to end."""
+    k = B.shape[1]
+    whole = k - k % lanes_of(B)
+    if whole > 0:
+        gathered_dots(p, B, indices, begin, end, out)
+    else:
+        for e in range(begin, end):
+            out[e] = 0
+    if whole < k:
+        for e in range(begin, end):
+            q = B[indices[e]]
+            total = out[e]
+            for c in range(whole, k):
+                total += p[c] * q[c]
+            out[e] = total
+
+
+@njit(**OPTIONS)
 def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[no-untyped-def]
-    k = P.shape[1]
-    whole = k - k % lanes_of(P)
     for i in range(start, stop):
-        begin, end = indptr[i], indptr[i + 1]
-        p = P[i]
-        if whole > 0:
-            gathered_dots(p, B, indices, begin, end, out)
-        else:
-            for e in range(begin, end):
-                out[e] = 0
-        if whole < k:
-            for e in range(begin, end):
-                q = B[indices[e]]
-                total = out[e]
-                for c in range(whole, k):
-                    total += p[c] * q[c]
-                out[e] = total
+        _sampled_row(P[i], B, indices, indptr[i], indptr[i + 1], out)
 
 
 @njit(**OPTIONS)
@@ -85,12 +89,6 @@ def _sum_of_entries(data, indices, begin, end, M, row):  # type: ignore[no-untyp
 
 
 @njit(**OPTIONS)
-def _csr_product(indptr, indices, data, M, out, start, stop):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
-        _sum_of_entries(data, indices, indptr[i], indptr[i + 1], M, out[i])
-
-
-@njit(**OPTIONS)
 def _longest(indptr, start, stop):  # type: ignore[no-untyped-def]
     longest = 0
     for i in range(start, stop):
@@ -99,13 +97,18 @@ def _longest(indptr, start, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _csr_product_ordered(indptr, indices, order, data, M, out, start, stop):  # type: ignore[no-untyped-def]
+def _csr_product(indptr, indices, order, data, M, out, start, stop):  # type: ignore[no-untyped-def]
+    """Entry e is ``data[order[e]]``, or ``data[e]`` where ``order`` is empty."""
     # One row's numbers at a time are put in order: all of them would take as much memory again.
     ordered = np.empty(_longest(indptr, start, stop), M.dtype)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
-        for e in range(begin, end):
-            ordered[e - begin] = data[order[e]]
+        if len(order):
+            for e in range(begin, end):
+                ordered[e - begin] = data[order[e]]
+        else:
+            for e in range(begin, end):
+                ordered[e - begin] = data[e]
         _sum_of_entries(ordered, indices[begin:end], _ZERO, end - begin, M, out[i])
 
 
@@ -137,12 +140,10 @@ def _curvature_rows(  # type: ignore[no-untyped-def]
     k = P.shape[1]
     second = np.empty(k, P.dtype)
     other = np.empty(_longest(indptr, start, stop), P.dtype)
-    one_row = np.zeros(2, indptr.dtype)
-    _sampled_product(indptr, indices, dP, B, curved, start, stop)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
-        one_row[1] = end - begin
-        _sampled_product(one_row, indices[begin:end], P[i : i + 1], dB, other, _ZERO, _ONE)
+        _sampled_row(dP[i], B, indices, begin, end, curved)
+        _sampled_row(P[i], dB, indices[begin:end], _ZERO, end - begin, other)
         for e in range(begin, end):
             curved[e] = curvature[e] * (curved[e] + other[e - begin] + db[indices[e]])
         row = out[i]
@@ -178,6 +179,9 @@ def _sparse_sampled_product(  # type: ignore[no-untyped-def]
             for t in range(first, last):
                 total += x_data[t] * w[x_indices[t]]
             out[e] = total
+
+
+_NO_ORDER = read_only(np.empty(0), np.int32)
 
 
 def _pattern(indptr: Ints, indices: Ints) -> tuple[Ints, Ints]:
@@ -231,7 +235,7 @@ def csr_product(indptr: Ints, indices: Ints, data: Floats, M: Floats, out: Float
     if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(indices), len(result), len(M)):
         product_by_blocks(indptr, indices, values, right, result)
         return result
-    run_over_rows(_csr_product, indptr, M.shape[1], indptr, indices, values, right, result)
+    run_over_rows(_csr_product, indptr, M.shape[1], indptr, indices, _NO_ORDER, values, right, result)
     return result
 
 
@@ -356,7 +360,7 @@ class EntryPattern:
         by_label = read_only(self.by_label, self.by_label.dtype)
         held = (read_only(part, M.dtype) for part in (data, M))
         args = (*_pattern(self.label_indptr, self.label_rows), by_label, *held, out)
-        run_over_rows(_csr_product_ordered, self.label_indptr, M.shape[1], *args)
+        run_over_rows(_csr_product, self.label_indptr, M.shape[1], *args)
         return out
 
     def in_label_order(self, data: NDArray[Any]) -> NDArray[Any]:

@@ -55,7 +55,8 @@ def _before_hits(scores, begin, end, cut, count):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def _first_at_least(item, seen, low, high):  # type: ignore[no-untyped-def]
+def first_at_least(item, seen, low, high):  # type: ignore[no-untyped-def]
+    """The first place from ``low`` to ``high`` whose item is no lower; ``high`` where there is none."""
     while low < high:
         middle = (low + high) // 2
         if seen[middle] < item:
@@ -66,8 +67,9 @@ def _first_at_least(item, seen, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _is_left_out(item, seen, low, high):  # type: ignore[no-untyped-def]
-    at = _first_at_least(item, seen, low, high)
+def is_left_out(item, seen, low, high):  # type: ignore[no-untyped-def]
+    """Whether the item is among those from ``low`` to ``high``."""
+    at = first_at_least(item, seen, low, high)
     return at < high and seen[at] == item
 
 
@@ -128,7 +130,9 @@ def _first_cut(scores, begin, end, n, groups, heap):  # type: ignore[no-untyped-
     if 2 * n > width or 2 * width > end - begin:
         heap[0] = -np.inf
         return heap[0]
-    groups[:] = scores[begin : begin + width]
+    # One number at a time: compiling the assignment of an array brings in the text of its errors.
+    for j in range(width):
+        groups[j] = scores[begin + j]
     for at in range(begin + width, end - width + 1, width):
         part = scores[at : at + width]
         for j in range(width):
@@ -184,7 +188,7 @@ def keep_best(  # type: ignore[no-untyped-def]
         low, high = _bounds(seen_indptr, i)
         if filled[i] == 0:
             # Those left out may be the best of as many groups.
-            above = n + _first_at_least(first + width, seen, low, high) - low
+            above = n + first_at_least(first + width, seen, low, high) - low
             start = max(
                 start, _first_cut(scores, row, row + width, above, groups, heap_of_groups) - margin[i]
             )
@@ -204,7 +208,7 @@ def keep_best(  # type: ignore[no-untyped-def]
                     continue
                 left -= 1
                 item = first + j - row
-                if not score >= cut or _is_left_out(item, seen, low, high):
+                if not score >= cut or is_left_out(item, seen, low, high):
                     continue
                 if end == begin + capacity:
                     end = _drop_below(items, rough, begin, end, cut)
@@ -275,7 +279,7 @@ def keep_above(scores, first, cuts, seen_indptr, seen, start, rows, items, fille
                 if scores[j] >= cuts[i]:
                     left -= 1
                     item = first + j - row
-                    if not _is_left_out(item, seen, low, high):
+                    if not is_left_out(item, seen, low, high):
                         rows[filled] = i
                         items[filled] = item
                         filled += 1
