@@ -155,7 +155,9 @@ def crossover(options: Options) -> tuple[list[Line], dict[str, Any]]:
                         run_over_rows, _sampled_product, indptr, k, indptr, indices, P, Q, scores
                     ),
                     "sampled in blocks": partial(sampled_by_blocks, indptr, indices, P, Q, scores),
-                    "product": partial(run_over_rows, _csr_product, indptr, k, indptr, indices, data, Q, out),
+                    "product": partial(
+                        run_over_rows, _csr_product, indptr, k, indptr, indices, indices[:0], data, Q, out
+                    ),
                     "product in blocks": partial(product_by_blocks, indptr, indices, data, Q, out),
                 },
                 max(5, options.repeats),

@@ -38,12 +38,16 @@ def all_answers(k, dtype=np.float64):
     curvature = rng.random(len(indices)).astype(dtype)
     data = S.data.astype(dtype)
     given = P, dP, B, dB, db, curvature, data
-    return given, {
+    answers = {
         "sampled": sampled_product(indptr, indices, P, B),
         "product": csr_product(indptr, indices, data, B),
-        "pair": csr_product_pair(indptr, indices, np.arange(len(data)), data, B, curvature, dB),
-        "curvature": curvature_rows(indptr, indices, P, dP, B, dB, db, curvature, data),
     }
+    if dtype == np.float64:
+        # Objectives are in double precision, and compute these alone.
+        order = np.arange(len(data), dtype=np.int32)
+        answers["pair"] = csr_product_pair(indptr, indices, order, data, B, curvature, dB)
+        answers["curvature"] = curvature_rows(indptr, indices, P, dP, B, dB, db, curvature, data)
+    return given, answers
 
 
 def expected_answers(given):
@@ -141,7 +145,8 @@ def test_answers_do_not_depend_on_the_number_of_threads(count, dtype, monkeypatc
     submitted = counting_pool(monkeypatch)
     with limit_threads(count):
         together = [*flattened(all_answers(5, dtype)[1]), sparse_product()]
-    assert len(submitted) == 5 * (count - 1)
+    n_kernels = 5 if dtype == np.float64 else 3
+    assert len(submitted) == n_kernels * (count - 1)
     for one, other in zip(alone, together, strict=True):
         assert_array_equal(one, other)
     threads._pool.shutdown()

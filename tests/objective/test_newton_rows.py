@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from labelgap.kernels.arguments import binary_and_real, read_only
 from labelgap.kernels.losses import COMPILED
 from labelgap.kernels.newton_rows import Workspace, newton_rows
 from labelgap.kernels.vectors import padded_width
@@ -53,7 +54,9 @@ class Rows:
         kind = self.dtype
         reach = kind(np.sqrt(np.max(np.sum(self.table**2, axis=1))))
         newton_rows(
-            self.indptr, self.indices, self.targets, self.weights, self.table, self.shifts, reach,
+            read_only(self.indptr, np.int64), read_only(self.indices, np.int32),
+            *binary_and_real(self.targets, kind), read_only(self.weights, kind),
+            self.table, self.shifts, reach,
             self.penalty, self.sizes, self.prior, self.k, self.form.code,
             not self.form.bounds_curvature, kind(1), self.has_shift, kind(self.shift_penalty),
             kind(self.centre), factor, own, np.empty(len(factor)),

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from labelgap.kernels.sweep import _add, _is_better, _ratio, _sum_of_groups
+from labelgap.kernels.sweep import _add, _beats, _ratio, _sum_of_groups
 
 # A place among the scores has 32 bits: those of its cell, and those within it.
 _CELL_BITS = 12
@@ -60,8 +60,10 @@ def make_table(bits: NDArray[Any], table: NDArray[np.int32]) -> tuple[int, int, 
     for s in range(_SAMPLE):
         fraction = s * _GOLDEN
         sample[s] = _place(bits[int((fraction - math.floor(fraction)) * bits.size)], mask)
-    lowest = sample.min()
-    highest = sample.max()
+    lowest = highest = sample[0]
+    for s in range(_SAMPLE):
+        lowest = min(lowest, sample[s])
+        highest = max(highest, sample[s])
     width = 0
     while (highest - lowest) >> width > 0:
         width += 1
@@ -96,7 +98,7 @@ def _find_buckets(
 def _count(
     buckets: NDArray[np.uint16],
     values: NDArray[np.int8],
-    groups: NDArray[Any],
+    groups: NDArray[np.int32],
     n_groups: int,
     counts: NDArray[np.int32],
 ) -> None:
@@ -118,7 +120,7 @@ def _count_together(buckets: NDArray[np.uint16], values: NDArray[np.int8], count
 def count_in_buckets(
     bits: NDArray[Any],
     values: NDArray[np.int8],
-    groups: NDArray[Any],
+    groups: NDArray[np.int32],
     table: NDArray[np.int32],
     scale: tuple[int, int, int, int, int],
     buckets: NDArray[np.uint16],
@@ -173,7 +175,7 @@ def _highest_corner(
 
 @njit(cache=True, nogil=True)
 def mark_buckets(
-    counts: NDArray[np.int32],
+    counts: NDArray[np.int64],
     totals: NDArray[np.float64],
     a: NDArray[np.float64],
     b: NDArray[np.float64],
@@ -187,7 +189,7 @@ def mark_buckets(
     n_buckets, n_groups = counts.shape[0], counts.shape[1]
     used = 0
     for group in range(n_groups):
-        used += totals[group].sum() > 0.0
+        used += totals[group, 0] + totals[group, 1] + totals[group, 2] + totals[group, 3] > 0.0
     sizes = np.zeros(n_buckets, np.int64)
     bounds = np.empty(n_buckets)
     known = -math.inf
@@ -240,7 +242,7 @@ def marked_entries(
 
 
 @njit(cache=True, nogil=True)
-def _pass_buckets(counts: NDArray[np.int32], first: int, last: int, state: NDArray[np.float64]) -> None:
+def _pass_buckets(counts: NDArray[np.int64], first: int, last: int, state: NDArray[np.float64]) -> None:
     """Say yes to all entries of the buckets from ``first`` down to ``last``, both included."""
     for bucket in range(last, first + 1):
         for group in range(counts.shape[1]):
@@ -254,11 +256,11 @@ def _pass_buckets(counts: NDArray[np.int32], first: int, last: int, state: NDArr
 @njit(cache=True, nogil=True)
 def sweep_marked(
     order: NDArray[np.int64],
-    scores: NDArray[Any],
+    scores: NDArray[np.float64],
     values: NDArray[np.int8],
-    groups: NDArray[Any],
+    groups: NDArray[np.int32],
     buckets: NDArray[np.uint16],
-    counts: NDArray[np.int32],
+    counts: NDArray[np.int64],
     totals: NDArray[np.float64],
     a: NDArray[np.float64],
     b: NDArray[np.float64],
@@ -305,7 +307,7 @@ def sweep_marked(
             total, carry = _add(total, carry, -old)
             at -= 1
         value = (total + carry) / used
-        is_best = is_open or _is_better(value, best, 0, score)
+        is_best = is_open or _beats(value, best)
         is_open = False
         if is_best:
             best = value
@@ -317,11 +319,11 @@ def sweep_marked(
 @njit(cache=True, nogil=True)
 def value_of_cut(
     above: float,
-    scores: NDArray[Any],
+    scores: NDArray[np.float64],
     values: NDArray[np.int8],
-    groups: NDArray[Any],
+    groups: NDArray[np.int32],
     buckets: NDArray[np.uint16],
-    counts: NDArray[np.int32],
+    counts: NDArray[np.int64],
     totals: NDArray[np.float64],
     a: NDArray[np.float64],
     b: NDArray[np.float64],
@@ -344,14 +346,3 @@ def value_of_cut(
                 state[group, one + 2] -= 1.0
     total, carry, used = _sum_of_groups(state, a, b, zero_division)
     return (total + carry) / used
-
-
-@njit(cache=True, nogil=True)
-def highest_below(scores: NDArray[Any], above: float) -> float:
-    """The highest score below another one, or below nothing where that is NaN; NaN where there is none."""
-    found = math.nan
-    for entry in range(scores.size):
-        score = scores[entry]
-        if not score >= above and not score <= found:
-            found = float(score)
-    return found

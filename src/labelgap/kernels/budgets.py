@@ -216,7 +216,8 @@ def expected_row_values(
         p = falling[label]
         here = min(label, most)
         if label < most:
-            rest[here] = rest[here + 1]
+            for k in range(width + 1):
+                rest[here, k] = rest[here + 1, k]
         filled = min(filled + 1, width)
         for k in range(filled, 0, -1):
             rest[here, k] = rest[here, k] * (1.0 - p) + rest[here, k - 1] * p

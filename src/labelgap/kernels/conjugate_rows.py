@@ -49,8 +49,8 @@ def _add_penalty(penalty, diagonal_only, size, direction, k, out):  # type: igno
 
 @njit(**OPTIONS)
 def conjugate_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, targets, weights, table, squares, shifts, penalty, diagonal_only, sizes, priors, k, code,
-    overshoots, relaxation, has_shift, shift_penalty, centre, factor, own_shifts, gains,
+    indptr, indices, binary, real, weights, table, squares, shifts, penalty, diagonal_only, sizes, priors, k,
+    code, overshoots, relaxation, has_shift, shift_penalty, centre, factor, own_shifts, gains,
     vectors, entries, start, stop,
 ):  # fmt: skip
     """Rows ``start`` to ``stop`` of ``factor``, and of ``own_shifts`` where they have one, make one step.
@@ -79,7 +79,7 @@ def conjugate_rows(  # type: ignore[no-untyped-def]
         gathered_dots(own, table, mine, 0, count, z)
         for e in range(count):
             z[e] += shifts[mine[e]] + shift
-            y[e] = targets[begin + e]
+            y[e] = binary[begin + e] if len(binary) else real[begin + e]
         derivatives(code, z, y, slopes, curvatures, count)
         if len(weights):
             for e in range(count):

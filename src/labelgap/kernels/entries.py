@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from labelgap._types import Floats, Ints
+from labelgap.kernels.arguments import read_only
 from labelgap.kernels.blocks import (
     PRODUCT_COLUMNS,
     SAMPLED_COLUMNS,
@@ -25,29 +26,37 @@ from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import gathered_dots, gathered_sum, lanes_of
 
+# A constant that is written out where a function is called has a type of its own, for which the function is
+# compiled again. This one has not.
+_ZERO = np.int64(0)
+
 # Below this many columns a product is bound by finding the rows, and there is nothing to vectorise.
 _FEW_COLUMNS = 4
 
 
 @njit(**OPTIONS)
+def _sampled_row(p, B, indices, begin, end, out):  # type: ignore[no-untyped-def]
+    """``out[e] = p · B[indices[e]]`` from begin to end."""
+    k = B.shape[1]
+    whole = k - k % lanes_of(B)
+    if whole > 0:
+        gathered_dots(p, B, indices, begin, end, out)
+    else:
+        for e in range(begin, end):
+            out[e] = 0
+    if whole < k:
+        for e in range(begin, end):
+            q = B[indices[e]]
+            total = out[e]
+            for c in range(whole, k):
+                total += p[c] * q[c]
+            out[e] = total
+
+
+@njit(**OPTIONS)
 def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[no-untyped-def]
-    k = P.shape[1]
-    whole = k - k % lanes_of(P)
     for i in range(start, stop):
-        begin, end = indptr[i], indptr[i + 1]
-        p = P[i]
-        if whole > 0:
-            gathered_dots(p, B, indices, begin, end, out)
-        else:
-            for e in range(begin, end):
-                out[e] = 0
-        if whole < k:
-            for e in range(begin, end):
-                q = B[indices[e]]
-                total = out[e]
-                for c in range(whole, k):
-                    total += p[c] * q[c]
-                out[e] = total
+        _sampled_row(P[i], B, indices, indptr[i], indptr[i + 1], out)
 
 
 @njit(**OPTIONS)
@@ -80,12 +89,6 @@ def _sum_of_entries(data, indices, begin, end, M, row):  # type: ignore[no-untyp
 
 
 @njit(**OPTIONS)
-def _csr_product(indptr, indices, data, M, out, start, stop):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
-        _sum_of_entries(data, indices, indptr[i], indptr[i + 1], M, out[i])
-
-
-@njit(**OPTIONS)
 def _longest(indptr, start, stop):  # type: ignore[no-untyped-def]
     longest = 0
     for i in range(start, stop):
@@ -94,14 +97,19 @@ def _longest(indptr, start, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _csr_product_ordered(indptr, indices, order, data, M, out, start, stop):  # type: ignore[no-untyped-def]
+def _csr_product(indptr, indices, order, data, M, out, start, stop):  # type: ignore[no-untyped-def]
+    """Entry e is ``data[order[e]]``, or ``data[e]`` where ``order`` is empty."""
     # One row's numbers at a time are put in order: all of them would take as much memory again.
     ordered = np.empty(_longest(indptr, start, stop), M.dtype)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
-        for e in range(begin, end):
-            ordered[e - begin] = data[order[e]]
-        _sum_of_entries(ordered, indices[begin:end], 0, end - begin, M, out[i])
+        if len(order):
+            for e in range(begin, end):
+                ordered[e - begin] = data[order[e]]
+        else:
+            for e in range(begin, end):
+                ordered[e - begin] = data[e]
+        _sum_of_entries(ordered, indices[begin:end], _ZERO, end - begin, M, out[i])
 
 
 @njit(**OPTIONS)
@@ -117,10 +125,10 @@ def _csr_product_pair(  # type: ignore[no-untyped-def]
         here = indices[begin:end]
         for e in range(begin, end):
             ordered[e - begin] = data[order[e]]
-        _sum_of_entries(ordered, here, 0, end - begin, M, row)
+        _sum_of_entries(ordered, here, _ZERO, end - begin, M, row)
         for e in range(begin, end):
             ordered[e - begin] = data2[order[e]]
-        _sum_of_entries(ordered, here, 0, end - begin, M2, second)
+        _sum_of_entries(ordered, here, _ZERO, end - begin, M2, second)
         for c in range(k):
             row[c] += second[c]
 
@@ -132,12 +140,10 @@ def _curvature_rows(  # type: ignore[no-untyped-def]
     k = P.shape[1]
     second = np.empty(k, P.dtype)
     other = np.empty(_longest(indptr, start, stop), P.dtype)
-    one_row = np.zeros(2, indptr.dtype)
-    _sampled_product(indptr, indices, dP, B, curved, start, stop)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
-        one_row[1] = end - begin
-        _sampled_product(one_row, indices[begin:end], P[i : i + 1], dB, other, 0, 1)
+        _sampled_row(dP[i], B, indices, begin, end, curved)
+        _sampled_row(P[i], dB, indices[begin:end], _ZERO, end - begin, other)
         for e in range(begin, end):
             curved[e] = curvature[e] * (curved[e] + other[e - begin] + db[indices[e]])
         row = out[i]
@@ -175,6 +181,18 @@ def _sparse_sampled_product(  # type: ignore[no-untyped-def]
             out[e] = total
 
 
+_NO_ORDER = read_only(np.empty(0), np.int32)
+
+
+def _pattern(indptr: Ints, indices: Ints) -> tuple[Ints, Ints]:
+    return read_only(indptr, np.int64), read_only(indices, np.int32)
+
+
+def sparse_rows(S: tuple[Ints, Ints, Floats]) -> tuple[Ints, Ints, Floats]:
+    """A sparse matrix, given by rows, as the kernels take it."""
+    return *_pattern(S[0], S[1]), read_only(S[2], np.float64)
+
+
 def sampled_product(
     indptr: Ints,
     indices: Ints,
@@ -189,7 +207,8 @@ def sampled_product(
     With ``by_entry`` the last digit of an entry does not depend on which other entries there are.
     """
     result = np.empty(len(indices), dtype=P.dtype) if out is None else out
-    left, right = np.ascontiguousarray(P), np.ascontiguousarray(B, dtype=P.dtype)
+    left, right = (read_only(M, P.dtype) for M in (P, B))
+    indptr, indices = _pattern(indptr, indices)
     if not by_entry and P.shape[1] >= SAMPLED_COLUMNS and is_dense(len(indices), len(P), len(B)):
         sampled_by_blocks(indptr, indices, left, right, result)
         return result
@@ -203,18 +222,20 @@ def sparse_sampled_product(
     """``(X W)`` at the entries of the pattern, for sparse X and W given by label (L x d)."""
     out = np.empty(len(indices))
     per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
-    run_over_rows(_sparse_sampled_product, indptr, per_entry, indptr, indices, *X, W_by_label, out)
+    pattern = _pattern(indptr, indices)
+    run_over_rows(_sparse_sampled_product, indptr, per_entry, *pattern, *sparse_rows(X), W_by_label, out)
     return out
 
 
 def csr_product(indptr: Ints, indices: Ints, data: Floats, M: Floats, out: Floats | None = None) -> Floats:
     """``S M`` for the sparse matrix S with these rows, and M dense; into ``out`` where that is given."""
     result = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype) if out is None else out
-    values, right = data.astype(M.dtype, copy=False), np.ascontiguousarray(M)
+    values, right = read_only(data, M.dtype), read_only(M, M.dtype)
+    indptr, indices = _pattern(indptr, indices)
     if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(indices), len(result), len(M)):
         product_by_blocks(indptr, indices, values, right, result)
         return result
-    run_over_rows(_csr_product, indptr, M.shape[1], indptr, indices, values, right, result)
+    run_over_rows(_csr_product, indptr, M.shape[1], indptr, indices, _NO_ORDER, values, right, result)
     return result
 
 
@@ -223,7 +244,8 @@ def csr_product_pair(
 ) -> Floats:
     """``S M + S₂ M₂`` for two sparse matrices of one pattern, with entry e at ``data[order[e]]``."""
     out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
-    args = (indptr, indices, order, data, np.ascontiguousarray(M), data2, np.ascontiguousarray(M2), out)
+    held = (read_only(part, M.dtype) for part in (data, M, data2, M2))
+    args = (*_pattern(indptr, indices), read_only(order, order.dtype), *held, out)
     run_over_rows(_csr_product_pair, indptr, 2 * M.shape[1], *args)
     return out
 
@@ -266,7 +288,7 @@ def sparse_sparse_product(
     """``S T`` as a dense matrix, for two sparse matrices given by rows."""
     out = np.zeros((len(left[0]) - 1, n_columns))
     per_entry = 1 + len(right[1]) // max(len(right[0]) - 1, 1)
-    run_over_rows(_sparse_sparse_product, left[0], per_entry, *left, *right, out)
+    run_over_rows(_sparse_sparse_product, left[0], per_entry, *sparse_rows(left), *sparse_rows(right), out)
     return out
 
 
@@ -287,11 +309,8 @@ def curvature_rows(
     returns the entries ``D∘dZ`` and the matrix ``(D∘dZ) B + G dB``.
     """
     curved, out = np.empty(len(indices), dtype=P.dtype), np.empty(P.shape, dtype=P.dtype)
-    factors = (np.ascontiguousarray(M) for M in (P, dP, B, dB))
-    run_over_rows(
-        _curvature_rows, indptr, 4 * P.shape[1],
-        indptr, indices, *factors, db, curvature, gradient, curved, out,
-    )  # fmt: skip
+    given = (read_only(part, P.dtype) for part in (P, dP, B, dB, db, curvature, gradient))
+    run_over_rows(_curvature_rows, indptr, 4 * P.shape[1], *_pattern(indptr, indices), *given, curved, out)
     return curved, out
 
 
@@ -338,8 +357,10 @@ class EntryPattern:
         if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(self), self.n_labels, len(M)):
             return self.transposed_times_ordered(self.in_label_order(data), M)
         out = np.empty((self.n_labels, M.shape[1]), dtype=M.dtype)
-        args = (self.label_indptr, self.label_rows, self.by_label, data, np.ascontiguousarray(M), out)
-        run_over_rows(_csr_product_ordered, self.label_indptr, M.shape[1], *args)
+        by_label = read_only(self.by_label, self.by_label.dtype)
+        held = (read_only(part, M.dtype) for part in (data, M))
+        args = (*_pattern(self.label_indptr, self.label_rows), by_label, *held, out)
+        run_over_rows(_csr_product, self.label_indptr, M.shape[1], *args)
         return out
 
     def in_label_order(self, data: NDArray[Any]) -> NDArray[Any]:

@@ -14,7 +14,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from labelgap._types import Floats, Ints
-from labelgap.kernels.entries import csr_product
+from labelgap.kernels.arguments import read_only
+from labelgap.kernels.entries import csr_product, sparse_rows
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import _I64, _Emitter
@@ -161,7 +162,7 @@ def product(X: tuple[Ints, Ints, Floats], M: Floats) -> Floats:
     if M.shape[1] < _LANES:
         return csr_product(*X, M)
     out = np.empty((len(X[0]) - 1, M.shape[1]))
-    run_over_rows(_product, X[0], M.shape[1], *X, np.ascontiguousarray(M, dtype=np.float64), out)
+    run_over_rows(_product, X[0], M.shape[1], *sparse_rows(X), read_only(M, np.float64), out)
     return out
 
 
@@ -169,7 +170,10 @@ def sampled_feature_product(indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Fl
     """``X W`` at the entries of the pattern, by whole rows of XW; W has at least 8 columns."""
     out = np.empty(len(indices))
     per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
-    run_over_rows(_sampled_product, indptr, per_entry, indptr, indices, *X, np.ascontiguousarray(W), out)
+    pattern = read_only(indptr, np.int64), read_only(indices, np.int32)
+    run_over_rows(
+        _sampled_product, indptr, per_entry, *pattern, *sparse_rows(X), read_only(W, np.float64), out
+    )
     return out
 
 
@@ -187,6 +191,6 @@ def transposed_matrix(
     out = np.empty((len(columns[0]) - 1, width * blocks))
     run_over_rows(
         _transposed_matrix, columns[0], n_labels,
-        *columns, indptr, indices, data, rows_at_a_time, width, out,
+        *sparse_rows(columns), *sparse_rows((indptr, indices, data)), rows_at_a_time, width, out,
     )  # fmt: skip
     return out[:, :n_labels]

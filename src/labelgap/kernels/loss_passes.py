@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from labelgap._types import Floats, Ints
+from labelgap.kernels.arguments import binary_and_real, read_only
 from labelgap.kernels.losses import losses
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
@@ -28,8 +29,8 @@ _WORK = 32
 
 
 @njit(**OPTIONS)
-def _gather(low_rank, intercept, indices, offsets, targets, z, y):  # type: ignore[no-untyped-def]
-    """The scores and targets of a block; an intercept or offsets of length 0 are none."""
+def _gather(low_rank, intercept, indices, offsets, binary, real, z, y):  # type: ignore[no-untyped-def]
+    """The scores and targets of a block; what is of length 0 is none."""
     count = len(low_rank)
     for e in range(count):
         z[e] = low_rank[e]
@@ -39,8 +40,12 @@ def _gather(low_rank, intercept, indices, offsets, targets, z, y):  # type: igno
     if len(offsets):
         for e in range(count):
             z[e] += offsets[e]
-    for e in range(count):
-        y[e] = targets[e]
+    if len(binary):
+        for e in range(count):
+            y[e] = binary[e]
+    else:
+        for e in range(count):
+            y[e] = real[e]
 
 
 @njit(**OPTIONS)
@@ -65,31 +70,25 @@ def _add_by_label(indices, slopes, curvatures, sums):  # type: ignore[no-untyped
 
 @njit(**OPTIONS)
 def _pass(  # type: ignore[no-untyped-def]
-    code,
-    cuts,
-    low_rank,
-    intercept,
-    indices,
-    offsets,
-    targets,
-    weights,
-    weight,
-    gradient,
-    values,
-    sums,
-    start,
-    stop,
-):
+    code, cuts, low_rank, intercept, indices, offsets, binary, real, weights, weight,
+    gradient, curvatures, values, sums, start, stop,
+):  # fmt: skip
+    """Slopes, curvatures and sums by label are for those who hand over arrays that are not empty."""
     z, y = np.empty(_BLOCK), np.empty(_BLOCK)
-    value, curvature = np.empty(_BLOCK), np.empty(_BLOCK)
+    value, spare_slope, spare_curvature = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     for c in range(start, stop):
         total = 0.0
         for first in range(cuts[c], cuts[c + 1], _BLOCK):
             last = min(first + _BLOCK, cuts[c + 1])
             count = last - first
             # A block's own arrays, counted from 0: only those loops become vector instructions.
-            labels, slope, some = indices[first:last], gradient[first:last], weights[first:last]
-            _gather(low_rank[first:last], intercept, labels, offsets[first:last], targets[first:last], z, y)
+            labels, some = indices[first:last], weights[first:last]
+            slope = gradient[first:last] if len(gradient) else spare_slope[:count]
+            curvature = curvatures[first:last] if len(curvatures) else spare_curvature[:count]
+            _gather(
+                low_rank[first:last], intercept, labels, offsets[first:last], binary[first:last],
+                real[first:last], z, y,
+            )  # fmt: skip
             losses(code, z, y, value, slope, curvature, count)
             _times(value[:count], some, weight)
             _times(slope, some, weight)
@@ -97,31 +96,11 @@ def _pass(  # type: ignore[no-untyped-def]
             for e in range(count):
                 part += value[e]
             total += part
+            if len(curvatures) or sums.shape[1]:
+                _times(curvature, some, weight)
             if sums.shape[1]:
-                _times(curvature[:count], some, weight)
                 _add_by_label(labels, slope, curvature, sums[c])
         values[c] = total
-
-
-@njit(**OPTIONS)
-def _curvature_pass(  # type: ignore[no-untyped-def]
-    code, cuts, low_rank, intercept, indices, offsets, targets, weights, weight, out, start, stop
-):
-    z, y = np.empty(_BLOCK), np.empty(_BLOCK)
-    value, slope = np.empty(_BLOCK), np.empty(_BLOCK)
-    for first in range(cuts[start], cuts[stop], _BLOCK):
-        last = min(first + _BLOCK, cuts[stop])
-        _gather(
-            low_rank[first:last],
-            intercept,
-            indices[first:last],
-            offsets[first:last],
-            targets[first:last],
-            z,
-            y,
-        )
-        losses(code, z, y, value, slope, out[first:last], last - first)
-        _times(out[first:last], weights[first:last], weight)
 
 
 class LossPasses:
@@ -161,18 +140,18 @@ class LossPasses:
         chunk = max(_CHUNK, _PER_LABEL * n_labels)
         self._cuts = np.append(np.arange(0, len(indices), chunk), len(indices)).astype(np.int64)
         self._entries = (
-            np.ascontiguousarray(indices),
-            none if offsets is None else np.ascontiguousarray(offsets, dtype=np.float64),
-            np.ascontiguousarray(targets),
-            np.ascontiguousarray(weights, dtype=np.float64) if per_entry else none,
+            read_only(indices, np.int32),
+            read_only(none if offsets is None else offsets, np.float64),
+            *binary_and_real(targets, np.float64),
+            read_only(weights if per_entry else none, np.float64),  # type: ignore[arg-type]
             1.0 if per_entry else float(weights),
         )
         self._code, self._constant = code, constant
 
-    def _run(self, kernel: Any, low_rank: Floats, intercept: Floats | None, *out: Floats) -> None:
-        b = np.empty(0) if intercept is None else np.ascontiguousarray(intercept)
-        args = (self._code, self._cuts, np.ascontiguousarray(low_rank), b, *self._entries, *out)
-        run_over_rows(kernel, self._cuts, _WORK, *args)
+    def _run(self, low_rank: Floats, intercept: Floats | None, *out: Floats) -> None:
+        b = np.empty(0) if intercept is None else intercept
+        scores = (read_only(part, np.float64) for part in (low_rank, b))
+        run_over_rows(_pass, self._cuts, _WORK, self._code, self._cuts, *scores, *self._entries, *out)
 
     def value_and_gradient(self, low_rank: Floats, intercept: Floats | None) -> tuple[float, Floats]:
         """The value, and the slope at each entry."""
@@ -191,11 +170,11 @@ class LossPasses:
         gradient, values = np.empty(len(low_rank)), np.empty(chunks)
         # A fourth number makes a label's sums half a line of the cache.
         sums = np.zeros((chunks, n_summed, 4))
-        self._run(_pass, low_rank, intercept, gradient, values, sums)
+        self._run(low_rank, intercept, gradient, np.empty(0), values, sums)
         return float(values.sum()) + self._constant, gradient, sums
 
     def curvature(self, low_rank: Floats, intercept: Floats | None) -> Floats:
         """The curvature at each entry."""
-        out = np.empty(len(low_rank))
-        self._run(_curvature_pass, low_rank, intercept, out)
+        out, chunks = np.empty(len(low_rank)), len(self._cuts) - 1
+        self._run(low_rank, intercept, np.empty(0), out, np.empty(chunks), np.empty((chunks, 0, 4)))
         return out

@@ -202,7 +202,8 @@ def derivatives(code, z, y, slopes, curvatures, count):  # type: ignore[no-untyp
 
 
 @njit(**OPTIONS)
-def _logistic_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+def logistic_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
+    """Those of the logistic loss, as :func:`losses` has them."""
     # Two loops: in one, the constants of both series would not fit into the registers.
     for e in range(count):
         decay = exp_of(-min(abs(z[e]), _FAR_IN_DOUBLE))
@@ -276,7 +277,7 @@ def _squared_hinge_losses(z, y, values, slopes, curvatures, count):  # type: ign
 def losses(code, z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     """ℓ, ℓ' and ℓ'' at the first ``count`` entries, in double precision."""
     if code == LOGISTIC:
-        _logistic_losses(z, y, values, slopes, curvatures, count)
+        logistic_losses(z, y, values, slopes, curvatures, count)
     elif code == SQUARED:
         _squared_losses(z, y, values, slopes, curvatures, count)
     elif code == GAUSSIAN:

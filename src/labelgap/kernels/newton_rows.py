@@ -116,7 +116,7 @@ def _solve_back(U, k, x):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _add_entries(  # type: ignore[no-untyped-def]
-    indices, targets, weights, table, shifts, own, own_shift, code, begin, end,
+    indices, binary, real, weights, table, shifts, own, own_shift, code, begin, end,
     gathered, scaled, H, slope, curved, z, y, slopes, curvatures,
 ):  # fmt: skip
     """The entries' parts of gradient and Hessian; returns the sums of slopes and curvatures."""
@@ -127,7 +127,12 @@ def _add_entries(  # type: ignore[no-untyped-def]
         gather_and_dot(table, indices, s, count, own, gathered, z)
         for e in range(count):
             z[e] += shifts[indices[s + e]] + own_shift
-            y[e] = targets[s + e]
+        if len(binary):
+            for e in range(count):
+                y[e] = binary[s + e]
+        else:
+            for e in range(count):
+                y[e] = real[s + e]
         derivatives(code, z, y, slopes, curvatures, count)
         if len(weights):
             for e in range(count):
@@ -155,13 +160,14 @@ def _largest_change(indices, table, step, shift, begin, end, gathered, z):  # ty
 
 @njit(**OPTIONS)
 def newton_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, targets, weights, table, shifts, reach, penalty, sizes, priors, k, code, overshoots,
+    indptr, indices, binary, real, weights, table, shifts, reach, penalty, sizes, priors, k, code, overshoots,
     relaxation, has_shift, shift_penalty, centre, factor, own_shifts, gains,
     gathered, scaled, H, vectors, entries, start, stop,
 ):  # fmt: skip
     """Rows ``start`` to ``stop`` of ``factor``, and of ``own_shifts`` where they have one, make one step.
 
-    ``gains`` are what the second-order model says each of them gains by it.
+    The targets are in ``binary`` or in ``real``, and the other one is empty. ``gains`` are what the
+    second-order model says each of them gains by it.
     """
     z, y, slopes, curvatures = entries[0], entries[1], entries[2], entries[3]
     slope, curved, held = vectors[0], vectors[1], vectors[2]
@@ -186,7 +192,7 @@ def newton_rows(  # type: ignore[no-untyped-def]
                 H[r, c] = size * penalty[r, c]
             add_multiple(slope, size * (own[r] - prior[r]), penalty[r], 0)
         slope_sum, curvature = _add_entries(
-            indices, targets, weights, table, shifts, own, shift, code, begin, end,
+            indices, binary, real, weights, table, shifts, own, shift, code, begin, end,
             gathered, scaled, H, slope, curved, z, y, slopes, curvatures,
         )  # fmt: skip
         for c in range(width):

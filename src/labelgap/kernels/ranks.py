@@ -9,20 +9,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from labelgap.kernels.top import first_at_least, is_left_out
+
 
 @njit(cache=True, nogil=True)
 def hide_seen(scores, first, seen_indptr, seen):  # type: ignore[no-untyped-def]
     """Write −inf over the scores of the items to be left out, in a tile whose first column is ``first``."""
     width = scores.shape[1]
     for i in range(seen_indptr.size - 1):
-        low, high = seen_indptr[i], seen_indptr[i + 1]
-        while low < high:
-            middle = (low + high) // 2
-            if seen[middle] < first:
-                low = middle + 1
-            else:
-                high = middle
-        for e in range(low, seen_indptr[i + 1]):
+        for e in range(first_at_least(first, seen, seen_indptr[i], seen_indptr[i + 1]), seen_indptr[i + 1]):
             if seen[e] >= first + width:
                 break
             scores[i, seen[e] - first] = -np.inf
@@ -78,23 +73,23 @@ def places_before(places, seen_indptr, seen, held_indptr, held, before):  # type
         count = seen_indptr[i + 1] - seen_indptr[i]
         for e in range(count):
             taken[e] = places[seen[seen_indptr[i] + e]]
-        row = np.sort(taken[:count])
         for e in range(held_indptr[i], held_indptr[i + 1]):
             place = places[held[e]]
-            before[e] = place - np.searchsorted(row, place)
+            earlier = 0
+            for other in range(count):
+                earlier += taken[other] < place
+            before[e] = place - earlier
 
 
 @njit(cache=True, nogil=True)
 def mark_first(order, n, seen_indptr, seen, shown):  # type: ignore[no-untyped-def]
     """Set ``shown`` for the first n items in one order, for each row without its seen ones."""
     for i in range(seen_indptr.size - 1):
-        row = seen[seen_indptr[i] : seen_indptr[i + 1]]
         left = n
         for item in order:
             if left == 0:
                 break
-            at = np.searchsorted(row, item)
-            if at < row.size and row[at] == item:
+            if is_left_out(item, seen, seen_indptr[i], seen_indptr[i + 1]):
                 continue
             shown[item] = True
             left -= 1

@@ -9,6 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.kernels.arguments import read_only
+from labelgap.kernels.entries import sparse_rows
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
 
@@ -80,7 +82,7 @@ def solve_rows(
     """
     out = np.empty_like(right)
     k = Q.shape[1]
-    run_over_rows(
-        _solve_rows, indptr, k * (k + 1), indptr, indices, curvature, Q, squares, penalty, right, out
-    )
+    entries = *sparse_rows((indptr, indices, curvature)), read_only(Q, np.float64)
+    given = read_only(squares, np.float64), float(penalty), read_only(right, np.float64)
+    run_over_rows(_solve_rows, indptr, k * (k + 1), *entries, *given, out)
     return out

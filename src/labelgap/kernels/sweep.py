@@ -12,7 +12,6 @@ score and the metric of the k-th cut, unless these arrays are empty.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -26,15 +25,6 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 # Entries whose data are fetched together: a row of independent loads hides the latency of the memory.
 _BLOCK = 1024
-
-
-@njit(cache=True, nogil=True)
-def first_nan(scores: NDArray[Any]) -> int:
-    """The position of the first NaN, or −1."""
-    for entry in range(scores.size):
-        if math.isnan(scores[entry]):
-            return entry
-    return -1
 
 
 @njit(cache=True, nogil=True)
@@ -63,31 +53,14 @@ def _add(total: float, carry: float, term: float) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def _is_better(value: float, best: float, n_cuts: int, lowest: float) -> bool:
-    # Where a score is +inf no threshold says no to everything, and the first cut was not a candidate.
-    return value > best + _ROUNDING * abs(best) or (n_cuts == 1 and lowest == math.inf)
-
-
-@njit(cache=True, nogil=True)
-def split_classes(
-    scores: NDArray[Any], values: NDArray[np.int8], positives: NDArray[Any], negatives: NDArray[Any]
-) -> None:
-    """Fill ``positives`` with the scores of the entries of value 1, ``negatives`` with the others."""
-    i = 0
-    j = 0
-    for entry in range(scores.size):
-        if values[entry] == 1:
-            positives[i] = scores[entry]
-            i += 1
-        else:
-            negatives[j] = scores[entry]
-            j += 1
+def _beats(value: float, best: float) -> bool:
+    return value > best + _ROUNDING * abs(best)
 
 
 @njit(cache=True, nogil=True)
 def sweep_two_classes(
-    positives: NDArray[Any],
-    negatives: NDArray[Any],
+    positives: NDArray[np.float64],
+    negatives: NDArray[np.float64],
     a: NDArray[np.float64],
     b: NDArray[np.float64],
     zero_division: float,
@@ -128,7 +101,8 @@ def sweep_two_classes(
         if keep_curve:
             curve_scores[n_cuts] = score
             curve_values[n_cuts] = value
-        is_best = _is_better(value, best, n_cuts, score)
+        # Where a score is +inf no threshold says no to everything, and the first cut was not a candidate.
+        is_best = _beats(value, best) or (n_cuts == 1 and score == math.inf)
         if is_best:
             best = value
             above = float(score)
@@ -141,7 +115,7 @@ def sweep_two_classes(
 def count_groups(
     values: NDArray[np.int8],
     weights: NDArray[np.float64],
-    groups: NDArray[Any],
+    groups: NDArray[np.int32],
     counts: NDArray[np.float64],
     left: NDArray[np.int32],
 ) -> None:
@@ -202,10 +176,10 @@ def _weighted_sum_of_groups(
 @njit(cache=True, nogil=True)
 def sweep_groups(
     order: NDArray[np.int64],
-    scores: NDArray[Any],
+    scores: NDArray[np.float64],
     values: NDArray[np.int8],
     weights: NDArray[np.float64],
-    groups: NDArray[Any],
+    groups: NDArray[np.int32],
     counts: NDArray[np.float64],
     left: NDArray[np.int32],
     a: NDArray[np.float64],
@@ -260,7 +234,7 @@ def sweep_groups(
                 if keep_curve:
                     curve_scores[n_cuts] = lowest
                     curve_values[n_cuts] = value
-                if _is_better(value, best, n_cuts, lowest):
+                if _beats(value, best) or (n_cuts == 1 and lowest == math.inf):
                     best = value
                     above = float(lowest)
                     below = float(score)
@@ -295,7 +269,7 @@ def sweep_groups(
     if keep_curve:
         curve_scores[n_cuts] = lowest
         curve_values[n_cuts] = value
-    if _is_better(value, best, n_cuts, lowest):
+    if _beats(value, best) or (n_cuts == 1 and lowest == math.inf):
         best = value
         above = float(lowest)
         below = math.nan
@@ -305,10 +279,10 @@ def sweep_groups(
 @njit(cache=True, nogil=True)
 def value_at(
     threshold: float,
-    scores: NDArray[Any],
+    scores: NDArray[np.float64],
     values: NDArray[np.int8],
     weights: NDArray[np.float64],
-    groups: NDArray[Any],
+    groups: NDArray[np.int32],
     counts: NDArray[np.float64],
     a: NDArray[np.float64],
     b: NDArray[np.float64],

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+# A number, not a constant that functions would be compiled for anew.
+_ZERO = np.int64(0)
 # Scores compared together: nearly all such runs hold nothing that is of use, and a run is one branch.
 _RUN = 64
 # Interleaved groups of items, as a multiple of n, whose best scores give a first cut.
@@ -53,7 +55,8 @@ def _before_hits(scores, begin, end, cut, count):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def _first_at_least(item, seen, low, high):  # type: ignore[no-untyped-def]
+def first_at_least(item, seen, low, high):  # type: ignore[no-untyped-def]
+    """The first place from ``low`` to ``high`` whose item is no lower; ``high`` where there is none."""
     while low < high:
         middle = (low + high) // 2
         if seen[middle] < item:
@@ -64,8 +67,9 @@ def _first_at_least(item, seen, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _is_left_out(item, seen, low, high):  # type: ignore[no-untyped-def]
-    at = _first_at_least(item, seen, low, high)
+def is_left_out(item, seen, low, high):  # type: ignore[no-untyped-def]
+    """Whether the item is among those from ``low`` to ``high``."""
+    at = first_at_least(item, seen, low, high)
     return at < high and seen[at] == item
 
 
@@ -126,16 +130,18 @@ def _first_cut(scores, begin, end, n, groups, heap):  # type: ignore[no-untyped-
     if 2 * n > width or 2 * width > end - begin:
         heap[0] = -np.inf
         return heap[0]
-    groups[:] = scores[begin : begin + width]
+    # One number at a time: compiling the assignment of an array brings in the text of its errors.
+    for j in range(width):
+        groups[j] = scores[begin + j]
     for at in range(begin + width, end - width + 1, width):
         part = scores[at : at + width]
         for j in range(width):
             groups[j] = part[j] if part[j] > groups[j] else groups[j]
     for j in range(n):
-        _sift_up(heap, 0, j, groups[j])
+        _sift_up(heap, _ZERO, j, groups[j])
     for j in range(n, width):
         if groups[j] > heap[0]:
-            _replace_lowest(heap, 0, n, groups[j])
+            _replace_lowest(heap, _ZERO, n, groups[j])
     return heap[0]
 
 
@@ -182,7 +188,7 @@ def keep_best(  # type: ignore[no-untyped-def]
         low, high = _bounds(seen_indptr, i)
         if filled[i] == 0:
             # Those left out may be the best of as many groups.
-            above = n + _first_at_least(first + width, seen, low, high) - low
+            above = n + first_at_least(first + width, seen, low, high) - low
             start = max(
                 start, _first_cut(scores, row, row + width, above, groups, heap_of_groups) - margin[i]
             )
@@ -202,7 +208,7 @@ def keep_best(  # type: ignore[no-untyped-def]
                     continue
                 left -= 1
                 item = first + j - row
-                if not score >= cut or _is_left_out(item, seen, low, high):
+                if not score >= cut or is_left_out(item, seen, low, high):
                     continue
                 if end == begin + capacity:
                     end = _drop_below(items, rough, begin, end, cut)
@@ -273,7 +279,7 @@ def keep_above(scores, first, cuts, seen_indptr, seen, start, rows, items, fille
                 if scores[j] >= cuts[i]:
                     left -= 1
                     item = first + j - row
-                    if not _is_left_out(item, seen, low, high):
+                    if not is_left_out(item, seen, low, high):
                         rows[filled] = i
                         items[filled] = item
                         filled += 1
@@ -297,12 +303,12 @@ def group_by_row(rows, items, count, indptr):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _insert_sorted(items, scores):  # type: ignore[no-untyped-def]
-    for e in range(1, scores.size):
+def _insert_sorted(items, scores, begin, end):  # type: ignore[no-untyped-def]
+    for e in range(begin + 1, end):
         score = scores[e]
         item = items[e]
         at = e
-        while at > 0 and scores[at - 1] < score:
+        while at > begin and scores[at - 1] < score:
             scores[at] = scores[at - 1]
             items[at] = items[at - 1]
             at -= 1
@@ -311,17 +317,49 @@ def _insert_sorted(items, scores):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _merge(items, scores, begin, middle, end, spare_items, spare_scores):  # type: ignore[no-untyped-def]
+    """Merge two sorted neighbours; the first of them goes through the spare arrays."""
+    left = middle - begin
+    for e in range(left):
+        spare_items[e] = items[begin + e]
+        spare_scores[e] = scores[begin + e]
+    i, j, to = 0, middle, begin
+    while i < left and j < end:
+        if spare_scores[i] < scores[j]:
+            items[to] = items[j]
+            scores[to] = scores[j]
+            j += 1
+        else:
+            items[to] = spare_items[i]
+            scores[to] = spare_scores[i]
+            i += 1
+        to += 1
+    while i < left:
+        items[to] = spare_items[i]
+        scores[to] = spare_scores[i]
+        i += 1
+        to += 1
+
+
+@njit(cache=True, nogil=True)
 def sort_rows(indptr, items, scores):  # type: ignore[no-untyped-def]
     """Put each row's items in the order of their scores, best first, in place; equal scores stay in order."""
+    longest = 0
     for i in range(indptr.size - 1):
-        row_items = items[indptr[i] : indptr[i + 1]]
-        row_scores = scores[indptr[i] : indptr[i + 1]]
-        if row_scores.size <= _SHORT:
-            _insert_sorted(row_items, row_scores)
-        else:
-            order = np.argsort(-row_scores, kind="mergesort")
-            row_items[:] = row_items[order]
-            row_scores[:] = row_scores[order]
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    size = longest if longest > _SHORT else 0
+    spare_items = np.empty(size, items.dtype)
+    spare_scores = np.empty(size, scores.dtype)
+    for i in range(indptr.size - 1):
+        begin, end = indptr[i], indptr[i + 1]
+        for first in range(begin, end, _SHORT):
+            _insert_sorted(items, scores, first, min(first + _SHORT, end))
+        width = _SHORT
+        while width < end - begin:
+            for first in range(begin, end - width, 2 * width):
+                last = min(first + 2 * width, end)
+                _merge(items, scores, first, first + width, last, spare_items, spare_scores)
+            width *= 2
 
 
 @njit(cache=True, nogil=True)

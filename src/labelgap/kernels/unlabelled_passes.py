@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.kernels.losses import LOGISTIC, losses
+from labelgap.kernels.losses import logistic_losses
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
 
@@ -73,7 +73,7 @@ def _pass(  # type: ignore[no-untyped-def]
                 for j in range(n_labels):
                     z[at + j] = scores[i, j] + intercept[j]
                     y[at + j] = 1.0 if kinds[i, j] == RECORDED else 0.0
-            losses(LOGISTIC, z, y, value, slope, curvature, (last - first) * n_labels)
+            logistic_losses(z, y, value, slope, curvature, (last - first) * n_labels)
             for i in range(first, last):
                 at = (i - first) * n_labels
                 for j in range(n_labels):

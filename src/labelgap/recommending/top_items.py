@@ -192,7 +192,7 @@ def top_columns(scores: Rough, n: int) -> tuple[NDArray[np.int64], Rough]:
         best.keep(0, block, exact, *nothing)
         indptr, chosen = best.packed()
         counts = np.diff(indptr)
-        found = block[np.repeat(np.arange(len(block)), counts), chosen]
+        found = block[np.repeat(np.arange(len(block)), counts), chosen].astype(np.float64)
         kernels.sort_rows(indptr, chosen, found)
         kernels.write_best(indptr, chosen, found, columns[here], values[here])
         # More equal scores than the capacity for candidates, or too few that are numbers.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.kernels import buckets as kernels
+from labelgap.kernels.arguments import read_only
 from labelgap.kernels.threads import map_in_order, thread_count
 
 # Fewer entries are sorted in less time than it takes to narrow the search.
@@ -66,14 +67,15 @@ def narrowed_cut(
     if entries.size < _MANY_ENTRIES or n_buckets < _FEWEST_BUCKETS:
         return None
     highest = entries.highest()
-    counts = entries.counts(n_buckets)
+    counts = entries.counts(n_buckets).astype(np.int64, copy=False)
     totals = np.zeros((n_groups, 4))
-    totals[:, 2:] = counts.sum(axis=0, dtype=np.int64)
+    totals[:, 2:] = counts.sum(axis=0)
     marked = np.empty(n_buckets, np.bool_)
     n_kept = kernels.mark_buckets(counts, totals.copy(), *coefficients, marked)
     if n_kept > (_WORTH_SORTING * entries.size if most_kept is None else most_kept):
         return None
-    near = entries.near(marked)
+    kinds = (np.float64, np.int8, np.int32, np.uint16)
+    near = [read_only(part, kind) for part, kind in zip(entries.near(marked), kinds, strict=True)]
     none_is_a_cut = highest < np.inf
     above, below = kernels.sweep_marked(
         np.argsort(near[0]), *near, counts, totals, *coefficients, none_is_a_cut
@@ -95,7 +97,8 @@ class HostEntries:
         groups: NDArray[np.integer[Any]],
         n_groups: int,
     ) -> None:
-        self._scores, self._values, self._groups, self._n_groups = scores, values, groups, n_groups
+        self._scores, self._values, self._n_groups = scores, read_only(values, np.int8), n_groups
+        self._groups = read_only(groups, np.int32)
         self.size = scores.size
 
     def highest(self) -> float:
@@ -118,7 +121,8 @@ class HostEntries:
         return self._scores[kept], self._values[kept], grouped, buckets[kept]
 
     def highest_below(self, above: float) -> float:
-        return kernels.highest_below(self._scores, above)
+        below = self._scores < above
+        return float(np.max(self._scores, where=below, initial=-np.inf)) if below.any() else np.nan
 
 
 def _count_of_buckets(n_entries: int, n_groups: int) -> int:
@@ -143,7 +147,8 @@ def _bucket_counts(
     n_buckets: int,
 ) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
     """The bucket of each entry, and the positives and negatives of each bucket and group."""
-    bits = scores.view(np.int32 if scores.itemsize == 4 else np.int64)
+    whole = np.int32 if scores.itemsize == 4 else np.int64
+    bits = read_only(scores.view(whole), whole)
     table = np.empty(kernels.CELLS + 1, np.int32)
     scale = kernels.make_table(bits, table)
     buckets = np.empty(scores.size, np.uint16)

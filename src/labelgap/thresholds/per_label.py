@@ -112,7 +112,7 @@ class LabelSearch:
         falling = np.argsort(-scores, kind="stable")
         self._order = falling[np.argsort(labels.indices[falling], kind="stable")]
         self._starts = np.concatenate([[0], np.cumsum(labels.label_counts())]).astype(np.int64)
-        self._scores = scores[self._order]
+        self._scores = scores[self._order].astype(np.float64, copy=False)
         self._values = labels.values[self._order].astype(np.int8, copy=False)
         weighted = metric.balanced or labels.weights is not None
         self._weights = metric.entry_weights(labels)[self._order] if weighted else _NO_WEIGHTS
@@ -229,7 +229,7 @@ class LabelSearch:
         if not total > float(gains[decided[part]].sum()) + 1e-12 * float(np.abs(gains).sum()):
             return False
         thresholds[label] = self._between(above, below, empty=False)[0]
-        now = np.asarray(self._scores[part] >= self._scores.dtype.type(thresholds[label]))
+        now = np.asarray(self._scores[part] >= self._entry_scores.dtype.type(thresholds[label]))
         changed = now != decided[part]
         each = weights if weights.size else np.ones(size)
         # Of a positive entry tp and fn change, of a negative one fp and tn.
@@ -257,7 +257,7 @@ class LabelSearch:
         return np.full(len(self._starts) - 1, np.nan)
 
     def _between(self, above: Floats, below: Floats, empty: bool = True) -> Floats:
-        kind = self._scores.dtype
+        kind = self._entry_scores.dtype
         found = between(above.astype(kind), below.astype(kind)).astype(np.float64)
         if empty:
             # Neither neighbour: no entry of the label was there.

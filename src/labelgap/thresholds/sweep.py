@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidScoresError
 from labelgap.kernels import sweep as kernels
+from labelgap.kernels.arguments import read_only
 from labelgap.labels import ObservedLabels
 from labelgap.labels.tensors import is_tensor, to_host
 from labelgap.metrics import LinearFractional, get_metric
@@ -187,29 +188,29 @@ def sweep_entries(
     if weights is None and groups is None:
         # Without weights and groups only the sorted scores of either class matter, and sorting numbers is
         # several times faster than finding their order.
-        n_positive = int(np.count_nonzero(values))
-        positives = np.empty(n_positive, scores.dtype)
-        negatives = np.empty(scores.size - n_positive, scores.dtype)
-        kernels.split_classes(scores, values, positives, negatives)
-        positives.sort()
-        negatives.sort()
+        classes = scores[values == 1], scores[values != 1]
+        for one_class in classes:
+            one_class.sort()
+        ascending = (read_only(one_class, np.float64) for one_class in classes)
         above, below, value, n_cuts = kernels.sweep_two_classes(
-            positives, negatives, *coefficients, curve_scores, curve_values
+            *ascending, *coefficients, curve_scores, curve_values
         )
         threshold = float(between(_one(above, scores), _one(below, scores))[0])
     else:
-        entry_weights = _NO_WEIGHTS if weights is None else weights
-        entry_groups = _NO_GROUPS if groups is None else groups
-        in_mean = _NO_WEIGHTS if group_weights is None else np.asarray(group_weights, np.float64)
+        entries = (
+            read_only(values, np.int8),
+            read_only(_NO_WEIGHTS if weights is None else weights, np.float64),
+            read_only(_NO_GROUPS if groups is None else groups, np.int32),
+        )
+        in_mean = read_only(_NO_WEIGHTS if group_weights is None else group_weights, np.float64)
+        walked = read_only(scores, np.float64)
         counts = np.zeros((n_groups, 4))
         left = np.zeros((0 if weights is None else n_groups, 2), np.int32)
-        kernels.count_groups(values, entry_weights, entry_groups, counts, left)
+        kernels.count_groups(*entries, counts, left)
         above, below, _, n_cuts = kernels.sweep_groups(
             np.argsort(scores),
-            scores,
-            values,
-            entry_weights,
-            entry_groups,
+            walked,
+            *entries,
             counts,
             left,
             *coefficients,
@@ -219,9 +220,7 @@ def sweep_entries(
         )
         threshold = float(between(_one(above, scores), _one(below, scores))[0])
         # Counts made afresh owe nothing to the ten million steps of the walk.
-        value = kernels.value_at(
-            threshold, scores, values, entry_weights, entry_groups, counts, *coefficients, in_mean
-        )
+        value = kernels.value_at(threshold, walked, *entries, counts, *coefficients, in_mean)
     curve = make_curve(curve_scores[:n_cuts], curve_values[:n_cuts], scores) if return_curve else None
     return ThresholdResult(threshold, float(value), curve)
 
@@ -286,7 +285,7 @@ def refuse_nan(scores: ScoreArray, labels: ObservedLabels) -> None:
     """Raise where the score of an observed entry is NaN, and say which."""
     # The maximum is NaN where one of them is, and it is found in less time.
     if np.isnan(scores.max()):
-        entry = kernels.first_nan(scores)
+        entry = int(np.argmax(np.isnan(scores)))
         raise InvalidScoresError(
             f"The score at {_place(labels, entry)} is NaN, but its label is observed. "
             "Give a number for every observed entry, or leave the entry out of the labels."

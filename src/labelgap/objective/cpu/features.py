@@ -147,7 +147,8 @@ class SparseFeatures:
         columns.sum_duplicates()
         self.n_rows, self.n_features = rows.shape
         self.n_stored = rows.nnz + columns.nnz
-        self._rows = (rows.indptr.astype(np.int64), rows.indices, rows.data)
+        of_features = rows.indices.astype(index_type(self.n_features), copy=False)
+        self._rows = (rows.indptr.astype(np.int64), of_features, rows.data)
         numbers = columns.indices.astype(index_type(self.n_rows), copy=False)
         self._columns = (columns.indptr.astype(np.int64), numbers, columns.data)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.kernels.arguments import binary_and_real, read_only
 from labelgap.kernels.conjugate_rows import ConjugateWorkspace, conjugate_rows
 from labelgap.kernels.entries import EntryPattern
 from labelgap.kernels.losses import CompiledLoss
@@ -40,7 +41,9 @@ class _Entries:
     def __init__(
         self, indptr: NDArray[Any], indices: NDArray[Any], targets: NDArray[Any], weights: WorkingArray
     ) -> None:
-        self.indptr, self.indices, self.targets, self.weights = indptr, indices, targets, weights
+        self.indptr, self.indices = read_only(indptr, np.int64), read_only(indices, np.int32)
+        self.weights = read_only(weights, weights.dtype)
+        self.targets = binary_and_real(targets, weights.dtype)
         work = indptr + _ROW_COST * np.arange(len(indptr))
         parts = thread_count()
         cuts = np.searchsorted(work, np.arange(1, parts) * (work[-1] / parts))
@@ -137,7 +140,7 @@ class RowwiseSteps:
         if width >= MANY_COLUMNS:
             diagonal_only = not penalties.ridge
             wide = (
-                entries.indptr, entries.indices, entries.targets, entries.weights, table, table * table,
+                entries.indptr, entries.indices, *entries.targets, entries.weights, table, table * table,
                 shifts, penalty.astype(self.dtype), diagonal_only, moving.sizes, moving.prior, rank,
                 self._form.code, not self._form.bounds_curvature, kind(min(relaxation, MOST_RELAXATION)),
                 has_shift, kind(N * penalties.intercept), kind(penalties.centre), moving.factor, own_shifts,
@@ -148,7 +151,7 @@ class RowwiseSteps:
             return float(gains.sum()) / N
         reach = kind(np.sqrt(np.max(np.einsum("ij,ij->i", table, table), initial=0.0)))
         shared = (
-            entries.indptr, entries.indices, entries.targets, entries.weights, table, shifts, reach,
+            entries.indptr, entries.indices, *entries.targets, entries.weights, table, shifts, reach,
             penalty.astype(self.dtype), moving.sizes, moving.prior, rank, self._form.code,
             not self._form.bounds_curvature, kind(min(relaxation, MOST_RELAXATION)), has_shift,
             kind(N * penalties.intercept),
