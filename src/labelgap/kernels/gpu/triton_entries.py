@@ -4,6 +4,13 @@ A row's entries are cut into pieces (:attr:`Compressed.pieces`). One program wor
 row's own factor once, gathers the factors of the other side a block of entries at a time, and writes one
 partial sum. A second kernel adds up the pieces of each row, in their order and in double precision. No two
 programs write to one place, so that results do not depend on which of them is first.
+
+A block of factors has three axes, (segments of a factor, entries, numbers of a segment), and a segment is as
+long as a line of the cache. Triton spreads the last axis over the threads of a warp first and the entries
+next, so that a warp holds several entries at once. A factor that is spread over all threads of a warp would
+have its score, its loss and its slope computed by each of them, which in double precision takes longer than
+to read the factor. For the same reason sums over entries are kept apart for every place in a block and added
+up once, after the last block.
 """
 
 from __future__ import annotations
@@ -29,19 +36,70 @@ class Gathered(NamedTuple):
     warps: int
 
 
-GATHERED = {torch.float32: Gathered(512, 1), torch.float64: Gathered(1024, 4)}
+GATHERED = {torch.float32: Gathered(512, 1), torch.float64: Gathered(512, 1)}
 """The blocks of each precision, those that were fastest on an H200."""
+SEGMENT_BYTES = 128
+_FEWEST_ENTRIES, _MOST_ENTRIES = 8, 128
+_MOST_WARPS = 16
+# Columns of a block of the plain products, which take wider factors some columns at a time.
+_WIDEST = 256
 _WARPS = 4
+
+
+class BlockShape(NamedTuple):
+    """The shape of a block of gathered factors, and the warps that work on it; all are powers of 2."""
+
+    segments: int
+    entries: int
+    segment: int
+    warps: int
+
+    @property
+    def columns(self) -> int:
+        return self.segments * self.segment
+
+    @classmethod
+    def of(cls, dtype: torch.dtype, width: int, widest: int = 1 << 30) -> BlockShape:
+        """The shape for factors of some width, of which at most ``widest`` columns are held at a time."""
+        numbers, warps = GATHERED[dtype]
+        columns = min(triton.next_power_of_2(max(width, 1)), widest)
+        segment = min(columns, SEGMENT_BYTES // dtype.itemsize)
+        entries = max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, numbers // columns))
+        # A wide block has more warps, so that each thread holds as many numbers as one of a narrow block.
+        warps *= max(1, entries * columns // numbers)
+        return cls(columns // segment, entries, segment, min(warps, _MOST_WARPS))
 
 
 class LossPass(NamedTuple):
     """Results of a pass; what was not asked for is None."""
 
     product: Tensor
-    value: float
+    value: float | None
     low_rank: Tensor | None
     slopes: Tensor | None
     sums: Tensor | None
+
+
+@triton.jit
+def columns_of(first, SEGMENTS: tl.constexpr, SEGMENT: tl.constexpr):
+    """The columns from ``first`` on, segment by segment."""
+    return first + tl.arange(0, SEGMENTS)[:, None] * SEGMENT + tl.arange(0, SEGMENT)[None, :]
+
+
+@triton.jit
+def gathered(factors_ptr, rows, known, column, inside, width):
+    """Some columns of the factors of some rows: segments x entries x numbers of a segment."""
+    return tl.load(
+        factors_ptr + rows[None, :, None] * width + column[:, None, :],
+        mask=known[None, :, None] & inside[:, None, :],
+        other=0.0,
+    )
+
+
+@triton.jit
+def dotted(products):
+    """The sum over the columns, for each entry; segments come first, since a thread holds all of them."""
+    return tl.sum(tl.sum(products, axis=0), axis=1)
 
 
 @triton.jit
@@ -51,36 +109,35 @@ def _loss_kernel(
     product_ptr, value_ptr, low_rank_ptr, slopes_ptr, sums_ptr, n_pieces,
     CODE: tl.constexpr, DOUBLE: tl.constexpr, OWN_SHIFT: tl.constexpr, OTHERS_SHIFT: tl.constexpr,
     WEIGHTS: tl.constexpr, OFFSETS: tl.constexpr, ENTRIES: tl.constexpr, SUMS: tl.constexpr,
-    BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+    SEGMENTS: tl.constexpr, BLOCK: tl.constexpr, SEGMENT: tl.constexpr,
 ):  # fmt: skip
-    """Losses of the entries of one piece, and the sum of the slopes times the other side's factors."""
+    """Losses of the entries of one piece, and the sum of the slopes times the other side's factors.
+
+    With ENTRIES, the value and what belongs to each entry; with SUMS, the row's sums.
+    """
     piece = tl.program_id(0)
     kind = own_ptr.dtype.element_ty
     row = tl.load(rows_ptr + piece)
     start = tl.load(ends_ptr + piece)
     # A piece ends where the next one begins.
     stop = tl.load(ends_ptr + piece + 1)
-    column = tl.arange(0, WIDTH)
+    column = columns_of(0, SEGMENTS, SEGMENT)
     inside = column < width
     own = tl.load(own_ptr + row * width + column, mask=inside, other=0.0)
     shift = tl.zeros((), dtype=kind)
     if OWN_SHIFT:
         shift = tl.load(own_shift_ptr + row)
-    total = tl.zeros((WIDTH,), dtype=kind)
-    value = tl.zeros((), dtype=tl.float64)
-    up = tl.zeros((), dtype=tl.float64)
-    down = tl.zeros((), dtype=tl.float64)
-    bend = tl.zeros((), dtype=tl.float64)
+    total = tl.zeros((SEGMENTS, BLOCK, SEGMENT), dtype=kind)
+    value = tl.zeros((BLOCK,), dtype=tl.float64)
+    up = tl.zeros((BLOCK,), dtype=tl.float64)
+    down = tl.zeros((BLOCK,), dtype=tl.float64)
+    bend = tl.zeros((BLOCK,), dtype=tl.float64)
     for first in range(start, stop, BLOCK):
         entry = first + tl.arange(0, BLOCK)
         known = entry < stop
         other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        factors = tl.load(
-            others_ptr + other[:, None] * width + column[None, :],
-            mask=known[:, None] & inside[None, :],
-            other=0.0,
-        )
-        z = tl.sum(factors * own[None, :], axis=1)
+        factors = gathered(others_ptr, other, known, column, inside, width)
+        z = dotted(factors * own[:, None, :])
         if ENTRIES:
             tl.store(low_rank_ptr + entry, z, mask=known)
         if OWN_SHIFT:
@@ -99,52 +156,49 @@ def _loss_kernel(
         slope = slope * factor
         if ENTRIES:
             tl.store(slopes_ptr + entry, slope, mask=known)
-        # An entry that is only filled up may have any loss; its weight is 0.
-        value += tl.sum(tl.where(known, loss * factor, 0.0).to(tl.float64), axis=0)
+            # An entry that is only filled up may have any loss; its weight is 0.
+            value += tl.where(known, loss * factor, 0.0).to(tl.float64)
         if SUMS:
-            up += tl.sum(tl.maximum(slope, 0.0).to(tl.float64), axis=0)
-            down += tl.sum(tl.minimum(slope, 0.0).to(tl.float64), axis=0)
-            bend += tl.sum((curvature * factor).to(tl.float64), axis=0)
-        total += tl.sum(factors * slope[:, None], axis=0)
-    tl.store(product_ptr + piece.to(tl.int64) * width + column, total, mask=inside)
-    tl.store(value_ptr + piece, value)
+            up += tl.maximum(slope, 0.0).to(tl.float64)
+            down += tl.minimum(slope, 0.0).to(tl.float64)
+            bend += (curvature * factor).to(tl.float64)
+        total += factors * slope[None, :, None]
+    tl.store(product_ptr + piece.to(tl.int64) * width + column, tl.sum(total, axis=1), mask=inside)
+    if ENTRIES:
+        tl.store(value_ptr + piece, tl.sum(value, axis=0))
     if SUMS:
-        tl.store(sums_ptr + piece, up)
-        tl.store(sums_ptr + n_pieces + piece, down)
-        tl.store(sums_ptr + 2 * n_pieces + piece, bend)
+        tl.store(sums_ptr + piece, tl.sum(up, axis=0))
+        tl.store(sums_ptr + n_pieces + piece, tl.sum(down, axis=0))
+        tl.store(sums_ptr + 2 * n_pieces + piece, tl.sum(bend, axis=0))
 
 
 @triton.jit
 def _product_kernel(
     ends_ptr, indices_ptr, data_ptr, others_ptr, width, product_ptr,
-    BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+    SEGMENTS: tl.constexpr, BLOCK: tl.constexpr, SEGMENT: tl.constexpr,
 ):  # fmt: skip
     """The sum over one piece of data times the other side's factors, some columns at a time."""
     piece = tl.program_id(0)
     kind = others_ptr.dtype.element_ty
     start = tl.load(ends_ptr + piece)
     stop = tl.load(ends_ptr + piece + 1)
-    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    column = columns_of(tl.program_id(1) * SEGMENTS * SEGMENT, SEGMENTS, SEGMENT)
     inside = column < width
-    total = tl.zeros((WIDTH,), dtype=kind)
+    total = tl.zeros((SEGMENTS, BLOCK, SEGMENT), dtype=kind)
     for first in range(start, stop, BLOCK):
         entry = first + tl.arange(0, BLOCK)
         known = entry < stop
         other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        factors = tl.load(
-            others_ptr + other[:, None] * width + column[None, :],
-            mask=known[:, None] & inside[None, :],
-            other=0.0,
-        )
+        factors = gathered(others_ptr, other, known, column, inside, width)
         number = tl.load(data_ptr + entry, mask=known, other=0.0)
-        total += tl.sum(factors * number[:, None], axis=0)
-    tl.store(product_ptr + piece.to(tl.int64) * width + column, total, mask=inside)
+        total += factors * number[None, :, None]
+    tl.store(product_ptr + piece.to(tl.int64) * width + column, tl.sum(total, axis=1), mask=inside)
 
 
 @triton.jit
 def _dots_kernel(
     rows_ptr, ends_ptr, indices_ptr, own_ptr, others_ptr, width, out_ptr,
-    BLOCK: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr,
+    SEGMENTS: tl.constexpr, BLOCK: tl.constexpr, SEGMENT: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """Products of the own factor with those of the other side, at the entries of one piece."""
     piece = tl.program_id(0)
@@ -157,16 +211,11 @@ def _dots_kernel(
         known = entry < stop
         other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
         z = tl.zeros((BLOCK,), dtype=kind)
-        for part in range(PARTS):
-            column = part * WIDTH + tl.arange(0, WIDTH)
+        for part in range(ROUNDS):
+            column = columns_of(part * SEGMENTS * SEGMENT, SEGMENTS, SEGMENT)
             inside = column < width
             own = tl.load(own_ptr + row * width + column, mask=inside, other=0.0)
-            factors = tl.load(
-                others_ptr + other[:, None] * width + column[None, :],
-                mask=known[:, None] & inside[None, :],
-                other=0.0,
-            )
-            z += tl.sum(factors * own[None, :], axis=1)
+            z += dotted(gathered(others_ptr, other, known, column, inside, width) * own[:, None, :])
         tl.store(out_ptr + entry, z, mask=known)
 
 
@@ -195,13 +244,6 @@ def _gather_kernel(pointers_ptr, partial_ptr, width, out_ptr, WIDTH: tl.constexp
     for piece in range(first, last):
         total += tl.load(partial_ptr + piece * width + column, mask=inside, other=0.0).to(tl.float64)
     tl.store(out_ptr + row * width + column, total.to(out_ptr.dtype.element_ty), mask=inside)
-
-
-def _shape(dtype: torch.dtype, width: int, widest: int = 256) -> tuple[int, int, int]:
-    """Columns of a block, a power of 2, entries of it, and warps."""
-    gathered = GATHERED[dtype]
-    columns = min(triton.next_power_of_2(max(width, 1)), widest)
-    return columns, max(8, min(128, gathered.numbers // columns)), gathered.warps
 
 
 def sums_of_rows(entries: Compressed, partial: Tensor, dtype: torch.dtype) -> Tensor:
@@ -235,14 +277,14 @@ def loss_pass(
     device, dtype = own.device, own.dtype
     nothing = torch.empty(0, dtype=dtype, device=device)
     product = torch.empty((n_pieces, width), dtype=dtype, device=device)
-    value = torch.empty(n_pieces, dtype=torch.float64, device=device)
+    value = torch.zeros(n_pieces if entries_wanted else 0, dtype=torch.float64, device=device)
     low_rank, slopes = (
         (torch.empty(len(entries), dtype=dtype, device=device) for _ in range(2))
         if entries_wanted
         else (nothing, nothing)
     )
     partial_sums = torch.empty((3, n_pieces) if sums else (0,), dtype=torch.float64, device=device)
-    columns, block, warps = _shape(dtype, width, widest=1 << 30)
+    shape = BlockShape.of(dtype, width)
     weights = data.weights
     if weights is None:
         weights = torch.full((1,), data.weight, dtype=torch.float64, device=device)
@@ -256,12 +298,12 @@ def loss_pass(
             CODE=code, DOUBLE=dtype == torch.float64, OWN_SHIFT=own_shift is not None,
             OTHERS_SHIFT=others_shift is not None, WEIGHTS=data.weights is not None,
             OFFSETS=data.offsets is not None, ENTRIES=entries_wanted, SUMS=sums,
-            BLOCK=block, WIDTH=columns, num_warps=warps,
+            SEGMENTS=shape.segments, BLOCK=shape.entries, SEGMENT=shape.segment, num_warps=shape.warps,
         )  # fmt: skip
     of_rows = sums_of_rows(entries, partial_sums.T.contiguous(), dtype).T.contiguous() if sums else None
     return LossPass(
         sums_of_rows(entries, product, dtype),
-        float(torch.sum(value)),
+        float(torch.sum(value)) if entries_wanted else None,
         low_rank if entries_wanted else None,
         slopes if entries_wanted else None,
         of_rows,
@@ -275,8 +317,8 @@ def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
     width, n_pieces = others.shape[1], len(rows)
     partial = torch.empty((n_pieces, width), dtype=others.dtype, device=others.device)
     if partial.numel():
-        columns, block, warps = _shape(others.dtype, width)
-        grid = (n_pieces, triton.cdiv(width, columns))
+        shape = BlockShape.of(others.dtype, width, widest=_WIDEST)
+        grid = (n_pieces, triton.cdiv(width, shape.columns))
         _product_kernel[grid](
             ends,
             entries.indices,
@@ -284,9 +326,10 @@ def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
             others.contiguous(),
             width,
             partial,
-            BLOCK=block,
-            WIDTH=columns,
-            num_warps=warps,
+            SEGMENTS=shape.segments,
+            BLOCK=shape.entries,
+            SEGMENT=shape.segment,
+            num_warps=shape.warps,
         )
     return sums_of_rows(entries, partial, others.dtype)
 
@@ -298,7 +341,7 @@ def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
     out = torch.zeros(len(entries), dtype=own.dtype, device=own.device)
     width = own.shape[1]
     if len(entries) and width:
-        columns, block, warps = _shape(own.dtype, width)
+        shape = BlockShape.of(own.dtype, width, widest=_WIDEST)
         _dots_kernel[(len(rows),)](
             rows,
             ends,
@@ -307,10 +350,11 @@ def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
             others.contiguous(),
             width,
             out,
-            BLOCK=block,
-            WIDTH=columns,
-            PARTS=triton.cdiv(width, columns),
-            num_warps=warps,
+            SEGMENTS=shape.segments,
+            BLOCK=shape.entries,
+            SEGMENT=shape.segment,
+            ROUNDS=triton.cdiv(width, shape.columns),
+            num_warps=shape.warps,
         )
     return out
 
