@@ -133,10 +133,11 @@ def _other_blocks(device: Any, passes: Any) -> Iterator[Line]:
     from labelgap.kernels.gpu import triton_entries
 
     before = dict(triton_entries.GATHERED)
-    for gathered, warps in ((512, 1), (512, 4), (1024, 1), (1024, 2), (1024, 4), (2048, 4), (4096, 8)):
-        triton_entries.GATHERED = dict.fromkeys(before, triton_entries.Gathered(gathered, warps))
-        took = seconds(passes, device, repeats=1, warm_up=1)
-        yield Line(f"  {gathered} numbers a block, {warps} warps", "", took)
+    for work in ("losses", "sums"):
+        for numbers in (256, 512, 1024, 2048, 4096):
+            triton_entries.GATHERED = {**before, work: numbers}
+            took = seconds(passes, device, repeats=1, warm_up=1)
+            yield Line(f"  {numbers} numbers a warp for {work}", "", took)
     triton_entries.GATHERED = before
 
 

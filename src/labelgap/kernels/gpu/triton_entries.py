@@ -5,12 +5,12 @@ row's own factor once, gathers the factors of the other side a block of entries 
 partial sum. A second kernel adds up the pieces of each row, in their order and in double precision. No two
 programs write to one place, so that results do not depend on which of them is first.
 
-A block of factors has three axes, (segments of a factor, entries, numbers of a segment), and a segment is as
-long as a line of the cache. Triton spreads the last axis over the threads of a warp first and the entries
-next, so that a warp holds several entries at once. A factor that is spread over all threads of a warp would
-have its score, its loss and its slope computed by each of them, which in double precision takes longer than
-to read the factor. For the same reason sums over entries are kept apart for every place in a block and added
-up once, after the last block.
+A block of factors has four axes: turns, segments of a factor, entries side by side, numbers of a segment. A
+segment is as long as a line of the cache. Triton spreads the last axis over the threads of a warp first and
+the entries side by side next, and each thread holds all turns. So a warp has many entries at once, and one
+evaluation of the loss serves them all. A factor that is spread over all threads of a warp would have its loss
+computed by each of them, which in double precision takes longer than to read the factor. For the same reason
+sums over entries are kept apart for every place in a block and added up once, after the last block.
 """
 
 from __future__ import annotations
@@ -27,20 +27,14 @@ from labelgap.kernels.gpu.passes import EntryData
 from labelgap.kernels.gpu.pattern import Compressed
 from labelgap.kernels.gpu.triton_losses import derivatives
 
-
-class Gathered(NamedTuple):
-    """A block of gathered factors, and the warps that work on it."""
-
-    numbers: int
-    """Few, so that many programs at work hide the waiting for memory."""
-    warps: int
-
-
-GATHERED = {torch.float32: Gathered(512, 1), torch.float64: Gathered(512, 1)}
-"""The blocks of each precision, those that were fastest on an H200."""
-SEGMENT_BYTES = 128
-_FEWEST_ENTRIES, _MOST_ENTRIES = 8, 128
-_MOST_WARPS = 16
+# Numbers of a block that a warp holds, at most: those that were fastest on an H200.
+GATHERED = {"losses": 2048, "sums": 1024, "product": 1024, "dots": 1024, "pairs": 512}
+# Columns of a factor that a warp holds; wider ones are shared by several warps, which hold fewer numbers.
+_WARP_COLUMNS, _SHARED = 64, 1024
+_SEGMENT_BYTES = 128
+# Bytes that the threads of a warp load at a time.
+_WARP_BYTES = 512
+_MOST_ENTRIES = 64
 # Columns of a block of the plain products, which take wider factors some columns at a time.
 _WIDEST = 256
 _WARPS = 4
@@ -49,8 +43,10 @@ _WARPS = 4
 class BlockShape(NamedTuple):
     """The shape of a block of gathered factors, and the warps that work on it; all are powers of 2."""
 
+    turns: int
     segments: int
-    entries: int
+    side: int
+    """Entries side by side."""
     segment: int
     warps: int
 
@@ -59,15 +55,26 @@ class BlockShape(NamedTuple):
         return self.segments * self.segment
 
     @classmethod
-    def of(cls, dtype: torch.dtype, width: int, widest: int = 1 << 30) -> BlockShape:
+    def of(cls, work: str, dtype: torch.dtype, width: int, widest: int = 1 << 30) -> BlockShape:
         """The shape for factors of some width, of which at most ``widest`` columns are held at a time."""
-        numbers, warps = GATHERED[dtype]
         columns = min(triton.next_power_of_2(max(width, 1)), widest)
-        segment = min(columns, SEGMENT_BYTES // dtype.itemsize)
-        entries = max(_FEWEST_ENTRIES, min(_MOST_ENTRIES, numbers // columns))
-        # A wide block has more warps, so that each thread holds as many numbers as one of a narrow block.
-        warps *= max(1, entries * columns // numbers)
-        return cls(columns // segment, entries, segment, min(warps, _MOST_WARPS))
+        segment = min(columns, _SEGMENT_BYTES // dtype.itemsize)
+        side = min(_WARP_BYTES // (segment * dtype.itemsize), _MOST_ENTRIES)
+        warps = max(1, columns // _WARP_COLUMNS)
+        numbers = GATHERED[work] if warps == 1 else min(GATHERED[work], _SHARED)
+        turns = min(numbers * warps // columns, _MOST_ENTRIES) // side
+        return cls(max(1, turns), columns // segment, side, segment, warps)
+
+    @property
+    def options(self) -> dict[str, int]:
+        """What a kernel is started with."""
+        return {
+            "TURNS": self.turns,
+            "SEGMENTS": self.segments,
+            "SIDE": self.side,
+            "SEGMENT": self.segment,
+            "num_warps": self.warps,
+        }
 
 
 class LossPass(NamedTuple):
@@ -87,19 +94,33 @@ def columns_of(first, SEGMENTS: tl.constexpr, SEGMENT: tl.constexpr):
 
 
 @triton.jit
+def others_of(indices_ptr, first, stop, TURNS: tl.constexpr, SIDE: tl.constexpr):
+    """The other side's rows of a block of entries (turns x entries side by side), and which there are."""
+    entry = first + tl.arange(0, TURNS)[:, None] * SIDE + tl.arange(0, SIDE)[None, :]
+    known = entry < stop
+    return tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64), known
+
+
+@triton.jit
 def gathered(factors_ptr, rows, known, column, inside, width):
-    """Some columns of the factors of some rows: segments x entries x numbers of a segment."""
+    """Some columns of the factors of a block of entries."""
     return tl.load(
-        factors_ptr + rows[None, :, None] * width + column[:, None, :],
-        mask=known[None, :, None] & inside[:, None, :],
+        factors_ptr + rows[:, None, :, None] * width + column[None, :, None, :],
+        mask=known[:, None, :, None] & inside[None, :, None, :],
         other=0.0,
     )
 
 
 @triton.jit
-def dotted(products):
-    """The sum over the columns, for each entry; segments come first, since a thread holds all of them."""
-    return tl.sum(tl.sum(products, axis=0), axis=1)
+def dotted(factors, own, TURNS: tl.constexpr, SIDE: tl.constexpr):
+    """The products with one factor, entry by entry; segments come first, since a thread holds all of them."""
+    return tl.reshape(tl.sum(tl.sum(factors * own[None, :, None, :], axis=1), axis=2), (TURNS * SIDE,))
+
+
+@triton.jit
+def weighted(factors, numbers, TURNS: tl.constexpr, SIDE: tl.constexpr):
+    """The sum over the turns of the factors, each times the number of its entry."""
+    return tl.sum(factors * tl.reshape(numbers, (TURNS, SIDE))[:, None, :, None], axis=0)
 
 
 @triton.jit
@@ -109,7 +130,7 @@ def _loss_kernel(
     product_ptr, value_ptr, low_rank_ptr, slopes_ptr, sums_ptr, n_pieces,
     CODE: tl.constexpr, DOUBLE: tl.constexpr, OWN_SHIFT: tl.constexpr, OTHERS_SHIFT: tl.constexpr,
     WEIGHTS: tl.constexpr, OFFSETS: tl.constexpr, ENTRIES: tl.constexpr, SUMS: tl.constexpr,
-    SEGMENTS: tl.constexpr, BLOCK: tl.constexpr, SEGMENT: tl.constexpr,
+    TURNS: tl.constexpr, SEGMENTS: tl.constexpr, SIDE: tl.constexpr, SEGMENT: tl.constexpr,
 ):  # fmt: skip
     """Losses of the entries of one piece, and the sum of the slopes times the other side's factors.
 
@@ -127,22 +148,23 @@ def _loss_kernel(
     shift = tl.zeros((), dtype=kind)
     if OWN_SHIFT:
         shift = tl.load(own_shift_ptr + row)
-    total = tl.zeros((SEGMENTS, BLOCK, SEGMENT), dtype=kind)
-    value = tl.zeros((BLOCK,), dtype=tl.float64)
-    up = tl.zeros((BLOCK,), dtype=tl.float64)
-    down = tl.zeros((BLOCK,), dtype=tl.float64)
-    bend = tl.zeros((BLOCK,), dtype=tl.float64)
-    for first in range(start, stop, BLOCK):
-        entry = first + tl.arange(0, BLOCK)
+    total = tl.zeros((SEGMENTS, SIDE, SEGMENT), dtype=kind)
+    value = tl.zeros((TURNS * SIDE,), dtype=tl.float64)
+    up = tl.zeros((TURNS * SIDE,), dtype=tl.float64)
+    down = tl.zeros((TURNS * SIDE,), dtype=tl.float64)
+    bend = tl.zeros((TURNS * SIDE,), dtype=tl.float64)
+    for first in range(start, stop, TURNS * SIDE):
+        entry = first + tl.arange(0, TURNS * SIDE)
         known = entry < stop
-        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        factors = gathered(others_ptr, other, known, column, inside, width)
-        z = dotted(factors * own[:, None, :])
+        others, there = others_of(indices_ptr, first, stop, TURNS, SIDE)
+        factors = gathered(others_ptr, others, there, column, inside, width)
+        z = dotted(factors, own, TURNS, SIDE)
         if ENTRIES:
             tl.store(low_rank_ptr + entry, z, mask=known)
         if OWN_SHIFT:
             z = z + shift
         if OTHERS_SHIFT:
+            other = tl.load(indices_ptr + entry, mask=known, other=0)
             z = z + tl.load(others_shift_ptr + other, mask=known, other=0.0)
         if OFFSETS:
             z = z + tl.load(offsets_ptr + entry, mask=known, other=0.0)
@@ -162,7 +184,7 @@ def _loss_kernel(
             up += tl.maximum(slope, 0.0).to(tl.float64)
             down += tl.minimum(slope, 0.0).to(tl.float64)
             bend += (curvature * factor).to(tl.float64)
-        total += factors * slope[None, :, None]
+        total += weighted(factors, slope, TURNS, SIDE)
     tl.store(product_ptr + piece.to(tl.int64) * width + column, tl.sum(total, axis=1), mask=inside)
     if ENTRIES:
         tl.store(value_ptr + piece, tl.sum(value, axis=0))
@@ -175,7 +197,7 @@ def _loss_kernel(
 @triton.jit
 def _product_kernel(
     ends_ptr, indices_ptr, data_ptr, others_ptr, width, product_ptr,
-    SEGMENTS: tl.constexpr, BLOCK: tl.constexpr, SEGMENT: tl.constexpr,
+    TURNS: tl.constexpr, SEGMENTS: tl.constexpr, SIDE: tl.constexpr, SEGMENT: tl.constexpr,
 ):  # fmt: skip
     """The sum over one piece of data times the other side's factors, some columns at a time."""
     piece = tl.program_id(0)
@@ -184,21 +206,21 @@ def _product_kernel(
     stop = tl.load(ends_ptr + piece + 1)
     column = columns_of(tl.program_id(1) * SEGMENTS * SEGMENT, SEGMENTS, SEGMENT)
     inside = column < width
-    total = tl.zeros((SEGMENTS, BLOCK, SEGMENT), dtype=kind)
-    for first in range(start, stop, BLOCK):
-        entry = first + tl.arange(0, BLOCK)
+    total = tl.zeros((SEGMENTS, SIDE, SEGMENT), dtype=kind)
+    for first in range(start, stop, TURNS * SIDE):
+        entry = first + tl.arange(0, TURNS * SIDE)
         known = entry < stop
-        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        factors = gathered(others_ptr, other, known, column, inside, width)
-        number = tl.load(data_ptr + entry, mask=known, other=0.0)
-        total += factors * number[None, :, None]
+        others, there = others_of(indices_ptr, first, stop, TURNS, SIDE)
+        factors = gathered(others_ptr, others, there, column, inside, width)
+        total += weighted(factors, tl.load(data_ptr + entry, mask=known, other=0.0), TURNS, SIDE)
     tl.store(product_ptr + piece.to(tl.int64) * width + column, tl.sum(total, axis=1), mask=inside)
 
 
 @triton.jit
 def _dots_kernel(
     rows_ptr, ends_ptr, indices_ptr, own_ptr, others_ptr, width, out_ptr,
-    SEGMENTS: tl.constexpr, BLOCK: tl.constexpr, SEGMENT: tl.constexpr, ROUNDS: tl.constexpr,
+    TURNS: tl.constexpr, SEGMENTS: tl.constexpr, SIDE: tl.constexpr, SEGMENT: tl.constexpr,
+    ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """Products of the own factor with those of the other side, at the entries of one piece."""
     piece = tl.program_id(0)
@@ -206,17 +228,17 @@ def _dots_kernel(
     row = tl.load(rows_ptr + piece)
     start = tl.load(ends_ptr + piece)
     stop = tl.load(ends_ptr + piece + 1)
-    for first in range(start, stop, BLOCK):
-        entry = first + tl.arange(0, BLOCK)
-        known = entry < stop
-        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        z = tl.zeros((BLOCK,), dtype=kind)
+    for first in range(start, stop, TURNS * SIDE):
+        entry = first + tl.arange(0, TURNS * SIDE)
+        others, there = others_of(indices_ptr, first, stop, TURNS, SIDE)
+        z = tl.zeros((TURNS * SIDE,), dtype=kind)
         for part in range(ROUNDS):
             column = columns_of(part * SEGMENTS * SEGMENT, SEGMENTS, SEGMENT)
             inside = column < width
             own = tl.load(own_ptr + row * width + column, mask=inside, other=0.0)
-            z += dotted(gathered(others_ptr, other, known, column, inside, width) * own[:, None, :])
-        tl.store(out_ptr + entry, z, mask=known)
+            factors = gathered(others_ptr, others, there, column, inside, width)
+            z += dotted(factors, own, TURNS, SIDE)
+        tl.store(out_ptr + entry, z, mask=entry < stop)
 
 
 @triton.jit
@@ -284,7 +306,7 @@ def loss_pass(
         else (nothing, nothing)
     )
     partial_sums = torch.empty((3, n_pieces) if sums else (0,), dtype=torch.float64, device=device)
-    shape = BlockShape.of(dtype, width)
+    shape = BlockShape.of("losses" if entries_wanted else "sums", dtype, width)
     weights = data.weights
     if weights is None:
         weights = torch.full((1,), data.weight, dtype=torch.float64, device=device)
@@ -298,7 +320,7 @@ def loss_pass(
             CODE=code, DOUBLE=dtype == torch.float64, OWN_SHIFT=own_shift is not None,
             OTHERS_SHIFT=others_shift is not None, WEIGHTS=data.weights is not None,
             OFFSETS=data.offsets is not None, ENTRIES=entries_wanted, SUMS=sums,
-            SEGMENTS=shape.segments, BLOCK=shape.entries, SEGMENT=shape.segment, num_warps=shape.warps,
+            **shape.options,
         )  # fmt: skip
     of_rows = sums_of_rows(entries, partial_sums.T.contiguous(), dtype).T.contiguous() if sums else None
     return LossPass(
@@ -317,7 +339,7 @@ def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
     width, n_pieces = others.shape[1], len(rows)
     partial = torch.empty((n_pieces, width), dtype=others.dtype, device=others.device)
     if partial.numel():
-        shape = BlockShape.of(others.dtype, width, widest=_WIDEST)
+        shape = BlockShape.of("product", others.dtype, width, _WIDEST)
         grid = (n_pieces, triton.cdiv(width, shape.columns))
         _product_kernel[grid](
             ends,
@@ -326,10 +348,7 @@ def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
             others.contiguous(),
             width,
             partial,
-            SEGMENTS=shape.segments,
-            BLOCK=shape.entries,
-            SEGMENT=shape.segment,
-            num_warps=shape.warps,
+            **shape.options,
         )
     return sums_of_rows(entries, partial, others.dtype)
 
@@ -341,7 +360,7 @@ def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
     out = torch.zeros(len(entries), dtype=own.dtype, device=own.device)
     width = own.shape[1]
     if len(entries) and width:
-        shape = BlockShape.of(own.dtype, width, widest=_WIDEST)
+        shape = BlockShape.of("dots", own.dtype, width, _WIDEST)
         _dots_kernel[(len(rows),)](
             rows,
             ends,
@@ -350,11 +369,8 @@ def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
             others.contiguous(),
             width,
             out,
-            SEGMENTS=shape.segments,
-            BLOCK=shape.entries,
-            SEGMENT=shape.segment,
             ROUNDS=triton.cdiv(width, shape.columns),
-            num_warps=shape.warps,
+            **shape.options,
         )
     return out
 

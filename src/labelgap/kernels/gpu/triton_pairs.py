@@ -14,7 +14,15 @@ import triton.language as tl
 from labelgap.kernels.gpu.device import on_its_device
 from labelgap.kernels.gpu.losses import Tensor
 from labelgap.kernels.gpu.pattern import Compressed
-from labelgap.kernels.gpu.triton_entries import BlockShape, columns_of, dotted, gathered, sums_of_rows
+from labelgap.kernels.gpu.triton_entries import (
+    BlockShape,
+    columns_of,
+    dotted,
+    gathered,
+    others_of,
+    sums_of_rows,
+    weighted,
+)
 
 
 @triton.jit
@@ -22,7 +30,7 @@ def _pair_kernel(
     rows_ptr, ends_ptr, indices_ptr, own_ptr, own_step_ptr, others_ptr, others_step_ptr,
     own_shift_ptr, others_shift_ptr, curvature_ptr, slopes_ptr, width, product_ptr, sums_ptr,
     OWN_SHIFT: tl.constexpr, OTHERS_SHIFT: tl.constexpr,
-    SEGMENTS: tl.constexpr, BLOCK: tl.constexpr, SEGMENT: tl.constexpr,
+    TURNS: tl.constexpr, SEGMENTS: tl.constexpr, SIDE: tl.constexpr, SEGMENT: tl.constexpr,
 ):  # fmt: skip
     piece = tl.program_id(0)
     kind = own_ptr.dtype.element_ty
@@ -33,23 +41,24 @@ def _pair_kernel(
     inside = column < width
     own = tl.load(own_ptr + row * width + column, mask=inside, other=0.0)
     own_step = tl.load(own_step_ptr + row * width + column, mask=inside, other=0.0)
-    total = tl.zeros((SEGMENTS, BLOCK, SEGMENT), dtype=kind)
-    curved_sum = tl.zeros((BLOCK,), dtype=tl.float64)
-    for first in range(start, stop, BLOCK):
-        entry = first + tl.arange(0, BLOCK)
+    total = tl.zeros((SEGMENTS, SIDE, SEGMENT), dtype=kind)
+    curved_sum = tl.zeros((TURNS * SIDE,), dtype=tl.float64)
+    for first in range(start, stop, TURNS * SIDE):
+        entry = first + tl.arange(0, TURNS * SIDE)
         known = entry < stop
-        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        q = gathered(others_ptr, other, known, column, inside, width)
-        dq = gathered(others_step_ptr, other, known, column, inside, width)
-        change = dotted(q * own_step[:, None, :] + dq * own[:, None, :])
+        others, there = others_of(indices_ptr, first, stop, TURNS, SIDE)
+        q = gathered(others_ptr, others, there, column, inside, width)
+        dq = gathered(others_step_ptr, others, there, column, inside, width)
+        change = dotted(q, own_step, TURNS, SIDE) + dotted(dq, own, TURNS, SIDE)
         if OWN_SHIFT:
             change = change + tl.load(own_shift_ptr + row)
         if OTHERS_SHIFT:
+            other = tl.load(indices_ptr + entry, mask=known, other=0)
             change = change + tl.load(others_shift_ptr + other, mask=known, other=0.0)
         curved = change * tl.load(curvature_ptr + entry, mask=known, other=0.0)
         slope = tl.load(slopes_ptr + entry, mask=known, other=0.0)
         curved_sum += curved.to(tl.float64)
-        total += q * curved[None, :, None] + dq * slope[None, :, None]
+        total += weighted(q, curved, TURNS, SIDE) + weighted(dq, slope, TURNS, SIDE)
     tl.store(product_ptr + piece.to(tl.int64) * width + column, tl.sum(total, axis=1), mask=inside)
     tl.store(sums_ptr + piece, tl.sum(curved_sum, axis=0))
 
@@ -72,13 +81,13 @@ def pair_pass(
     product = torch.empty((n_pieces, width), dtype=own.dtype, device=own.device)
     sums = torch.zeros((n_pieces, 1), dtype=torch.float64, device=own.device)
     if n_pieces:
-        shape = BlockShape.of(own.dtype, width)
+        shape = BlockShape.of("pairs", own.dtype, width)
         _pair_kernel[(n_pieces,)](
             rows, ends, entries.indices, own, own_step, others, others_step,
             nothing if own_shift is None else own_shift,
             nothing if others_shift is None else others_shift,
             curvature, slopes, width, product, sums,
             OWN_SHIFT=own_shift is not None, OTHERS_SHIFT=others_shift is not None,
-            SEGMENTS=shape.segments, BLOCK=shape.entries, SEGMENT=shape.segment, num_warps=shape.warps,
+            **shape.options,
         )  # fmt: skip
     return sums_of_rows(entries, product, own.dtype), sums_of_rows(entries, sums, own.dtype)[:, 0]
