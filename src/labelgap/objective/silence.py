@@ -108,4 +108,4 @@ class SilenceGradient(SumGradient):
         quarter = 0.25 * correction.total
         observed = quarter * float(g @ (g / correction.weights)) + float(g @ correction.targets)
         instead = quarter / correction.silence * float(silent @ silent) - float(silent.sum())
-        return low_rank.conjugate(scale) + observed - instead
+        return float(low_rank.conjugate(scale)) + observed - instead

@@ -149,7 +149,7 @@ class UnlabelledGradient(SumGradient):
         dual, changed = self._every.sum_rows(lambda rows: self._price(rows, scale, move_up, move_down))
         if float(changed) > 0 and bound is None:
             return float("inf")
-        return float(dual + (bound or 0.0) * changed) / term.total
+        return float(dual + (bound or 0.0) * changed) / float(term.total)
 
     def _slopes(self, rows: slice, scale: float) -> tuple[Any, Any, Any, Any]:
         """The slopes wanted in a block, the nearest in the domain, and how far those are from its two edges.
