@@ -92,9 +92,12 @@ def test_penalties_are_compared_alike(device: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("labelgap.fitting.cross_validation._FEW_SCORES", 0)
     judged: list[Any] = []
     kept = DeviceJudge.judge
-    monkeypatch.setattr(
-        DeviceJudge, "judge", lambda self, scores: judged.append(scores) or kept(self, scores)
-    )
+
+    def watched(self: DeviceJudge, scores: Any) -> Any:
+        judged.append(scores)
+        return kept(self, scores)
+
+    monkeypatch.setattr(DeviceJudge, "judge", watched)
     for found, expected in zip(compared(), on_host, strict=True):
         assert (found.metric_value, found.threshold) == (expected.metric_value, expected.threshold)
         assert found.loss == pytest.approx(expected.loss, rel=1e-12)
