@@ -35,6 +35,7 @@ def lines_by_name(tune: bool, limit: float) -> dict[str, Callable[..., Iterator[
         "all-entries": partial(kernels.all_entries, tune=tune),
         "observed": partial(kernels.observed, tune=tune),
         "threshold": kernels.threshold,
+        "judged": kernels.judged,
         "top": kernels.top,
         "billion": fits.billion,
         "recommender": partial(fits.recommender, limit=limit),

@@ -11,10 +11,13 @@ import torch
 from benchmarks.gpu.entries import SkewedEntries
 from benchmarks.gpu.machine import GpuBounds, seconds, wait
 from benchmarks.harness import Line
+from labelgap.fitting.judges import MetricJudge
 from labelgap.kernels.gpu.device import has_triton
 from labelgap.kernels.gpu.every import EveryEntry
 from labelgap.kernels.gpu.losses import torch_loss
+from labelgap.labels import ObservedLabels
 from labelgap.losses import Logistic
+from labelgap.metrics import get_metric
 from labelgap.thresholds import sweep_entries
 
 RANK = 64
@@ -133,10 +136,11 @@ def _other_blocks(device: Any, passes: Any) -> Iterator[Line]:
     from labelgap.kernels.gpu import triton_entries
 
     before = dict(triton_entries.GATHERED)
-    for gathered, warps in ((512, 1), (512, 4), (1024, 1), (1024, 2), (1024, 4), (2048, 4), (4096, 8)):
-        triton_entries.GATHERED = dict.fromkeys(before, triton_entries.Gathered(gathered, warps))
-        took = seconds(passes, device, repeats=1, warm_up=1)
-        yield Line(f"  {gathered} numbers a block, {warps} warps", "", took)
+    for work in ("losses", "sums"):
+        for numbers in (256, 512, 1024, 2048, 4096):
+            triton_entries.GATHERED = {**before, work: numbers}
+            took = seconds(passes, device, repeats=1, warm_up=1)
+            yield Line(f"  {numbers} numbers a warp for {work}", "", took)
     triton_entries.GATHERED = before
 
 
@@ -166,6 +170,33 @@ def threshold(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:
     bound = n_bytes / bounds.copy_bytes_per_second
     yield Line(
         "exact threshold", f"{n:,} scores", took, took / sort, "x torch.sort", "", None, bound, "memory", note
+    )
+
+
+def judged(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:
+    """Held-out scores judged by a search: threshold, metric, leave-out values and loss, against the CPU."""
+    shape, n = ((60, 40), 800) if quick else ((162_541, 59_047), 25_000_000)
+    rng = np.random.default_rng(0)
+    cells = np.unique(rng.integers(0, shape[0] * shape[1], n))
+    scores = rng.standard_normal(len(cells))
+    values = (rng.random(len(cells)) < 1 / (1 + np.exp(1 - 2 * scores))).astype(np.int8)
+    labels = ObservedLabels.from_triplets(cells // shape[1], cells % shape[1], values, shape)
+    there = torch.from_numpy(scores).to(device)
+    judges = [MetricJudge(get_metric("micro-f1"), Logistic()) for _ in range(2)]
+    # The first verdict prepares what is needed of the labels.
+    one, other = judges[0](scores, labels), judges[1](there, labels)
+    took = seconds(lambda: judges[1](there, labels), device, repeats=3, warm_up=0)
+    on_cpu = seconds(lambda: judges[0](scores, labels), device, repeats=3, warm_up=0)
+    same = one[:2] == other[:2] and np.array_equal(one.leave_out, other.leave_out)
+    yield Line(
+        "held-out scores judged",
+        f"{len(cells):,} scores",
+        took,
+        on_cpu / took,
+        "x faster than the CPU",
+        "value, threshold and leave-out values of the CPU",
+        bool(same),
+        note=f"CPU {on_cpu:.2g} s; losses differ by {abs(one.loss - other.loss) / one.loss:.0e}",
     )
 
 

@@ -121,7 +121,7 @@ def test_penalties_of_lists_are_chosen_there(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "exponential"])
 def test_recorded_positives(device: str, loss: str) -> None:
     Y = sp.csr_array(np.nan_to_num(PROBLEM.Y_observed))
     settings = {
@@ -194,10 +194,6 @@ def test_a_loss_that_runs_on_the_cpu_only() -> None:
         LowRankRegressor(family, device="torch-cpu", **GIVEN).fit(
             PROBLEM.X, np.nan_to_num(PROBLEM.Y_observed)
         )
-    with pytest.raises(InvalidParameterError, match="exponential loss runs on the CPU only"):
-        LowRankClassifier(
-            loss="exponential", unobserved="unlabelled", flip_rate=0.1, device="torch-cpu", **GIVEN
-        ).fit(PROBLEM.X, sp.csr_array(np.nan_to_num(PROBLEM.Y_observed)))
 
 
 def test_what_auto_picks(monkeypatch: pytest.MonkeyPatch) -> None:

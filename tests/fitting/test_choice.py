@@ -10,7 +10,7 @@ from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.decision_choice import choice_for_decisions
 from labelgap.fitting.grids import grid_for_observed
-from labelgap.fitting.judges import metric_judge
+from labelgap.fitting.judges import MetricJudge
 from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import FitRun
@@ -77,7 +77,7 @@ def test_penalties_are_compared_on_held_out_entries_even_where_training_scores_s
 
 
 def test_without_decisions_there_is_no_threshold():
-    judge = metric_judge(METRIC, CASE.problem.loss)
+    judge = MetricJudge(METRIC, CASE.problem.loss)
     chosen = PenaltyChoice(CASE.problem, CASE.labels, GRID, judge, SETTINGS, FitRun(random_state=0)).fit()
     assert np.isnan(chosen.threshold)
     assert chosen.held_out_metric is not None

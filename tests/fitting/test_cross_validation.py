@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, largest_trace_penalty
-from labelgap.fitting.judges import Verdict, metric_judge
+from labelgap.fitting.judges import MetricJudge, Verdict
 from labelgap.fitting.penalty_grid import trace_penalty_grid
 from labelgap.labels import ObservedLabels
 from labelgap.losses import loss_names
@@ -85,7 +85,7 @@ def test_the_judge_is_a_loop_over_folds(how, n_jobs, weighted):
     labels, metric = case.labels, get_metric("macro-f1")
     plan = hold_out_plan(labels, how, 0)
     settings = SolverSettings(SOLVERS["factored"], tol=1e-8)
-    verdict = metric_judge(metric, case.problem.loss)
+    verdict = MetricJudge(metric, case.problem.loss)
     judge = CrossValidation(case.problem, labels, plan, verdict, settings, n_jobs)
     for penalties in (Penalties(0.05, 1e-3), Penalties(0.02, 1e-3), Penalties(0.02, 1e-3, 0.01, -0.5)):
         candidate = judge(penalties)
@@ -109,7 +109,7 @@ def test_the_judgement_does_not_depend_on_what_was_judged_before():
     plan = hold_out_plan(labels, "cross-fit", 0)
     settings = SolverSettings(SOLVERS["factored"], tol=1e-7)
 
-    verdict = metric_judge(get_metric("micro-f1"), case.problem.loss)
+    verdict = MetricJudge(get_metric("micro-f1"), case.problem.loss)
 
     def judge():
         return CrossValidation(case.problem, labels, plan, verdict, settings)
@@ -121,7 +121,7 @@ def test_the_judgement_does_not_depend_on_what_was_judged_before():
 
 
 def judge_of(case, plan, n_jobs=1, **settings):
-    verdict = metric_judge(get_metric("macro-f1"), case.problem.loss)
+    verdict = MetricJudge(get_metric("macro-f1"), case.problem.loss)
     settings = SolverSettings(settings.pop("solver", SOLVERS["factored"]), **settings)
     return CrossValidation(case.problem, case.labels, plan, verdict, settings, n_jobs)
 

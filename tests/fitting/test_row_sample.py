@@ -18,7 +18,7 @@ from labelgap.fitting import run as fit_run
 from labelgap.fitting.checkpoint import StopRequest
 from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.cross_validation import SolverSettings
-from labelgap.fitting.judges import metric_judge
+from labelgap.fitting.judges import MetricJudge
 from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.row_sample import RowSample, SampleValidation, draw_rows
 from labelgap.solvers import SOLVERS, FitListener, Penalties
@@ -96,7 +96,7 @@ def test_a_candidate_of_a_sample_is_a_fit_to_its_rows_judged_on_others() -> None
     labels = ObservedLabels.from_dense(random_labels(rng, 40, 5))
     problem, penalties = make_problem(features, labels), Penalties(0.02, 0.01)
     settings = SolverSettings(SOLVERS["auto"], tol=1e-8)
-    judge = metric_judge(get_metric("micro-f1"), problem.loss)
+    judge = MetricJudge(get_metric("micro-f1"), problem.loss)
     sample = RowSample(np.arange(0, 25), np.arange(25, 40), 1.0)
     candidate = SampleValidation(problem, labels, sample, judge, settings)(penalties)
     fitted, judged = labels.take_rows(sample.fitted), labels.take_rows(sample.judged)

@@ -41,6 +41,8 @@ from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 
 # Steps of a fit whose only use is to start the next one.
 _COARSE_STEPS = 50
+# Scores of a fold that are judged in less time on the CPU than the work on a device takes to start.
+_FEW_SCORES = 1 << 16
 # Entries from which on the objectives of several folds are not kept side by side.
 _MANY_ENTRIES = 1 << 20
 
@@ -110,13 +112,16 @@ def largest_trace_penalty(objective: Objective) -> float:
     return leading_triplets(shift, objective.shape, 1, objective.may_form).top
 
 
-Scorer: TypeAlias = Callable[[Problem, Factors, ObservedLabels, int], Floats]
-"""From a problem, a fit of it, the entries held out from it and their fold, to one number per entry."""
+Scorer: TypeAlias = Callable[[Problem, Factors, ObservedLabels, int], Any]
+"""From a problem, a fit of it, the entries held out from it and their fold, to one number per entry (an array
+or a tensor)."""
 
 
-def plain_scores(problem: Problem, factors: Factors, held: ObservedLabels, fold: int) -> Floats:
-    """The scores of the held-out entries."""
-    return problem.scores(factors, held)
+def plain_scores(problem: Problem, factors: Factors, held: ObservedLabels, fold: int) -> Any:
+    """The scores of the held-out entries; many stay on the device that made them."""
+    if held.n_observed < _FEW_SCORES:
+        return problem.scores(factors, held)
+    return problem.scores_in_place(factors, held)
 
 
 def _worth(candidate: Candidate) -> tuple[float, float]:
@@ -204,7 +209,10 @@ class CrossValidation:
         for penalties, (scores, rank, fits) in zip(
             choices, self._scores(choices, tol, n_folds, checkpoint), strict=True
         ):
-            value, threshold, loss, leave_out, thresholds, kind = (judge or self._judge)(scores, held)
+            judged_by = judge or self._judge
+            if not getattr(judged_by, "takes_tensors", False):
+                scores = to_host(scores)
+            value, threshold, loss, leave_out, thresholds, kind = judged_by(scores, held)
             candidate = Candidate(
                 penalties, value, threshold, loss, rank, n_folds, leave_out, thresholds, kind
             )
@@ -231,7 +239,7 @@ class CrossValidation:
         checkpoint = self._checkpoint.part(f"scoring {self._scorings}")
         scores, _, fits = self._scores([penalties], None, self.n_folds, checkpoint)[0]
         self._last |= fits
-        return np.asarray(scores)
+        return np.asarray(to_host(scores))
 
     def _scores(
         self, choices: Sequence[Penalties], tol: float | None, n_folds: int, checkpoint: Checkpoint
@@ -243,7 +251,7 @@ class CrossValidation:
 
         def fit_fold(
             fold: int, train: ObservedLabels, held: ObservedLabels, choice: tuple[int, Penalties]
-        ) -> tuple[Floats, Fit]:
+        ) -> tuple[Any, Fit]:
             number, penalties = choice
             objective = self._objective(fold, train, free_intercept=penalties.intercept == 0)
             # The objective holds what it needs of them.

@@ -9,7 +9,7 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InfeasibleConstraintError, InvalidParameterError
-from labelgap.fitting.judges import Judge, Verdict, mean_loss, metric_judge, steady_judge
+from labelgap.fitting.judges import Judge, MetricJudge, Verdict, mean_loss, steady_judge
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
@@ -52,7 +52,7 @@ class DecisionRule:
 
         Scores with which the bounds cannot be kept are worse than all others, by how far they miss them.
         """
-        plain = metric_judge(self.metric, loss)
+        plain = MetricJudge(self.metric, loss)
         if not self.bounds:
             return plain
 

@@ -25,7 +25,7 @@ def backend_for(device: str, labels: ObservedLabels, loss: Loss) -> Backend | No
         return None
     if device == "auto":
         # The entries come first: to ask for a GPU imports torch, which takes longer than a small fit.
-        if entries_at_work(labels, loss) < _WORTH or not has_cuda() or not _runs_there(loss, labels):
+        if entries_at_work(labels, loss) < _WORTH or not has_cuda() or not _runs_there(loss):
             return None
         device = "cuda"
     place = torch_device(device)
@@ -41,11 +41,9 @@ def entries_at_work(labels: ObservedLabels, loss: Loss) -> int:
     return labels.n_observed
 
 
-def _runs_there(loss: Loss, labels: ObservedLabels) -> bool:
+def _runs_there(loss: Loss) -> bool:
     from labelgap.kernels.gpu.losses import torch_loss
 
-    if labels.unobserved == "unlabelled" and loss.name == "exponential":
-        return False
     return torch_loss(loss) is not None
 
 

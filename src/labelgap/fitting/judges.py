@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from labelgap._types import Floats
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.labels import ObservedLabels
+from labelgap.labels.tensors import is_tensor, to_host
 from labelgap.losses import Family, Loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional
-from labelgap.metrics.jackknife import leave_out_means, leave_out_values
+from labelgap.metrics.jackknife import LeaveOutCells, leave_out_means
 from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled
@@ -42,15 +43,41 @@ Judge: TypeAlias = Callable[[Floats, ObservedLabels], Verdict]
 """From held-out scores and their labels to what they are worth."""
 
 
-def metric_judge(metric: LinearFractional, loss: Loss) -> Judge:
-    """The metric over observed entries at its best threshold."""
+class MetricJudge:
+    """The metric over observed entries at its best threshold.
 
-    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        best = best_threshold(scores, labels, metric)
-        leave_out = leave_out_values(metric, scores >= best.threshold, labels)
-        return Verdict(best.value, best.threshold, mean_loss(loss, scores, labels), leave_out)
+    Scores may be a tensor. Then they are judged on their device, with the same value, threshold and leave-out
+    values as on the CPU, and the same mean loss to rounding. What is needed of the labels is kept for the
+    next scores of the same entries.
+    """
 
-    return judge
+    takes_tensors = True
+
+    def __init__(self, metric: LinearFractional, loss: Loss) -> None:
+        self._metric, self._loss = metric, loss
+        self._known: tuple[ObservedLabels, LeaveOutCells, Any] | None = None
+
+    def __call__(self, scores: Any, labels: ObservedLabels) -> Verdict:
+        cells, there = self._prepared(scores, labels)
+        if there is not None:
+            return Verdict(*there.judge(scores))
+        scores = to_host(scores)
+        best = best_threshold(scores, labels, self._metric)
+        leave_out = None
+        if cells.n_parts >= 2:
+            yes = scores >= best.threshold
+            leave_out = cells.values(np.bincount(cells.of_no + yes, labels.weights, minlength=cells.size))
+        return Verdict(best.value, best.threshold, mean_loss(self._loss, scores, labels), leave_out)
+
+    def _prepared(self, scores: Any, labels: ObservedLabels) -> tuple[LeaveOutCells, Any]:
+        if self._known is None or self._known[0] is not labels:
+            cells, there = LeaveOutCells(self._metric, labels), None
+            if is_tensor(scores):
+                from labelgap.fitting.device_judge import DeviceJudge
+
+                there = DeviceJudge.of(self._metric, self._loss, labels, cells, scores.device)
+            self._known = labels, cells, there
+        return self._known[1], self._known[2] if is_tensor(scores) else None
 
 
 def steady_judge(

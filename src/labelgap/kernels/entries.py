@@ -340,6 +340,15 @@ class EntryPattern:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def sampled(self, P: Floats, Q: Floats) -> Floats:
+        """``PQᵀ`` at each entry."""
+        return sampled_product(self.indptr, self.indices, P, np.ascontiguousarray(Q))
+
+    def within(self, rows: slice) -> tuple[slice, Ints]:
+        """Which entries lie in a block of rows, and in which row of the block each does."""
+        indptr = self.indptr[rows.start : rows.stop + 1]
+        return slice(int(indptr[0]), int(indptr[-1])), np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+
     def times(self, data: Floats, M: Floats) -> Floats:
         """``S M`` with S the sparse matrix that has ``data`` on this pattern."""
         return csr_product(self.indptr, self.indices, data, M)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,21 +31,53 @@ def leave_out_values(
     >>> leave_out_values(get_metric("micro-accuracy"), np.array([True, True, True, True]), labels).tolist()
     [0.5, 1.0]
     """
-    used, row_of_entry = np.unique(labels.rows, return_inverse=True)
-    n_parts = min(n_parts, len(used))
-    if n_parts < 2:
+    cells = LeaveOutCells(metric, labels, n_parts)
+    if cells.n_parts < 2:
         return None
-    part = np.random.RandomState(0).permutation(len(used))[row_of_entry] % n_parts
-    group, n_groups = metric.groups(labels)
-    if metric.average == "instance":
-        # A row is in one part only: its own value, left out or not.
-        return _without_rows(metric, decisions, labels, row_of_entry, part, n_parts)
-    cell = (part.astype(np.int64) * n_groups + group) * 4 + labels.values.astype(np.int64) * 2 + decisions
-    table = np.bincount(cell, weights=labels.weights, minlength=n_parts * n_groups * 4)
-    by_part = table.astype(np.float64).reshape(n_parts, n_groups, 4)
-    # Differences of sums of weights can fall below 0 by rounding.
-    rest = np.maximum(by_part.sum(axis=0) - by_part, 0.0)
-    return np.array([metric.from_counts(*_in_order(counts)) for counts in rest])
+    return cells.values(np.bincount(cells.of_no + decisions, labels.weights, minlength=cells.size))
+
+
+class LeaveOutCells:
+    """The cells of the table of counts that :func:`leave_out_values` is made from.
+
+    An entry has one cell where it is decided no, ``of_no``, and the next one where it is decided yes. The
+    decisions may be elsewhere, on a device; the counts are all that is needed of them.
+    """
+
+    def __init__(self, metric: LinearFractional, labels: ObservedLabels, n_parts: int = N_PARTS) -> None:
+        used, row_of_entry = np.unique(labels.rows, return_inverse=True)
+        self.n_parts = min(n_parts, len(used))
+        self._metric = metric
+        # Rows are dealt to the parts.
+        self._part_of_row = np.random.RandomState(0).permutation(len(used)) % max(self.n_parts, 1)
+        self._row_weights = None if labels.row_weights is None else labels.row_weights[used]
+        if metric.average == "instance":
+            # A row is in one part only: its own value, left out or not.
+            group, self._shape = row_of_entry, (len(used), 4)
+        else:
+            group, n_groups = metric.groups(labels)
+            group = self._part_of_row[row_of_entry] * n_groups + group
+            self._shape = (self.n_parts * n_groups, 4)
+        self.size = self._shape[0] * 4
+        # The cells are kept, and four bytes are mostly enough.
+        kind = np.int32 if self.size < 1 << 31 else np.int64
+        self.of_no: NDArray[Any] = np.add(group.astype(kind) * 4, labels.values.astype(kind) * 2)
+
+    def values(self, table: NDArray[Any]) -> NDArray[np.float64]:
+        """Ψ without each part in turn, from the counts (or weights) of all cells."""
+        counts = table.astype(np.float64).reshape(self._shape)
+        if self._metric.average == "instance":
+            return np.array([self._without(counts, part) for part in range(self.n_parts)])
+        by_part = counts.reshape(self.n_parts, -1, 4)
+        # Differences of sums of weights can fall below 0 by rounding.
+        rest = np.maximum(by_part.sum(axis=0) - by_part, 0.0)
+        return np.array([self._metric.from_counts(*_in_order(counts)) for counts in rest])
+
+    def _without(self, counts: NDArray[np.float64], part: int) -> float:
+        kept = self._part_of_row != part
+        weights = None if self._row_weights is None else self._row_weights[kept]
+        tp, fp, fn, tn = _in_order(counts[kept])
+        return self._metric.from_counts(tp, fp, fn, tn, weights)
 
 
 def leave_out_means(values: NDArray[np.float64], labels: ObservedLabels) -> NDArray[np.float64] | None:
@@ -74,30 +108,6 @@ def standard_error(first: NDArray[np.float64], second: NDArray[np.float64]) -> f
     difference = first - second
     parts = len(difference)
     return float(np.sqrt((parts - 1) / parts * np.sum((difference - difference.mean()) ** 2)))
-
-
-def _without_rows(
-    metric: LinearFractional,
-    decisions: NDArray[np.bool_],
-    labels: ObservedLabels,
-    row_of_entry: NDArray[np.int64],
-    part: NDArray[np.int64],
-    n_parts: int,
-) -> NDArray[np.float64]:
-    n_rows = int(row_of_entry.max()) + 1
-    cell = row_of_entry.astype(np.int64) * 4 + labels.values.astype(np.int64) * 2 + decisions
-    table = np.bincount(cell, weights=labels.weights, minlength=4 * n_rows).astype(np.float64)
-    counts = table.reshape(n_rows, 4)
-    part_of_row = np.empty(n_rows, dtype=np.int64)
-    part_of_row[row_of_entry] = part
-    weights = None if labels.row_weights is None else labels.row_weights[np.unique(labels.rows)]
-
-    def without(p: int) -> float:
-        kept = part_of_row != p
-        tp, fp, fn, tn = _in_order(counts[kept])
-        return metric.from_counts(tp, fp, fn, tn, None if weights is None else weights[kept])
-
-    return np.array([without(p) for p in range(n_parts)])
 
 
 def _in_order(counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:

@@ -193,6 +193,13 @@ class Problem:
         ]
         return scores[0] if len(scores) == 1 else np.concatenate(scores)
 
+    def scores_in_place(self, factors: Factors, labels: ObservedLabels) -> Any:
+        """The same scores where they were made: a tensor, if one device has all rows."""
+        if len(self._rows) != 1 or not hasattr(self._rows[0], "device_scores"):
+            return self.scores(factors, labels)
+        features = self.settings.features, self.features
+        return self._rows[0].device_scores(*features, *factors, labels)
+
     def left(self, A: Any) -> Any:
         """``P = XA`` of all rows."""
         pairs = zip(self._rows, self._local(A), strict=True)

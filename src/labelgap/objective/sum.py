@@ -104,7 +104,7 @@ class SumObjective:
 
 
 class SumPoint:
-    """A :class:`SumObjective` at one place."""
+    """A :class:`SumObjective` at one place; a subclass is made of the same three arguments."""
 
     def __init__(self, objective: SumObjective, parts: Sequence[Point], factors: Factors) -> None:
         self._sum, self.parts, self.factors = objective, tuple(parts), factors
@@ -147,13 +147,14 @@ class SumPoint:
 
     def with_intercept(self, intercept: Floats) -> Point:
         parts = [part.with_intercept(intercept) for part in self.parts]
-        return SumPoint(self._sum, parts, self.factors._replace(intercept=intercept))
+        return type(self)(self._sum, parts, self.factors._replace(intercept=intercept))
 
     def beyond(self, previous: Point, step: float) -> Point:
         assert isinstance(previous, SumPoint)
         pairs = zip(self.parts, previous.parts, strict=True)
         parts = [part.beyond(before, step) for part, before in pairs]
-        return SumPoint(self._sum, parts, extrapolated(self._sum.xp, self.factors, previous.factors, step))
+        factors = extrapolated(self._sum.xp, self.factors, previous.factors, step)
+        return type(self)(self._sum, parts, factors)
 
     def slope_towards(self, other: Point) -> float:
         assert isinstance(other, SumPoint)

@@ -14,9 +14,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from labelgap._types import Floats
 from labelgap.kernels.threads import limit_threads, thread_count
 from labelgap.labels import ObservedLabels
+from labelgap.labels.tensors import is_tensor, like_input, to_host
 
 N_FOLDS = 5
 NEVER = -1
@@ -82,11 +82,16 @@ def map_folds(
     return [results[start : start + n_folds] for start in range(0, len(tasks), n_folds)]
 
 
-def gather(fold_of_entry: NDArray[np.int64], by_fold: list[Floats]) -> tuple[NDArray[np.bool_], Floats]:
-    """Which entries were held out, and their scores in the order of Ω."""
+def gather(fold_of_entry: NDArray[np.int64], by_fold: list[Any]) -> tuple[NDArray[np.bool_], Any]:
+    """Which entries were held out, and their scores in the order of Ω: a tensor if all parts are."""
     held = fold_of_entry != NEVER
-    fold_of_held = fold_of_entry[held]
-    scores = np.empty(len(fold_of_held))
+    fold_of_held: Any = fold_of_entry[held]
+    if by_fold and all(map(is_tensor, by_fold)):
+        # They stay on their device, and only the numbers of the folds go there.
+        scores = by_fold[0].new_empty(len(fold_of_held))
+        fold_of_held = like_input(fold_of_held.astype(np.int8), scores)
+    else:
+        scores, by_fold = np.empty(len(fold_of_held)), list(map(to_host, by_fold))
     for fold, part in enumerate(by_fold):
         scores[fold_of_held == fold] = part
     return held, scores

@@ -103,6 +103,11 @@ def _sweep(
     scores: Any, observed: ObservedLabels, psi: LinearFractional, return_curve: bool
 ) -> ThresholdResult:
     """The best cut of a metric, from scores of the observed entries without NaN."""
+    return sweep_entries(scores, **sweep_settings(observed, psi), return_curve=return_curve)
+
+
+def sweep_settings(observed: ObservedLabels, psi: LinearFractional) -> dict[str, Any]:
+    """What :func:`sweep_entries` has to know of the labels and the metric."""
     values = observed.values.astype(np.int8, copy=False)
     weights, class_factors = observed.weights, np.ones(4)
     if psi.balanced and psi.average == "micro":
@@ -111,18 +116,16 @@ def _sweep(
     elif psi.balanced:
         weights = psi.entry_weights(observed)
     groups, n_groups = (None, 1) if psi.average == "micro" else psi.groups(observed)
-    return sweep_entries(
-        scores,
-        values,
-        weights=weights,
-        groups=groups,
-        n_groups=n_groups,
-        group_weights=psi.group_weights(observed),
-        vertex_numerator=psi.vertex_numerator * class_factors,
-        vertex_denominator=psi.vertex_denominator * class_factors,
-        zero_division=psi.zero_division,
-        return_curve=return_curve,
-    )
+    return {
+        "values": values,
+        "weights": weights,
+        "groups": groups,
+        "n_groups": n_groups,
+        "group_weights": psi.group_weights(observed),
+        "vertex_numerator": psi.vertex_numerator * class_factors,
+        "vertex_denominator": psi.vertex_denominator * class_factors,
+        "zero_division": psi.zero_division,
+    }
 
 
 def sweep_entries(

@@ -72,7 +72,7 @@ def _bernoulli(z: Tensor, y: Tensor) -> Derivatives:
 
 def _logistic_conjugate(a: Tensor, y: Tensor) -> Tensor:
     # With m = a + y the probability that has this slope.
-    m, outside = _pull_to_edge(a + y, 0.0, 1.0)
+    m, outside = pull_to_edge(a + y, 0.0, 1.0)
     return torch.where(outside, math.inf, _entropy(m))
 
 
@@ -115,14 +115,14 @@ def _squared_hinge(z: Tensor, y: Tensor) -> Derivatives:
 
 
 def _squared_hinge_conjugate(a: Tensor, y: Tensor) -> Tensor:
-    b, outside = _pull_to_edge((2 * y - 1) * a, -math.inf, 0.0)
+    b, outside = pull_to_edge((2 * y - 1) * a, -math.inf, 0.0)
     return torch.where(outside, math.inf, b + b * b / 4)
 
 
 # -- exponentials ------------------------------------------------------------------------------------------
 
 
-def _capped_exponential(exponent: Tensor) -> tuple[Tensor, Tensor]:
+def capped_exponential(exponent: Tensor) -> tuple[Tensor, Tensor]:
     """e^min(x, c), and by how much x exceeds c: from there the exponential goes on along its tangent."""
     cap = math.log(torch.finfo(exponent.dtype).max) / 2
     return torch.exp(torch.clamp(exponent, max=cap)), torch.clamp(exponent - cap, min=0)
@@ -130,23 +130,23 @@ def _capped_exponential(exponent: Tensor) -> tuple[Tensor, Tensor]:
 
 def _exponential(z: Tensor, y: Tensor) -> Derivatives:
     sign = 2 * y - 1
-    power, excess = _capped_exponential(-sign * z)
+    power, excess = capped_exponential(-sign * z)
     return power * (1 + excess), -sign * power, power
 
 
 def _exponential_conjugate(a: Tensor, y: Tensor) -> Tensor:
-    p, outside = _pull_to_edge((1 - 2 * y) * a, 0.0, math.inf)
+    p, outside = pull_to_edge((1 - 2 * y) * a, 0.0, math.inf)
     return torch.where(outside, math.inf, torch.xlogy(p, p) - p)
 
 
 def _poisson(z: Tensor, y: Tensor) -> Derivatives:
-    power, excess = _capped_exponential(z)
+    power, excess = capped_exponential(z)
     value = power * (1 + excess) - y * z + _poisson_dual(y)
     return torch.clamp(value, min=0), power - y, power
 
 
 def _poisson_conjugate(a: Tensor, y: Tensor) -> Tensor:
-    m, outside = _pull_to_edge(a + y, 0.0, math.inf, torch.clamp(torch.abs(y), min=1))
+    m, outside = pull_to_edge(a + y, 0.0, math.inf, torch.clamp(torch.abs(y), min=1))
     return torch.where(outside, math.inf, _poisson_dual(m) - _poisson_dual(y))
 
 
@@ -154,11 +154,12 @@ def _poisson_dual(m: Tensor) -> Tensor:
     return torch.xlogy(m, m) - m
 
 
-def _pull_to_edge(
-    values: Tensor, low: float, high: float, scale: Tensor | float = 1.0
+def pull_to_edge(
+    values: Tensor, low: Tensor | float, high: Tensor | float, scale: Tensor | float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """``values`` clipped to [low, high], and which of them were outside by more than rounding."""
-    inside = torch.clamp(values, min=low, max=high)
+    low, high = (torch.as_tensor(edge, dtype=values.dtype, device=values.device) for edge in (low, high))
+    inside = torch.clamp(values, low, high)
     return inside, ~(torch.abs(values - inside) <= _EDGE_ULPS * torch.finfo(values.dtype).eps * scale)
 
 

@@ -86,6 +86,7 @@ class WeightedEntries:
 
             found = triton_entries.loss_pass(by_row, P, Q, self.data, self.loss.code, others_shift=intercept)
             assert found.low_rank is not None
+            assert found.value is not None
             return RowPass(found.low_rank, found.value + self.constant, found.slopes, found.product)
         low_rank = by_row.dots(P, Q)
         value, slopes = self.value_and_slopes(low_rank, intercept)

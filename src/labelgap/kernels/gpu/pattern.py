@@ -162,6 +162,20 @@ class TensorPattern:
         return Compressed(indptr, rows[order], self.n_rows), order.to(narrow)
 
     @property
+    def indices(self) -> Tensor:
+        """The label of each entry."""
+        return self.by_row.indices
+
+    def sampled(self, P: Tensor, Q: Tensor) -> Tensor:
+        """``PQᵀ`` at each entry."""
+        return self.by_row.dots(P.contiguous(), Q.contiguous())
+
+    def within(self, rows: slice) -> tuple[slice, Tensor]:
+        """Which entries lie in a block of rows, and in which row of the block each does."""
+        start, stop = (int(self.by_row.host_indptr[row]) for row in (rows.start, rows.stop))
+        return slice(start, stop), self.by_row.rows_of(start, stop) - rows.start
+
+    @property
     def by_label(self) -> Compressed:
         return self._label_order[0]
 

@@ -4,6 +4,13 @@ A row's entries are cut into pieces (:attr:`Compressed.pieces`). One program wor
 row's own factor once, gathers the factors of the other side a block of entries at a time, and writes one
 partial sum. A second kernel adds up the pieces of each row, in their order and in double precision. No two
 programs write to one place, so that results do not depend on which of them is first.
+
+A block of factors has four axes: turns, segments of a factor, entries side by side, numbers of a segment. A
+segment is as long as a line of the cache. Triton spreads the last axis over the threads of a warp first and
+the entries side by side next, and each thread holds all turns. So a warp has many entries at once, and one
+evaluation of the loss serves them all. A factor that is spread over all threads of a warp would have its loss
+computed by each of them, which in double precision takes longer than to read the factor. For the same reason
+sums over entries are kept apart for every place in a block and added up once, after the last block.
 """
 
 from __future__ import annotations
@@ -20,28 +27,100 @@ from labelgap.kernels.gpu.passes import EntryData
 from labelgap.kernels.gpu.pattern import Compressed
 from labelgap.kernels.gpu.triton_losses import derivatives
 
+# Numbers of a block that a warp holds, at most: those that were fastest on an H200.
+GATHERED = {"losses": 2048, "sums": 1024, "product": 1024, "dots": 1024, "pairs": 512}
+# Columns of a factor that a warp holds; wider ones are shared by several warps, which hold fewer numbers.
+_WARP_COLUMNS, _SHARED = 64, 1024
+_SEGMENT_BYTES = 128
+# Bytes that the threads of a warp load at a time.
+_WARP_BYTES = 512
+_MOST_ENTRIES = 64
+# Columns of a block of the plain products, which take wider factors some columns at a time.
+_WIDEST = 256
+_WARPS = 4
 
-class Gathered(NamedTuple):
-    """A block of gathered factors, and the warps that work on it."""
 
-    numbers: int
-    """Few, so that many programs at work hide the waiting for memory."""
+class BlockShape(NamedTuple):
+    """The shape of a block of gathered factors, and the warps that work on it; all are powers of 2."""
+
+    turns: int
+    segments: int
+    side: int
+    """Entries side by side."""
+    segment: int
     warps: int
 
+    @property
+    def columns(self) -> int:
+        return self.segments * self.segment
 
-GATHERED = {torch.float32: Gathered(512, 1), torch.float64: Gathered(1024, 4)}
-"""The blocks of each precision, those that were fastest on an H200."""
-_WARPS = 4
+    @classmethod
+    def of(cls, work: str, dtype: torch.dtype, width: int, widest: int = 1 << 30) -> BlockShape:
+        """The shape for factors of some width, of which at most ``widest`` columns are held at a time."""
+        columns = min(triton.next_power_of_2(max(width, 1)), widest)
+        segment = min(columns, _SEGMENT_BYTES // dtype.itemsize)
+        side = min(_WARP_BYTES // (segment * dtype.itemsize), _MOST_ENTRIES)
+        warps = max(1, columns // _WARP_COLUMNS)
+        numbers = GATHERED[work] if warps == 1 else min(GATHERED[work], _SHARED)
+        turns = min(numbers * warps // columns, _MOST_ENTRIES) // side
+        return cls(max(1, turns), columns // segment, side, segment, warps)
+
+    @property
+    def options(self) -> dict[str, int]:
+        """What a kernel is started with."""
+        return {
+            "TURNS": self.turns,
+            "SEGMENTS": self.segments,
+            "SIDE": self.side,
+            "SEGMENT": self.segment,
+            "num_warps": self.warps,
+        }
 
 
 class LossPass(NamedTuple):
     """Results of a pass; what was not asked for is None."""
 
     product: Tensor
-    value: float
+    value: float | None
     low_rank: Tensor | None
     slopes: Tensor | None
     sums: Tensor | None
+
+
+@triton.jit
+def columns_of(first, SEGMENTS: tl.constexpr, SEGMENT: tl.constexpr):
+    """The columns from ``first`` on, segment by segment."""
+    return first + tl.arange(0, SEGMENTS)[:, None] * SEGMENT + tl.arange(0, SEGMENT)[None, :]
+
+
+@triton.jit
+def others_of(indices_ptr, first, stop, TURNS: tl.constexpr, SIDE: tl.constexpr):
+    """The other side's rows of a block of entries (turns x entries side by side), and which there are."""
+    entry = first + tl.arange(0, TURNS)[:, None] * SIDE + tl.arange(0, SIDE)[None, :]
+    known = entry < stop
+    return tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64), known
+
+
+@triton.jit
+def gathered(factors_ptr, rows, known, column, inside, width):
+    """Some columns of the factors of a block of entries."""
+    return tl.load(
+        factors_ptr + rows[:, None, :, None] * width + column[None, :, None, :],
+        mask=known[:, None, :, None] & inside[None, :, None, :],
+        other=0.0,
+    )
+
+
+@triton.jit
+def dotted(factors, own, TURNS: tl.constexpr, SIDE: tl.constexpr):
+    """The products with one factor, entry by entry; segments come first, since a thread holds all of them."""
+    return tl.reshape(tl.sum(tl.sum(factors * own[None, :, None, :], axis=1), axis=2), (TURNS * SIDE,))
+
+
+@triton.jit
+def weighted(factors, numbers, TURNS: tl.constexpr, SIDE: tl.constexpr):
+    """The sum over the turns of the factors, each times the number of its entry."""
+    return tl.sum(factors * tl.reshape(numbers, (TURNS, SIDE))[:, None, :, None], axis=0)
 
 
 @triton.jit
@@ -51,41 +130,41 @@ def _loss_kernel(
     product_ptr, value_ptr, low_rank_ptr, slopes_ptr, sums_ptr, n_pieces,
     CODE: tl.constexpr, DOUBLE: tl.constexpr, OWN_SHIFT: tl.constexpr, OTHERS_SHIFT: tl.constexpr,
     WEIGHTS: tl.constexpr, OFFSETS: tl.constexpr, ENTRIES: tl.constexpr, SUMS: tl.constexpr,
-    BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+    TURNS: tl.constexpr, SEGMENTS: tl.constexpr, SIDE: tl.constexpr, SEGMENT: tl.constexpr,
 ):  # fmt: skip
-    """Losses of the entries of one piece, and the sum of the slopes times the other side's factors."""
+    """Losses of the entries of one piece, and the sum of the slopes times the other side's factors.
+
+    With ENTRIES, the value and what belongs to each entry; with SUMS, the row's sums.
+    """
     piece = tl.program_id(0)
     kind = own_ptr.dtype.element_ty
     row = tl.load(rows_ptr + piece)
     start = tl.load(ends_ptr + piece)
     # A piece ends where the next one begins.
     stop = tl.load(ends_ptr + piece + 1)
-    column = tl.arange(0, WIDTH)
+    column = columns_of(0, SEGMENTS, SEGMENT)
     inside = column < width
     own = tl.load(own_ptr + row * width + column, mask=inside, other=0.0)
     shift = tl.zeros((), dtype=kind)
     if OWN_SHIFT:
         shift = tl.load(own_shift_ptr + row)
-    total = tl.zeros((WIDTH,), dtype=kind)
-    value = tl.zeros((), dtype=tl.float64)
-    up = tl.zeros((), dtype=tl.float64)
-    down = tl.zeros((), dtype=tl.float64)
-    bend = tl.zeros((), dtype=tl.float64)
-    for first in range(start, stop, BLOCK):
-        entry = first + tl.arange(0, BLOCK)
+    total = tl.zeros((SEGMENTS, SIDE, SEGMENT), dtype=kind)
+    value = tl.zeros((TURNS * SIDE,), dtype=tl.float64)
+    up = tl.zeros((TURNS * SIDE,), dtype=tl.float64)
+    down = tl.zeros((TURNS * SIDE,), dtype=tl.float64)
+    bend = tl.zeros((TURNS * SIDE,), dtype=tl.float64)
+    for first in range(start, stop, TURNS * SIDE):
+        entry = first + tl.arange(0, TURNS * SIDE)
         known = entry < stop
-        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        factors = tl.load(
-            others_ptr + other[:, None] * width + column[None, :],
-            mask=known[:, None] & inside[None, :],
-            other=0.0,
-        )
-        z = tl.sum(factors * own[None, :], axis=1)
+        others, there = others_of(indices_ptr, first, stop, TURNS, SIDE)
+        factors = gathered(others_ptr, others, there, column, inside, width)
+        z = dotted(factors, own, TURNS, SIDE)
         if ENTRIES:
             tl.store(low_rank_ptr + entry, z, mask=known)
         if OWN_SHIFT:
             z = z + shift
         if OTHERS_SHIFT:
+            other = tl.load(indices_ptr + entry, mask=known, other=0)
             z = z + tl.load(others_shift_ptr + other, mask=known, other=0.0)
         if OFFSETS:
             z = z + tl.load(offsets_ptr + entry, mask=known, other=0.0)
@@ -99,52 +178,49 @@ def _loss_kernel(
         slope = slope * factor
         if ENTRIES:
             tl.store(slopes_ptr + entry, slope, mask=known)
-        # An entry that is only filled up may have any loss; its weight is 0.
-        value += tl.sum(tl.where(known, loss * factor, 0.0).to(tl.float64), axis=0)
+            # An entry that is only filled up may have any loss; its weight is 0.
+            value += tl.where(known, loss * factor, 0.0).to(tl.float64)
         if SUMS:
-            up += tl.sum(tl.maximum(slope, 0.0).to(tl.float64), axis=0)
-            down += tl.sum(tl.minimum(slope, 0.0).to(tl.float64), axis=0)
-            bend += tl.sum((curvature * factor).to(tl.float64), axis=0)
-        total += tl.sum(factors * slope[:, None], axis=0)
-    tl.store(product_ptr + piece.to(tl.int64) * width + column, total, mask=inside)
-    tl.store(value_ptr + piece, value)
+            up += tl.maximum(slope, 0.0).to(tl.float64)
+            down += tl.minimum(slope, 0.0).to(tl.float64)
+            bend += (curvature * factor).to(tl.float64)
+        total += weighted(factors, slope, TURNS, SIDE)
+    tl.store(product_ptr + piece.to(tl.int64) * width + column, tl.sum(total, axis=1), mask=inside)
+    if ENTRIES:
+        tl.store(value_ptr + piece, tl.sum(value, axis=0))
     if SUMS:
-        tl.store(sums_ptr + piece, up)
-        tl.store(sums_ptr + n_pieces + piece, down)
-        tl.store(sums_ptr + 2 * n_pieces + piece, bend)
+        tl.store(sums_ptr + piece, tl.sum(up, axis=0))
+        tl.store(sums_ptr + n_pieces + piece, tl.sum(down, axis=0))
+        tl.store(sums_ptr + 2 * n_pieces + piece, tl.sum(bend, axis=0))
 
 
 @triton.jit
 def _product_kernel(
     ends_ptr, indices_ptr, data_ptr, others_ptr, width, product_ptr,
-    BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+    TURNS: tl.constexpr, SEGMENTS: tl.constexpr, SIDE: tl.constexpr, SEGMENT: tl.constexpr,
 ):  # fmt: skip
     """The sum over one piece of data times the other side's factors, some columns at a time."""
     piece = tl.program_id(0)
     kind = others_ptr.dtype.element_ty
     start = tl.load(ends_ptr + piece)
     stop = tl.load(ends_ptr + piece + 1)
-    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    column = columns_of(tl.program_id(1) * SEGMENTS * SEGMENT, SEGMENTS, SEGMENT)
     inside = column < width
-    total = tl.zeros((WIDTH,), dtype=kind)
-    for first in range(start, stop, BLOCK):
-        entry = first + tl.arange(0, BLOCK)
+    total = tl.zeros((SEGMENTS, SIDE, SEGMENT), dtype=kind)
+    for first in range(start, stop, TURNS * SIDE):
+        entry = first + tl.arange(0, TURNS * SIDE)
         known = entry < stop
-        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        factors = tl.load(
-            others_ptr + other[:, None] * width + column[None, :],
-            mask=known[:, None] & inside[None, :],
-            other=0.0,
-        )
-        number = tl.load(data_ptr + entry, mask=known, other=0.0)
-        total += tl.sum(factors * number[:, None], axis=0)
-    tl.store(product_ptr + piece.to(tl.int64) * width + column, total, mask=inside)
+        others, there = others_of(indices_ptr, first, stop, TURNS, SIDE)
+        factors = gathered(others_ptr, others, there, column, inside, width)
+        total += weighted(factors, tl.load(data_ptr + entry, mask=known, other=0.0), TURNS, SIDE)
+    tl.store(product_ptr + piece.to(tl.int64) * width + column, tl.sum(total, axis=1), mask=inside)
 
 
 @triton.jit
 def _dots_kernel(
     rows_ptr, ends_ptr, indices_ptr, own_ptr, others_ptr, width, out_ptr,
-    BLOCK: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr,
+    TURNS: tl.constexpr, SEGMENTS: tl.constexpr, SIDE: tl.constexpr, SEGMENT: tl.constexpr,
+    ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """Products of the own factor with those of the other side, at the entries of one piece."""
     piece = tl.program_id(0)
@@ -152,22 +228,17 @@ def _dots_kernel(
     row = tl.load(rows_ptr + piece)
     start = tl.load(ends_ptr + piece)
     stop = tl.load(ends_ptr + piece + 1)
-    for first in range(start, stop, BLOCK):
-        entry = first + tl.arange(0, BLOCK)
-        known = entry < stop
-        other = tl.load(indices_ptr + entry, mask=known, other=0).to(tl.int64)
-        z = tl.zeros((BLOCK,), dtype=kind)
-        for part in range(PARTS):
-            column = part * WIDTH + tl.arange(0, WIDTH)
+    for first in range(start, stop, TURNS * SIDE):
+        entry = first + tl.arange(0, TURNS * SIDE)
+        others, there = others_of(indices_ptr, first, stop, TURNS, SIDE)
+        z = tl.zeros((TURNS * SIDE,), dtype=kind)
+        for part in range(ROUNDS):
+            column = columns_of(part * SEGMENTS * SEGMENT, SEGMENTS, SEGMENT)
             inside = column < width
             own = tl.load(own_ptr + row * width + column, mask=inside, other=0.0)
-            factors = tl.load(
-                others_ptr + other[:, None] * width + column[None, :],
-                mask=known[:, None] & inside[None, :],
-                other=0.0,
-            )
-            z += tl.sum(factors * own[None, :], axis=1)
-        tl.store(out_ptr + entry, z, mask=known)
+            factors = gathered(others_ptr, others, there, column, inside, width)
+            z += dotted(factors, own, TURNS, SIDE)
+        tl.store(out_ptr + entry, z, mask=entry < stop)
 
 
 @triton.jit
@@ -195,13 +266,6 @@ def _gather_kernel(pointers_ptr, partial_ptr, width, out_ptr, WIDTH: tl.constexp
     for piece in range(first, last):
         total += tl.load(partial_ptr + piece * width + column, mask=inside, other=0.0).to(tl.float64)
     tl.store(out_ptr + row * width + column, total.to(out_ptr.dtype.element_ty), mask=inside)
-
-
-def _shape(dtype: torch.dtype, width: int, widest: int = 256) -> tuple[int, int, int]:
-    """Columns of a block, a power of 2, entries of it, and warps."""
-    gathered = GATHERED[dtype]
-    columns = min(triton.next_power_of_2(max(width, 1)), widest)
-    return columns, max(8, min(128, gathered.numbers // columns)), gathered.warps
 
 
 def sums_of_rows(entries: Compressed, partial: Tensor, dtype: torch.dtype) -> Tensor:
@@ -235,14 +299,14 @@ def loss_pass(
     device, dtype = own.device, own.dtype
     nothing = torch.empty(0, dtype=dtype, device=device)
     product = torch.empty((n_pieces, width), dtype=dtype, device=device)
-    value = torch.empty(n_pieces, dtype=torch.float64, device=device)
+    value = torch.zeros(n_pieces if entries_wanted else 0, dtype=torch.float64, device=device)
     low_rank, slopes = (
         (torch.empty(len(entries), dtype=dtype, device=device) for _ in range(2))
         if entries_wanted
         else (nothing, nothing)
     )
     partial_sums = torch.empty((3, n_pieces) if sums else (0,), dtype=torch.float64, device=device)
-    columns, block, warps = _shape(dtype, width, widest=1 << 30)
+    shape = BlockShape.of("losses" if entries_wanted else "sums", dtype, width)
     weights = data.weights
     if weights is None:
         weights = torch.full((1,), data.weight, dtype=torch.float64, device=device)
@@ -256,12 +320,12 @@ def loss_pass(
             CODE=code, DOUBLE=dtype == torch.float64, OWN_SHIFT=own_shift is not None,
             OTHERS_SHIFT=others_shift is not None, WEIGHTS=data.weights is not None,
             OFFSETS=data.offsets is not None, ENTRIES=entries_wanted, SUMS=sums,
-            BLOCK=block, WIDTH=columns, num_warps=warps,
+            **shape.options,
         )  # fmt: skip
     of_rows = sums_of_rows(entries, partial_sums.T.contiguous(), dtype).T.contiguous() if sums else None
     return LossPass(
         sums_of_rows(entries, product, dtype),
-        float(torch.sum(value)),
+        float(torch.sum(value)) if entries_wanted else None,
         low_rank if entries_wanted else None,
         slopes if entries_wanted else None,
         of_rows,
@@ -275,8 +339,8 @@ def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
     width, n_pieces = others.shape[1], len(rows)
     partial = torch.empty((n_pieces, width), dtype=others.dtype, device=others.device)
     if partial.numel():
-        columns, block, warps = _shape(others.dtype, width)
-        grid = (n_pieces, triton.cdiv(width, columns))
+        shape = BlockShape.of("product", others.dtype, width, _WIDEST)
+        grid = (n_pieces, triton.cdiv(width, shape.columns))
         _product_kernel[grid](
             ends,
             entries.indices,
@@ -284,9 +348,7 @@ def product(entries: Compressed, data: Tensor, others: Tensor) -> Tensor:
             others.contiguous(),
             width,
             partial,
-            BLOCK=block,
-            WIDTH=columns,
-            num_warps=warps,
+            **shape.options,
         )
     return sums_of_rows(entries, partial, others.dtype)
 
@@ -298,7 +360,7 @@ def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
     out = torch.zeros(len(entries), dtype=own.dtype, device=own.device)
     width = own.shape[1]
     if len(entries) and width:
-        columns, block, warps = _shape(own.dtype, width)
+        shape = BlockShape.of("dots", own.dtype, width, _WIDEST)
         _dots_kernel[(len(rows),)](
             rows,
             ends,
@@ -307,10 +369,8 @@ def dots(entries: Compressed, own: Tensor, others: Tensor) -> Tensor:
             others.contiguous(),
             width,
             out,
-            BLOCK=block,
-            WIDTH=columns,
-            PARTS=triton.cdiv(width, columns),
-            num_warps=warps,
+            ROUNDS=triton.cdiv(width, shape.columns),
+            **shape.options,
         )
     return out
 

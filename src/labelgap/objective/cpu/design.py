@@ -43,6 +43,10 @@ class Design:
     def n_stored(self) -> int:
         return self.rows.n_stored + self.columns.n_stored
 
+    def array(self, numbers: Any) -> Floats:
+        """A copy of some numbers, as the terms of this design know them."""
+        return np.array(numbers, dtype=np.float64)
+
     def left(self, A: Floats) -> Floats:
         """``P = XA``."""
         return np.ascontiguousarray(self.rows.product(np.ascontiguousarray(A)))

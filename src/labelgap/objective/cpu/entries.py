@@ -90,6 +90,10 @@ class EntryTerm(NumpyTerm):
         low_rank, P = self.design.rows.scores_at(self.pattern, left, Q, known)
         return EntryPoint(self, Factors(left, right, factors.intercept), low_rank, P, Q)
 
+    def gradient_of(self, G: Floats) -> EntryGradient:
+        """G, of which the entries are given, as a linear map."""
+        return EntryGradient(self, G)
+
     def rowwise(self, dtype: Any) -> RowwiseSteps | None:
         function = self.function
         if not isinstance(function, WeightedLoss) or function.offsets is not None:

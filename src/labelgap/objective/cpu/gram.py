@@ -119,7 +119,11 @@ class GramPoint(DesignPoint):
     def score_gradient(
         self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
     ) -> ScoreGradient:
-        return LowRankGradient(self.term.design, self._unit * self.P1, self.Q1, self.term.total)
+        return self.low_rank(self._unit * self.P1, self.Q1)
+
+    def low_rank(self, left: Floats, right: Floats) -> LowRankGradient:
+        """``left rightᵀ`` in place of G."""
+        return LowRankGradient(self.term.design, left, right, self.term.total)
 
     def with_intercept(self, intercept: Floats) -> Point:
         return GramPoint(self.term, self.factors._replace(intercept=intercept), self._P, self._Q)

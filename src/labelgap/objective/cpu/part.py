@@ -33,7 +33,12 @@ from labelgap.objective.cpu.gram import GramTerm
 from labelgap.objective.cpu.kept_scores import KeptScoresObjective, can_keep_scores
 from labelgap.objective.cpu.score_bound import EntryBounds, stiffness_for
 from labelgap.objective.cpu.silence import SilencePart
-from labelgap.objective.cpu.unlabelled import HeldCorrection, RecordedCorrection, UnlabelledObjective
+from labelgap.objective.cpu.unlabelled import (
+    CpuUnlabelled,
+    HeldCorrection,
+    RecordedCorrection,
+    RecordedLosses,
+)
 from labelgap.objective.frame import Coordinates, FeatureFrame, Frame, scales_by_count
 from labelgap.objective.moments import (
     ColumnMoments,
@@ -307,7 +312,8 @@ class UnlabelledPart:
             always = positives.rows * n_labels + positives.indices
             bounds = EntryBounds(design, settings.score_bound, stiffness_for(total), always)
         out = sparse(held, HeldCorrection(loss, total))
-        return UnlabelledObjective(every, recorded, out, unbiased, frame, bounds)
+        losses = RecordedLosses(unbiased, positives.n_observed)
+        return CpuUnlabelled(every, recorded, out, losses, frame, bounds)
 
 
 def _contained(entries: ObservedLabels, some: ObservedLabels) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ products, which only lead the steps, may be in a lower one (:attr:`TensorAllEntr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +69,14 @@ class TensorAllEntriesPoint(DesignPoint):
         self.value = value / term.total
         self._slopes, self._curvatures = (term.spread(part) / term.total for part in sums)
         self.size = abs(self.value)
+
+    def slopes(self, rows: slice) -> Tensor:
+        """φ' at the entries of a block of rows, not divided by N."""
+        return self.exact.slopes(rows)
+
+    def sum_rows(self, work: Callable[[slice], tuple[Tensor, ...]]) -> list[Tensor]:
+        """The results for all blocks of rows, added up in their order."""
+        return self.exact.total(work)
 
     @cached_property
     def _rough(self) -> EveryEntry:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import array_api_compat.torch as array_namespace
+import numpy as np
 import torch
 
 from labelgap.kernels.gpu.losses import Tensor
@@ -40,6 +41,10 @@ class TensorDesign:
     def tensor(self, array: Any) -> Tensor:
         """An array in the design's precision, on its device."""
         return as_tensor(array, self.device, self.dtype)
+
+    def array(self, numbers: Any) -> Tensor:
+        """A copy of some numbers, as the terms of this design know them."""
+        return self.tensor(np.array(numbers))
 
     def zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=self.dtype, device=self.device)

@@ -71,6 +71,10 @@ class TensorEntryTerm(TensorTerm):
         P, Q = self.design.left(left), self.design.right(right)
         return TensorEntryPoint(self, Factors(left, right, factors.intercept), P, Q)
 
+    def gradient_of(self, G: Tensor) -> TensorEntryGradient:
+        """G, of which the entries are given, as a linear map."""
+        return TensorEntryGradient(self, G)
+
     def rowwise(self, dtype: Any) -> TensorRowwise | None:
         if self.loss is None or self.loss.data.offsets is not None or not TensorRowwise.fits(self.design):
             return None
@@ -206,7 +210,7 @@ class TensorEntryPoint(DesignPoint):
             for here in blocks(len(G)):
                 slopes, label = self.entry_gradient[here], labels[here]
                 G[here] = slopes * torch.where(slopes > 0, up[label], down[label])
-        return TensorEntryGradient(self._term, G)
+        return self._term.gradient_of(G)
 
     def with_intercept(self, intercept: Tensor) -> Point:
         factors = self.factors._replace(intercept=intercept)

@@ -115,7 +115,11 @@ class TensorGramPoint(DesignPoint):
     def score_gradient(
         self, sums: tuple[Tensor, Tensor] | None = None, *, balanced: bool = False
     ) -> ScoreGradient:
-        return TensorLowRankGradient(self.term.design, self._unit * self.P1, self.Q1, self.term.total)
+        return self.low_rank(self._unit * self.P1, self.Q1)
+
+    def low_rank(self, left: Tensor, right: Tensor) -> TensorLowRankGradient:
+        """``left rightᵀ`` in place of G."""
+        return TensorLowRankGradient(self.term.design, left, right, self.term.total)
 
     def with_intercept(self, intercept: Tensor) -> Point:
         return TensorGramPoint(self.term, self.factors._replace(intercept=intercept), self._P, self._Q)

@@ -108,16 +108,20 @@ class TorchRows:
         design = self.design(settings, frame)
         return _host(design.right(design.tensor(B)))
 
-    def scores(
+    def device_scores(
         self, settings: FeatureSettings, frame: FeatureFrame, A: Any, B: Any, b: Any, labels: ObservedLabels
-    ) -> Floats:
+    ) -> Tensor:
+        """The scores of the entries of some labels, where they were made."""
         design = self.design(settings, frame)
         P, Q = design.left(design.tensor(A)), design.right(design.tensor(B))
         pattern = TensorPattern(labels.indptr, labels.indices, self._n_labels, self._device)
         scores = pattern.by_row.dots(P, Q) + design.tensor(b)[pattern.by_row.indices]
-        if labels.offsets is not None:
-            scores = scores + design.tensor(labels.offsets)
-        return _host(scores)
+        return scores if labels.offsets is None else scores + design.tensor(labels.offsets)
+
+    def scores(
+        self, settings: FeatureSettings, frame: FeatureFrame, A: Any, B: Any, b: Any, labels: ObservedLabels
+    ) -> Floats:
+        return _host(self.device_scores(settings, frame, A, B, b, labels))
 
     def part(
         self, settings: ProblemSettings, block: RowBlock, labels: ObservedLabels, *, thinned: bool

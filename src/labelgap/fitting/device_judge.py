@@ -1,0 +1,42 @@
+"""Held-out scores judged on the device where they were made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from labelgap._types import Floats
+from labelgap.kernels.gpu.held_out import HeldOutEntries
+from labelgap.kernels.gpu.losses import Tensor, TorchLoss, torch_loss
+from labelgap.labels import ObservedLabels
+from labelgap.losses import Loss
+from labelgap.metrics import LinearFractional
+from labelgap.metrics.jackknife import LeaveOutCells
+from labelgap.thresholds.sweep import sweep_entries, sweep_settings
+
+
+class DeviceJudge:
+    """The metric at its best threshold; values, groups and cells of the entries are on the device."""
+
+    def __init__(self, loss: TorchLoss, sweep: dict[str, Any], cells: LeaveOutCells, device: Any) -> None:
+        self._loss, self._cells = loss, cells
+        self._entries = HeldOutEntries(sweep["values"], sweep["groups"], cells.of_no, device)
+        self._sweep = sweep | {"values": self._entries.values, "groups": self._entries.groups}
+
+    @classmethod
+    def of(
+        cls, metric: LinearFractional, loss: Loss, labels: ObservedLabels, cells: LeaveOutCells, device: Any
+    ) -> DeviceJudge | None:
+        """None where the CPU must judge: entries or groups with weights, or a loss without a form there."""
+        form, sweep = torch_loss(loss), sweep_settings(labels, metric)
+        weighted = (labels.weights, sweep["weights"], sweep["group_weights"])
+        if form is None or any(part is not None for part in weighted):
+            return None
+        return cls(form, sweep, cells, device)
+
+    def judge(self, scores: Tensor) -> tuple[float, float, float, Floats | None]:
+        """The metric at its best threshold, that threshold, the mean loss, and the leave-out values."""
+        best, cells = sweep_entries(scores, **self._sweep), self._cells
+        leave_out = None
+        if cells.n_parts >= 2:
+            leave_out = cells.values(self._entries.counts(scores, best.threshold, cells.size))
+        return best.value, best.threshold, self._entries.mean_loss(self._loss, scores), leave_out
