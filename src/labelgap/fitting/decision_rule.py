@@ -52,9 +52,8 @@ class DecisionRule:
 
         Scores with which the bounds cannot be kept are worse than all others, by how far they miss them.
         """
-        plain = metric_judge(self.metric, loss)
         if not self.bounds:
-            return plain
+            return _of_judging_entries(metric_judge(self.metric, loss))
 
         def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
             try:
@@ -63,7 +62,7 @@ class DecisionRule:
                 return Verdict(-1.0 - error.shortfall, error.threshold, mean_loss(loss, scores, labels))
             return Verdict(best.value, best.threshold, mean_loss(loss, scores, labels))
 
-        return judge
+        return _of_judging_entries(judge)
 
     def last_judge(
         self, loss: Loss, effect: OneClassEffect | None = None, held_out: HeldOutScores | None = None
@@ -73,7 +72,7 @@ class DecisionRule:
         ``effect`` sees the scores, and ``held_out`` keeps them.
         """
         if self.is_plain:
-            return steady_judge(self.metric, loss, effect, held_out)
+            return _of_judging_entries(steady_judge(self.metric, loss, effect, held_out))
 
         def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
             chosen = self.choose(scores, labels, steady=True)
@@ -90,7 +89,18 @@ class DecisionRule:
             loss_value = mean_loss(loss, scores, labels)
             return Verdict(value, chosen.shared, loss_value, None, several, chosen.kind)
 
-        return judge
+        return _of_judging_entries(judge)
+
+
+def _of_judging_entries(judge: Judge) -> Judge:
+    """The judge, which sees the entries that judge alone."""
+
+    def of_some(scores: Floats, labels: ObservedLabels) -> Verdict:
+        if labels.judging is None:
+            return judge(scores, labels)
+        return judge(scores[labels.judging], labels.judged())
+
+    return of_some
 
 
 def decision_rule(
