@@ -24,9 +24,15 @@ def toy(name: str, seed: int, observed: float) -> Problem:
 def test_all_methods_are_reported(tmp_path: Path) -> None:
     suggest.main(["--draws", "1", "--data", "emotions", "--out", str(tmp_path)], source=toy)
     table = (tmp_path / "suggest.md").read_text(encoding="utf-8")
-    assert "| data | method | mean of the batches | after the last |" in table
+    assert "| data | method | micro-F1 at 10 % | at 15 % | labels saved at 10 %, % | at 15 %, % |" in table
     results = json.loads((tmp_path / "suggest.json").read_text(encoding="utf-8"))["results"]
     assert [one["method"] for one in results] == list(suggest.METHODS)
     # All begin with the same labels.
     assert len({one["micro-f1"][0] for one in results}) == 1
-    assert all(len(one["micro-f1"]) == suggest.ROUNDS + 1 for one in results)
+    assert all(len(one["micro-f1"]) == suggest.BATCHES + 1 for one in results)
+
+
+def test_labels_saved() -> None:
+    curve = [0.4, 0.5, 0.49, 0.6, 0.7]
+    # 0.55 takes 15 % of random labels; 0.3 is reached by the first, and 0.8 counts as the last.
+    assert suggest.saved([0.55, 0.3, 0.8], [0.1, 0.1, 0.15], curve) == [0.3333, -1.0, 0.5]

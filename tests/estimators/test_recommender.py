@@ -383,7 +383,8 @@ def test_the_penalty_may_grow_with_the_number_of_answers(solver):
     mine = answers[0] == model.user_ids_[3]
     again = model.fold_in(tuple(part[mine] for part in answers))
     np.testing.assert_allclose(again.user_factors_, model.user_factors_, atol=2e-3)
-    twin = model.fold_in((["twin"] * int(mine.sum()), answers[1][mine].tolist(), answers[2][mine].tolist()))
+    ratings = (["twin"] * int(mine.sum()), answers[1][mine].tolist(), answers[2][mine].tolist())
+    twin = model.fold_in(ratings, prior="fit")
     np.testing.assert_allclose(twin.user_factors_[-1], model.user_factors_[3], atol=2e-3)
 
 

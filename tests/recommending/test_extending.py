@@ -41,6 +41,7 @@ def test_each_is_the_best_given_the_other(model: Any) -> None:
     with_item.item_ids_, with_item.item_factors_ = both.item_ids_, both.item_factors_
     with_item.item_intercept_ = both.item_intercept_
     with_item.answers_ = extended_answers(model, OF_ITEM, model.user_ids_, both.item_ids_)
+    with_item.new_user_mean_, with_item.new_user_penalty_ = both.new_user_mean_, both.new_user_penalty_
     user = with_item.fold_in(joined(OF_USER, PAIR))
     np.testing.assert_allclose(user.user_factors_[-1], both.user_factors_[-1], atol=1e-5)
 

@@ -13,6 +13,8 @@ is known come earlier. Nothing is worth more after a choice than before it, so t
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -93,40 +95,53 @@ def choose_spread(
     >>> choose_spread(np.array([1.0, 0.9, 0.8]), np.arange(3), zeros, phi, np.zeros(3), 3)[0]
     array([0, 2, 1])
     """
+    if len(gains) == 0:
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    # By label, so that what a choice changes lies together: its own label alone.
+    order = np.argsort(labels, kind="stable")
+    gains, rows, directions, known = gains[order], rows[order], directions[order], known[order]
+    names, starts, of_label = np.unique(labels[order], return_index=True, return_inverse=True)
+    blocks = [slice(*ends) for ends in itertools.pairwise([*starts.tolist(), len(order)])]
     alpha = 1.0 / coverage(known, directions.shape[1])
     v = np.einsum("ij,ij->i", directions, directions) / alpha
     worth = gains * np.sqrt(v)
-    of_label, of_row = _places(labels), _places(rows)
-    # The inverse for a label is I / alpha − Σ hhᵀ, with one h for each entry of it that was chosen.
-    steps: dict[int, list[Floats]] = {}
+    of_row = {} if per_row is None else _places(rows)
+    # The best candidate of each label.
+    first = starts + [np.argmax(worth[block]) for block in blocks]
+    inverses: list[Floats | None] = [None] * len(names)
     taken: dict[int, int] = {}
-    places, values = [], []
+    chosen, values = [], []
     for _ in range(min(n, len(gains))):
-        best = int(np.argmax(worth))
+        leading = worth[first]
+        # Of equal ones, the first candidate.
+        best = min(first[leading == leading.max()].tolist(), key=order.__getitem__)
         if worth[best] == -np.inf:
             break
-        places.append(best)
+        chosen.append(int(order[best]))
         values.append(worth[best])
-        row, label, phi = int(rows[best]), int(labels[best]), directions[best]
-        h = phi / alpha[best]
-        for earlier in steps.setdefault(label, []):
-            h = h - earlier * float(earlier @ phi)
-        h = h / np.sqrt(1.0 + float(phi @ h))
-        steps[label].append(h)
-        same = of_label[label]
-        v[same] = np.maximum(v[same] - (directions[same] @ h) ** 2, 0.0)
-        worth[same] = np.where(worth[same] == -np.inf, -np.inf, gains[same] * np.sqrt(v[same]))
+        row, label, phi = int(rows[best]), int(of_label[best]), directions[best]
+        inverse = inverses[label]
+        if inverse is None:
+            inverse = inverses[label] = np.eye(len(phi)) / alpha[best]
+        h = inverse @ phi
+        h /= np.sqrt(1.0 + float(phi @ h))
+        inverse -= np.outer(h, h)
+        block = blocks[label]
+        v[block] = np.maximum(v[block] - (directions[block] @ h) ** 2, 0.0)
+        worth[block] = np.where(worth[block] == -np.inf, -np.inf, gains[block] * np.sqrt(v[block]))
         worth[best] = -np.inf
         taken[row] = taken.get(row, 0) + 1
+        changed = {label}
         if taken[row] == per_row:
             worth[of_row[row]] = -np.inf
-    return np.array(places, dtype=np.int64), np.array(values, dtype=np.float64)
+            changed.update(of_label[of_row[row]].tolist())
+        for one in changed:
+            first[one] = starts[one] + np.argmax(worth[blocks[one]])
+    return np.array(chosen, dtype=np.int64), np.array(values, dtype=np.float64)
 
 
 def _places(groups: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
     """The places of each group, in order."""
-    if len(groups) == 0:
-        return {}
     order = np.argsort(groups, kind="stable")
     names, starts = np.unique(groups[order], return_index=True)
     return dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True))

@@ -255,6 +255,16 @@ def weighted_labels(labels: ObservedLabels, weights: str | None, propensities: A
     return labels.with_weights(inverse if labels.weights is None else inverse * labels.weights)
 
 
+def judging_labels(labels: ObservedLabels, judged: Any) -> ObservedLabels:
+    """The labels, of which those in ``judged`` choose penalties and thresholds."""
+    if labels.unobserved == "unlabelled":
+        raise InvalidParameterError(
+            "judged says which observed labels are a fair sample; under unobserved='unlabelled' every entry "
+            "counts. Leave it out."
+        )
+    return labels.with_judging(judged)
+
+
 def warn_of_unseen_labels(labels: ObservedLabels) -> None:
     """Warn once of labels without any entry."""
     unseen = np.flatnonzero(labels.label_counts() == 0)

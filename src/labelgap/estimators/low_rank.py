@@ -18,6 +18,7 @@ from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.inputs import (
     check_decision_parameters,
+    judging_labels,
     refuse_flip_rate,
     refuse_huge,
     solver_settings,
@@ -316,6 +317,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         propensities: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         sample_weight: Any = None,
+        judged: Any = None,
     ) -> LowRankClassifier:
         """Fit W, b and θ.
 
@@ -338,6 +340,10 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         sample_weight : array of shape (n,), or None
             Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
             twice, and one of weight 0 is left out.
+        judged : bool array of shape (n, L), vector over Ω, or None
+            Which of the observed labels choose the penalties, the threshold and the calibration; None: all.
+            W and b are fitted to all of them. It is for labels that are no fair sample, such as those that
+            :meth:`suggest` asked for: let those judge that were drawn uniformly.
         """
         check_decision_parameters(self)
         check_calibration(self.calibration, self.threshold)
@@ -346,6 +352,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         X, targets = self._read_fit_input(X, y, self.unobserved)
         self._refuse_other_weights(targets.labels, propensities)
         labels = weighted_labels(targets.labels, self.weights, propensities)
+        if judged is not None:
+            labels = judging_labels(labels, judged)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         whole = X
         X, labels = weigh_rows(X, labels, sample_weight)

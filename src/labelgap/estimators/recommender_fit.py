@@ -98,7 +98,8 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
         variant = chosen.variant
         weighting = self._weightings()[0] if variant is None else variant.count_weighting
         fitted = ("silence_weight_", "dislike_weight_", "confidence_", "mean_like_", "intercept_centre_")
-        for name in fitted:
+        folded_in = ("new_user_mean_", "new_user_penalty_", "folded_in_")
+        for name in (*fitted, *folded_in):
             self.__dict__.pop(name, None)
         self.answers_ = labels
         total = float(labels.n_observed if labels.weights is None else labels.weights.sum())

@@ -294,7 +294,8 @@ def _contents(part: Any) -> list[Any]:
         places = [part.shape, part.unobserved, part.indptr, part.indices, part.row_names, part.label_names]
         parts = [*places, part.values, part.weights, part.offsets]
         # As it was before there were weights of rows, so that checkpoints of then go on.
-        return parts if part.row_weights is None else [*parts, part.row_weights]
+        parts = parts if part.row_weights is None else [*parts, part.row_weights]
+        return parts if part.judging is None else [*parts, part.judging]
     if isinstance(part, np.random.RandomState):
         return list(part.get_state(legacy=True))
     if isinstance(part, Mapping):

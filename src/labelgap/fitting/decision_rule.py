@@ -11,6 +11,7 @@ from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InfeasibleConstraintError, InvalidParameterError
 from labelgap.fitting.judges import Judge, MetricJudge, Verdict, mean_loss, steady_judge
 from labelgap.labels import ObservedLabels
+from labelgap.labels.tensors import to_host
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.choosing import THRESHOLD_KINDS, ChosenThresholds, choose_thresholds
@@ -52,9 +53,8 @@ class DecisionRule:
 
         Scores with which the bounds cannot be kept are worse than all others, by how far they miss them.
         """
-        plain = MetricJudge(self.metric, loss)
         if not self.bounds:
-            return plain
+            return _OfJudgingEntries(MetricJudge(self.metric, loss))
 
         def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
             try:
@@ -63,7 +63,7 @@ class DecisionRule:
                 return Verdict(-1.0 - error.shortfall, error.threshold, mean_loss(loss, scores, labels))
             return Verdict(best.value, best.threshold, mean_loss(loss, scores, labels))
 
-        return judge
+        return _OfJudgingEntries(judge)
 
     def last_judge(
         self, loss: Loss, effect: OneClassEffect | None = None, held_out: HeldOutScores | None = None
@@ -73,7 +73,7 @@ class DecisionRule:
         ``effect`` sees the scores, and ``held_out`` keeps them.
         """
         if self.is_plain:
-            return steady_judge(self.metric, loss, effect, held_out)
+            return _OfJudgingEntries(steady_judge(self.metric, loss, effect, held_out))
 
         def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
             chosen = self.choose(scores, labels, steady=True)
@@ -90,7 +90,20 @@ class DecisionRule:
             loss_value = mean_loss(loss, scores, labels)
             return Verdict(value, chosen.shared, loss_value, None, several, chosen.kind)
 
-        return judge
+        return _OfJudgingEntries(judge)
+
+
+class _OfJudgingEntries:
+    """A judge that sees the entries that judge alone."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.takes_tensors: bool = getattr(judge, "takes_tensors", False)
+
+    def __call__(self, scores: Any, labels: ObservedLabels) -> Verdict:
+        if labels.judging is None:
+            return self._judge(scores, labels)
+        return self._judge(to_host(scores)[labels.judging], labels.judged())
 
 
 def decision_rule(

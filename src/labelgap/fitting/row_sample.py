@@ -49,7 +49,8 @@ def draw_rows(labels: ObservedLabels, n_in_fold: int, rng: np.random.RandomState
     >>> draw_rows(few, 3, np.random.RandomState(0)) is None
     True
     """
-    rare = min(int(np.sum(labels.values == 1)), int(np.sum(labels.values == 0)))
+    judging = labels.judged().values
+    rare = min(int(np.sum(judging == 1)), int(np.sum(judging == 0)))
     fraction = max(_FRACTION, _ENTRIES / labels.n_observed, _RARE / max(rare, 1))
     if fraction > _MOST:
         return None

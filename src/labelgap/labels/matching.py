@@ -103,6 +103,7 @@ def take_labels(labels: ObservedLabels, order: NDArray[np.int64]) -> tuple[Obser
         values=labels.values[entries],
         weights=None if labels.weights is None else labels.weights[entries],
         offsets=None if labels.offsets is None else labels.offsets[entries],
+        judging=None if labels.judging is None else labels.judging[entries],
         label_names=None if names is None else tuple(names[at] for at in order.tolist()),
     )
     return moved, entries

@@ -21,7 +21,7 @@ from labelgap.labels.matching import names_in_order, same_names
 from labelgap.labels.splitting import LabelSplits
 from labelgap.labels.weighting import LabelWeights
 
-_OPTIONAL = ("weights", "offsets", "row_weights")
+_OPTIONAL = ("weights", "offsets", "row_weights", "judging")
 # Labels that a notebook shows.
 _SHOWN = 10
 
@@ -56,6 +56,9 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
     row_weights : float64 array of length n or None, default None
         The weight of each row in a mean over rows (instance averages); None means 1 for all. Made by
         ``with_row_weights``, which multiplies ``weights`` too.
+    judging : bool array of length |Ω| or None, default None
+        Which entries choose penalties and thresholds in a fit; None means all of them. Made by
+        ``with_judging``; the fit is to all entries in any case.
 
     Examples
     --------
@@ -79,6 +82,7 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
     unobserved: str = "missing"
     offsets: NDArray[np.float64] | None = None
     row_weights: NDArray[np.float64] | None = None
+    judging: NDArray[np.bool_] | None = None
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
@@ -224,6 +228,7 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
             values=self.values[chosen],
             weights=None if self.weights is None else self.weights[chosen],
             offsets=None if self.offsets is None else self.offsets[chosen],
+            judging=None if self.judging is None else self.judging[chosen],
         )
 
     def take_rows(self, rows: ArrayLike) -> Self:
@@ -258,6 +263,7 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
             shape=(len(numbers), self.shape[1]),
             weights=None if self.weights is None else self.weights[entries],
             offsets=None if self.offsets is None else self.offsets[entries],
+            judging=None if self.judging is None else self.judging[entries],
             row_names=None if self.row_names is None else tuple(self.row_names[i] for i in numbers),
             row_weights=None if self.row_weights is None else self.row_weights[numbers],
         )

@@ -1,4 +1,4 @@
-"""Observed labels with other weights, of entries or of rows, and with offsets."""
+"""Observed labels with other weights, of entries or of rows, with offsets, and with entries that judge."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class LabelWeights:
         row_names: tuple[Any, ...] | None
         label_names: tuple[Any, ...] | None
         row_weights: NDArray[np.float64] | None
+        judging: NDArray[np.bool_] | None
 
         @property
         def rows(self) -> NDArray[np.int64]: ...
@@ -78,6 +79,37 @@ class LabelWeights:
             weights=by_entry if kept.weights is None else by_entry * kept.weights,
             row_weights=factors if kept.row_weights is None else factors * kept.row_weights,
         )
+
+    def with_judging(self, judging: Any) -> Self:
+        """The same entries, of which these choose penalties and thresholds: a mask over Ω, n x L, or None.
+
+        Both values must be among them.
+
+        Examples
+        --------
+        >>> from labelgap import ObservedLabels
+        >>> labels = ObservedLabels.from_dense([[1, None], [0, 1]]).with_judging([True, True, False])
+        >>> labels.judged().n_observed
+        2
+        """
+        if judging is None:
+            return replace(self, judging=None)  # type: ignore[type-var]
+        mask = np.asarray(self.align(judging, "judged"))
+        if mask.dtype != np.bool_:
+            raise InvalidInputError(
+                f"judged says of each entry whether it judges, True or False; got numbers of type "
+                f"{mask.dtype}. Pass a bool array, for example judged == 1."
+            )
+        if len(np.unique(self.values[mask])) < 2:
+            raise InvalidLabelsError(
+                f"Of the {int(mask.sum())} observed entries in judged, all have the same value. Thresholds "
+                "are chosen where both occur: let more entries judge."
+            )
+        return replace(self, judging=mask)  # type: ignore[type-var]
+
+    def judged(self) -> Self:
+        """The entries that choose penalties and thresholds."""
+        return self if self.judging is None else self.select(self.judging)
 
     def with_offsets(self, offsets: Any) -> Self:
         """The same entries with a known part of each score: a vector over Ω, an n x L matrix, or None.

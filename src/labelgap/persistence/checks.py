@@ -237,6 +237,7 @@ def _check_recommender(model: Any) -> None:
             raise ValueError(f"{name} does not hold one number for each rating")
     if not _is_number(getattr(model, "intercept_centre_", 0.0)):
         raise ValueError("intercept_centre_ is not a number")
+    _check_folded_in(model)
     if titles is not None and not (
         type(titles) is dict and all(isinstance(text, str) for text in titles.values())
     ):
@@ -305,6 +306,20 @@ def _check_classifier(model: Any, estimator: Any) -> None:
 
 def _is_vector(value: Any) -> bool:
     return is_float(value) and value.ndim == 1
+
+
+def _check_folded_in(model: Any) -> None:
+    """What new users are drawn to, and which users are new; neither where nobody was folded in."""
+    rank, folded_in = _columns(model, "user_factors_"), model.folded_in_
+    shapes = {"new_user_mean_": (rank,), "new_user_penalty_": (rank, rank)}
+    _expect(model, {name: shape for name, shape in shapes.items() if getattr(model, name) is not None})
+    if folded_in is None:
+        return
+    n = len(model.user_ids_)
+    if not (isinstance(folded_in, np.ndarray) and folded_in.shape == (n,) and folded_in.dtype == np.bool_):
+        raise ValueError("folded_in_ does not say of each user whether it was folded in")
+    if folded_in.any() and (model.new_user_mean_ is None or model.new_user_penalty_ is None):
+        raise ValueError("what its folded-in users are drawn to is missing")
 
 
 def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:

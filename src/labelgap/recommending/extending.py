@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError
 from labelgap.labels import ObservedLabels
@@ -17,6 +18,7 @@ from labelgap.labels.sources import index_type, row_pointers
 from labelgap.recommending.factor_model import FactorModel, complete
 from labelgap.recommending.fold_in import fold_in, fold_in_columns
 from labelgap.recommending.ids import IdIndex, Ids
+from labelgap.recommending.new_users import PRIORS, prior_of_users
 from labelgap.recommending.side_features import FeatureRows, read_side_features
 
 Model = TypeVar("Model", bound=FactorModel)
@@ -42,8 +44,9 @@ class _Side(NamedTuple):
         return len(self.ids) - self.n_known
 
 
-def extended(model: Model, ratings: Any, user_features: Any, item_features: Any) -> Model:
+def extended(model: Model, ratings: Any, user_features: Any, item_features: Any, prior: str) -> Model:
     """A copy of the model with the ratings and features folded in; see ``Recommending.fold_in``."""
+    check_choice("prior", prior, PRIORS)
     if ratings is None and user_features is None and item_features is None:
         raise InvalidInputError(
             "There is nothing to fold in: give ratings or features of new users or items."
@@ -66,7 +69,9 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any)
     if items.n_new:
         _add_items(result, items, item_prior)
     if users.n_new:
-        _add_users(result, users, described_users)
+        # Where every pair counts, a user with few likes has as many entries as any other.
+        by_users = prior == "users" and model._silence == "missing"
+        _add_users(result, users, described_users, model if by_users else None)
     # Ratings of known items change a known user; ratings of new items only determined the items.
     moved = np.union1d(rows[cols < items.n_known], np.arange(users.n_known, len(users.ids)))
     if len(moved):
@@ -234,11 +239,22 @@ def _alternate(model: FactorModel, items: _Side, item_prior: Floats, users: NDAr
             return
 
 
-def _add_users(model: FactorModel, users: _Side, features: FeatureRows) -> None:
-    """Add priors of the new users, which are their factors until their ratings are read."""
+def _add_users(model: FactorModel, users: _Side, features: FeatureRows, before: FactorModel | None) -> None:
+    """Add priors of the new users, which are their factors until their ratings are read.
+
+    ``before`` is the model whose users are the prior, or None where the penalty of the fit is kept.
+    """
     prior = np.zeros((users.n_new, model.user_factors_.shape[1]))
     if len(features.ids):
         prior[users.described - users.n_known] = model._prior_of_features(features.rows)
+    if before is not None:
+        if model.new_user_mean_ is None:
+            # Made once, so that new users do not change the prior of those who follow.
+            model.new_user_mean_, model.new_user_penalty_ = prior_of_users(before)
+        prior += model.new_user_mean_
+    model.folded_in_ = np.concatenate(
+        [model._is_folded_in(np.arange(users.n_known)), np.full(users.n_new, before is not None)]
+    )
     model.user_prior_ = np.vstack([model.user_prior_, prior])
     model.user_factors_ = np.vstack([model.user_factors_, prior])
 
@@ -247,19 +263,22 @@ def _solve_users(model: FactorModel, users: NDArray[np.int64]) -> None:
     """Compute the factors of these users from all their ratings, in a copy of the array."""
     factors = model.user_factors_.copy()
     ratings = replace(model.answers_, row_names=None)
-    for start, stop in _ranges(model, len(users), ratings.shape[1]):
-        here = users[start:stop]
-        theirs = ratings.take_rows(here)
-        factors[here] = fold_in(
-            model.item_factors_,
-            model.item_intercept_,
-            model._judged_rows(theirs),
-            model.factor_penalty_,
-            entry_loss=model._entry_loss(),
-            rating_weight=model.answer_weight_,
-            prior=model.user_prior_[here],
-            sizes=model._penalty_sizes("user", theirs.row_counts()),
-        )
+    is_new = model._is_folded_in(users)
+    for some in (users[~is_new], users[is_new]):
+        for start, stop in _ranges(model, len(some), ratings.shape[1]):
+            here = some[start:stop]
+            theirs = ratings.take_rows(here)
+            penalty, sizes = model._user_penalty(here, theirs.row_counts())
+            factors[here] = fold_in(
+                model.item_factors_,
+                model.item_intercept_,
+                model._judged_rows(theirs),
+                penalty,
+                entry_loss=model._entry_loss(),
+                rating_weight=model.answer_weight_,
+                prior=model.user_prior_[here],
+                sizes=sizes,
+            )
     model.user_factors_ = factors
     if hasattr(model, "user_intercept_"):
         model.user_intercept_ = factors @ model._shared_item_factor()

@@ -42,7 +42,8 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     item_intercept_: Floats
     """b, one per item."""
     user_prior_: Floats
-    """The part of ``user_factors_`` that comes from features of the users; 0 without features."""
+    """The part of ``user_factors_`` that comes from features of the users, 0 without features; of those who
+    were folded in with the other users as a prior, the mean of these users too."""
     factor_penalty_: Floats
     """M, k x k: a user's factors beyond the prior cost ``½ aᵀ M a``."""
     answer_weight_: float
@@ -51,6 +52,12 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
     """The ratings that were given."""
     silence_weight_: float | None = None
     """The weight of a pair without a rating, where it counts as a no; None where it does not."""
+    new_user_mean_: Floats | None = None
+    """The mean of the users' factors, which those of folded-in users are drawn to; None before a fold-in."""
+    new_user_penalty_: Floats | None = None
+    """The penalty of folded-in users, in place of M; None before a fold-in."""
+    folded_in_: NDArray[np.bool_] | None = None
+    """Which users were folded in with that mean and penalty; None for nobody."""
     item_titles_: dict[Any, str] | None = None
     """Titles of items by id, for people; None without titles."""
     loss_: Loss
@@ -79,6 +86,19 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
             return None
         mean = units[1] if what == "user" else units[2]
         return np.asarray((np.maximum(counts, 1) / mean) ** units[0])
+
+    def _is_folded_in(self, users: Ints) -> NDArray[np.bool_]:
+        """Which of these users have the other users as a prior."""
+        if self.folded_in_ is None:
+            return np.zeros(len(users), dtype=np.bool_)
+        return self.folded_in_[users]
+
+    def _user_penalty(self, users: Ints, counts: Ints) -> tuple[Floats, Floats | None]:
+        """The penalty of users with so many ratings, all folded in or none, and its factor for each."""
+        if len(users) and self._is_folded_in(users)[0]:
+            assert self.new_user_penalty_ is not None
+            return self.new_user_penalty_, None
+        return self.factor_penalty_, self._penalty_sizes("user", counts)
 
     def _shared_item_factor(self) -> Floats:
         """The part of v that all items share: ``u · shared`` is a user's intercept. 0 where there is none."""

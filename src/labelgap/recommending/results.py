@@ -193,6 +193,8 @@ class Explanation:
         The rest of the score: 0 when the fit, or the fold-in, has converged for this user.
     titles : mapping from item to title, or None, default None
         What is printed in place of the ids.
+    average_user : float, default 0.0
+        The contribution of the mean of the users, which a user who was folded in starts from.
 
     Examples
     --------
@@ -220,6 +222,7 @@ class Explanation:
     n_other_answers: int
     unexplained: float
     titles: Mapping[Hashable, str] | None = None
+    average_user: float = 0.0
 
     def _name(self, item: Hashable) -> str:
         return repr(item if self.titles is None else self.titles.get(item, item))
@@ -238,6 +241,8 @@ class Explanation:
             f"  {self.item_intercept:+.4f}  the item in general",
             f"  {self.user_intercept:+.4f}  the user in general",
         ]
+        if self.average_user:
+            lines.append(f"  {self.average_user:+.4f}  the average user")
         if self.from_features:
             lines.append(f"  {self.from_features:+.4f}  the user's features")
         says = {1: "likes", 0: "does not like", None: "has not rated"}

@@ -80,7 +80,8 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         The user's factors ``u = p + a`` minimise ``w Σ_j ω_j ℓ(z_j, y_j) + ½ aᵀ M a``. So
         ``M a = −w Σ_j ω_j ℓ'_j v_j``, and each rating j makes a contribution of its own to the score
         of the item t: ``−w ω_j ℓ'_j v_jᵀ M⁻¹ v_t``. These contributions are exact. The rest, which is 0 at
-        the optimum, is ``unexplained``.
+        the optimum, is ``unexplained``. For users of the fit, M is its penalty and p what their features
+        say; for those who were folded in, p and M are as in :meth:`fold_in`.
 
         Parameters
         ----------
@@ -93,8 +94,8 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         rows = np.array([row])
         score = float(score_pairs(self._factors(), rows, np.array([target]))[0])
         theirs = self.answers_.take_rows(rows)
-        sizes = self._penalty_sizes("user", theirs.row_counts())
-        penalty = self.factor_penalty_ if sizes is None else sizes[0] * self.factor_penalty_
+        penalty, sizes = self._user_penalty(rows, theirs.row_counts())
+        penalty = penalty if sizes is None else sizes[0] * penalty
         ratings = self._judged_rows(theirs)
         z = score_rows(self._factors(rows), ratings.indptr, ratings.indices)
         slopes = np.asarray(self._entry_loss().gradient(z, ratings.values), dtype=np.float64)
@@ -108,7 +109,10 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         largest_parts, others = largest(parts, whole_number("n", n))
         intercept = float(self.item_intercept_[target])
         general = float(self.user_factors_[row] @ shared)
-        prior = float(self.user_prior_[row] @ factors)
+        prior, average = float(self.user_prior_[row] @ factors), 0.0
+        if self._is_folded_in(rows)[0]:
+            assert self.new_user_mean_ is not None
+            average = float(self.new_user_mean_ @ factors)
         return Explanation(
             user=self.user_ids_[row],
             item=self.item_ids_[target],
@@ -118,7 +122,7 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
             decision=int(self._decided(rows, np.array([target]), np.array([score]))[0]),
             item_intercept=intercept,
             user_intercept=general,
-            from_features=prior,
+            from_features=prior - average,
             contributions=tuple(
                 Contribution(
                     self.item_ids_[ratings.indices[at]], self._given(row, ratings, at), float(parts[at])
@@ -129,6 +133,7 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
             n_other_answers=int(others.sum()),
             unexplained=score - intercept - general - prior - float(parts.sum()),
             titles=self.item_titles_,
+            average_user=average,
         )
 
     def _given(self, row: int, ratings: ObservedLabels, entry: int) -> int | None:
@@ -216,13 +221,20 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
 
     # -- new users and items ---------------------------------------------------------------------------
 
-    def fold_in(self, answers: Any = None, *, user_features: Any = None, item_features: Any = None) -> Self:
+    def fold_in(
+        self,
+        answers: Any = None,
+        *,
+        user_features: Any = None,
+        item_features: Any = None,
+        prior: str = "users",
+    ) -> Self:
         """A copy of the recommender with more users, items or ratings; this one is not changed.
 
         There are four kinds of ratings, and they may come together:
 
-        - A new user rates a known item. The user's factors are those that a fit with these item factors would
-          give.
+        - A new user rates a known item. The item factors stay, and those of the user are the most probable
+          ones, given the ratings and the prior.
         - A known user rates a new item. The item's factors and intercept are those that a fit with these user
           factors would give, and the user's factors stay. An item with only likes, or only dislikes, gets an
           intercept only.
@@ -241,12 +253,19 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         user_features : mapping from id to a row of features, or frame, default None
             Features of new users, where the recommender was fitted with such. A frame has the ids in a column
             named as in the ratings or, in pandas, in its index. A new user may have features and no ratings;
-            one without features starts from 0.
+            one without features starts from the prior.
         item_features : as ``user_features``, for new items, default None
             The intercept of an item without ratings is the mean of all intercepts.
+        prior : {"users", "fit"}, default "users"
+            What the factors of new users are drawn to. "users" is a normal prior with the mean and the
+            covariance of the users of the fit (see :mod:`labelgap.recommending.new_users`): a user without
+            ratings is the average user, and each rating says how this one differs. "fit" is the penalty of
+            the fit around 0, and gives a new user what a fit with these item factors would give. Known users
+            have the penalty of the fit in either case, and so have new ones where pairs without a rating
+            count.
         """
         self._require_fit()
-        return extended(self, answers, user_features, item_features)
+        return extended(self, answers, user_features, item_features, prior)
 
 
 def _neighbours(
