@@ -20,7 +20,7 @@ from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import _I64, _Emitter
 
-# Vectors of a sum that are in registers at one time.
+# Vectors of a sum that are in registers at one time, at most.
 _TILE = 8
 _LANES = 8
 # Labels, at most, and rows whose entries are spread out at one time: these, and the entries of the rows for
@@ -60,14 +60,15 @@ def _emit_row_sum(context: Any, builder: Any, kinds: Any, arrays: Any, places: A
         for column, total in zip(columns, sums, strict=True):
             emit.store(builder.load(total), emit.at(to, column))
 
+    most = emit.sums_at_once(_TILE)
     vectors = builder.udiv(builder.add(width, emit.constant(emit.lanes - 1)), lanes)
-    with emit.every(builder.udiv(vectors, emit.constant(_TILE)), 1) as number:
-        tile(builder.mul(number, emit.constant(_TILE * emit.lanes)), _TILE)
-    left = builder.urem(vectors, emit.constant(_TILE))
+    with emit.every(builder.udiv(vectors, emit.constant(most)), 1) as number:
+        tile(builder.mul(number, emit.constant(most * emit.lanes)), most)
+    left = builder.urem(vectors, emit.constant(most))
     rest = builder.mul(builder.sub(vectors, left), lanes)
     end = builder.append_basic_block("end")
     choice = builder.switch(left, end)
-    for count in range(1, _TILE):
+    for count in range(1, most):
         block = builder.append_basic_block(f"left{count}")
         choice.add_case(ir.Constant(_I64, count), block)
         builder.position_at_end(block)

@@ -60,20 +60,41 @@ _LOG2 = math.log(2.0)
 _FAR, _CAP = 80.0, 40.0
 
 
+# Added to a number that is not large, these leave its nearest whole number in the last digits. Not every
+# processor has vector instructions that round, or that make whole numbers of floating-point ones.
+_SHIFT_SINGLE, _SHIFT_DOUBLE = 1.5 * 2.0**23, 1.5 * 2.0**52
+
+
 @intrinsic
-def _power_of_two(typingctx, exponent, like):  # type: ignore[no-untyped-def]
-    """2 to a whole power, in the type of ``like``: the exponent put into its place."""
-    single = like == types.float32
-    number, whole = (types.float32, types.int32) if single else (types.float64, types.int64)
-    bits, bias, shift = (32, 127, 23) if single else (64, 1023, 52)
+def _last_digits(typingctx, shifted):  # type: ignore[no-untyped-def]
+    """The whole number that the last digits hold.
+
+    By its bits: if the shift were taken away again as a number, the compiler would reassociate the two sums.
+    """
+    single = shifted == types.float32
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        if single:
+            first = int(np.float32(_SHIFT_SINGLE).view(np.int32))
+            whole = builder.sub(builder.bitcast(args[0], ir.IntType(32)), ir.Constant(ir.IntType(32), first))
+        else:
+            whole = builder.trunc(builder.bitcast(args[0], ir.IntType(64)), ir.IntType(32))
+        return builder.sitofp(whole, args[0].type)
+
+    return shifted(shifted), generate
+
+
+@intrinsic
+def _power_of_two(typingctx, shifted):  # type: ignore[no-untyped-def]
+    """2 to the whole power that the last digits hold: the exponent put into its place."""
+    bits, bias, shift = (32, 127, 23) if shifted == types.float32 else (64, 1023, 52)
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
         integer = ir.IntType(bits)
-        raised = builder.add(args[0], ir.Constant(integer, bias))
-        placed = builder.shl(raised, ir.Constant(integer, shift))
-        return builder.bitcast(placed, ir.FloatType() if single else ir.DoubleType())
+        raised = builder.add(builder.bitcast(args[0], integer), ir.Constant(integer, bias))
+        return builder.bitcast(builder.shl(raised, ir.Constant(integer, shift)), args[0].type)
 
-    return number(whole, number), generate
+    return shifted(shifted), generate
 
 
 def exp_of(x: Any) -> Any:
@@ -82,7 +103,8 @@ def exp_of(x: Any) -> Any:
 
 
 def _make_exp(dtype: Any, terms: int) -> Any:
-    scale, half, one = dtype(1 / _LOG2), dtype(0.5), dtype(1)
+    scale, one = dtype(1 / _LOG2), dtype(1)
+    shift = dtype(_SHIFT_SINGLE if dtype is np.float32 else _SHIFT_DOUBLE)
     # log 2 in two parts, so that the reduced argument keeps its digits.
     high = dtype(np.float32(_LOG2)) if dtype is np.float64 else dtype(0.693359375)
     low = dtype(_LOG2 - float(high))
@@ -92,20 +114,22 @@ def _make_exp(dtype: Any, terms: int) -> Any:
         c2, c3, c4, c5, c6 = inverse[2:7]
 
         def single(x):  # type: ignore[no-untyped-def]
-            n = np.int32(np.floor(x * scale + half))
-            r = (x - dtype(n) * high) - dtype(n) * low
+            shifted = x * scale + shift
+            n = _last_digits(shifted)
+            r = (x - n * high) - n * low
             p = one + r * (one + r * (c2 + r * (c3 + r * (c4 + r * (c5 + r * c6)))))
-            return p * _power_of_two(n, x)
+            return p * _power_of_two(shifted)
 
         return single
     d2, d3, d4, d5, d6, d7, d8, d9, d10, d11, d12 = inverse[2:13]
 
     def double(x):  # type: ignore[no-untyped-def]
-        n = np.int64(np.floor(x * scale + half))
-        r = (x - dtype(n) * high) - dtype(n) * low
+        shifted = x * scale + shift
+        n = _last_digits(shifted)
+        r = (x - n * high) - n * low
         tail = d7 + r * (d8 + r * (d9 + r * (d10 + r * (d11 + r * d12))))
         p = one + r * (one + r * (d2 + r * (d3 + r * (d4 + r * (d5 + r * (d6 + r * tail))))))
-        return p * _power_of_two(n, x)
+        return p * _power_of_two(shifted)
 
     return double
 

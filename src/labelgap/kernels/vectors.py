@@ -20,6 +20,8 @@ from numba.extending import intrinsic, overload
 
 # One vector: a cache line. Where registers are narrower, the compiler splits it.
 _VECTOR_BYTES = 64
+# Registers that sums may take up; the others are for what is added to them.
+_FRACTION_FOR_SUMS = 0.75
 _FLAGS = ("reassoc", "contract", "nsz")
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 
@@ -54,6 +56,22 @@ class _Emitter:
         # attributes mean nothing to other processors.
         for attribute in ('"min-legal-vector-width"="512"', '"prefer-vector-width"="512"'):
             set.add(builder.function.attributes, attribute)
+
+    def sums_at_once(self, most: int) -> int:
+        """How many vectors of sums stay in registers, at least one and at most so many.
+
+        More of them than there is space for would be stored and loaded again with every entry. A vector takes
+        up four registers of 128 bits, as aarch64 and plain x86-64 have them.
+        """
+        codegen = self.context.codegen()
+        features = str(codegen._tm_features).split(",")
+        if "+avx512f" in features:
+            registers, size = 32, 64
+        elif "+avx" in features:
+            registers, size = 16, 32
+        else:
+            registers, size = (32 if codegen._tm.triple.startswith(("aarch64", "arm64")) else 16), 16
+        return int(max(1, min(most, _FRACTION_FOR_SUMS * registers * size // _VECTOR_BYTES)))
 
     def array(self, kind: Any, value: Any) -> tuple[Any, list[Any]]:
         """The data pointer of an array, and its shape."""
@@ -204,8 +222,8 @@ def scale_and_sum(typingctx, gathered, count, slopes, curvatures, scaled, total,
     return signature, generate
 
 
-# Rows and vectors of the tile of a Gram matrix that stays in registers.
-_TILE_ROWS, _TILE_VECTORS = 4, 2
+# Rows and vectors of the tile of a Gram matrix that stays in registers, at most.
+_TILE_ROWS, _TILE_VECTORS = 8, 2
 
 
 @intrinsic
@@ -218,10 +236,13 @@ def add_gram(typingctx, H, gathered, scaled, count):  # type: ignore[no-untyped-
         (h, (width, _)), (q, _), (s, _) = (
             emit.array(kind, value) for kind, value in zip((H, gathered, scaled), args[:3], strict=True)
         )
-        shifts = [emit.constant(j * emit.lanes) for j in range(_TILE_VECTORS)]
+        # A power of 2, which divides the width. Broadcasts are loads too, so rows come before vectors.
+        most_rows = 1 << (emit.sums_at_once(_TILE_ROWS).bit_length() - 1)
+        most_vectors = emit.sums_at_once(most_rows * _TILE_VECTORS) // most_rows
+        shifts = [emit.constant(j * emit.lanes) for j in range(most_vectors)]
 
         def tile(row: Any, column: Any, vectors: int) -> None:
-            lines = [builder.mul(builder.add(row, emit.constant(i)), width) for i in range(_TILE_ROWS)]
+            lines = [builder.mul(builder.add(row, emit.constant(i)), width) for i in range(most_rows)]
             places = [[emit.at(h, line, column, shift) for shift in shifts[:vectors]] for line in lines]
             sums = [[emit.variable(emit.load(place)) for place in line] for line in places]
             with cgutils.for_range(builder, args[3]) as loop:
@@ -236,18 +257,19 @@ def add_gram(typingctx, H, gathered, scaled, count):  # type: ignore[no-untyped-
                     emit.store(builder.load(total), place)
 
         lanes = emit.constant(emit.lanes)
-        with emit.every(width, _TILE_ROWS) as row:
+        with emit.every(width, most_rows) as row:
             # From the vector that holds the diagonal of the tile's first row.
             first = builder.mul(builder.udiv(row, lanes), lanes)
             vectors = builder.udiv(builder.sub(width, first), lanes)
             column = emit.variable(first)
-            with cgutils.for_range(builder, builder.udiv(vectors, emit.constant(_TILE_VECTORS))):
-                tile(row, builder.load(column), _TILE_VECTORS)
-                step = emit.constant(_TILE_VECTORS * emit.lanes)
+            with cgutils.for_range(builder, builder.udiv(vectors, emit.constant(most_vectors))):
+                tile(row, builder.load(column), most_vectors)
+                step = emit.constant(most_vectors * emit.lanes)
                 builder.store(builder.add(builder.load(column), step), column)
-            odd = builder.urem(vectors, emit.constant(_TILE_VECTORS))
-            with builder.if_then(builder.icmp_unsigned("!=", odd, emit.constant(0))):
-                tile(row, builder.load(column), 1)
+            if most_vectors > 1:
+                odd = builder.urem(vectors, emit.constant(most_vectors))
+                with builder.if_then(builder.icmp_unsigned("!=", odd, emit.constant(0))):
+                    tile(row, builder.load(column), 1)
         return context.get_dummy_value()
 
     return signature, generate
@@ -327,7 +349,7 @@ def eliminate(typingctx, H, pivot, stop):  # type: ignore[no-untyped-def]
     return signature, generate
 
 
-# Vectors of a row of sums that stay in registers while its entries stream by.
+# Vectors of a row of sums that stay in registers while its entries stream by, at most.
 _SUM_VECTORS = 4
 
 
@@ -358,9 +380,10 @@ def gathered_sum(typingctx, data, indices, begin, end, M, out):  # type: ignore[
             for shift, total in zip(shifts, sums, strict=True):
                 emit.store(builder.load(total), emit.at(target, shift))
 
+        most = emit.sums_at_once(_SUM_VECTORS)
         for count, times in (
-            (_SUM_VECTORS, builder.udiv(vectors, emit.constant(_SUM_VECTORS))),
-            (1, builder.urem(vectors, emit.constant(_SUM_VECTORS))),
+            (most, builder.udiv(vectors, emit.constant(most))),
+            (1, builder.urem(vectors, emit.constant(most))),
         ):
             with cgutils.for_range(builder, times):
                 strip(builder.load(column), count)
