@@ -48,7 +48,7 @@ StartOf: TypeAlias = Callable[[Problem, ObservedLabels, Floats], Factors | None]
 _FINE, _COARSE = (2e-2, 1e-2), (5e-2, 1e-2)
 # The same for a sample of the rows, for all rows at the best penalties of a sample, and for a first look at
 # weaker ones.
-_IN_SAMPLE, _AFTER_SAMPLE, _FIRST_LOOK = 2e-2, 2e-2, 0.2
+_IN_SAMPLE, _AFTER_SAMPLE, _FIRST_LOOK = 5e-2, 2e-2, 0.2
 SELECTION_TOL = 1e-2
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.

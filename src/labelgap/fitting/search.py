@@ -159,15 +159,17 @@ def select_roughly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "met
     λ falls from half of its largest value, at which W = 0, for as long as that helps. Of a sample the metric
     is so noisy that it only rules candidates out, and the loss decides.
     """
-    contest = Contest(compare, grid, criterion, ALIKE_IN_SAMPLE)
+    contest, close = (Contest(compare, grid, criterion, ALIKE_IN_SAMPLE) for _ in range(2))
     try:
         start, worse = _halve_trace(contest, grid)
         near = _neighbours(grid, start, (grid.strides[-1][0], _coarse_stride(grid)[1]))
-        contest.look_at(*(p for p in near if (p[0] - start[0]) * worse <= 0))
+        # Fits that continue from another one are closer to the optimum: the first is continued, too.
+        close.look_at(start, *(p for p in near if (p[0] - start[0]) * worse <= 0))
     except Stopped:
         if not contest.tried:
             raise
-    return contest.tried[contest.leader()]
+    decided = close if close.tried else contest
+    return decided.tried[decided.leader()]
 
 
 def select_sparingly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "metric") -> Candidate:
@@ -181,7 +183,7 @@ def select_sparingly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "m
     contest, close = (Contest(compare, grid, criterion) for _ in range(2))
     try:
         start, worse = _halve_trace(contest, grid)
-        # Fits that continue from another one are closer to the optimum: the first is continued, too.
+        # The first is continued, too, as above.
         close.look_at(start, *_neighbours(grid, start, (0, 0)))
         ridge_step = grid.strides[0][1]
         for sign in (-1, 1):
