@@ -49,25 +49,25 @@ def plain() -> LowRankClassifier:
 
 
 def test_rows_that_judge_are_not_fitted(samples_soon: None) -> None:
-    sample = draw_rows(LABELS, 900, np.random.RandomState(0))
+    sample = draw_rows(LABELS, np.random.RandomState(0))
     assert sample is not None
     assert not set(sample.fitted) & set(sample.judged)
     counts = LABELS.row_counts()
     fitted, judged = (int(counts[rows].sum()) for rows in (sample.fitted, sample.judged))
     assert 0.2 * LABELS.n_observed <= fitted <= 0.2 * LABELS.n_observed + counts.max()
     assert fitted <= judged <= 2 * fitted + counts.max()
-    assert sample.times == 900 / fitted
+    assert sample.times == LABELS.n_observed / fitted
 
 
 def test_where_few_labels_are_observed_or_few_rows_have_most_there_is_no_sample(samples_soon: None) -> None:
     rng = np.random.RandomState(0)
-    assert draw_rows(LABELS.take_rows(np.arange(20)), 90, rng) is None
+    assert draw_rows(LABELS.take_rows(np.arange(20)), rng) is None
     # One class alone cannot be judged.
-    assert draw_rows(LABELS.select(LABELS.values == 1), 90, rng) is None
+    assert draw_rows(LABELS.select(LABELS.values == 1), rng) is None
     Y = np.full((50, 400), np.nan)
     Y[0] = np.arange(400) % 2
     Y[1:, 0] = 1
-    assert draw_rows(ObservedLabels.from_dense(Y), 400, rng) is None
+    assert draw_rows(ObservedLabels.from_dense(Y), rng) is None
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr"])
@@ -98,8 +98,10 @@ def test_a_candidate_of_a_sample_is_a_fit_to_its_rows_judged_on_others() -> None
     settings = SolverSettings(SOLVERS["auto"], tol=1e-8)
     judge = MetricJudge(get_metric("micro-f1"), problem.loss)
     sample = RowSample(np.arange(0, 25), np.arange(25, 40), 1.0)
-    candidate = SampleValidation(problem, labels, sample, judge, settings)(penalties)
-    fitted, judged = labels.take_rows(sample.fitted), labels.take_rows(sample.judged)
+    # Entries that a fold holds out are not fitted to.
+    seen = labels.select(np.arange(labels.n_observed) % 5 != 0)
+    candidate = SampleValidation(problem, labels, seen, sample, judge, settings)(penalties)
+    fitted, judged = seen.take_rows(sample.fitted), labels.take_rows(sample.judged)
     alone = make_problem(features[:25], fitted)
     fit = settings.fit(alone.objective(fitted), penalties)
     verdict = judge(make_problem(features[25:], judged).scores(fit.factors, judged), judged)

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from labelgap.exceptions import UnknownNameError
 from labelgap.fitting import search
 from labelgap.fitting.penalty_grid import PenaltyGrid
-from labelgap.fitting.search import Candidate, Contest, select_penalties, select_roughly, select_trace
+from labelgap.fitting.search import (
+    Candidate,
+    Contest,
+    select_penalties,
+    select_roughly,
+    select_sparingly,
+    select_trace,
+)
 from labelgap.solvers import Penalties
 from labelgap.solvers.loop import Stopped
 
@@ -28,11 +35,13 @@ N_PARTS = 6
 class FakeJudge:
     """Metric and loss as functions of (λ, λ₂, κ); remembers what it was asked, and will not be asked twice.
 
-    ``noise`` is about the standard error of a metric value; None leaves that unknown.
+    ``noise`` is about the standard error of a metric value; None leaves that unknown. ``again`` is how many
+    choices may be judged once more.
     """
 
-    def __init__(self, quality, loss=None, noise=None):
+    def __init__(self, quality, loss=None, noise=None, again=0):
         self.quality, self.loss, self.noise, self.asked = quality, loss, noise, {}
+        self.again = again
 
     def __call__(self, choices):
         assert len(choices) > 0
@@ -40,7 +49,8 @@ class FakeJudge:
 
     def judge(self, penalties):
         key = (penalties.trace, penalties.ridge, penalties.intercept)
-        assert key not in self.asked, f"{key} is judged twice"
+        self.again -= key in self.asked
+        assert self.again >= 0, f"{key} is judged twice"
         value = float(self.quality(*key))
         loss = -value if self.loss is None else float(self.loss(*key))
         leave_out = None
@@ -382,7 +392,8 @@ def test_property_any_search_ends_with_the_leader_of_what_it_judged_once(
 
 @pytest.mark.parametrize(("trace", "ridge"), [(2.0**-4, 2.0**-1), (2.0**-3, 1.0), (2.0**-6, 2.0)])
 def test_a_rough_search_comes_next_to_the_top_with_few_fits(trace, ridge):
-    judge = FakeJudge(hill(trace, ridge))
+    # The best λ is fitted again beside its neighbours.
+    judge = FakeJudge(hill(trace, ridge), again=1)
     grid = PenaltyGrid(TRACES, RIDGES, first_ridge=3, strides=STRIDES)
     best = select_roughly(judge, grid).penalties
     assert abs(np.log2(best.trace / trace)) <= 1
@@ -390,17 +401,52 @@ def test_a_rough_search_comes_next_to_the_top_with_few_fits(trace, ridge):
     assert len(judge.asked) <= len(TRACES) // 2 + 4
 
 
+@pytest.mark.parametrize(("trace", "ridge"), [(2.0**-4, 2.0**-4), (2.0**-3, 1.0), (2.0**-6, 4.0)])
+def test_a_sparing_search_comes_next_to_the_top_with_few_fits(trace, ridge):
+    judge = FakeJudge(hill(trace, ridge), again=1)
+    grid = PenaltyGrid(TRACES, RIDGES, INTERCEPTS, first_ridge=4, strides=STRIDES)
+    best = select_sparingly(judge, grid).penalties
+    assert abs(np.log2(best.trace / trace)) <= 1
+    assert abs(np.log2(best.ridge / ridge)) <= 1
+    assert len(judge.asked) <= len(TRACES) // 2 + 6
+
+
+def test_a_sparing_search_that_is_stopped_returns_the_best_so_far():
+    judge = FakeJudge(hill(2.0**-4))
+
+    def compare(choices):
+        if len(choices) > 1 or len(judge.asked) == 4:
+            raise Stopped
+        return judge(choices)
+
+    grid = PenaltyGrid(TRACES, RIDGES, INTERCEPTS, first_ridge=4, strides=STRIDES)
+    assert select_sparingly(compare, grid).penalties.trace == 2.0**-4
+    with pytest.raises(Stopped):
+        select_sparingly(lambda choices: compare([*choices, *choices]), grid)
+
+
+def test_a_step_that_was_worse_is_not_repeated_from_the_next_leader():
+    # The best ridge is the largest, step by step, and the best λ is the same for all.
+    judge = FakeJudge(lambda t, r, k: 0.01 * np.log2(r) - 0.1 * abs(np.log2(t / 2.0**-4)))
+    best = select_penalties(judge, PenaltyGrid(TRACES, RIDGES)).penalties
+    assert (best.trace, best.ridge) == (2.0**-4, RIDGES[-1])
+    # Beside the steps of the ridge alone there is one that trades it for λ, once.
+    assert [key for key in judge.asked if key[0] != 2.0**-4 and key[1] != RIDGES[0]] == [
+        (2.0**-5, RIDGES[1], 0.0)
+    ]
+
+
 def test_of_a_sample_the_metric_only_rules_out_and_the_loss_decides():
     # The metric rises a little with λ, within its noise; the loss has its least value at 2⁻⁴.
     judge = FakeJudge(
-        lambda t, r, k: 0.5 + 0.001 * np.log2(t), lambda t, r, k: np.log2(t * 16) ** 2, noise=0.05
+        lambda t, r, k: 0.5 + 0.001 * np.log2(t), lambda t, r, k: np.log2(t * 16) ** 2, noise=0.05, again=1
     )
     best = select_roughly(judge, PenaltyGrid(TRACES, RIDGES, first_ridge=3, strides=STRIDES))
     assert best.penalties.trace == 2.0**-4
 
 
 def test_models_without_any_direction_do_not_end_a_rough_search():
-    flat = FakeJudge(lambda t, r, k: 0.0 if t > 2.0**-5 else 1.0)
+    flat = FakeJudge(lambda t, r, k: 0.0 if t > 2.0**-5 else 1.0, again=1)
 
     def judge(choices):
         return [

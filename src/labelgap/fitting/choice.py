@@ -22,7 +22,7 @@ from labelgap.fitting.judges import Judge
 from labelgap.fitting.penalty_grid import PenaltyGrid, Place
 from labelgap.fitting.row_sample import RowSample, SampleValidation, draw_rows
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import select_penalties, select_roughly, select_trace
+from labelgap.fitting.search import select_penalties, select_roughly, select_sparingly, select_trace
 from labelgap.fitting.trace_search import confirm_trace, weaken
 from labelgap.fitting.variant_choice import select_variant
 from labelgap.fitting.variants import Variant, Variants
@@ -45,13 +45,14 @@ StartOf: TypeAlias = Callable[[Problem, ObservedLabels, Floats], Factors | None]
 
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
-_FINE, _COARSE = (1e-2, 1e-2), (5e-2, 1e-2)
-# The same for a sample of the rows, and near the best penalties of a coarse search.
-_IN_SAMPLE, _NEAR = 1e-2, 2e-2
-SELECTION_TOL = _FINE[0]
+_FINE, _COARSE = (2e-2, 1e-2), (5e-2, 1e-2)
+# The same for a sample of the rows, for all rows at the best penalties of a sample, and for a first look at
+# weaker ones.
+_IN_SAMPLE, _AFTER_SAMPLE, _FIRST_LOOK = 5e-2, 2e-2, 0.2
+SELECTION_TOL = 1e-2
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
-_FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
+_FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (30_000, 600)
 # Steps of the last fit where the run is stopped before anything was fitted.
 _HURRIED_STEPS = 12
 
@@ -226,7 +227,8 @@ class PenaltyChoice:
         how = self.judge, self.settings, run.n_jobs
         if self._sample is not None:
             checkpoint = run.checkpoint.part(f"sample {part}")
-            return SampleValidation(self.problem, self.labels, self._sample, *how, checkpoint)
+            seen = self.labels.select(plan != 0)
+            return SampleValidation(self.problem, self.labels, seen, self._sample, *how, checkpoint)
         scorer = None if held_out is None else held_out.scorer
         checkpoint = run.checkpoint.part(part)
         return CrossValidation(self.problem, self.labels, plan, *how, checkpoint, scorer)
@@ -263,21 +265,35 @@ class PenaltyChoice:
 
         # Where rows have parameters of their own, a weighting of them changes more than one of the labels.
         lean = coarse and not self.problem.settings.features.own_rows
-        near_tol = max(last_tol, _NEAR) if lean else last_tol
+        near_tol = search_tol if lean else last_tol
         closely = partial(compare, tol=near_tol)
         place, best = self.begin, None
         sample = None if place is not None else self._draw_sample(plan)
         if sample is not None:
             best = self._look_at_sample(sample, plan)
-            best = weaken(closely, self.grid, self.grid.place_of(best.penalties), criterion=self.criterion)
-        elif place is None:
-            best = select_penalties(
-                compare, grid, criterion=self.criterion, closely=closely if coarse else None
+            best = weaken(
+                partial(compare, tol=max(self.settings.tol, _AFTER_SAMPLE)),
+                partial(compare, tol=_FIRST_LOOK),
+                self.grid,
+                self.grid.place_of(best.penalties),
+                criterion=self.criterion,
             )
+        elif place is None:
+            if lean:
+                best = select_sparingly(compare, grid, criterion=self.criterion)
+            else:
+                best = select_penalties(
+                    compare, grid, criterion=self.criterion, closely=closely if coarse else None
+                )
             best = self._select_settings(best, plan, near_tol, few, coarse=lean)
-            place = grid.place_of(best.penalties) if self.held_out is not None else None
+            # Other weights may want another λ, and rankings change more with λ than decisions do.
+            if (
+                self.held_out is not None
+                and self.variants is not None
+                and self._variant != self.variants.first
+            ):
+                place = grid.place_of(best.penalties)
         if place is not None and self.held_out is not None:
-            # Rankings change more with λ than decisions do.
             best = select_trace(closely, grid, place, known=best, criterion=self.criterion)
         elif place is not None:
             best = confirm_trace(closely, grid, place, curvature=self.curvature, criterion=self.criterion)
@@ -318,7 +334,9 @@ class PenaltyChoice:
         self._folds = self.cross_validation("search", plan)
         best = replace(best, penalties=self.grid.at(place))
         # In the coordinates of all rows: where the fit is stopped now, this is the model that there is.
-        self._of_sample = None if fitted is None else (best, fitted)
+        if fitted is not None:
+            self._of_sample = best, fitted
+            self._folds.start_first_from(fitted)
         return best
 
     def _draw_sample(self, plan: Any) -> RowSample | None:
@@ -340,7 +358,7 @@ class PenaltyChoice:
         ):
             return None
         rng = check_random_state(self.run.random_state)
-        return draw_rows(self.labels, int(np.sum(plan != 0)), rng)
+        return draw_rows(self.labels.select(plan != 0), rng)
 
     def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
         """How many folds together hold out so many entries, and so many of the rarer class."""

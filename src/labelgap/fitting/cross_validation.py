@@ -8,6 +8,7 @@ one sample of the size of Ω chooses λ, λ₂ and θ; how they are searched for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -295,6 +296,10 @@ class CrossValidation:
     def start_from(self, other: CrossValidation, moved: Callable[[Factors], Factors]) -> None:
         """Start from the last fits of other folds of the same entries, moved to the coordinates of these."""
         self._last = {fold: (moved(factors), penalty) for fold, (factors, penalty) in other._last.items()}
+
+    def start_first_from(self, factors: Factors) -> None:
+        """Start the first fold from a fit that has not seen what it holds out; intercepts begin anew."""
+        self._last = {0: (factors, math.nan)}
 
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold, from which a fit to all entries can start."""

@@ -3,7 +3,8 @@
 A search makes many fits, and most of them are to penalties that are far from the best ones. Where there are
 many entries, a sample of the rows tells those apart, and entries of other rows, which cost nothing to fit,
 judge it more closely than a fold could. All rows then look at the best penalties of the sample, and at weaker
-ones (:func:`labelgap.fitting.trace_search.weaken`).
+ones (:func:`labelgap.fitting.trace_search.weaken`). They start from the fit of the sample, which is not
+fitted to the entries that the first fold holds out.
 
 λ₂ and κ mean the same for any number of entries in units of one entry. The best λ falls with the square root
 of their number, like the noise in the gradient that it must keep out
@@ -23,7 +24,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Objective
 
 # Entries of the sample, and of the rarer class among them, at least; and the fraction of all at least.
-_ENTRIES, _RARE, _FRACTION = 30_000, 600, 0.125
+_ENTRIES, _RARE, _FRACTION = 24_000, 480, 0.125
 # A sample is drawn if it has at most this fraction of the entries. Above it there is nothing to gain: much of
 # the time of a fit goes into the d x L matrix, whatever the number of entries.
 _MOST = 0.125
@@ -40,13 +41,13 @@ class RowSample(NamedTuple):
     """How many times as many entries a fold of all rows is fitted to."""
 
 
-def draw_rows(labels: ObservedLabels, n_in_fold: int, rng: np.random.RandomState) -> RowSample | None:
-    """A sample of the rows; None where all are needed. ``n_in_fold`` entries are those that a fold fits.
+def draw_rows(labels: ObservedLabels, rng: np.random.RandomState) -> RowSample | None:
+    """A sample of the rows; None where all are needed. ``labels`` are those that a fold is fitted to.
 
     Examples
     --------
     >>> few = ObservedLabels.from_dense([[1, 0], [0, 1]])
-    >>> draw_rows(few, 3, np.random.RandomState(0)) is None
+    >>> draw_rows(few, np.random.RandomState(0)) is None
     True
     """
     judging = labels.judged().values
@@ -62,17 +63,27 @@ def draw_rows(labels: ObservedLabels, n_in_fold: int, rng: np.random.RandomState
     if until[min(n_used, len(until)) - 1] - until[n_fitted - 1] < wanted:
         # A few rows have most of the entries.
         return None
-    return RowSample(np.sort(fitted), np.sort(judged), n_in_fold / int(until[n_fitted - 1]))
+    return RowSample(np.sort(fitted), np.sort(judged), labels.n_observed / int(until[n_fitted - 1]))
 
 
 class SampleValidation(CrossValidation):
-    """Fits choices of penalties to a sample of the rows, and judges their scores on other rows."""
+    """Fits choices of penalties to a sample of the rows, and judges their scores on other rows.
 
-    def __init__(self, problem: Problem, labels: ObservedLabels, sample: RowSample, *settings: Any) -> None:
+    ``seen`` are the labels that may be fitted to.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        labels: ObservedLabels,
+        seen: ObservedLabels,
+        sample: RowSample,
+        *settings: Any,
+    ) -> None:
         judged = labels.take_rows(sample.judged)
         plan = np.zeros(judged.n_observed, dtype=np.int64)
         super().__init__(problem.of_rows(sample.judged, judged), judged, plan, *settings)
-        self._fitted = labels.take_rows(sample.fitted)
+        self._fitted = seen.take_rows(sample.fitted)
         self._sampled = problem.of_rows(sample.fitted, self._fitted)
 
     def _objective(self, fold: int, train: ObservedLabels, *, free_intercept: bool) -> Objective:

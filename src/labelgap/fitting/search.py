@@ -7,7 +7,7 @@ jackknife standard error of the difference of the two metric values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -100,6 +100,13 @@ class Contest:
         behind = _behind(candidate, best) > (_HOPELESS_ERRORS * error if error > 0 else _HOPELESS)
         return behind and candidate.loss >= best.loss
 
+    def is_beaten(self, place: Place, other: Place) -> bool:
+        """Worse than another one by the metric and by the loss, or by the loss where that decides."""
+        candidate, better = self.tried[place], self.tried[other]
+        if candidate.loss <= better.loss:
+            return False
+        return self._criterion == "loss" or candidate.metric_value < better.metric_value
+
     def foretells_loss(self, places: Sequence[Place]) -> bool:
         """Whether a parabola through three candidates says that the next is worse, by metric and loss.
 
@@ -152,25 +159,71 @@ def select_roughly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "met
     λ falls from half of its largest value, at which W = 0, for as long as that helps. Of a sample the metric
     is so noisy that it only rules candidates out, and the loss decides.
     """
-    contest = Contest(compare, grid, criterion, ALIKE_IN_SAMPLE)
-    step, ridge_step = grid.strides[min(1, len(grid.strides) - 1)]
+    contest, close = (Contest(compare, grid, criterion, ALIKE_IN_SAMPLE) for _ in range(2))
     try:
-        for number in range(min(step, len(grid.traces) - 1), len(grid.traces), step):
-            place = (number, grid.first_ridge, 0)
-            contest.look_at(place)
-            found, best = contest.tried[place], contest.tried[contest.leader()]
-            # A model without any direction says nothing about smaller λ.
-            if found.rank >= 1 and found.loss > best.loss:
-                break
-        start = contest.leader()
-        # Where nothing is known of larger λ, smaller ones are known to be worse.
-        worse = _worse_side(contest, start, step) or 1
-        near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
-        contest.look_at(*(p for p in near if (p[0] - start[0]) * worse <= 0))
+        start, worse = _halve_trace(contest, grid)
+        near = _neighbours(grid, start, (grid.strides[-1][0], _coarse_stride(grid)[1]))
+        # Fits that continue from another one are closer to the optimum: the first is continued, too.
+        close.look_at(start, *(p for p in near if (p[0] - start[0]) * worse <= 0))
     except Stopped:
         if not contest.tried:
             raise
-    return contest.tried[contest.leader()]
+    decided = close if close.tried else contest
+    return decided.tried[decided.leader()]
+
+
+def select_sparingly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "metric") -> Candidate:
+    """A coarse search for all rows, which costs few fits, each to about the same small number of steps.
+
+    λ falls from half of its largest value for as long as that helps. Then the best one is fitted again, and
+    compared with other penalties on the intercepts and with a tenth of λ₂; smaller ones follow as far as that
+    helps, and larger ones are looked at where it does not. At last comes one finer step of λ, on the side
+    where the loss was lower.
+    """
+    contest, close = (Contest(compare, grid, criterion) for _ in range(2))
+    try:
+        start, worse = _halve_trace(contest, grid)
+        # The first is continued, too, as above.
+        close.look_at(start, *_neighbours(grid, start, (0, 0)))
+        ridge_step = grid.strides[0][1]
+        for sign in (-1, 1):
+            while grid.holds(beside := _moved(close.leader(), 0, sign * ridge_step)):
+                close.look_at(beside)
+                if close.leader() != beside:
+                    break
+            if close.leader()[1] != start[1]:
+                break
+        if grid.holds(beside := _moved(close.leader(), -worse * grid.strides[-1][0], 0)):
+            close.look_at(beside)
+    except Stopped:
+        if not contest.tried:
+            raise
+    decided = close if close.tried else contest
+    return decided.tried[decided.leader()]
+
+
+def _halve_trace(contest: Contest, grid: PenaltyGrid) -> tuple[Place, int]:
+    """Let λ fall by halves until the loss rises; the leader, and the side of it on which λ is worse."""
+    step = _coarse_stride(grid)[0]
+    for number in range(min(step, len(grid.traces) - 1), len(grid.traces), step):
+        place = (number, grid.first_ridge, 0)
+        contest.look_at(place)
+        found, best = contest.tried[place], contest.tried[contest.leader()]
+        # A model without any direction says nothing about smaller λ.
+        if found.rank >= 1 and found.loss > best.loss:
+            break
+    start = contest.leader()
+    # Where nothing is known of larger λ, smaller ones are known to be worse.
+    return start, _worse_side(contest, start, step) or 1
+
+
+def _coarse_stride(grid: PenaltyGrid) -> tuple[int, int]:
+    return grid.strides[min(1, len(grid.strides) - 1)]
+
+
+def _moved(place: Place, trace: int, ridge: int) -> Place:
+    """So many steps further in λ and λ₂."""
+    return place[0] + trace, place[1] + ridge, place[2]
 
 
 def select_trace(
@@ -214,7 +267,7 @@ def _search(contest: Contest, grid: PenaltyGrid) -> None:
 
 def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid) -> Contest:
     """The contest that was decided last."""
-    step, ridge_step = grid.strides[min(1, len(grid.strides) - 1)]
+    step, ridge_step = _coarse_stride(grid)
     _lower_trace(contest, grid, step, coarse=True)
     start = contest.leader()
     worse = _worse_side(contest, start, step)
@@ -244,6 +297,7 @@ def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bo
         leader = contest.leader()
         # The metric may stand still for a step while the loss keeps falling.
         stands = leader != place and contest.tried[place].loss >= contest.tried[leader].loss
+        stands |= any(contest.is_beaten(place, larger) for larger in places[:-1])
         if stands and (len(places) > _FIRST_STEPS or (coarse and contest.is_hopeless(place, leader))):
             break
     # Where the loss kept falling beyond the leader, both penalties may be too large.
@@ -253,11 +307,27 @@ def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bo
 
 
 def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
-    """Look at all neighbours of the leader, for as long as that makes another one the leader."""
+    """Look at all neighbours of the leader, for as long as that makes another one the leader.
+
+    A step that was worse, by metric and loss, than the leader from which it was made is not made again from
+    the next leader: it is mostly worse there too, and most of the fits of a search would be such steps.
+    """
+    worse: set[Place] = set()
+    hopeless: set[Place] = set()
+
+    def look(start: Place, places: Iterator[Place]) -> None:
+        steps = {place: (place[0] - start[0], place[1] - start[1], place[2] - start[2]) for place in places}
+        contest.look_at(*(place for place, step in steps.items() if step not in worse))
+        for place in steps.keys() & contest.tried.keys() - {start}:
+            if contest.is_beaten(place, start):
+                worse.add(steps[place])
+            if contest.is_hopeless(place, start):
+                hopeless.add(steps[place])
+
     while True:
         start = contest.leader()
-        contest.look_at(*_neighbours(grid, start, stride))
-        contest.look_at(*_diagonal(contest, grid, start, stride))
+        look(start, _neighbours(grid, start, stride))
+        look(start, _diagonal(grid, start, stride, hopeless))
         if contest.leader() == start:
             break
 
@@ -303,12 +373,16 @@ def _neighbours(grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Ite
             yield place
 
 
-def _diagonal(contest: Contest, grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:
-    """Trade one penalty for the other: more ridge with less trace, and less ridge with more trace."""
+def _diagonal(
+    grid: PenaltyGrid, start: Place, stride: tuple[int, int], hopeless: Container[Place]
+) -> Iterator[Place]:
+    """Trade one penalty for the other: more ridge with less trace, and less ridge with more trace.
+
+    Not where the change of the ridge alone is ``hopeless``.
+    """
     trace, ridge, intercept = start
     down, up = stride
     for sign in (1, -1):
         beside = (trace + sign * down, ridge + sign * up, intercept)
-        plain = (trace, ridge + sign * up, intercept)
-        if grid.holds(beside) and not contest.is_hopeless(plain, start):
+        if grid.holds(beside) and (0, sign * up, 0) not in hopeless:
             yield beside

@@ -55,21 +55,34 @@ def confirm_trace(
     return contest.tried[contest.leader()]
 
 
-def weaken(compare: Compare, grid: PenaltyGrid, start: Place, *, criterion: str = "metric") -> Candidate:
+def weaken(
+    compare: Compare,
+    first_look: Compare,
+    grid: PenaltyGrid,
+    start: Place,
+    *,
+    criterion: str = "metric",
+) -> Candidate:
     """The best of ``start`` and of weaker penalties, where a sample of the rows has found ``start``.
 
     Fewer rows want more of a penalty, and how much more depends on the data. So half of λ with a tenth of λ₂
-    is looked at once; where that is better, λ₂ and then λ fall as far as it helps. What is stopped returns
-    the best so far.
+    is looked at once, by a fit of few steps from that of ``start``: such a fit overfits less than one to the
+    end. Where it is better, it is fitted as closely as ``start``, and λ₂ and then λ fall as far as that
+    helps. What is stopped returns the best so far.
     """
     contest = Contest(compare, grid, criterion)
+    hasty = Contest(first_look, grid, criterion)
 
     def weaker(place: Place, trace: int, ridge: int) -> Place:
         return min(place[0] + trace, len(grid.traces) - 1), max(place[1] - ridge, 0), place[2]
 
     try:
         contest.look_at(start)
-        contest.look_at(weaker(start, _HALF, _TENTH))
+        hasty.tried[start] = contest.tried[start]
+        beside = weaker(start, _HALF, _TENTH)
+        hasty.look_at(beside)
+        if hasty.leader() != start:
+            contest.look_at(beside)
         if contest.leader() != start:
             for trace, ridge in ((0, _TENTH), (_HALF, 0)):
                 while (further := weaker(contest.leader(), trace, ridge)) not in contest.tried:

@@ -54,8 +54,10 @@ _MAX_NEW_DIRECTIONS = 64
 _GROWTH_TRIALS = 6
 # A Newton round ends when a step gains less than this fraction of the gap that is still to be closed.
 _ROUND_FRACTION = 0.02
-# Proximal steps between two certificates; fewer where a few steps may be enough.
-_PROXIMAL_ROUND, _LOOSE_ROUND, _LOOSE = 6, 4, 1e-2
+# Proximal steps between two certificates, from a tolerance on: fewer where a few steps may be enough.
+_PROXIMAL_ROUNDS = ((5e-2, 2), (1e-2, 4), (0.0, 6))
+# Tolerances above this one are those of fits that are compared.
+_LOOSE = 1e-2
 # Rounds of proximal steps between two places from which a run can be resumed.
 _SNAPSHOT_EVERY = 8
 # Newton's method costs about as much as this many proximal steps, and as many more for each direction of W.
@@ -153,6 +155,12 @@ class FactoredMethod(Method):
     def capped(self) -> bool:
         return self._capped
 
+    @property
+    def due(self) -> bool:
+        # A loose fit that starts at another one is made to be compared with it: it makes steps before it asks
+        # for the gap, which costs about as much as a step and may be small enough for no step at all.
+        return self._path is None or self._tol <= _LOOSE or self.iteration > 0 or self.factors.rank == 0
+
     def certify(self) -> Certificate:
         count = _count(self._penalties, self.factors.rank, self._cap)
         if self._path is not None:
@@ -180,14 +188,17 @@ class FactoredMethod(Method):
 
     @property
     def _proximal_round(self) -> int:
-        return _LOOSE_ROUND if self._tol >= _LOOSE else _PROXIMAL_ROUND
+        return next(steps for tol, steps in _PROXIMAL_ROUNDS if self._tol >= tol)
 
     def _newton_is_faster(self) -> bool:
         """Whether proximal steps at their present pace would cost more than Newton's method."""
+        # Without a trace norm nothing balances the factors, and Newton's method in them is the slower one for
+        # good.
+        if len(self._gaps) <= _PACE or self._penalties.trace == 0:
+            return False
         scale = self._certificate.scale
-        # Far from the optimum the gap tells nothing yet. Without a trace norm nothing balances the factors,
-        # and Newton's method in them is the slower one for good.
-        if self._gained > _STILL_FALLING * scale or self._penalties.trace == 0 or len(self._gaps) <= _PACE:
+        # Far from the optimum the gap tells nothing yet.
+        if self._gained > _STILL_FALLING * scale:
             return False
         worth = _NEWTON_WORTH + _NEWTON_WORTH_PER_RANK * self.factors.rank
         return _steps_to_go(self._gaps, self._tol * scale, self._proximal_round) > worth

@@ -47,8 +47,10 @@ _NOTHING, _NOTHING_CAPPED = 4, 1e-4
 # The intercepts are as good as the gap asks for it; early on, as this fraction of the gap when last computed,
 # and as the gain of the last step, ask for it.
 _EARLY = 0.1
-# Directions whose curvature says how long the first step may be, and the least curvature that is believed.
-_PROBES, _LEAST_STIFFNESS = 8, 1e-12
+# Directions whose curvature says how long the first step may be, how many times that curvature is allowed for
+# (all directions together need more than any one, and a step that is too long is made again), and the least
+# curvature that is believed.
+_PROBES, _ALLOWANCE, _LEAST_STIFFNESS = 8, 2.0, 1e-12
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
 _SLACK, _SLACK_ROUNDING = 1e-13, 16
 
@@ -146,7 +148,7 @@ class ProximalPath:
         return Iterate(self._objective.at(factors, W), W)
 
     def certificate(self, directions: int = 1) -> Certificate:
-        """How good that is. To be asked for before the first step, which goes by it."""
+        """How good that is. To be asked for before the first step where W = 0: that step goes by it."""
         certificate = certify(
             self._objective,
             self.point,
@@ -160,15 +162,21 @@ class ProximalPath:
         self.dual = certificate.dual
         self._intercept_tol = max(self._tol, _EARLY * certificate.relative_gap)
         if self._stiffness == 0:
-            # Curvature of f along the leading directions of its gradient.
-            leading = certificate.residual
-            curvature = self.point.curvature_along(leading.left[:, :_PROBES], leading.right[:, :_PROBES])
-            largest = float(self._objective.xp.max(curvature))
-            self._stiffness = self._last_stiffness = max(largest, _LEAST_STIFFNESS)
+            self._begin_with(certificate.residual.left, certificate.residual.right)
         return certificate
+
+    def _begin_with(self, U: Array, V: Array) -> None:
+        """Let the first step go by the curvature of f along the first of these directions."""
+        curvature = self.point.curvature_along(U[:, :_PROBES], V[:, :_PROBES])
+        largest = _ALLOWANCE * float(self._objective.xp.max(curvature))
+        self._stiffness = self._last_stiffness = max(largest, _LEAST_STIFFNESS)
 
     def advance(self) -> float:
         """One accelerated step; returns what the objective gained (0 when the momentum was dropped)."""
+        if self._stiffness == 0:
+            left, right = self.point.factors.left, self.point.factors.right
+            xp = self._objective.xp
+            self._begin_with(left / xp.sqrt(column_squares(left)), right / xp.sqrt(column_squares(right)))
         while True:
             ratio = self._stiffness / self._last_stiffness
             momentum = 0.5 * (1 + math.sqrt(1 + 4 * self._momentum**2 * ratio))
