@@ -302,6 +302,10 @@ def test_labels_that_judge_choose_the_threshold_alone():
     assert everything.threshold_ == plain.threshold_
     with pytest.raises(InvalidLabelsError, match="all have the same value"):
         model.fit(X, GAPS, judged=GAPS == 1)
+    two = np.zeros(labels.shape, dtype=bool)
+    two[tuple(np.argwhere(GAPS == 1)[0])] = two[tuple(np.argwhere(GAPS == 0)[0])] = True
+    with pytest.raises(InvalidLabelsError, match="held out"):
+        LowRankClassifier(**settings, threshold="holdout").fit(X, GAPS, judged=two)
     with pytest.raises(InvalidInputError, match="True or False"):
         model.fit(X, GAPS, judged=np.ones(labels.shape))
     with pytest.raises(InvalidParameterError, match="judged"):
