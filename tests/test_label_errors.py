@@ -152,3 +152,19 @@ def test_an_interrupt_ends_without_a_list() -> None:
 def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidParameterError, match=message):
         find_label_errors(X, Y, **arguments)
+
+
+def test_other_labels_of_a_row_tell_errors_from_labels() -> None:
+    # Most of what decides the labels is not among the features.
+    few = X[:, :1]
+    alone, joint = (
+        find_label_errors(few, Y, LowRankClassifier(**FIXED, features="linear"), other_labels=other)
+        for other in (False, True)
+    )
+    assert sorted(zip(joint.rows, joint.labels, strict=True)) == sorted(
+        zip(alone.rows, alone.labels, strict=True)
+    )
+    found = [FLIPPED[one.rows, one.labels][: FLIPPED.sum()].mean() for one in (alone, joint)]
+    assert found[1] > found[0] + 0.1
+    with pytest.raises(InvalidParameterError, match="other_labels"):
+        find_label_errors(few, Y, other_labels="yes")  # type: ignore[arg-type]

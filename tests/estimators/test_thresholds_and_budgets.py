@@ -7,6 +7,7 @@ import copy
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -16,12 +17,15 @@ from labelgap.decisions import best_decisions
 from labelgap.estimators.deciding import relative_scores
 from labelgap.exceptions import (
     InfeasibleConstraintError,
+    InvalidInputError,
+    InvalidLabelsError,
     InvalidParameterError,
     InvalidScoresError,
     UnknownNameError,
 )
 from labelgap.metrics import get_metric
 from labelgap.thresholds import best_label_thresholds, best_threshold
+from labelgap.thresholds.sweep import steady_threshold
 
 KINDS = ("per-label", "shrunk", "auto")
 
@@ -279,3 +283,30 @@ def test_budgets_need_a_fit_and_a_number(fits):
         PlugInClassifier().predict(X, budget=1)
     with pytest.raises(InvalidParameterError, match="budget must be a whole number"):
         fits["plug-in"].predict(X, budget="few")
+
+
+def test_labels_that_judge_choose_the_threshold_alone():
+    labels = ObservedLabels.from_any(GAPS)
+    fair = np.random.RandomState(0).uniform(size=labels.shape) < 0.6
+    settings = {"trace_penalty": 0.01, "ridge_penalty": 0.0, "intercept_penalty": 0.0, "random_state": 0}
+    settings |= {"features": "linear", "label_weighting": 0.0}
+    model = LowRankClassifier(**settings)
+    model._wants_held_out = True
+    model.fit(X, GAPS, judged=fair)
+    held_out, plain = model._held_out, LowRankClassifier(**settings).fit(X, GAPS)
+    # W and b are those of all labels, and the threshold is that of the scores of some of them.
+    assert_allclose(model.coef_, plain.coef_)
+    assert held_out.labels.n_observed == np.sum(fair & ~np.isnan(GAPS))
+    assert model.threshold_ == steady_threshold(held_out.scores, held_out.labels, model.metric_)
+    everything = LowRankClassifier(**settings).fit(X, labels, judged=np.ones(labels.n_observed, bool))
+    assert everything.threshold_ == plain.threshold_
+    with pytest.raises(InvalidLabelsError, match="all have the same value"):
+        model.fit(X, GAPS, judged=GAPS == 1)
+    two = np.zeros(labels.shape, dtype=bool)
+    two[tuple(np.argwhere(GAPS == 1)[0])] = two[tuple(np.argwhere(GAPS == 0)[0])] = True
+    with pytest.raises(InvalidLabelsError, match="held out"):
+        LowRankClassifier(**settings, threshold="holdout").fit(X, GAPS, judged=two)
+    with pytest.raises(InvalidInputError, match="True or False"):
+        model.fit(X, GAPS, judged=np.ones(labels.shape))
+    with pytest.raises(InvalidParameterError, match="judged"):
+        LowRankClassifier(unobserved="unlabelled").fit(X, Y, judged=fair)

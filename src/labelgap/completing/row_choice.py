@@ -120,11 +120,15 @@ class RowChoice:
     say: Callable[[str], None] = lambda message: None
     stopping: Callable[[], bool] = lambda: False
     """Whether to end the search early, with the best so far."""
+    every_fold: bool = False
+    """Whether every entry is scored, and not only as many as a threshold takes."""
     _problems: dict[int, JointProblem] = field(default_factory=dict, init=False)
     _at: dict[int, JointFactors] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        enough = folds_for_threshold(self.model.labels, self.plan)
+        enough = int(self.plan.max()) + 1
+        if not self.every_fold:
+            enough = folds_for_threshold(self.model.labels, self.plan)
         self.plan = np.where(self.plan < enough, self.plan, NEVER)
         self._n_folds = enough
         self._held = self.model.labels.select(self.plan != NEVER)

@@ -33,6 +33,7 @@ from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.decision_rule import DecisionRule, decision_rule
 from labelgap.fitting.feature_maps import mapped, mapped_product
+from labelgap.fitting.judges import Verdict, mean_loss
 from labelgap.fitting.problem import observed_problem
 from labelgap.fitting.run import FitRun
 from labelgap.labels import ObservedLabels
@@ -307,6 +308,31 @@ class Completing:
             return None
         choice = RowChoice(model, plan, judge, self.n_jobs, run.say)
         return choice.search(start) if isinstance(row_penalty, str) else choice.given(float(row_penalty))
+
+    def _held_out_by_rows(self, X: Any, y: Any, sample_weight: Any) -> ChosenRows | None:
+        """Held-out scores XW + N of every observed entry, with the μ of the least loss.
+
+        X and y are those of the fit. None where rows have no part of their own: where every entry counts, for
+        a single label, with a bound on the scores or offsets, or with labels too few to hold any out.
+        """
+        bounded = not isinstance(self.score_bound, str) and self.score_bound is not None
+        if self._unobserved != "missing" or self._single or bounded:
+            return None
+        X = self._read_features(X, reset=False)
+        given = read_judged_labels(self, y, _num_samples(X), self._unobserved)
+        X, labels = weigh_rows(X, weighted_labels(given, self.weights, None), sample_weight)
+        plan = hold_out_plan(labels, "cross-fit", check_random_state(self.random_state))
+        if labels.offsets is not None or not (plan >= 0).any():
+            return None
+
+        def judge(scores: Floats, held: ObservedLabels) -> Verdict:
+            loss = mean_loss(self.loss_, scores, held)
+            return Verdict(-loss, math.nan, loss)
+
+        run = FitRun(verbose=self.verbose, name=type(self).__name__)
+        with threadpool_limits(limits=1, user_api="blas"):
+            model, start = self._row_model(X, labels)
+            return RowChoice(model, plan, judge, self.n_jobs, run.say, every_fold=True).search(start)
 
     # -- refusals --------------------------------------------------------------------------------------
 

@@ -343,7 +343,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         judged : bool array of shape (n, L), vector over Ω, or None
             Which of the observed labels choose the penalties, the threshold and the calibration; None: all.
             W and b are fitted to all of them. It is for labels that are no fair sample, such as those that
-            :meth:`suggest` asked for: let those judge that were drawn uniformly.
+            :meth:`suggest` asked for: let those judge that were drawn uniformly. A later ``partial_fit``
+            lets the labels of its batch judge too.
         """
         check_decision_parameters(self)
         check_calibration(self.calibration, self.threshold)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.confidence.held_out import HeldOutScores
-from labelgap.exceptions import InfeasibleConstraintError, InvalidParameterError
+from labelgap.exceptions import InfeasibleConstraintError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.judges import Judge, MetricJudge, Verdict, mean_loss, steady_judge
 from labelgap.labels import ObservedLabels
 from labelgap.labels.tensors import to_host
@@ -36,8 +38,11 @@ class DecisionRule:
     def choose(self, scores: Any, labels: ObservedLabels, *, steady: bool = False) -> ChosenThresholds:
         """The thresholds for these scores; ``steady`` takes the mean over parts of the rows as shared one.
 
-        Bounds are kept exactly, so that with bounds there is no mean.
+        Bounds are kept exactly, so that with bounds there is no mean. Where some entries judge, the others
+        are not looked at.
         """
+        if labels.judging is not None:
+            scores, labels = scores[labels.judging], labels.judged()
 
         def shared(some_scores: Any, some: ObservedLabels) -> float:
             if steady and not self.bounds:
@@ -103,7 +108,14 @@ class _OfJudgingEntries:
     def __call__(self, scores: Any, labels: ObservedLabels) -> Verdict:
         if labels.judging is None:
             return self._judge(scores, labels)
-        return self._judge(to_host(scores)[labels.judging], labels.judged())
+        judged = labels.judged()
+        if len(np.unique(judged.values)) < 2:
+            raise InvalidLabelsError(
+                f"Of the {labels.n_observed} labels that are held out, the {judged.n_observed} in judged do "
+                "not have both values. Let more labels judge, or use threshold='cross-fit', which holds out "
+                "all of them."
+            )
+        return self._judge(to_host(scores)[labels.judging], judged)
 
 
 def decision_rule(

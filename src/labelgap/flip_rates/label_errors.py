@@ -102,11 +102,14 @@ def find_label_errors(
     flip_rates: Any = None,
     sample_weight: Any = None,
     callback: Callback | None = None,
+    other_labels: bool = True,
 ) -> LabelErrors:
     """Order the observed labels by how likely they are to be wrong.
 
     Every observed entry is scored by a model that was fitted without it, in the folds that choose the
-    threshold. Ctrl-C ends it without a list.
+    threshold. Ctrl-C ends it without a list. A ``LowRankClassifier`` then scores it by the other observed
+    labels of its row too, as :meth:`~labelgap.LowRankClassifier.complete` does: by XW + N, where rows have
+    parameters N of their own. The penalty of N is the one with the least held-out loss; N = 0 is among them.
 
     Parameters
     ----------
@@ -121,6 +124,9 @@ def find_label_errors(
     sample_weight : array of shape (n,), or None
     callback : callable, or None
         Told about the progress of the fit, as in ``LowRankClassifier.fit``; for that estimator only.
+    other_labels : bool, default True
+        False scores entries by the features of their row alone. Other estimators, and fits to which
+        ``complete`` does not apply, always do.
 
     Examples
     --------
@@ -152,6 +158,8 @@ def find_label_errors(
         raise InvalidParameterError(
             f"callback is for a LowRankClassifier, and a {type(model).__name__} calls none. Leave it out."
         )
+    if not isinstance(other_labels, bool):
+        raise InvalidParameterError(f"other_labels must be True or False; got {other_labels!r}.")
     given = None if flip_rates is None else _checked(flip_rates)
     model._wants_held_out = True
     more = {} if callback is None else {"callback": callback}
@@ -164,8 +172,12 @@ def find_label_errors(
     held_out = model._held_out
     if held_out.scores is None or held_out.labels is None:
         raise InvalidParameterError("Too few labels are observed to hold any out, so none can be judged.")
-    labels: ObservedLabels = held_out.labels
-    p = np.clip(model._final_probabilities(held_out.scores), 0.0, 1.0)
+    labels, scores = held_out.labels, held_out.scores
+    if other_labels and isinstance(model, LowRankClassifier):
+        by_rows = model._held_out_by_rows(X, y, sample_weight)
+        if by_rows is not None:
+            labels, scores = by_rows.held, by_rows.scores
+    p = np.clip(model._final_probabilities(scores), 0.0, 1.0)
     yes = labels.values == 1
     rates = estimate_noise_rates(p, yes, labels.weights) if given is None else given
     posterior = wrong_probability(p, yes, rates)

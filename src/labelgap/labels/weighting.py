@@ -109,7 +109,9 @@ class LabelWeights:
 
     def judged(self) -> Self:
         """The entries that choose penalties and thresholds."""
-        return self if self.judging is None else self.select(self.judging)
+        if self.judging is None:
+            return self
+        return replace(self.select(self.judging), judging=None)  # type: ignore[type-var]
 
     def with_offsets(self, offsets: Any) -> Self:
         """The same entries with a known part of each score: a vector over Ω, an n x L matrix, or None.

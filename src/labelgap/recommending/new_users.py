@@ -59,7 +59,7 @@ def _mean_uncertainty(model: FactorModel, counts: Floats, unit: float) -> Floats
         here = slice(theirs.indptr[number], theirs.indptr[number + 1])
         V = model.item_factors_[theirs.indices[here]]
         total += counts[user] * np.linalg.inv((V * curvature[here, None]).T @ V + P)
-    return total / counts[users].sum()
+    return np.asarray(total / counts[users].sum())
 
 
 def _evenly(users: NDArray[np.int64], k: int) -> NDArray[np.int64]:

@@ -55,7 +55,7 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
     >>> model.decide()
     {'ann': ['Ran', 'Alien'], 'bob': ['Jaws']}
     >>> print(f"{model.fold_in((['eve'], ['Ran'], [1])).predict_proba('eve', 'Alien'):.2f}")
-    0.58
+    0.65
     """
 
     # -- similarity and explanations -------------------------------------------------------------------
