@@ -138,9 +138,9 @@ def _other_blocks(device: Any, passes: Any) -> Iterator[Line]:
     before = dict(triton_entries.GATHERED)
     for work in ("losses", "sums"):
         for numbers in (256, 512, 1024, 2048, 4096):
-            triton_entries.GATHERED = {**before, work: numbers}
+            triton_entries.GATHERED = {**before, work: (numbers, numbers)}
             took = seconds(passes, device, repeats=1, warm_up=1)
-            yield Line(f"  {numbers} numbers a warp for {work}", "", took)
+            yield Line(f"  {numbers} numbers a block for {work}", "", took)
     triton_entries.GATHERED = before
 
 

@@ -12,7 +12,8 @@ from triton_runs import needs_triton, place
 
 pytestmark = needs_triton
 
-CASES = [(7, 5, 3), (40, 6, 5), (3, 4, 1), (1, 1, 8)]
+# Factors of one segment and of several.
+CASES = [(7, 5, 3), (40, 6, 5), (3, 4, 1), (1, 1, 8), (4, 5, 70)]
 
 
 def problem(n: int, n_labels: int, k: int, dtype: str) -> tuple[Any, Any]:

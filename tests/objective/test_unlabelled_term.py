@@ -19,10 +19,10 @@ from labelgap.objective.cpu.all_entries import AllEntriesTerm
 from labelgap.objective.cpu.gram import GramTerm
 from labelgap.objective.cpu.kept_scores import KeptScoresObjective
 from labelgap.objective.cpu.score_bound import BoundedEntries
-from labelgap.objective.cpu.unlabelled import UnlabelledObjective
 from labelgap.objective.frame import possible_flip_rates
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, entries_kept_within, entries_within
+from labelgap.objective.unlabelled import UnlabelledObjective
 from labelgap.solvers import Penalties
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.penalties import with_best_intercept

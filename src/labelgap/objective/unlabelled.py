@@ -38,7 +38,9 @@ class UnbiasedLosses(Protocol):
         """``Σ |ℓ̃(z, 1)| − ℓ(z, 0)`` over the recorded positives."""
         ...
 
-    def plain_conjugate(self, a: Any) -> Any: ...
+    def plain_conjugate(self, a: Any) -> Any:
+        """That of ℓ(·, 0), at the nearest slopes of its domain."""
+        ...
 
     def recorded_conjugate(self, a: Any, here: slice) -> Any:
         """That of ℓ̃(·, 1) at some of the recorded positives."""
@@ -178,7 +180,7 @@ class UnlabelledGradient(SumGradient):
         wanted, nearest, up, down = self._slopes(rows, scale)
         chosen = nearest + move_up * up - move_down * down
         here, at = self._at_recorded.within(rows)
-        dual = losses.plain_conjugate(xp.clip(chosen, self._low, self._high))
+        dual = losses.plain_conjugate(chosen)
         dual[at] = losses.recorded_conjugate(chosen[at], here)
         dual[self._at_held.within(rows)[1]] = 0.0
         return xp.sum(dual), xp.sum(xp.abs(wanted - chosen))

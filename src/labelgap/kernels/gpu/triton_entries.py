@@ -27,28 +27,37 @@ from labelgap.kernels.gpu.passes import EntryData
 from labelgap.kernels.gpu.pattern import Compressed
 from labelgap.kernels.gpu.triton_losses import derivatives
 
-# Numbers of a block that a warp holds, at most: those that were fastest on an H200.
-GATHERED = {"losses": 2048, "sums": 1024, "product": 1024, "dots": 1024, "pairs": 512}
-# Columns of a factor that a warp holds; wider ones are shared by several warps, which hold fewer numbers.
-_WARP_COLUMNS, _SHARED = 64, 1024
-_SEGMENT_BYTES = 128
-# Bytes that the threads of a warp load at a time.
-_WARP_BYTES = 512
-_MOST_ENTRIES = 64
+# Numbers of a block, at most, in single and in double precision: those that were fastest on an H200.
+GATHERED = {
+    "losses": (2048, 2048),
+    "sums": (4096, 1024),
+    "product": (2048, 256),
+    "dots": (2048, 2048),
+    "pairs": (256, 512),
+}
+# Columns from which on a block has fewer, since a thread also holds its part of the own factor and the sums.
+_MANY_COLUMNS, _FEWER_NUMBERS = 128, 1024
+# Bytes of a segment, at least, and of what the threads of a warp load at a time.
+_SEGMENT_BYTES, _WARP_BYTES = 128, 512
+# Segments of a factor, beyond which they become longer.
+_MOST_SEGMENTS = 8
+# Entries of a block, at most. Narrow factors have fewer, so that their kernels take less time to compile; and
+# where a factor's length is no multiple of 16 numbers, more entries would leave registers for memory.
+_MOST_ENTRIES, _MOST_NARROW = 64, 32
+_NARROW = 64
 # Columns of a block of the plain products, which take wider factors some columns at a time.
 _WIDEST = 256
 _WARPS = 4
 
 
 class BlockShape(NamedTuple):
-    """The shape of a block of gathered factors, and the warps that work on it; all are powers of 2."""
+    """The shape of a block of gathered factors, on which one warp works; all are powers of 2."""
 
     turns: int
     segments: int
     side: int
     """Entries side by side."""
     segment: int
-    warps: int
 
     @property
     def columns(self) -> int:
@@ -58,12 +67,15 @@ class BlockShape(NamedTuple):
     def of(cls, work: str, dtype: torch.dtype, width: int, widest: int = 1 << 30) -> BlockShape:
         """The shape for factors of some width, of which at most ``widest`` columns are held at a time."""
         columns = min(triton.next_power_of_2(max(width, 1)), widest)
-        segment = min(columns, _SEGMENT_BYTES // dtype.itemsize)
-        side = min(_WARP_BYTES // (segment * dtype.itemsize), _MOST_ENTRIES)
-        warps = max(1, columns // _WARP_COLUMNS)
-        numbers = GATHERED[work] if warps == 1 else min(GATHERED[work], _SHARED)
-        turns = min(numbers * warps // columns, _MOST_ENTRIES) // side
-        return cls(max(1, turns), columns // segment, side, segment, warps)
+        n_bytes = columns * dtype.itemsize
+        segment_bytes = min(n_bytes, max(_SEGMENT_BYTES, n_bytes // _MOST_SEGMENTS), _WARP_BYTES)
+        most = _MOST_NARROW if columns < _NARROW else _MOST_ENTRIES
+        side = min(_WARP_BYTES // segment_bytes, most)
+        numbers = GATHERED[work][dtype == torch.float64]
+        if columns >= _MANY_COLUMNS:
+            numbers = min(numbers, _FEWER_NUMBERS)
+        turns = min(numbers // columns, most) // side
+        return cls(max(1, turns), n_bytes // segment_bytes, side, segment_bytes // dtype.itemsize)
 
     @property
     def options(self) -> dict[str, int]:
@@ -73,7 +85,7 @@ class BlockShape(NamedTuple):
             "SEGMENTS": self.segments,
             "SIDE": self.side,
             "SEGMENT": self.segment,
-            "num_warps": self.warps,
+            "num_warps": 1,
         }
 
 

@@ -39,7 +39,8 @@ class RecordedLosses(ABC):
         return self.base.derivatives(z, z.new_zeros(()))
 
     def plain_conjugate(self, a: Tensor) -> Tensor:
-        return self.base.conjugate(a, a.new_zeros(()))
+        """That of ℓ(·, 0), at the nearest slopes of its domain."""
+        return self.base.conjugate(torch.clamp(a, *self.plain_range), a.new_zeros(()))
 
     def size_change(self, z: Tensor) -> float:
         plain = self.plain(z)[0]

@@ -1,6 +1,6 @@
 """The positive-unlabelled objective of the logistic loss with all n·L scores kept, where memory allows.
 
-It is the sum of :mod:`labelgap.objective.cpu.unlabelled`, with the term that holds the scores to their bound,
+It is the sum of :mod:`labelgap.objective.unlabelled`, with the term that holds the scores to their bound,
 as one function of each entry. A point keeps the scores and the slopes at all entries, and one pass over them
 gives everything but the dual; so a step of a solver makes a few calls instead of one for each term.
 

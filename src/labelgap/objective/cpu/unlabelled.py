@@ -30,7 +30,7 @@ class RecordedLosses:
         return float(np.sum(np.abs(self.loss.value(z, 1)) - self.loss.base.value(z, 0)))
 
     def plain_conjugate(self, a: Floats) -> Floats:
-        return np.asarray(self.loss.base.conjugate(a, 0))
+        return np.asarray(self.loss.base.conjugate(np.clip(a, *self.plain_range), 0))
 
     def recorded_conjugate(self, a: Floats, here: slice) -> Floats:
         return np.asarray(Unlabelled(self.loss.base, self._rates[here]).conjugate(a, 1))
