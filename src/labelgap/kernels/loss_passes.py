@@ -143,7 +143,7 @@ class LossPasses:
             read_only(indices, np.int32),
             read_only(none if offsets is None else offsets, np.float64),
             *binary_and_real(targets, np.float64),
-            read_only(weights if per_entry else none, np.float64),  # type: ignore[arg-type]
+            read_only(weights if per_entry else none, np.float64),
             1.0 if per_entry else float(weights),
         )
         self._code, self._constant = code, constant

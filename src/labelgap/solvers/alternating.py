@@ -78,6 +78,9 @@ _RELAXATION = 1.4
 # The least relative gap that single precision is good for.
 _SINGLE = 1e-4
 
+# Steps of subspace iteration for the first columns. A step costs two products, much less than a sweep; with
+# ten million ratings, more than one save sweeps.
+_SUBSPACE_STEPS = 2
 # Numbers in the data from which on the start is found in single precision, which is twice as fast.
 _LARGE = 1 << 20
 # The largest singular value found, as a fraction of λ, below which no direction can lower the objective: it
@@ -325,9 +328,9 @@ def with_leading_columns(
 ) -> Start:
     """Fill A up to ``cap`` columns, with zeros in B: the same W, with capacity to grow.
 
-    The new columns are about the leading left singular vectors of the gradient, from random vectors and one
-    step of subspace iteration. Each is as long as the root of the singular value that the first of them would
-    get from a Newton step. Where no direction lowers the objective, W needs no more columns.
+    The new columns are about the leading left singular vectors of the gradient, from random vectors and a few
+    steps of subspace iteration. Each is as long as the root of the singular value that the first of them
+    would get from a Newton step. Where no direction lowers the objective, W needs no more columns.
     """
     xp, factors = objective.xp, point.factors
     missing = cap - factors.rank
@@ -338,10 +341,11 @@ def with_leading_columns(
     if objective.n_stored >= _LARGE and is_numpy_namespace(xp):
         # Other namespaces multiply only arrays of one precision.
         V = xp.astype(V, xp.float32)
-    U = _principal(gradient.left_product(V), xp).vectors
-    V = _principal(gradient.right_product(U), xp).vectors
-    # As large as a factor, and there will be another one.
-    del U
+    for _ in range(_SUBSPACE_STEPS):
+        U = _principal(gradient.left_product(V), xp).vectors
+        V = _principal(gradient.right_product(U), xp).vectors
+        # As large as a factor, and there will be another one.
+        del U
     leading = _principal(gradient.left_product(V), xp)
     # It holds a copy of its entries, and the curvature is another array of that size.
     del gradient

@@ -75,16 +75,22 @@ def narrowed_cut(
     if n_kept > (_WORTH_SORTING * entries.size if most_kept is None else most_kept):
         return None
     kinds = (np.float64, np.int8, np.int32, np.uint16)
-    near = [read_only(part, kind) for part, kind in zip(entries.near(marked), kinds, strict=True)]
+    scores, values, groups, buckets = (
+        read_only(part, kind) for part, kind in zip(entries.near(marked), kinds, strict=True)
+    )
     none_is_a_cut = highest < np.inf
     above, below = kernels.sweep_marked(
-        np.argsort(near[0]), *near, counts, totals, *coefficients, none_is_a_cut
+        np.argsort(scores), scores, values, groups, buckets, counts, totals, *coefficients, none_is_a_cut
     )
     if np.isnan(above):
         below = highest
     elif np.isnan(below):
         below = entries.highest_below(above)
-    return above, below, kernels.value_of_cut(above, *near, counts, totals, *coefficients)
+    return (
+        above,
+        below,
+        kernels.value_of_cut(above, scores, values, groups, buckets, counts, totals, *coefficients),
+    )
 
 
 class HostEntries:
@@ -142,7 +148,7 @@ def _parts(n_entries: int) -> list[slice]:
 def _bucket_counts(
     scores: NDArray[np.floating[Any]],
     values: NDArray[np.int8],
-    groups: NDArray[np.integer[Any]],
+    groups: NDArray[np.int32],
     n_groups: int,
     n_buckets: int,
 ) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:

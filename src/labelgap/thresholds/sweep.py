@@ -194,9 +194,9 @@ def sweep_entries(
         classes = scores[values == 1], scores[values != 1]
         for one_class in classes:
             one_class.sort()
-        ascending = (read_only(one_class, np.float64) for one_class in classes)
+        positives, negatives = (read_only(one_class, np.float64) for one_class in classes)
         above, below, value, n_cuts = kernels.sweep_two_classes(
-            *ascending, *coefficients, curve_scores, curve_values
+            positives, negatives, *coefficients, curve_scores, curve_values
         )
         threshold = float(between(_one(above, scores), _one(below, scores))[0])
     else:
