@@ -230,13 +230,15 @@ def judge_fold_in(data: AnswerData, seed: int, users: int = USERS) -> dict[str, 
     fitted_at = time.perf_counter()
     folded = model.fold_in((given.user, given.item, given.rating))
     folded_at = time.perf_counter()
+    as_fitted = model.fold_in((given.user, given.item, given.rating), prior="fit")
     refit = Recommender(trace_penalty=model.trace_penalty_, random_state=seed)
     refit.fit(as_labels(joined(old, given), data.shape))
     popular = Recommender(trace_penalty=_HUGE, user_intercept=False, random_state=seed)
     popular.fit(as_labels(joined(old, given), data.shape))
+    models = {"item popularity": popular, "fold-in": folded, "fold-in, prior='fit'": as_fitted}
     results = {
         name: measured(test, one.predict_proba(test.user, test.item), one.predict(test.user, test.item))
-        for name, one in (("item popularity", popular), ("fold-in", folded), ("fit with them", refit))
+        for name, one in (models | {"fit with them": refit}).items()
     }
     # Against the whole first fit, with its choice of λ.
     results["fold-in"]["fraction of the fit's time"] = (folded_at - fitted_at) / (fitted_at - start)

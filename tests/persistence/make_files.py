@@ -58,9 +58,10 @@ def replies(model: Any, given: dict[str, Any]) -> dict[str, Any]:
     """The answers to :func:`inputs`, in JSON."""
     if isinstance(model, Recommender):
         items = [tuple(item) for item in given["items"]]
-        folded = (
-            model.fold_in(user_features={"eve": [1.0, -1.0]}) if model._users.matrix is not None else model
-        )
+        folded = model
+        if model._users.matrix is not None:
+            # As earlier versions folded in.
+            folded = model.fold_in(user_features={"eve": [1.0, -1.0]}, prior="fit")
         user = "eve" if folded is not model else given["users"][0]
         return {
             "scores": [model.decision_function(user, items).tolist() for user in given["users"]],

@@ -408,7 +408,8 @@ def test_features_have_their_part(featured: Any) -> None:
 def test_a_user_with_features_and_no_answers(featured: Any, features: Any) -> None:
     grown = featured.fold_in(user_features=features)
     assert grown.user_ids_[-2:] == ("p", "q")
-    expected = np.array([[1.0, 2.0], [0.5, -1.0]]) @ MAP
+    # Beyond what their features say, new users are like the others.
+    expected = np.array([[1.0, 2.0], [0.5, -1.0]]) @ MAP + grown.new_user_mean_
     np.testing.assert_allclose(grown.user_factors_[-2:], expected)
     np.testing.assert_allclose(grown.user_prior_[-2:], expected)
     np.testing.assert_allclose(grown.user_intercept_[-2:], expected[:, -1])
@@ -419,7 +420,8 @@ def test_features_and_answers_of_one_new_user(featured: Any) -> None:
     lines = (["q", "q", "r"], CASE.items[:3], [1, 1, 0])
     grown = featured.fold_in(lines, user_features={"p": [1, 0], "q": [0, 1]})
     assert grown.user_ids_[-3:] == ("q", "r", "p")
-    np.testing.assert_allclose(grown.user_prior_[-3:], [MAP[1], np.zeros(3), MAP[0]])
+    features_alone = grown.user_prior_[-3:] - grown.new_user_mean_
+    np.testing.assert_allclose(features_alone, [MAP[1], np.zeros(3), MAP[0]], atol=1e-12)
     assert grown.decision_function("q", CASE.items[0]) > featured.fold_in(
         user_features={"q": [0, 1]}
     ).decision_function("q", CASE.items[0])
@@ -476,4 +478,5 @@ def test_one_item_only() -> None:
     assert model.recommend_batch(n=2).items.tolist() == [[None, None]]
     assert model.similar_items("x").ids == []
     assert model.decide() == {"u": ["x"]}
-    assert model.fold_in((["v"], ["x"], [0])).decision_function("v", "x") < 0
+    assert model.fold_in((["v"], ["x"], [0]), prior="fit").decision_function("v", "x") < 0
+    assert model.fold_in((["v"], ["x"], [0])).decision_function("v", "x") < model.decision_function("u", "x")
