@@ -70,7 +70,7 @@ def test_penalties_of_a_sample_are_weakened_where_all_rows_want_less(trace: int,
             Candidate(choice, -loss, 0.0, loss, 1.0, 1) for choice, loss in zip(choices, losses, strict=True)
         ]
 
-    best = grid.place_of(weaken(compare, grid, (4, 6, 0)).penalties)
+    best = grid.place_of(weaken(compare, compare, grid, (4, 6, 0)).penalties)
     assert abs(best[0] - trace) <= 1
     assert abs(best[1] - ridge) <= 1
     # Where the sample was right, one fit says so.

@@ -27,6 +27,9 @@ ALIKE_IN_SAMPLE = 2.0
 # A choice is not followed up if it is behind by this many standard errors, or by this much where there are
 # none.
 _HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
+# The neighbours of a new leader are looked at if it is ahead of the last one by so many standard errors, or if
+# its loss is lower by this fraction.
+_AHEAD, _LOWER = 0.5, 1e-3
 # Steps of λ from its largest value before one without improvement may end the first part of the search.
 _FIRST_STEPS = 3
 
@@ -64,6 +67,12 @@ def ahead_in_errors(candidate: Candidate, other: Candidate) -> float:
     """By how many standard errors of the difference a candidate's metric is above another's."""
     ahead, error = -_behind(candidate, other), _error(candidate, other)
     return ahead / error if error > 0 else float(np.copysign(np.inf, ahead)) if ahead else 0.0
+
+
+def _matters(candidate: Candidate, other: Candidate) -> bool:
+    """Whether a candidate is ahead by a visible part of the noise in the metric, or of the loss."""
+    lower = other.loss - candidate.loss > _LOWER * abs(other.loss)
+    return lower or ahead_in_errors(candidate, other) > _AHEAD
 
 
 class Contest:
@@ -307,7 +316,7 @@ def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bo
 
 
 def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
-    """Look at all neighbours of the leader, for as long as that makes another one the leader.
+    """Look at all neighbours of the leader, for as long as that makes another one the leader that is better.
 
     A step that was worse, by metric and loss, than the leader from which it was made is not made again from
     the next leader: it is mostly worse there too, and most of the fits of a search would be such steps.
@@ -328,7 +337,7 @@ def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None
         start = contest.leader()
         look(start, _neighbours(grid, start, stride))
         look(start, _diagonal(grid, start, stride, hopeless))
-        if contest.leader() == start:
+        if contest.leader() == start or not _matters(*(contest.tried[p] for p in (contest.leader(), start))):
             break
 
 
