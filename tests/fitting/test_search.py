@@ -17,7 +17,6 @@ from labelgap.fitting.search import (
     Contest,
     select_penalties,
     select_roughly,
-    select_sparingly,
     select_trace,
 )
 from labelgap.solvers import Penalties
@@ -399,30 +398,6 @@ def test_a_rough_search_comes_next_to_the_top_with_few_fits(trace, ridge):
     assert abs(np.log2(best.trace / trace)) <= 1
     assert abs(np.log2(best.ridge / ridge)) <= 1
     assert len(judge.asked) <= len(TRACES) // 2 + 4
-
-
-@pytest.mark.parametrize(("trace", "ridge"), [(2.0**-4, 2.0**-4), (2.0**-3, 1.0), (2.0**-6, 4.0)])
-def test_a_sparing_search_comes_next_to_the_top_with_few_fits(trace, ridge):
-    judge = FakeJudge(hill(trace, ridge), again=1)
-    grid = PenaltyGrid(TRACES, RIDGES, INTERCEPTS, first_ridge=4, strides=STRIDES)
-    best = select_sparingly(judge, grid).penalties
-    assert abs(np.log2(best.trace / trace)) <= 1
-    assert abs(np.log2(best.ridge / ridge)) <= 1
-    assert len(judge.asked) <= len(TRACES) // 2 + 6
-
-
-def test_a_sparing_search_that_is_stopped_returns_the_best_so_far():
-    judge = FakeJudge(hill(2.0**-4))
-
-    def compare(choices):
-        if len(choices) > 1 or len(judge.asked) == 4:
-            raise Stopped
-        return judge(choices)
-
-    grid = PenaltyGrid(TRACES, RIDGES, INTERCEPTS, first_ridge=4, strides=STRIDES)
-    assert select_sparingly(compare, grid).penalties.trace == 2.0**-4
-    with pytest.raises(Stopped):
-        select_sparingly(lambda choices: compare([*choices, *choices]), grid)
 
 
 def test_a_step_that_was_worse_is_not_repeated_from_the_next_leader():

@@ -22,7 +22,7 @@ from labelgap.fitting.judges import Judge
 from labelgap.fitting.penalty_grid import PenaltyGrid, Place
 from labelgap.fitting.row_sample import RowSample, SampleValidation, draw_rows
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import select_penalties, select_roughly, select_sparingly, select_trace
+from labelgap.fitting.search import select_penalties, select_roughly, select_trace
 from labelgap.fitting.trace_search import confirm_trace, weaken
 from labelgap.fitting.variant_choice import select_variant
 from labelgap.fitting.variants import Variant, Variants
@@ -46,13 +46,13 @@ StartOf: TypeAlias = Callable[[Problem, ObservedLabels, Floats], Factors | None]
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
 _FINE, _COARSE = (2e-2, 1e-2), (5e-2, 1e-2)
-# The same for a sample of the rows, for all rows at the best penalties of a sample, and for a first look at
-# weaker ones.
-_IN_SAMPLE, _AFTER_SAMPLE, _FIRST_LOOK = 5e-2, 2e-2, 0.2
+# The same for a sample of the rows, near the best penalties of a coarse search or of a sample, and for a
+# first look at penalties that are weaker than those of a sample.
+_IN_SAMPLE, _NEAR, _FIRST_LOOK = 5e-2, 2e-2, 0.2
 SELECTION_TOL = 1e-2
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
-_FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (30_000, 600)
+_FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
 # Steps of the last fit where the run is stopped before anything was fitted.
 _HURRIED_STEPS = 12
 
@@ -265,26 +265,23 @@ class PenaltyChoice:
 
         # Where rows have parameters of their own, a weighting of them changes more than one of the labels.
         lean = coarse and not self.problem.settings.features.own_rows
-        near_tol = search_tol if lean else last_tol
+        near_tol = max(last_tol, _NEAR) if lean else last_tol
         closely = partial(compare, tol=near_tol)
         place, best = self.begin, None
         sample = None if place is not None else self._draw_sample(plan)
         if sample is not None:
             best = self._look_at_sample(sample, plan)
             best = weaken(
-                partial(compare, tol=max(self.settings.tol, _AFTER_SAMPLE)),
+                closely,
                 partial(compare, tol=_FIRST_LOOK),
                 self.grid,
                 self.grid.place_of(best.penalties),
                 criterion=self.criterion,
             )
         elif place is None:
-            if lean:
-                best = select_sparingly(compare, grid, criterion=self.criterion)
-            else:
-                best = select_penalties(
-                    compare, grid, criterion=self.criterion, closely=closely if coarse else None
-                )
+            best = select_penalties(
+                compare, grid, criterion=self.criterion, closely=closely if coarse else None
+            )
             best = self._select_settings(best, plan, near_tol, few, coarse=lean)
             # Other weights may want another λ, and rankings change more with λ than decisions do.
             if (

@@ -27,8 +27,8 @@ ALIKE_IN_SAMPLE = 2.0
 # A choice is not followed up if it is behind by this many standard errors, or by this much where there are
 # none.
 _HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
-# The neighbours of a new leader are looked at if it is ahead of the last one by so many standard errors, or if
-# its loss is lower by this fraction.
+# The neighbours of a new leader are looked at if it is ahead of the last one by so many standard errors, or
+# if its loss is lower by this fraction.
 _AHEAD, _LOWER = 0.5, 1e-3
 # Steps of λ from its largest value before one without improvement may end the first part of the search.
 _FIRST_STEPS = 3
@@ -181,36 +181,6 @@ def select_roughly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "met
     return decided.tried[decided.leader()]
 
 
-def select_sparingly(compare: Compare, grid: PenaltyGrid, *, criterion: str = "metric") -> Candidate:
-    """A coarse search for all rows, which costs few fits, each to about the same small number of steps.
-
-    λ falls from half of its largest value for as long as that helps. Then the best one is fitted again, and
-    compared with other penalties on the intercepts and with a tenth of λ₂; smaller ones follow as far as that
-    helps, and larger ones are looked at where it does not. At last comes one finer step of λ, on the side
-    where the loss was lower.
-    """
-    contest, close = (Contest(compare, grid, criterion) for _ in range(2))
-    try:
-        start, worse = _halve_trace(contest, grid)
-        # The first is continued, too, as above.
-        close.look_at(start, *_neighbours(grid, start, (0, 0)))
-        ridge_step = grid.strides[0][1]
-        for sign in (-1, 1):
-            while grid.holds(beside := _moved(close.leader(), 0, sign * ridge_step)):
-                close.look_at(beside)
-                if close.leader() != beside:
-                    break
-            if close.leader()[1] != start[1]:
-                break
-        if grid.holds(beside := _moved(close.leader(), -worse * grid.strides[-1][0], 0)):
-            close.look_at(beside)
-    except Stopped:
-        if not contest.tried:
-            raise
-    decided = close if close.tried else contest
-    return decided.tried[decided.leader()]
-
-
 def _halve_trace(contest: Contest, grid: PenaltyGrid) -> tuple[Place, int]:
     """Let λ fall by halves until the loss rises; the leader, and the side of it on which λ is worse."""
     step = _coarse_stride(grid)[0]
@@ -228,11 +198,6 @@ def _halve_trace(contest: Contest, grid: PenaltyGrid) -> tuple[Place, int]:
 
 def _coarse_stride(grid: PenaltyGrid) -> tuple[int, int]:
     return grid.strides[min(1, len(grid.strides) - 1)]
-
-
-def _moved(place: Place, trace: int, ridge: int) -> Place:
-    """So many steps further in λ and λ₂."""
-    return place[0] + trace, place[1] + ridge, place[2]
 
 
 def select_trace(
@@ -342,8 +307,10 @@ def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None
 
 
 def _follow_ridge(contest: Contest, grid: PenaltyGrid, start: Place) -> None:
-    """Look on along the ridge for as long as that makes another one the leader."""
-    while (leader := contest.leader())[1] != start[1]:
+    """Look on along the ridge for as long as that makes another one the leader that is better."""
+    while (leader := contest.leader())[1] != start[1] and _matters(
+        contest.tried[leader], contest.tried[start]
+    ):
         further = min(max(2 * leader[1] - start[1], 0), len(grid.ridges) - 1)
         start = leader
         contest.look_at((leader[0], further, leader[2]))

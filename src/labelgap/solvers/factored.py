@@ -55,7 +55,7 @@ _GROWTH_TRIALS = 6
 # A Newton round ends when a step gains less than this fraction of the gap that is still to be closed.
 _ROUND_FRACTION = 0.02
 # Proximal steps between two certificates, from a tolerance on: fewer where a few steps may be enough.
-_PROXIMAL_ROUNDS = ((5e-2, 2), (1e-2, 4), (0.0, 6))
+_PROXIMAL_ROUNDS = ((0.1, 2), (1e-2, 4), (0.0, 6))
 # Tolerances above this one are those of fits that are compared.
 _LOOSE = 1e-2
 # Rounds of proximal steps between two places from which a run can be resumed.
