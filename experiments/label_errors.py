@@ -2,8 +2,9 @@
 
 Run ``python -m experiments.label_errors [--data emotions ...] [--draws 3] [--out FOLDER]``. Of the training
 labels 20 % are observed, and of these 5, 10 and 20 % are flipped, drawn uniformly. The observed entries are
-ordered by their out-of-fold self-confidence: by ``LowRankClassifier`` with its defaults, and by one logistic
-regression per label (``PlugInClassifier``). Random order has the fraction flipped as its precision.
+ordered by their out-of-fold self-confidence: by ``LowRankClassifier`` with its defaults, beside which the
+other labels of the row take part, and by one logistic regression per label (``PlugInClassifier``). Random
+order has the fraction flipped as its precision.
 """
 
 from __future__ import annotations
