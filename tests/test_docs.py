@@ -195,7 +195,12 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 def library_of(name: str) -> str | None:
     """The extra library that a module needs."""
-    for part, library in (("triton_", "triton"), (".gpu.", "torch"), (".objective.torch.", "torch")):
+    for part, library in (
+        ("triton_", "triton"),
+        (".gpu.", "torch"),
+        (".objective.torch.", "torch"),
+        (".device_judge", "torch"),
+    ):
         if part in name:
             return library
     return None

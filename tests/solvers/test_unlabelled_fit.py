@@ -372,7 +372,7 @@ def test_a_fold_with_fewer_positives_has_a_higher_flip_rate():
     labels = objective.recorded.pattern.indices
     assert len(labels) == np.sum(fold.values == 1)
     rarer = kept / (fold.n_observed / case.entries.n_observed)
-    assert_allclose(objective.loss.flip_rate, (1 - rarer * (1 - case.rho))[labels], **CLOSE)
+    assert_allclose(objective.losses.loss.flip_rate, (1 - rarer * (1 - case.rho))[labels], **CLOSE)
 
 
 def test_folds_of_a_sample_of_entries_see_as_many_positives_as_there_are():
