@@ -73,6 +73,7 @@ def test_an_error_of_a_round_ends_all_jobs(error: type[BaseException]) -> None:
     assert len(ended) == 2
 
 
+@pytest.mark.slow
 def test_fits_of_folds_share_rounds_and_are_the_same_to_the_last_bit(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

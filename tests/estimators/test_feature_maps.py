@@ -47,6 +47,7 @@ def in_kernels() -> LowRankClassifier:
 # -- what "auto" takes ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_kernels_that_are_clearly_worse_in_one_fold_are_left_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # However little they are behind: the loss alone tells here.
     monkeypatch.setattr(feature_maps, "_HOPELESS_IN_FOLD", -np.inf)

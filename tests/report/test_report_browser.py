@@ -225,6 +225,7 @@ def test_typed_coefficients(opened: Any) -> None:
     assert page.number("#out-metric") == before
 
 
+@pytest.mark.slow
 def test_the_value_of_zero_over_zero(opened: Any) -> None:
     page = opened("plain.html")
     page.page.click("details.formula summary")
@@ -304,6 +305,7 @@ def test_nothing_leaves_the_page(opened: Any, folder: Path) -> None:
     assert page.page.evaluate(blocked) == "refused"
 
 
+@pytest.mark.slow
 def test_light_and_dark(opened: Any) -> None:
     ink = "getComputedStyle(document.body).color"
     page, night = opened("plain.html"), opened("plain.html", scheme="dark")
@@ -353,6 +355,7 @@ def test_every_control_has_a_name_and_every_picture_words(opened: Any) -> None:
     assert page.page.locator("svg[role='img']").count() >= 6
 
 
+@pytest.mark.slow
 def test_large_data_keeps_what_is_exact(opened: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect_module, "MOST_ENTRIES", 10)
     write_report(folder / "large.html", MODEL, PROBLEM.X_test, WEIGHTED)
@@ -365,6 +368,7 @@ def test_large_data_keeps_what_is_exact(opened: Any, folder: Path, monkeypatch: 
     assert page.page.locator("#metric option", has_text="instance-f1").first.is_disabled()
 
 
+@pytest.mark.slow
 def test_many_labels_come_a_page_at_a_time(opened: Any, folder: Path) -> None:
     rng = np.random.RandomState(0)
     scores, labels = rng.standard_normal((20, 450)), (rng.uniform(size=(20, 450)) < 0.3) * 1.0
@@ -429,6 +433,7 @@ def test_the_table_of_the_curve_has_its_ends_the_models_threshold_and_the_best(o
     assert sum("model’s θ" in text for text in first) == sum("best" in text for text in first) == 1
 
 
+@pytest.mark.slow
 def test_printing_shows_a_light_page_without_controls(opened: Any) -> None:
     page = opened("plain.html", scheme="dark")
     picture = "document.getElementById('pattern').getContext('2d')"
@@ -445,6 +450,7 @@ def test_printing_shows_a_light_page_without_controls(opened: Any) -> None:
         assert not page.page.locator(control).is_visible(), control
 
 
+@pytest.mark.slow
 def test_a_fit_that_did_not_end_says_so(opened: Any, folder: Path) -> None:
     assert opened("plain.html").page.locator("#ended").is_hidden()
     model = fitted(PROBLEM)
@@ -457,6 +463,7 @@ def test_a_fit_that_did_not_end_says_so(opened: Any, folder: Path) -> None:
         assert "5\u00a0%" in text
 
 
+@pytest.mark.slow
 def test_a_model_of_rank_0_and_one_step(opened: Any, folder: Path) -> None:
     rng = np.random.RandomState(0)
     X, Y = rng.standard_normal((40, 3)), rng.standard_normal((40, 2))
@@ -509,6 +516,7 @@ def test_words_fit_what_was_judged(opened: Any, folder: Path) -> None:
     assert "corrected" in page.page.locator("#tiles").inner_text()
 
 
+@pytest.mark.slow
 def test_a_threshold_beyond_the_ends_of_its_link_is_shown_by_scores(opened: Any, folder: Path) -> None:
     model = fitted(PROBLEM, loss="squared")
     model.threshold_ = -1.5

@@ -27,6 +27,7 @@ MODEL = fitted(PROBLEM)
 NAMES = [f"label {j}" for j in range(12)]
 
 
+@pytest.mark.slow
 def test_what_is_fully_observed_is_said_in_words(opened: Any, folder: Path) -> None:
     write_report(folder / "full.html", MODEL, PROBLEM.X_test, PROBLEM.Y_test)
     page = opened("full.html")
@@ -41,6 +42,7 @@ def test_what_is_fully_observed_is_said_in_words(opened: Any, folder: Path) -> N
     assert page.complaints == []
 
 
+@pytest.mark.slow
 def test_one_bar_is_a_sentence(opened: Any, folder: Path) -> None:
     Y = PROBLEM.Y_test.copy()
     Y[np.arange(90), np.arange(90) % 12] = np.nan
@@ -51,6 +53,7 @@ def test_one_bar_is_a_sentence(opened: Any, folder: Path) -> None:
     assert page.page.locator("#pattern").is_visible()
 
 
+@pytest.mark.slow
 def test_rare_labels_have_axes_of_log_odds(opened: Any, folder: Path) -> None:
     rng = np.random.RandomState(0)
     X = rng.standard_normal((400, 5))
@@ -75,6 +78,7 @@ def test_rare_labels_have_axes_of_log_odds(opened: Any, folder: Path) -> None:
     assert page.complaints == []
 
 
+@pytest.mark.slow
 def test_a_bin_without_a_yes_is_drawn_at_the_edge(opened: Any, folder: Path) -> None:
     scores = np.linspace(-6, 6, 240).reshape(40, 6)
     model = PlugInClassifier(random_state=0).fit(scores, (scores > 4.6).astype(float))
@@ -85,6 +89,7 @@ def test_a_bin_without_a_yes_is_drawn_at_the_edge(opened: Any, folder: Path) -> 
     assert page.complaints == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1200, 420])
 def test_no_table_that_scrolls_cuts_a_row(opened: Any, folder: Path, width: int) -> None:
     rng = np.random.RandomState(0)
@@ -111,6 +116,7 @@ def test_no_table_that_scrolls_cuts_a_row(opened: Any, folder: Path, width: int)
     assert page.page.locator("#labels-region").evaluate(cut) == 0
 
 
+@pytest.mark.slow
 def test_a_table_that_is_a_row_or_two_too_long_is_shown_whole(opened: Any, folder: Path) -> None:
     write_report(folder / "whole.html", MODEL, PROBLEM.X_test, gappy(PROBLEM.Y_test, 0.6, seed=1))
     page = opened("whole.html")
@@ -119,6 +125,7 @@ def test_a_table_that_is_a_row_or_two_too_long_is_shown_whole(opened: Any, folde
     assert page.page.locator("#labels-region").evaluate("box => box.scrollHeight - box.clientHeight") <= 1
 
 
+@pytest.mark.slow
 def test_the_winner_of_the_search_stands_out(opened: Any, folder: Path) -> None:
     small = small_problem(4)
     model = LowRankClassifier(random_state=0, trace_penalty="auto", ridge_penalty=1e-3, intercept_penalty=0.0)
@@ -190,6 +197,7 @@ def test_labels_to_look_at_again(opened: Any, folder: Path) -> None:
     assert opened("right.html").page.locator("#doubtful").is_hidden()
 
 
+@pytest.mark.slow
 def test_the_foot_says_how_the_page_was_made(opened: Any, folder: Path) -> None:
     write_report(
         folder / "foot.html",
