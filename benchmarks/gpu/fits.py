@@ -146,13 +146,15 @@ def default_fits(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:
         if os.environ.get("LABELGAP_DATA"):
             sets.append(feature_sets.read("bibtex"))
     for data in sets:
-        times, gaps = {}, {}
-        for where in ("cpu", name_of(device)):
+        times, gaps = [], []
+        # The second fit on the device finds the kernels compiled.
+        for where in ("cpu", name_of(device), name_of(device)):
             model = LowRankClassifier(random_state=0, device=where)
             began = time.perf_counter()
             model.fit(data.X, data.labels)
-            times[where], gaps[where] = time.perf_counter() - began, model.relative_gap_
-        on_cpu, there = times["cpu"], times[name_of(device)]
+            times.append(time.perf_counter() - began)
+            gaps.append(model.relative_gap_)
+        on_cpu, there, again = times
         picked = "the CPU" if backend_for("auto", data.labels, Logistic()) is None else "the GPU"
         best = "the CPU" if on_cpu < there else "the GPU"
         yield Line(
@@ -163,8 +165,8 @@ def default_fits(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:
             "x faster than the CPU",
             "auto picks the faster",
             picked == best,
-            note=f"CPU {on_cpu:.1f} s; auto picks {picked}; gaps {gaps['cpu']:.0e} and "
-            f"{gaps[name_of(device)]:.0e}",
+            note=f"a second one {again:.1f} s; CPU {on_cpu:.1f} s; auto picks {picked}; "
+            f"gaps {gaps[0]:.0e} and {gaps[1]:.0e}",
         )
 
 
