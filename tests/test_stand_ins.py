@@ -36,6 +36,7 @@ needs_data = pytest.mark.skipif(
 # -- stand-ins ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SHAPES))
 def test_a_stand_in_has_its_shape_and_looks_like_text(name: str) -> None:
     shape, data = SHAPES[name], make_stand_in(name, 0)
@@ -60,6 +61,7 @@ def test_a_stand_in_is_repeatable_and_every_seed_is_another() -> None:
     assert (first.Y.toarray() != other.Y.toarray()).any()
 
 
+@pytest.mark.slow
 def test_the_words_tell_about_the_labels() -> None:
     drawn = split_and_observe(make_stand_in("toy", 0, SMALL), np.random.RandomState(0), 0.5)
     assert drawn.X.shape[1] > drawn.X.shape[0]
@@ -71,6 +73,7 @@ def test_the_words_tell_about_the_labels() -> None:
 # -- problems ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STAND_INS)
 def test_rows_of_sparse_features_have_length_one(name: str) -> None:
     drawn = problem(name, 0)
@@ -81,6 +84,7 @@ def test_rows_of_sparse_features_have_length_one(name: str) -> None:
     assert drawn.labels.n_observed == pytest.approx(0.2 * n * n_labels, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_draw_with_all_labels_has_the_same_rows() -> None:
     some, everything = problem(STAND_INS[0], 2), problem(STAND_INS[0], 2, observed=1.0)
     assert everything.labels.is_complete

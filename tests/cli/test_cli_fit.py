@@ -185,6 +185,7 @@ def test_warnings_are_told_and_the_exit_code_is_0() -> None:
     assert len(said["warnings"]) == 1
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_continued_from_and_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = ("fit", "articles.csv", *TAGS, "--ridge-penalty", "0.01", "--tol", "0.01", "--checkpoint", "kept")
     with monkeypatch.context() as patch:

@@ -60,6 +60,7 @@ def test_predictions_are_lazy_and_those_of_the_local_model(fitted: Any, tmp_path
     assert np.array_equal(load(tmp_path / "model.labelgap").predict(X), local.predict(X))
 
 
+@pytest.mark.slow
 def test_the_model_is_the_same_to_the_last_bit_on_other_workers(client: Any) -> None:
     from distributed import Client, LocalCluster
 
@@ -101,6 +102,7 @@ def test_thresholds_by_counts_are_exact(client: Any, metric: str, monkeypatch: p
     assert found.leave_out is not None
 
 
+@pytest.mark.slow
 def test_a_stopped_client_resumes_with_the_same_model(client: Any, tmp_path: Path) -> None:
     X, Y = small_problem()
     whole = _fit(client, X, Y, 45)

@@ -98,6 +98,7 @@ def test_auto_does_not_look_at_kernels(features: Any, settings: Any) -> None:
     assert all(one.feature_map is None for one in clf.candidates_)
 
 
+@pytest.mark.slow
 def test_a_regressor_takes_kernels_where_they_explain_more() -> None:
     values = np.column_stack([np.sin(2 * Q[:, 0]), Q[:, 1] ** 2, Q[:, 2] ** 2])
     model = LowRankRegressor(features="auto", **SEARCHED).fit(X, observed(values))

@@ -426,6 +426,7 @@ def test_rows_with_parameters_of_their_own_join_by_ids():
         LowRankRegressor(**settings, memory=10).partial_fit(None, Y)
 
 
+@pytest.mark.slow
 def test_values_choose_anew_when_they_have_grown(tmp_path):
     rng = np.random.RandomState(0)
     X = rng.standard_normal((200, 4))

@@ -474,6 +474,7 @@ def interrupt():
     raise Interruption
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "when", ["within", *(pytest.param(when, marks=pytest.mark.slow) for when in ("before", "at the end"))]
 )

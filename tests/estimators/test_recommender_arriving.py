@@ -286,6 +286,7 @@ def test_a_warm_start_changes_the_way_and_not_the_end():
 # -- what is chosen anew -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_settings_are_chosen_anew_when_the_data_have_grown():
     users, items, values = ratings(n=80, n_items=20)
     values = (values > 0).astype(int)

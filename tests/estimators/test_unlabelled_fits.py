@@ -262,6 +262,7 @@ def test_sensitivity_of_a_classifier() -> None:
     np.testing.assert_array_equal(table.estimators[1].predict(X), fit(flip_rate=0.4).predict(X))
 
 
+@pytest.mark.slow
 def test_sensitivity_of_a_recommender_and_of_one_label() -> None:
     answers = ObservedLabels.from_any(RECORDED, unobserved="unlabelled")
     likes = Recommender(unobserved="unlabelled", trace_penalty=1e-2, random_state=0)

@@ -193,6 +193,7 @@ def test_a_real_interrupt_leaves_a_usable_model_and_says_so():
     assert "InterruptedFitWarning: The fit was stopped on request" in err
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_ends_it_at_once():
     child = started(nap=60)
     # Two that come at the same moment are one.
