@@ -400,17 +400,6 @@ def test_a_rough_search_comes_next_to_the_top_with_few_fits(trace, ridge):
     assert len(judge.asked) <= len(TRACES) // 2 + 4
 
 
-def test_a_step_that_was_worse_is_not_repeated_from_the_next_leader():
-    # The best ridge is the largest, step by step, and the best λ is the same for all.
-    judge = FakeJudge(lambda t, r, k: 0.01 * np.log2(r) - 0.1 * abs(np.log2(t / 2.0**-4)))
-    best = select_penalties(judge, PenaltyGrid(TRACES, RIDGES)).penalties
-    assert (best.trace, best.ridge) == (2.0**-4, RIDGES[-1])
-    # Beside the steps of the ridge alone there is one that trades it for λ, once.
-    assert [key for key in judge.asked if key[0] != 2.0**-4 and key[1] != RIDGES[0]] == [
-        (2.0**-5, RIDGES[1], 0.0)
-    ]
-
-
 def test_of_a_sample_the_metric_only_rules_out_and_the_loss_decides():
     # The metric rises a little with λ, within its noise; the loss has its least value at 2⁻⁴.
     judge = FakeJudge(

@@ -45,11 +45,11 @@ StartOf: TypeAlias = Callable[[Problem, ObservedLabels, Floats], Factors | None]
 
 # Relative gaps of the fits that are compared on held-out entries, and of those that the threshold comes from:
 # they need not be as exact as the last fit, and the more entries there are the less exact they need to be.
-_FINE, _COARSE = (2e-2, 1e-2), (5e-2, 1e-2)
+_FINE, _COARSE = (1e-2, 1e-2), (5e-2, 1e-2)
 # The same for a sample of the rows, near the best penalties of a coarse search or of a sample, and for a
 # first look at penalties that are weaker than those of a sample.
 _IN_SAMPLE, _NEAR, _FIRST_LOOK = 5e-2, 2e-2, 0.2
-SELECTION_TOL = 1e-2
+SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
 _FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)

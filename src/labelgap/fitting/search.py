@@ -7,7 +7,7 @@ jackknife standard error of the difference of the two metric values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -27,9 +27,6 @@ ALIKE_IN_SAMPLE = 2.0
 # A choice is not followed up if it is behind by this many standard errors, or by this much where there are
 # none.
 _HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
-# The neighbours of a new leader are looked at if it is ahead of the last one by so many standard errors, or
-# if its loss is lower by this fraction.
-_AHEAD, _LOWER = 0.5, 1e-3
 # Steps of λ from its largest value before one without improvement may end the first part of the search.
 _FIRST_STEPS = 3
 
@@ -69,12 +66,6 @@ def ahead_in_errors(candidate: Candidate, other: Candidate) -> float:
     return ahead / error if error > 0 else float(np.copysign(np.inf, ahead)) if ahead else 0.0
 
 
-def _matters(candidate: Candidate, other: Candidate) -> bool:
-    """Whether a candidate is ahead by a visible part of the noise in the metric, or of the loss."""
-    lower = other.loss - candidate.loss > _LOWER * abs(other.loss)
-    return lower or ahead_in_errors(candidate, other) > _AHEAD
-
-
 class Contest:
     """The candidates so far, by place, and which of them leads."""
 
@@ -108,13 +99,6 @@ class Contest:
         error = _error(candidate, best)
         behind = _behind(candidate, best) > (_HOPELESS_ERRORS * error if error > 0 else _HOPELESS)
         return behind and candidate.loss >= best.loss
-
-    def is_beaten(self, place: Place, other: Place) -> bool:
-        """Worse than another one by the metric and by the loss, or by the loss where that decides."""
-        candidate, better = self.tried[place], self.tried[other]
-        if candidate.loss <= better.loss:
-            return False
-        return self._criterion == "loss" or candidate.metric_value < better.metric_value
 
     def foretells_loss(self, places: Sequence[Place]) -> bool:
         """Whether a parabola through three candidates says that the next is worse, by metric and loss.
@@ -271,7 +255,6 @@ def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bo
         leader = contest.leader()
         # The metric may stand still for a step while the loss keeps falling.
         stands = leader != place and contest.tried[place].loss >= contest.tried[leader].loss
-        stands |= any(contest.is_beaten(place, larger) for larger in places[:-1])
         if stands and (len(places) > _FIRST_STEPS or (coarse and contest.is_hopeless(place, leader))):
             break
     # Where the loss kept falling beyond the leader, both penalties may be too large.
@@ -281,36 +264,18 @@ def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bo
 
 
 def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None:
-    """Look at all neighbours of the leader, for as long as that makes another one the leader that is better.
-
-    A step that was worse, by metric and loss, than the leader from which it was made is not made again from
-    the next leader: it is mostly worse there too, and most of the fits of a search would be such steps.
-    """
-    worse: set[Place] = set()
-    hopeless: set[Place] = set()
-
-    def look(start: Place, places: Iterator[Place]) -> None:
-        steps = {place: (place[0] - start[0], place[1] - start[1], place[2] - start[2]) for place in places}
-        contest.look_at(*(place for place, step in steps.items() if step not in worse))
-        for place in steps.keys() & contest.tried.keys() - {start}:
-            if contest.is_beaten(place, start):
-                worse.add(steps[place])
-            if contest.is_hopeless(place, start):
-                hopeless.add(steps[place])
-
+    """Look at all neighbours of the leader, for as long as that makes another one the leader."""
     while True:
         start = contest.leader()
-        look(start, _neighbours(grid, start, stride))
-        look(start, _diagonal(grid, start, stride, hopeless))
-        if contest.leader() == start or not _matters(*(contest.tried[p] for p in (contest.leader(), start))):
+        contest.look_at(*_neighbours(grid, start, stride))
+        contest.look_at(*_diagonal(contest, grid, start, stride))
+        if contest.leader() == start:
             break
 
 
 def _follow_ridge(contest: Contest, grid: PenaltyGrid, start: Place) -> None:
-    """Look on along the ridge for as long as that makes another one the leader that is better."""
-    while (leader := contest.leader())[1] != start[1] and _matters(
-        contest.tried[leader], contest.tried[start]
-    ):
+    """Look on along the ridge for as long as that makes another one the leader."""
+    while (leader := contest.leader())[1] != start[1]:
         further = min(max(2 * leader[1] - start[1], 0), len(grid.ridges) - 1)
         start = leader
         contest.look_at((leader[0], further, leader[2]))
@@ -349,16 +314,12 @@ def _neighbours(grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Ite
             yield place
 
 
-def _diagonal(
-    grid: PenaltyGrid, start: Place, stride: tuple[int, int], hopeless: Container[Place]
-) -> Iterator[Place]:
-    """Trade one penalty for the other: more ridge with less trace, and less ridge with more trace.
-
-    Not where the change of the ridge alone is ``hopeless``.
-    """
+def _diagonal(contest: Contest, grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:
+    """Trade one penalty for the other: more ridge with less trace, and less ridge with more trace."""
     trace, ridge, intercept = start
     down, up = stride
     for sign in (1, -1):
         beside = (trace + sign * down, ridge + sign * up, intercept)
-        if grid.holds(beside) and (0, sign * up, 0) not in hopeless:
+        plain = (trace, ridge + sign * up, intercept)
+        if grid.holds(beside) and not contest.is_hopeless(plain, start):
             yield beside
