@@ -61,27 +61,6 @@ def count_exactly(scores, held_indptr, held, held_scores, before):  # type: igno
 
 
 @njit(cache=True, nogil=True)
-def places_before(places, seen_indptr, seen, held_indptr, held, before):  # type: ignore[no-untyped-def]
-    """Fill ``before`` with the places of held-out items in one order of all items, without the seen ones."""
-    longest = 0
-    for i in range(seen_indptr.size - 1):
-        longest = max(longest, seen_indptr[i + 1] - seen_indptr[i])
-    taken = np.empty(longest, np.int64)
-    for i in range(seen_indptr.size - 1):
-        if held_indptr[i] == held_indptr[i + 1]:
-            continue
-        count = seen_indptr[i + 1] - seen_indptr[i]
-        for e in range(count):
-            taken[e] = places[seen[seen_indptr[i] + e]]
-        for e in range(held_indptr[i], held_indptr[i + 1]):
-            place = places[held[e]]
-            earlier = 0
-            for other in range(count):
-                earlier += taken[other] < place
-            before[e] = place - earlier
-
-
-@njit(cache=True, nogil=True)
 def mark_first(order, n, seen_indptr, seen, shown):  # type: ignore[no-untyped-def]
     """Set ``shown`` for the first n items in one order, for each row without its seen ones."""
     for i in range(seen_indptr.size - 1):

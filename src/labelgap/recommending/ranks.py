@@ -105,18 +105,13 @@ def ranks_by_item(item_scores: NDArray[Any], seen: ObservedLabels, held: Observe
     _check_shapes(seen, held, (seen.shape[0], len(item_scores)))
     places = np.empty(len(item_scores), dtype=np.int64)
     places[np.argsort(-np.asarray(item_scores, dtype=np.float64), kind="stable")] = np.arange(len(places))
-    before = np.zeros(held.n_observed, dtype=np.int64)
-    kernels.places_before(
-        places,
-        seen.indptr,
-        seen.indices.astype(np.int64),
-        held.indptr,
-        held.indices.astype(np.int64),
-        before,
-    )
-    before += 1
-    before[_contained(seen, held)] = 0
-    return before
+    place = places[held.indices]
+    # Rows follow each other in both lists, so one search counts the items of the same row that come first.
+    taken = np.sort(seen.rows * len(places) + places[seen.indices])
+    earlier = np.searchsorted(taken, held.rows * len(places) + place) - seen.indptr[held.rows]
+    ranks = np.asarray(place - earlier + 1, dtype=np.int64)
+    ranks[_contained(seen, held)] = 0
+    return ranks
 
 
 def ranks_alone(ranks: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
