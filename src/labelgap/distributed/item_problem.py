@@ -47,7 +47,7 @@ class ItemProblem(ClusterProblem):
         self.features = FeatureFrame.decide(self._moments, count_weighting=settings.features.count_weighting)
         shared = given.keep(self.features)
         prepared = given.map(prepare, settings.features, shared, "cpu", settings.loss)
-        self.rounds = Rounds(given.client, prepared, given.each)
+        self.rounds = given.of(prepared)
         self.terms: dict[Any, Term] = {}
 
     def weighted(self, features: FeatureSettings) -> ItemProblem:

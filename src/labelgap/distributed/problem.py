@@ -40,7 +40,7 @@ class ClusterProblem(Problem):
         self._raw, self.settings = rounds, settings
         self.features = self._decide_features()
         prepared = rounds.map(prepare, settings.features, rounds.keep(self.features), device, settings.loss)
-        self.rounds = Rounds(rounds.client, prepared, rounds.each)
+        self.rounds = rounds.of(prepared)
         del self._raw
         self._square_length, self._n_stored = self.rounds.sum(design_facts)
         self._names, self._token = itertools.count(), uuid.uuid4().hex

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from labelgap.distributed.clients import cluster_errors, large_graphs, wait_for
+from labelgap.distributed.homes import Homes, at_home
 from labelgap.distributed.side_by_side import Meeting, Work, the_meeting
 from labelgap.distributed.threads import one_thread
 
@@ -41,6 +42,13 @@ class Rounds:
     def __init__(self, client: Any, parts: Sequence[Any], each: Sequence[Any] | None = None) -> None:
         self.client, self.parts = client, tuple(parts)
         self.each = (None,) * len(self.parts) if each is None else tuple(each)
+        self._homes = Homes(client)
+
+    def of(self, parts: Sequence[Any]) -> Rounds:
+        """Rounds over what was made of the partitions, one for one, with the same homes."""
+        rounds = Rounds(self.client, parts, self.each)
+        rounds._homes = self._homes
+        return rounds
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -74,8 +82,7 @@ class Rounds:
     def map(self, work: Callable[..., Any], *shared: Any) -> list[Any]:
         """Futures of ``work(part, own, *shared)``, which stay on the cluster while they are referred to."""
         graph, keys = self._graph(run, [Work(work, shared)])
-        with large_graphs():
-            futures: list[Any] = self.client.get(graph, keys, sync=False)
+        futures: list[Any] = self._submit(graph, keys)
         # Errors are raised here, and not in the first round that would use the results.
         with cluster_errors():
             wait_for(self.client, futures)
@@ -111,10 +118,16 @@ class Rounds:
         return graph, keys
 
     def _compute(self, graph: dict[str, Any], keys: Any) -> Any:
-        with cluster_errors(), large_graphs():
-            futures = self.client.get(graph, keys, sync=False)
+        with cluster_errors():
+            futures = self._submit(graph, keys)
             wait_for(self.client, futures)
             return self.client.gather(futures)
+
+    def _submit(self, graph: dict[str, Any], keys: Any) -> Any:
+        tasks = [key for key, task in graph.items() if task[0] in (run, run_all)]
+        with large_graphs():
+            homes = dict(zip(tasks, self._homes.now(self.parts), strict=False))
+            return self.client.get(at_home(graph, homes), keys, sync=False)
 
 
 class Shared:
