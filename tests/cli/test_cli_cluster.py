@@ -10,6 +10,7 @@ import pytest
 from cli_runs import error_of, run_json
 
 from labelgap import load
+from labelgap.cli import cluster
 from labelgap.data import make_low_rank_labels
 
 pytest.importorskip("distributed", reason="no Dask here: install the extra labelgap[dask]")
@@ -26,14 +27,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "table"
 
 
-def test_bad_uses_are_named(folder: Path, tmp_path: Path) -> None:
+def test_bad_uses_are_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = ("--out", tmp_path / "m.labelgap")
     little = ("--cluster", "local", "--workers", "1", "--worker-memory", "300MB")
     assert "too little" in error_of("fit", folder, "--labels", "tag_*", *little, *out, code=2)
     assert "is for --cluster local" in error_of("fit", folder, "--workers", "2", *out, code=2)
-    assert "no Dask scheduler at tcp://127.0.0.1:9" in error_of(
-        "fit", folder, "--labels", "tag_*", "--cluster", "tcp://127.0.0.1:9", *out
-    )
+    monkeypatch.setattr(cluster, "_PATIENCE", 0.5)
+    words = error_of("fit", folder, "--labels", "tag_*", "--cluster", "tcp://127.0.0.1:9", *out)
+    assert "no Dask scheduler at tcp://127.0.0.1:9" in words
 
 
 @pytest.mark.slow

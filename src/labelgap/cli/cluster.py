@@ -20,6 +20,8 @@ from labelgap.data.files.choosing import choose_columns, require_column
 from labelgap.exceptions import ClusterError, DataFileError
 
 _PANEL = "Cluster"
+# Seconds in which a scheduler is to answer.
+_PATIENCE = 10.0
 
 Cluster: TypeAlias = Annotated[
     str | None,
@@ -85,7 +87,7 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
     library: Any = distributed
     if address != "local":
         try:
-            client = library.Client(address, timeout="10s")
+            client = library.Client(address, timeout=_PATIENCE)
         except (OSError, ValueError, TimeoutError) as error:
             raise ClusterError(
                 f"There is no Dask scheduler at {address} ({error}). Give its address, such as "
