@@ -254,6 +254,17 @@ def test_a_parabola_that_turns_down_spares_a_look():
     assert close.traces == [2.0**-4, 2.0**-3]
 
 
+@pytest.mark.parametrize("criterion", ["metric", "loss"])
+def test_gains_that_become_smaller_do_not_end_a_coarse_search(criterion):
+    # As on Bibtex without an intercept: the first direction stands in for it, and the others come later.
+    metric = dict(zip(TRACES[::2], (0.029, 0.041, 0.043, 0.197, 0.31), strict=True))
+    loss = dict(zip(TRACES[::2], (0.693, 0.326, 0.192, 0.071, 0.061), strict=True))
+    judge = FakeJudge(lambda trace, *_: metric[trace], lambda trace, *_: loss[trace])
+    close = FakeJudge(lambda trace, *_: metric.get(trace, 0.2), lambda trace, *_: loss.get(trace, 0.1))
+    grid = PenaltyGrid(TRACES, strides=((4, 1), (2, 1), (1, 1)))
+    assert select_penalties(judge, grid, criterion=criterion, closely=close).penalties.trace == 2.0**-8
+
+
 @pytest.mark.parametrize("top", range(len(TRACES)))
 @pytest.mark.parametrize("start", [0, 4, len(TRACES) - 1])
 @pytest.mark.parametrize("is_known", [False, True])

@@ -103,16 +103,19 @@ class Contest:
     def foretells_loss(self, places: Sequence[Place]) -> bool:
         """Whether a parabola through three candidates says that the next is worse, by metric and loss.
 
-        It must be worse by more than the metric can err.
+        It must be worse by more than the metric can err, and by more of the loss than the last step gained:
+        gains that become smaller from step to step, as those of a first direction do that stands in for a
+        missing intercept, may go on for long.
         """
         if len(places) < 3:
             return False
         first, second, last = (self.tried[place] for place in places)
-        rise = 2 * (last.loss - second.loss) - (second.loss - first.loss)
+        gain = second.loss - last.loss
+        rise = first.loss - second.loss - 2 * gain
         if self._criterion == "loss":
-            return rise > _HOPELESS * abs(last.loss)
+            return rise > max(gain, _HOPELESS * abs(last.loss))
         fall = 2 * (second.metric_value - last.metric_value) - (first.metric_value - second.metric_value)
-        return rise > 0 and fall > max(_HOPELESS_ERRORS * _error(second, last), 0.0)
+        return rise > max(gain, 0.0) and fall > max(_HOPELESS_ERRORS * _error(second, last), 0.0)
 
 
 def select_penalties(
