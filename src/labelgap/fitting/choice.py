@@ -198,7 +198,8 @@ class PenaltyChoice:
             plan = self.held_out.plan
         else:
             random_state = check_random_state(self.run.random_state)
-            plan = hold_out_plan(self.labels, how, random_state, by_row=self.by_row)
+            device = self.problem.device
+            plan = hold_out_plan(self.labels, how, random_state, by_row=self.by_row, device=device)
         return plan if (plan >= 0).any() else None
 
     def fit_of_fold(self, fold: int) -> Factors | None:

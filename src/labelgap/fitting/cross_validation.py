@@ -232,6 +232,9 @@ class CrossValidation:
 
     def _kept(self, scores: Any) -> Floats | None:
         """The scores as a checkpoint keeps them; None where it does not."""
+        if not self._checkpoint.keeps:
+            # Scores on a device stay there.
+            return None
         return np.asarray(to_host(scores), dtype=np.float64)
 
     def scores_with(self, penalties: Penalties) -> Floats:

@@ -40,3 +40,8 @@ class DeviceJudge:
         if cells.n_parts >= 2:
             leave_out = cells.values(self._entries.counts(scores, best.threshold, cells.size))
         return best.value, best.threshold, self._entries.mean_loss(self._loss, scores), leave_out
+
+    def judge_at(self, scores: Tensor, threshold: float) -> tuple[float, float]:
+        """The metric at a threshold, and the mean loss."""
+        counts = self._entries.counts(scores, threshold, self._cells.size)
+        return self._cells.value(counts), self._entries.mean_loss(self._loss, scores)

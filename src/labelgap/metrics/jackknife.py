@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.labels import ObservedLabels
+from labelgap.labels.splitting import used_rows
 from labelgap.metrics.linear_fractional import LinearFractional
 
 N_PARTS = 20
@@ -45,7 +46,7 @@ class LeaveOutCells:
     """
 
     def __init__(self, metric: LinearFractional, labels: ObservedLabels, n_parts: int = N_PARTS) -> None:
-        used, row_of_entry = np.unique(labels.rows, return_inverse=True)
+        used, row_of_entry = used_rows(labels.row_counts())
         self.n_parts = min(n_parts, len(used))
         self._metric = metric
         # Rows are dealt to the parts.
@@ -62,6 +63,14 @@ class LeaveOutCells:
         # The cells are kept, and four bytes are mostly enough.
         kind = np.int32 if self.size < 1 << 31 else np.int64
         self.of_no: NDArray[Any] = np.add(group.astype(kind) * 4, labels.values.astype(kind) * 2)
+
+    def value(self, table: NDArray[Any]) -> float:
+        """Ψ of all parts together, from the counts (or weights) of all cells."""
+        counts = table.astype(np.float64).reshape(self._shape)
+        if self._metric.average == "instance":
+            tp, fp, fn, tn = _in_order(counts)
+            return self._metric.from_counts(tp, fp, fn, tn, self._row_weights)
+        return self._metric.from_counts(*_in_order(counts.reshape(max(self.n_parts, 1), -1, 4).sum(axis=0)))
 
     def values(self, table: NDArray[Any]) -> NDArray[np.float64]:
         """Ψ without each part in turn, from the counts (or weights) of all cells."""
@@ -91,7 +100,7 @@ def leave_out_means(values: NDArray[np.float64], labels: ObservedLabels) -> NDAr
     >>> leave_out_means(np.array([1.0, 3.0, 0.0, 0.0]), labels).tolist()
     [2.0, 0.0]
     """
-    used, row_of_entry = np.unique(labels.rows, return_inverse=True)
+    used, row_of_entry = used_rows(labels.row_counts())
     n_parts = min(N_PARTS, len(used))
     if n_parts < 2:
         return None
