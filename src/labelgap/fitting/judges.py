@@ -117,8 +117,7 @@ class SteadyJudge:
             return None
         from labelgap.fitting.device_judge import DeviceJudge
 
-        cells = LeaveOutCells(self._metric, labels)
-        return DeviceJudge.of(self._metric, self._loss, labels, cells, scores.device)
+        return DeviceJudge.of(self._metric, self._loss, labels, None, scores.device)
 
 
 def steady_judge(

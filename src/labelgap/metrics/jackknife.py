@@ -64,14 +64,6 @@ class LeaveOutCells:
         kind = np.int32 if self.size < 1 << 31 else np.int64
         self.of_no: NDArray[Any] = np.add(group.astype(kind) * 4, labels.values.astype(kind) * 2)
 
-    def value(self, table: NDArray[Any]) -> float:
-        """Ψ of all parts together, from the counts (or weights) of all cells."""
-        counts = table.astype(np.float64).reshape(self._shape)
-        if self._metric.average == "instance":
-            tp, fp, fn, tn = _in_order(counts)
-            return self._metric.from_counts(tp, fp, fn, tn, self._row_weights)
-        return self._metric.from_counts(*_in_order(counts.reshape(max(self.n_parts, 1), -1, 4).sum(axis=0)))
-
     def values(self, table: NDArray[Any]) -> NDArray[np.float64]:
         """Ψ without each part in turn, from the counts (or weights) of all cells."""
         counts = table.astype(np.float64).reshape(self._shape)

@@ -68,12 +68,15 @@ def map_folds(
     work: Callable[..., Any],
     n_jobs: int | None = None,
     choices: Sequence[Any] | None = None,
+    *,
+    selects_training: bool = True,
 ) -> list[Any]:
     """``work(fold, training labels, held-out labels)`` for each fold, in threads.
 
     With ``choices`` it is ``work(fold, training labels, held-out labels, choice)``, and the result a list for
     each choice. ``n_jobs`` tasks run at a time; None is as many as there are threads, since one fold in
-    each thread uses them better than one fold in all of them.
+    each thread uses them better than one fold in all of them. Work that may not need the training labels gets
+    None for them without ``selects_training``.
     """
     n_folds = int(fold_of_entry.max(initial=NEVER)) + 1
     tasks = [
@@ -89,7 +92,8 @@ def map_folds(
     def run(fold: int, *extra: Any) -> Any:
         held = fold_of_entry == fold
         with limit_threads(threads_each):
-            return work(fold, labels.select(~held), labels.select(held), *extra)
+            train = labels.select(~held) if selects_training else None
+            return work(fold, train, labels.select(held), *extra)
 
     if jobs <= 1:
         results = [run(*task) for task in tasks]

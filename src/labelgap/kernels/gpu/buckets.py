@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from labelgap.kernels.gpu.device import block_bytes
 from labelgap.kernels.gpu.losses import Tensor
 
-# Scores that the edges of the buckets are taken from.
-_SAMPLE = 1 << 16
+# Scores for each bucket that the edges of the buckets are taken from.
+_SAMPLED = 16
+# Buckets at least and at most, and entries for each of them in between. What they leave is sorted on the CPU,
+# which takes longer than to count in more of them; their numbers have 16 bits.
+_FEWEST_BUCKETS, _MOST_BUCKETS, _IN_BUCKET = 1 << 12, 1 << 16, 1 << 10
 
 
 def entries_on_device(scores: Tensor, values: Any, groups: Any, n_groups: int) -> DeviceEntries:
@@ -37,6 +40,7 @@ class DeviceEntries:
     def __init__(self, scores: Tensor, values: Tensor, groups: Tensor | None, n_groups: int) -> None:
         self._scores, self._values, self._groups, self._n_groups = scores, values, groups, n_groups
         self.size = scores.numel()
+        self.most_buckets = max(_FEWEST_BUCKETS, min(self.size // _IN_BUCKET, _MOST_BUCKETS))
         self._edges: Tensor | None = None
 
     def highest(self) -> float:
@@ -54,7 +58,7 @@ class DeviceEntries:
     def counts(self, n_buckets: int) -> NDArray[np.int32]:
         """Positives and negatives of every bucket and group (buckets x groups x 2)."""
         # A step that shares no factor with most lengths; the sample decides about speed alone.
-        step = max(1, self.size // _SAMPLE)
+        step = max(1, self.size // (_SAMPLED * n_buckets))
         sample = torch.sort(self._scores[::step]).values
         places = torch.arange(1, n_buckets, device=sample.device) * len(sample) // n_buckets
         self._edges = torch.unique(sample[places])

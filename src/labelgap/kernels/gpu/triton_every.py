@@ -54,7 +54,7 @@ class Tiles(NamedTuple):
 TILES = {
     "bf16": Tiles(64, 64, warps=4, stages=3),
     "tf32": Tiles(64, 32, warps=4, stages=2),
-    "float32": Tiles(64, 64, warps=4, stages=2, flush=8),
+    "float32": Tiles(64, 64, warps=4, stages=1, flush=8),
 }
 """The tiles of each precision."""
 # Programs at least, where there is work for them: several for each processor of a large GPU.
