@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from labelgap import LowRankClassifier, Recommender
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.data import make_low_rank_labels
+from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.fitting.device_judge import DeviceJudge
 from labelgap.fitting.judges import steady_judge
 from labelgap.labels import ObservedLabels
@@ -148,3 +149,28 @@ def test_a_fit_judges_where_it_runs(
     # Scores agree to the gap of the fits.
     assert moved.threshold_ == pytest.approx(plain.threshold_, abs=1e-3)
     assert moved.held_out_metric_ == pytest.approx(plain.held_out_metric_, abs=0.01)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("judging", [False, True])
+@pytest.mark.parametrize("kind", ["shared", "per-label"])
+def test_a_rule_takes_tensors(kind: str, judging: bool, device: str, few: None) -> None:
+    labels = some_labels()
+    rng = np.random.default_rng(1)
+    scores = 2.0 * labels.values - 1.0 + rng.standard_normal(labels.n_observed)
+    if judging:
+        labels = labels.with_judging(rng.random(labels.n_observed) < 0.5)
+    rule = DecisionRule(get_metric("micro-f1"), kind)
+    expected = rule.choose(scores, labels)
+    found = rule.choose(torch.from_numpy(scores).to(device), labels)
+    assert (found.shared, found.kind) == (expected.shared, expected.kind)
+    assert_array_equal(found.thresholds, expected.thresholds)
+
+
+@pytest.mark.parametrize("device", ["torch-cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_the_threshold_of_training_scores(device: str, few: None) -> None:
+    made = make_low_rank_labels(n=60, n_labels=8, n_features=5, observed=0.7, random_state=0)
+    settings: dict[str, Any] = {"trace_penalty": 0.05, "ridge_penalty": 1e-3, "tol": 1e-8}
+    models = [LowRankClassifier(device=where, threshold="train", **settings) for where in ("cpu", device)]
+    plain, moved = (model.fit(made.X, made.Y_observed) for model in models)
+    assert moved.threshold_ == pytest.approx(plain.threshold_, abs=1e-3)
