@@ -36,6 +36,7 @@ def lines_by_name(tune: bool, limit: float) -> dict[str, Callable[..., Iterator[
         "observed": partial(kernels.observed, tune=tune),
         "threshold": kernels.threshold,
         "judged": kernels.judged,
+        "folds": kernels.folds,
         "top": kernels.top,
         "billion": fits.billion,
         "recommender": partial(fits.recommender, limit=limit),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,14 +12,16 @@ import torch
 from benchmarks.gpu.entries import SkewedEntries
 from benchmarks.gpu.machine import GpuBounds, seconds, wait
 from benchmarks.harness import Line
-from labelgap.fitting.judges import MetricJudge
+from labelgap.fitting.judges import MetricJudge, steady_judge
 from labelgap.kernels.gpu.device import has_triton
 from labelgap.kernels.gpu.every import EveryEntry
 from labelgap.kernels.gpu.losses import torch_loss
 from labelgap.labels import ObservedLabels
+from labelgap.labels.splitting import shuffled_entries
 from labelgap.losses import Logistic
 from labelgap.metrics import get_metric
 from labelgap.thresholds import sweep_entries
+from labelgap.thresholds.cross_fit import N_FOLDS, spread_folds
 
 RANK = 64
 _AIMS = {"bf16": 5e11, "float32": 1e11}
@@ -198,6 +201,53 @@ def judged(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:
         bool(same),
         note=f"CPU {on_cpu:.2g} s; losses differ by {abs(one.loss - other.loss) / one.loss:.0e}",
     )
+    last = steady_judge(get_metric("micro-f1"), Logistic())
+    one, other = last(scores, labels), last(there, labels)
+    took = seconds(lambda: last(there, labels), device, repeats=3, warm_up=0)
+    on_cpu = seconds(lambda: last(scores, labels), device, repeats=3, warm_up=0)
+    yield Line(
+        "the threshold that is used, chosen and judged",
+        f"{len(cells):,} scores",
+        took,
+        on_cpu / took,
+        "x faster than the CPU",
+        "value and threshold of the CPU",
+        one[:2] == other[:2],
+        note=f"CPU {on_cpu:.2g} s",
+    )
+
+
+def folds(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:
+    """Folds of entries, every label's yes and no spread evenly, against the CPU."""
+    for shape, n in (
+        [((60, 40), 800)] if quick else [((162_541, 59_047), 25_000_000), ((10**6, 10**5), 10**8)]
+    ):
+        rng = np.random.default_rng(0)
+        indptr = np.append(0, np.sort(rng.integers(0, n, shape[0] - 1)))
+        indices = (shape[1] * rng.random(n, dtype=np.float32) ** 3).astype(np.int32)
+        values = (rng.random(n, dtype=np.float32) < 0.4).astype(np.int8)
+        # Items may come twice for a user, which does not matter here.
+        labels = ObservedLabels(np.append(indptr, n), indices.clip(max=shape[1] - 1), values, shape)
+        spread_folds(labels, N_FOLDS, 0, device)
+        began = time.perf_counter()
+        shuffled_entries(n, np.random.RandomState(0))
+        shuffled = time.perf_counter() - began
+        began = time.perf_counter()
+        there = spread_folds(labels, N_FOLDS, 0, device)
+        took = time.perf_counter() - began
+        began = time.perf_counter()
+        here = labels.fold_numbers(N_FOLDS, random_state=0)
+        on_cpu = time.perf_counter() - began
+        yield Line(
+            "folds",
+            f"{n:,} entries of {shape[0]:,} x {shape[1]:,}",
+            took,
+            on_cpu / took,
+            "x faster than the CPU",
+            "folds of the CPU",
+            np.array_equal(there, here),
+            note=f"CPU {on_cpu:.2g} s; the random order, which the CPU draws, takes {shuffled:.2g} s of it",
+        )
 
 
 def top(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:

@@ -35,7 +35,7 @@ def close(mine: Any, theirs: Any, precision: str) -> None:
 
 # Triton's interpreter takes the bits of bf16 for whole numbers in products.
 @pytest.mark.parametrize("precision", ["float32", "tf32", pytest.param("bf16", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize("shape", [(33, 70, 5), (16, 16, 16), (5, 130, 20)])
+@pytest.mark.parametrize("shape", [(33, 70, 5), (16, 32, 16), (5, 130, 20)])
 def test_both_sweeps(shape: tuple[int, int, int], precision: str) -> None:
     import torch
 
@@ -57,6 +57,36 @@ def test_both_sweeps(shape: tuple[int, int, int], precision: str) -> None:
     close(by_label, right.product, precision)
     for mine, theirs in zip(sums, right.sums, strict=True):
         close(mine, theirs, precision)
+    # Products alone come by a shorter way.
+    close(triton_every.left_sweep(P, Q, b, precision, tiles, value=False)[1], left.product, precision)
+    close(triton_every.right_sweep(P, Q, b, precision, tiles, sums=False)[0], right.product, precision)
+
+
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bf16", marks=pytest.mark.gpu)])
+def test_scores_far_from_zero(precision: str) -> None:
+    import torch
+
+    from labelgap.kernels.gpu import triton_every
+    from labelgap.kernels.gpu.every import EveryEntry
+    from labelgap.kernels.gpu.losses import torch_loss
+    from labelgap.losses import Logistic
+
+    P, Q, b = tensors(20, 40, 16, precision)
+    # Scores of about ±1000, whose exponentials no single can hold, and rows whose scores are all 0.
+    P, Q, b = 16 * P, 16 * Q, 0 * b
+    P[:3] = 0
+    loss = torch_loss(Logistic())
+    assert loss is not None
+    exact = EveryEntry(loss, *(part.to(torch.float64) for part in (P, Q, b)))
+    tiles = triton_every.Tiles(16, 16, warps=4, stages=2, flush=2 if precision == "float32" else 0)
+    with np.errstate(over="ignore"):
+        value, by_row = triton_every.left_sweep(P, Q, b, precision, tiles)
+        by_label, sums = triton_every.right_sweep(P, Q, b, precision, tiles)
+    left, right = exact.left(), exact.right()
+    assert value == pytest.approx(left.value, rel=CLOSE[precision])
+    close(by_row, left.product, precision)
+    close(by_label, right.product, precision)
+    close(sums[0], right.sums[0], precision)
 
 
 def test_labels_are_split_among_programs(monkeypatch: pytest.MonkeyPatch) -> None:

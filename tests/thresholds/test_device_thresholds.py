@@ -61,6 +61,24 @@ def test_buckets_are_used_and_their_number_does_not_matter(monkeypatch: pytest.M
     assert len(made) == 5
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_counts_of_buckets(n_groups: int, device: str) -> None:
+    from labelgap.kernels.gpu.buckets import entries_on_device
+
+    rng = np.random.default_rng(0)
+    # With ties, and with zeros of either sign.
+    scores = np.r_[rng.standard_normal(5000).round(1), np.zeros(50), -np.zeros(50)]
+    values, groups = rng.integers(0, 2, len(scores)), rng.integers(0, n_groups, len(scores))
+    given = None if n_groups == 1 else groups
+    entries = entries_on_device(torch.from_numpy(scores).to(device), values, given, n_groups)
+    found = entries.counts(64)
+    edges = entries._edges.cpu().numpy()
+    expected = np.zeros_like(found)
+    np.add.at(expected, (np.searchsorted(edges, scores, side="right"), groups, 1 - values), 1)
+    assert np.array_equal(found, expected)
+
+
 @pytest.mark.parametrize("scores", [np.full(75000, 0.5), np.r_[np.inf, np.zeros(74998), -np.inf]])
 def test_scores_that_hardly_differ(scores: Any) -> None:
     _, labels = sample(0, np.float64, ties=False)

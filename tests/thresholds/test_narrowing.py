@@ -23,11 +23,11 @@ def narrow_everything(monkeypatch: pytest.MonkeyPatch, n_buckets: int) -> None:
     for name, value in {
         "_MANY_ENTRIES": 1,
         "_FEWEST_BUCKETS": 1,
-        "_MOST_BUCKETS": n_buckets,
         "_WORTH_SORTING": 1.0,
         "_ENTRIES_PER_THREAD": 1,
     }.items():
         monkeypatch.setattr(narrowing, name, value)
+    monkeypatch.setattr(narrowing.HostEntries, "most_buckets", n_buckets)
 
 
 def check(scores: np.ndarray, labels: ObservedLabels, metric: LinearFractional) -> None:

@@ -19,7 +19,7 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.judges import Judge, MetricJudge, Verdict, steady_judge
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
-from labelgap.thresholds.narrowing import narrowed_cut
+from labelgap.thresholds.narrowing import MOST_BUCKETS, narrowed_cut
 from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold, between
 
@@ -33,6 +33,8 @@ _SAMPLE = 1 << 16
 
 class ClusterEntries:
     """The entries of a cluster as the search for the best cut sees them; it counts, and looks at few."""
+
+    most_buckets = MOST_BUCKETS
 
     def __init__(self, scores: ClusterScores, facts: list[tasks.ScoreFacts], by_label: bool) -> None:
         self._scores, self._by_label = scores, by_label

@@ -76,6 +76,8 @@ class _Shared:
 class FolderCheckpoint(StoppableCheckpoint):
     """Keeps states and finished fits in a folder, and those of each part of the work in a folder below it."""
 
+    keeps = True
+
     def __init__(self, folder: Path, shared: _Shared) -> None:
         super().__init__(shared.request)
         self._folder, self._shared = folder, shared

@@ -16,7 +16,7 @@ from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings
+from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings, plain_scores
 from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.fitting.judges import Judge
 from labelgap.fitting.penalty_grid import PenaltyGrid, Place
@@ -32,7 +32,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
-from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.cross_fit import NEVER, hold_out_plan
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
 """From scores and their labels to a threshold."""
@@ -198,7 +198,8 @@ class PenaltyChoice:
             plan = self.held_out.plan
         else:
             random_state = check_random_state(self.run.random_state)
-            plan = hold_out_plan(self.labels, how, random_state, by_row=self.by_row)
+            device = self.problem.device
+            plan = hold_out_plan(self.labels, how, random_state, by_row=self.by_row, device=device)
         return plan if (plan >= 0).any() else None
 
     def fit_of_fold(self, fold: int) -> Factors | None:
@@ -411,10 +412,10 @@ class PenaltyChoice:
         if best is not None and self.how != "train":
             kind = best.threshold_kind
             return replace(chosen, threshold=best.threshold, thresholds=best.thresholds, threshold_kind=kind)
-        scores = self.problem.scores(chosen.fit.factors, self.labels)
+        scores = plain_scores(self.problem, chosen.fit.factors, self.labels, NEVER)
         if self.rule is None:
             assert self.training_threshold is not None
-            return replace(chosen, threshold=self.training_threshold(scores, self.labels))
+            return replace(chosen, threshold=self.training_threshold(to_host(scores), self.labels))
         found = self.rule.choose(scores, self.labels)
         several = None if found.kind == "shared" else found.thresholds
         return replace(chosen, threshold=found.shared, thresholds=several, threshold_kind=found.kind)

@@ -232,6 +232,9 @@ class CrossValidation:
 
     def _kept(self, scores: Any) -> Floats | None:
         """The scores as a checkpoint keeps them; None where it does not."""
+        if not self._checkpoint.keeps:
+            # Scores on a device stay there.
+            return None
         return np.asarray(to_host(scores), dtype=np.float64)
 
     def scores_with(self, penalties: Penalties) -> Floats:
@@ -251,12 +254,10 @@ class CrossValidation:
         starts = dict(self._last)
 
         def fit_fold(
-            fold: int, train: ObservedLabels, held: ObservedLabels, choice: tuple[int, Penalties]
+            fold: int, _: None, held: ObservedLabels, choice: tuple[int, Penalties]
         ) -> tuple[Any, Fit]:
             number, penalties = choice
-            objective = self._objective(fold, train, free_intercept=penalties.intercept == 0)
-            # The objective holds what it needs of them.
-            del train
+            objective = self._objective(fold, free_intercept=penalties.intercept == 0)
             start, intercept_penalty = starts.get(fold, (None, 0.0))
             if start is not None and intercept_penalty != penalties.intercept:
                 # The free intercept of a label without entries must not keep what a penalty made of it.
@@ -265,7 +266,9 @@ class CrossValidation:
             fit = settings.fit(objective, penalties, warm_start=start, checkpoint=part)
             return self._scorer(self._problem, fit.factors, held, fold), fit
 
-        by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, list(enumerate(choices)))
+        numbered = list(enumerate(choices))
+        # An objective that is there already needs no labels.
+        by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, numbered, selects_training=False)
         found = []
         for penalties, by_fold in zip(choices, by_choice, strict=True):
             fits = {fold: (fit.factors, penalties.intercept) for fold, (_, fit) in enumerate(by_fold)}
@@ -278,13 +281,14 @@ class CrossValidation:
             raise Stopped
         return found
 
-    def _objective(self, fold: int, train: ObservedLabels, *, free_intercept: bool) -> Objective:
+    def _objective(self, fold: int, *, free_intercept: bool) -> Objective:
         key = (fold, free_intercept)
         found = self._objectives.get(key)
         if found is None:
             if self._labels.n_observed > _MANY_ENTRIES:
                 # To make an objective again takes less time than a fit, and each is as large as the data.
                 self._objectives.clear()
+            train = self._labels.select(self._plan != fold)
             # Two threads may make the same one at a time; either will do.
             found = self._objectives[key] = self._problem.objective(train, free_intercept=free_intercept)
         return found

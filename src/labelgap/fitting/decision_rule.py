@@ -13,7 +13,7 @@ from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InfeasibleConstraintError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.judges import Judge, MetricJudge, Verdict, mean_loss, steady_judge
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import to_host
+from labelgap.labels.tensors import is_tensor, to_host
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.choosing import THRESHOLD_KINDS, ChosenThresholds, choose_thresholds
@@ -39,16 +39,20 @@ class DecisionRule:
         """The thresholds for these scores; ``steady`` takes the mean over parts of the rows as shared one.
 
         Bounds are kept exactly, so that with bounds there is no mean. Where some entries judge, the others
-        are not looked at.
+        are not looked at. A shared threshold without bounds is found where the scores are, if they are a
+        tensor.
         """
         if labels.judging is not None:
-            scores, labels = scores[labels.judging], labels.judged()
+            scores, labels = to_host(scores)[labels.judging], labels.judged()
 
         def shared(some_scores: Any, some: ObservedLabels) -> float:
             if steady and not self.bounds:
                 return steady_threshold(some_scores, some, self.metric)
             return best_threshold(some_scores, some, self.metric, subject_to=self.bounds).threshold
 
+        if self.is_plain and is_tensor(scores):
+            common = shared(scores, labels)
+            return ChosenThresholds(common, np.full(labels.shape[1], common), "shared")
         return choose_thresholds(scores, labels, self.metric, self.kind, shared=shared)
 
     # -- judges ----------------------------------------------------------------------------------------

@@ -80,27 +80,54 @@ class MetricJudge:
         return self._known[1], self._known[2] if is_tensor(scores) else None
 
 
+class SteadyJudge:
+    """The metric over observed entries at the threshold that is to be used.
+
+    Scores may be a tensor, as for :class:`MetricJudge`. ``effect`` sees the scores, and ``held_out`` keeps
+    them.
+    """
+
+    takes_tensors = True
+
+    def __init__(
+        self,
+        metric: LinearFractional,
+        loss: Loss,
+        effect: OneClassEffect | None = None,
+        held_out: HeldOutScores | None = None,
+    ) -> None:
+        self._metric, self._loss = metric, loss
+        self._watching = [watching for watching in (effect, held_out) if watching is not None]
+
+    def __call__(self, scores: Any, labels: ObservedLabels) -> Verdict:
+        threshold = steady_threshold(scores, labels, self._metric)
+        for watching in self._watching:
+            watching.see(scores, labels)
+        there = self._there(scores, labels)
+        if there is not None:
+            value, loss = there.judge_at(scores, threshold)
+            return Verdict(value, threshold, loss)
+        scores = to_host(scores)
+        value = self._metric(labels, scores >= threshold)
+        return Verdict(value, threshold, mean_loss(self._loss, scores, labels))
+
+    def _there(self, scores: Any, labels: ObservedLabels) -> Any:
+        """What judges the scores on their device; None where the CPU does."""
+        if not is_tensor(scores):
+            return None
+        from labelgap.fitting.device_judge import DeviceJudge
+
+        return DeviceJudge.of(self._metric, self._loss, labels, None, scores.device)
+
+
 def steady_judge(
     metric: LinearFractional,
     loss: Loss,
     effect: OneClassEffect | None = None,
     held_out: HeldOutScores | None = None,
 ) -> Judge:
-    """The metric over observed entries at the threshold that is to be used.
-
-    ``effect`` sees the scores, and ``held_out`` keeps them.
-    """
-
-    def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
-        threshold = steady_threshold(scores, labels, metric)
-        if effect is not None:
-            effect.see(scores, labels)
-        if held_out is not None:
-            held_out.see(scores, labels)
-        value = metric(labels, scores >= threshold)
-        return Verdict(value, threshold, mean_loss(loss, scores, labels))
-
-    return judge
+    """A :class:`SteadyJudge`."""
+    return SteadyJudge(metric, loss, effect, held_out)
 
 
 def unlabelled_judge(

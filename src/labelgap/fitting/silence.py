@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.recommending.ranks import ranks_alone, ranks_of_held_out
 from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.sweeping import solve_auto
-from labelgap.thresholds.cross_fit import N_FOLDS, NEVER
+from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, spread_folds
 from labelgap.thresholds.sweep import best_threshold
 
 SHOWN = 10
@@ -127,7 +128,10 @@ class SilenceChoice:
         if listed_in is not None:
             run = replace(run, checkpoint=run.checkpoint.part("sample"))
         problem, labels = variants.problem(variants.first)
-        plan = np.full(labels.n_observed, NEVER) if run.goes_on else ranking_plan(labels, how, rng)
+        if run.goes_on:
+            plan = np.full(labels.n_observed, NEVER)
+        else:
+            plan = ranking_plan(labels, how, rng, problem.device)
         return PenaltyChoice(
             problem,
             labels,
@@ -226,11 +230,16 @@ def _leave_out_means(values: Floats) -> Floats | None:
     return np.asarray((values.sum() - sums) / (len(values) - counts))
 
 
-def ranking_plan(labels: ObservedLabels, how: str, rng: np.random.RandomState) -> NDArray[np.int64]:
-    """For each rating the fold in which it is held out, or −1; as few folds, and users, as tell enough."""
+def ranking_plan(
+    labels: ObservedLabels, how: str, rng: np.random.RandomState, device: Any = None
+) -> NDArray[np.int64]:
+    """For each rating the fold in which it is held out, or −1; as few folds, and users, as tell enough.
+
+    ``device`` is that of the fit, if it has one.
+    """
     if min(N_FOLDS, labels.n_observed // 2) < 2:
         return np.full(labels.n_observed, NEVER, dtype=np.int64)
-    folds = labels.fold_numbers(N_FOLDS, random_state=rng).astype(np.int64)
+    folds = spread_folds(labels, N_FOLDS, rng, device).astype(np.int64)
     n, n_items = labels.shape
     most = max(_FEWEST_USERS, _MOST_RANKED // max(n_items, 1))
     judged = np.ones(n, dtype=np.bool_)

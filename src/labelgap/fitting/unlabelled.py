@@ -177,7 +177,7 @@ class UnlabelledChoice:
         problem = self.problem
         grid = self._grid(problem, self.positives.n_observed / self._n_all)
         grid = replace(grid, ridges=[grid.ridges[grid.first_ridge]], first_ridge=0, intercepts=[0.0])
-        plan = hold_out_plan(entries, "cross-fit", self._rng)
+        plan = hold_out_plan(entries, "cross-fit", self._rng, device=problem.device)
         if plan.max(initial=-1) < 0:
             raise InvalidParameterError(
                 f"The flip rate cannot be estimated from {entries.n_observed} entries, of which none can be "
@@ -210,7 +210,7 @@ class UnlabelledChoice:
         a fit that took them for unlabelled too, not by one that left them out.
         """
         run, entries, penalties = self.run, self.entries, chosen.penalties
-        plan = hold_out_plan(entries, how, self._rng)
+        plan = hold_out_plan(entries, how, self._rng, device=problem.device)
         if not (plan >= 0).any():
             return chosen
         if not run.checkpoint.stopping():

@@ -14,6 +14,25 @@ from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels.sources import index_type
 
 
+def used_rows(row_counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows with entries, and for each entry, row by row, the place of its row among them.
+
+    Examples
+    --------
+    >>> used_rows(np.array([2, 0, 1]))
+    (array([0, 2]), array([0, 0, 1]))
+    """
+    used = np.flatnonzero(row_counts)
+    return used, np.repeat(np.arange(len(used)), row_counts[used])
+
+
+def shuffled_entries(n_entries: int, rng: np.random.RandomState) -> NDArray[Any]:
+    """The numbers of so many entries in random order."""
+    shuffled = np.arange(n_entries, dtype=index_type(n_entries))
+    rng.shuffle(shuffled)
+    return shuffled
+
+
 class LabelSplits:
     """``folds``, ``split`` and ``fold_numbers``; the class that holds the entries supplies ``select``."""
 
@@ -91,6 +110,5 @@ class LabelSplits:
     def _stratified_order(self, rng: np.random.RandomState) -> NDArray[np.int64]:
         # Value comes first: with the label first and k a divisor of every label's count, the only positives
         # of all rare labels would fall into one fold.
-        shuffled = np.arange(self.n_observed, dtype=index_type(self.n_observed))
-        rng.shuffle(shuffled)
+        shuffled = shuffled_entries(self.n_observed, rng)
         return np.asarray(shuffled[np.lexsort((self.indices[shuffled], self.values[shuffled]))])

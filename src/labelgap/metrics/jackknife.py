@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.labels import ObservedLabels
+from labelgap.labels.splitting import used_rows
 from labelgap.metrics.linear_fractional import LinearFractional
 
 N_PARTS = 20
@@ -45,7 +46,7 @@ class LeaveOutCells:
     """
 
     def __init__(self, metric: LinearFractional, labels: ObservedLabels, n_parts: int = N_PARTS) -> None:
-        used, row_of_entry = np.unique(labels.rows, return_inverse=True)
+        used, row_of_entry = used_rows(labels.row_counts())
         self.n_parts = min(n_parts, len(used))
         self._metric = metric
         # Rows are dealt to the parts.
@@ -91,7 +92,7 @@ def leave_out_means(values: NDArray[np.float64], labels: ObservedLabels) -> NDAr
     >>> leave_out_means(np.array([1.0, 3.0, 0.0, 0.0]), labels).tolist()
     [2.0, 0.0]
     """
-    used, row_of_entry = np.unique(labels.rows, return_inverse=True)
+    used, row_of_entry = used_rows(labels.row_counts())
     n_parts = min(N_PARTS, len(used))
     if n_parts < 2:
         return None

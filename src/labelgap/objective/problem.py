@@ -58,6 +58,9 @@ class Problem:
     True
     """
 
+    device: Any = None
+    """The torch device that objectives run on; None for the CPU and for several machines."""
+
     def __init__(
         self,
         blocks: Sequence[RowBlock],
@@ -67,6 +70,7 @@ class Problem:
     ) -> None:
         self._gone = gone
         self._backend = CpuBackend() if backend is None else backend
+        self.device = getattr(backend, "device", None)
         self._blocks = tuple(blocks)
         self._rows: tuple[RowData, ...] = tuple(self._backend.row_data(block) for block in self._blocks)
         self.settings = settings

@@ -217,6 +217,9 @@ class Stopped(Exception):
 class Checkpoint:
     """Snapshots of a run and of the runs that it is made of. This one keeps none and never asks to stop."""
 
+    keeps: bool = False
+    """Whether snapshots are kept."""
+
     def stopping(self) -> bool:
         """Whether the run should end as soon as it can, with what it has."""
         return False

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
+from labelgap.labels.splitting import used_rows
 from labelgap.labels.tensors import to_host
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.jackknife import leave_out_values, standard_error
@@ -184,7 +185,7 @@ def _cross_fitted(
 ) -> dict[Choice, _Judged]:
     """The metric of each choice with thresholds from other rows; empty where there are too few rows."""
     choices = _choices(kind)
-    used, row_of_entry = np.unique(labels.rows, return_inverse=True)
+    used, row_of_entry = used_rows(labels.row_counts())
     if len(used) < 2 * N_FOLDS:
         return {}
     fold = (rng.permutation(len(used)) % N_FOLDS)[row_of_entry]

@@ -16,32 +16,50 @@ from sklearn.utils import check_random_state
 
 from labelgap.kernels.threads import limit_threads, thread_count
 from labelgap.labels import ObservedLabels
+from labelgap.labels.splitting import shuffled_entries, used_rows
 from labelgap.labels.tensors import is_tensor, like_input, to_host
 
 N_FOLDS = 5
+# Entries that are sorted in less time on the CPU than the work on a device takes to start.
+_FEW_ENTRIES = 1 << 16
 NEVER = -1
 """The fold number of an entry that is never held out."""
 
 
 def hold_out_plan(
-    labels: ObservedLabels, how: str, random_state: Any, *, by_row: bool = False
+    labels: ObservedLabels, how: str, random_state: Any, *, by_row: bool = False, device: Any = None
 ) -> NDArray[Any]:
     """For each entry the fold in which it is held out.
 
     ``how`` is "cross-fit" (five folds), "holdout" (a fifth of the entries, once) or "train" (none). With
     fewer than four entries nothing can be held out. ``by_row`` holds out all entries of a row together, if
-    there are two observed rows for each fold.
+    there are two observed rows for each fold. ``device`` is that of the fit, if it has one.
     """
     n_folds = min(N_FOLDS, labels.n_observed // 2)
     if how == "train" or n_folds < 2:
         return np.full(labels.n_observed, NEVER, dtype=np.int8)
-    used, row = np.unique(labels.rows, return_inverse=True) if by_row else ((), ())
+    used, row = used_rows(labels.row_counts()) if by_row else ((), ())
     if len(used) >= 2 * n_folds:
         folds = check_random_state(random_state).permutation(len(used))[row] % n_folds
     else:
-        folds = labels.fold_numbers(n_folds, random_state=random_state)
+        folds = spread_folds(labels, n_folds, random_state, device)
     # Fold numbers are small, and there is one for each entry.
     return np.where(folds == 0, 0, NEVER).astype(np.int8) if how == "holdout" else folds.astype(np.int8)
+
+
+def spread_folds(labels: ObservedLabels, k: int, random_state: Any, device: Any = None) -> NDArray[Any]:
+    """:meth:`ObservedLabels.fold_numbers`, of which a device, if there is one, makes those of many entries.
+
+    The random order is drawn here, one number after the other; the device sorts by value and label.
+    """
+    if device is None or labels.n_observed < _FEW_ENTRIES:
+        return labels.fold_numbers(k, random_state=random_state)
+    from labelgap.kernels.gpu.folds import dealt_in_order, fits_device
+
+    if not fits_device(labels.n_observed, device):
+        return labels.fold_numbers(k, random_state=random_state)
+    shuffled = shuffled_entries(labels.n_observed, check_random_state(random_state))
+    return dealt_in_order(shuffled, labels.indices, labels.values, k, device)
 
 
 def map_folds(
@@ -50,12 +68,15 @@ def map_folds(
     work: Callable[..., Any],
     n_jobs: int | None = None,
     choices: Sequence[Any] | None = None,
+    *,
+    selects_training: bool = True,
 ) -> list[Any]:
     """``work(fold, training labels, held-out labels)`` for each fold, in threads.
 
     With ``choices`` it is ``work(fold, training labels, held-out labels, choice)``, and the result a list for
     each choice. ``n_jobs`` tasks run at a time; None is as many as there are threads, since one fold in
-    each thread uses them better than one fold in all of them.
+    each thread uses them better than one fold in all of them. Work that may not need the training labels gets
+    None for them without ``selects_training``.
     """
     n_folds = int(fold_of_entry.max(initial=NEVER)) + 1
     tasks = [
@@ -71,7 +92,8 @@ def map_folds(
     def run(fold: int, *extra: Any) -> Any:
         held = fold_of_entry == fold
         with limit_threads(threads_each):
-            return work(fold, labels.select(~held), labels.select(held), *extra)
+            train = labels.select(~held) if selects_training else None
+            return work(fold, train, labels.select(held), *extra)
 
     if jobs <= 1:
         results = [run(*task) for task in tasks]

@@ -17,7 +17,7 @@ _MANY_ENTRIES = 1 << 16
 # Bounds from fewer buckets would leave too much to be sorted, and more than these would not leave much less.
 _FEWEST_BUCKETS = 1 << 6
 _ENOUGH_BUCKETS = 1 << 8
-_MOST_BUCKETS = 1 << 12
+MOST_BUCKETS = 1 << 12
 # Counts that stay in the cache of a core.
 _NEAR_COUNTS = 1 << 19
 # At most this fraction of the entries may be left to be sorted.
@@ -33,6 +33,8 @@ class Entries(Protocol):
     """Scores, values and groups of many entries, somewhere."""
 
     size: int
+    most_buckets: int
+    """More buckets leave less to be sorted, and take longer to count."""
 
     def highest(self) -> float:
         """The highest score."""
@@ -63,7 +65,7 @@ def narrowed_cut(
     entries, many groups for them, or a metric that is level over most scores. ``most_kept`` is how many may
     be left to be sorted, half of them unless it is given.
     """
-    n_buckets = _count_of_buckets(entries.size, n_groups)
+    n_buckets = _count_of_buckets(entries.size, n_groups, entries.most_buckets)
     if entries.size < _MANY_ENTRIES or n_buckets < _FEWEST_BUCKETS:
         return None
     highest = entries.highest()
@@ -95,6 +97,8 @@ def narrowed_cut(
 
 class HostEntries:
     """Entries in numpy's arrays; empty ``groups`` stand for one group."""
+
+    most_buckets = MOST_BUCKETS
 
     def __init__(
         self,
@@ -131,11 +135,11 @@ class HostEntries:
         return float(np.max(self._scores, where=below, initial=-np.inf)) if below.any() else np.nan
 
 
-def _count_of_buckets(n_entries: int, n_groups: int) -> int:
+def _count_of_buckets(n_entries: int, n_groups: int, most: int) -> int:
     """A power of 2, or 0, given that there are two counts for each group."""
     near = _NEAR_COUNTS // (2 * n_groups)
     far = n_entries // (8 * n_groups)
-    count = min(max(near, min(far, _ENOUGH_BUCKETS)), _MOST_BUCKETS)
+    count = min(max(near, min(far, _ENOUGH_BUCKETS)), most)
     return 1 << (count.bit_length() - 1) if count else 0
 
 

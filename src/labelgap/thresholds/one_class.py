@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from labelgap._warn import warn
 from labelgap.exceptions import UninformativeLabelsWarning
 from labelgap.labels import ObservedLabels
+from labelgap.labels.tensors import to_host
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.sweep import best_threshold
 
@@ -91,6 +92,7 @@ class OneClassEffect:
         kept = without_labels(labels, self._one_class)
         if kept.all() or not kept.any():
             return
+        scores = to_host(scores)
         self.whole = self._figure(scores, labels)
         self.rest = self._figure(scores[kept], labels.select(kept))
 

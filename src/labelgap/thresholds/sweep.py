@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from labelgap._types import Floats
 from labelgap.exceptions import InvalidScoresError
 from labelgap.kernels import sweep as kernels
 from labelgap.kernels.arguments import read_only
@@ -311,7 +310,7 @@ _MOST_ENTRIES, _FEWEST_PARTS = 1_000_000, 5
 
 
 def steady_threshold(
-    scores: Floats, labels: ObservedLabels, metric: str | LinearFractional, random_state: Any = 0
+    scores: Any, labels: ObservedLabels, metric: str | LinearFractional, random_state: Any = 0
 ) -> float:
     """The mean of the exact best thresholds over random parts of the rows.
 
@@ -320,8 +319,8 @@ def steady_threshold(
 
     Parameters
     ----------
-    scores : array of the length of Ω
-        A score for each observed entry, in its order.
+    scores : array of the length of Ω, or torch tensor
+        A score for each observed entry, in its order. Many scores of a tensor stay on its device.
     labels : ObservedLabels
     metric : str or LinearFractional
     random_state : int, RandomState or None, default 0
@@ -340,7 +339,8 @@ def steady_threshold(
     rng = check_random_state(random_state)
     if n_parts < _FEWEST_PARTS or not np.isfinite(whole):
         return whole
-    found = []
+    # So few are swept in no time, and each part would have to be sent to a device again.
+    scores, found = to_host(scores), []
     for _ in range(n_parts):
         kept = (rng.random_sample(labels.shape[0]) < FRACTION)[labels.rows]
         if kept.any():

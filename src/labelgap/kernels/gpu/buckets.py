@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from labelgap.kernels.gpu.device import block_bytes
 from labelgap.kernels.gpu.losses import Tensor
 
-# Scores that the edges of the buckets are taken from.
-_SAMPLE = 1 << 16
+# Scores for each bucket that the edges of the buckets are taken from.
+_SAMPLED = 16
+# Buckets at least and at most, and entries for each of them in between. What they leave is sorted on the CPU,
+# which takes longer than to count in more of them; their numbers have 16 bits.
+_FEWEST_BUCKETS, _MOST_BUCKETS, _IN_BUCKET = 1 << 12, 1 << 16, 1 << 10
 
 
 def entries_on_device(scores: Tensor, values: Any, groups: Any, n_groups: int) -> DeviceEntries:
@@ -37,6 +40,7 @@ class DeviceEntries:
     def __init__(self, scores: Tensor, values: Tensor, groups: Tensor | None, n_groups: int) -> None:
         self._scores, self._values, self._groups, self._n_groups = scores, values, groups, n_groups
         self.size = scores.numel()
+        self.most_buckets = max(_FEWEST_BUCKETS, min(self.size // _IN_BUCKET, _MOST_BUCKETS))
         self._edges: Tensor | None = None
 
     def highest(self) -> float:
@@ -54,19 +58,28 @@ class DeviceEntries:
     def counts(self, n_buckets: int) -> NDArray[np.int32]:
         """Positives and negatives of every bucket and group (buckets x groups x 2)."""
         # A step that shares no factor with most lengths; the sample decides about speed alone.
-        step = max(1, self.size // _SAMPLE)
+        step = max(1, self.size // (_SAMPLED * n_buckets))
         sample = torch.sort(self._scores[::step]).values
         places = torch.arange(1, n_buckets, device=sample.device) * len(sample) // n_buckets
         self._edges = torch.unique(sample[places])
         width = 2 * self._n_groups
         total = torch.zeros(n_buckets * width, dtype=torch.int64, device=sample.device)
+        if self._groups is None:
+            for here in self._blocks():
+                scores, yes = self._scores[here], self._values[here] == 1
+                for place, of_class in enumerate((scores[yes], scores[~yes])):
+                    total[place::width][: len(self._edges) + 1] += self._counts_of(of_class)
+            return _counted(total, n_buckets, 1)
         for here in self._blocks():
             key = self._buckets(here).to(torch.int64) * width + (self._values[here] != 1)
-            if self._groups is not None:
-                key += 2 * self._groups[here]
+            key += 2 * self._groups[here]
             total += torch.bincount(key, minlength=len(total))
-        counted = total.view(n_buckets, self._n_groups, 2).cpu().numpy()
-        return np.asarray(counted, dtype=np.int32)
+        return _counted(total, n_buckets, self._n_groups)
+
+    def _counts_of(self, scores: Tensor) -> Tensor:
+        """How many scores lie in each bucket. To sort them is faster than to count them one by one."""
+        below = torch.searchsorted(torch.sort(scores).values, self._edges)
+        return torch.diff(below, prepend=below.new_zeros(1), append=below.new_full((1,), len(scores)))
 
     def near(self, marked: NDArray[np.bool_]) -> tuple[Any, Any, Any, Any]:
         """Scores, values, groups and buckets of the entries in marked buckets, as arrays of the host."""
@@ -92,3 +105,7 @@ class DeviceEntries:
             best = torch.maximum(best, torch.max(torch.where(below, scores, -torch.inf)))
             found = found | torch.any(below)
         return float(best) if bool(found) else float("nan")
+
+
+def _counted(total: Tensor, n_buckets: int, n_groups: int) -> NDArray[np.int32]:
+    return np.asarray(total.view(n_buckets, n_groups, 2).cpu().numpy(), dtype=np.int32)

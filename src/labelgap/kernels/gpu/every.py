@@ -127,6 +127,16 @@ class EveryEntry:
             sums[1] += torch.sum(curvature, dim=0, dtype=torch.float64)
         return RightSweep(product, sums)
 
+    def products(self) -> tuple[Tensor, Tensor]:
+        """``S Q`` and ``Sᵀ P`` alone, as a gradient of the factors needs them."""
+        if self.fused:
+            from labelgap.kernels.gpu import triton_every
+
+            given = self.P, self.Q, self.b, self.precision
+            left, right = triton_every.left_sweep, triton_every.right_sweep
+            return left(*given, value=False)[1], right(*given, sums=False)[0]
+        return self.left().product, self.right().product
+
     def total(self, work: Callable[[slice], tuple[Tensor, ...]]) -> list[Tensor]:
         """The work's results for all blocks of rows, added up in their order, in double precision."""
         added: list[Tensor] | None = None

@@ -93,7 +93,7 @@ class TensorAllEntriesPoint(DesignPoint):
         return [part / self.term.total for part in (by_row.to(torch.float64), *spread)]
 
     def _gradient(self) -> tuple[Tensor, Tensor, Tensor]:
-        by_row, by_label = self._over_total(self._rough.left().product, self._rough.right().product)
+        by_row, by_label = self._over_total(*self._rough.products())
         return by_row, by_label, self._intercept_part(self._slopes)
 
     def _hessian_product(self, dP: Tensor, dQ: Tensor, db: Tensor) -> tuple[Tensor, Tensor, Tensor]:
