@@ -55,13 +55,14 @@ def timed_fit(workers: int, size: Any, repeats: int) -> tuple[dict[str, float], 
     ``longest`` are the processor seconds of the worker that takes longest in each round, by the fractions of
     one more fit: what the rounds would take if every process had a core of its own.
     """
-    from distributed import Client
+    from distributed import Client, wait
 
     found: list[dict[str, float]] = []
     with cluster_of(workers) as cluster, Client(cluster) as client:
         clf = DaskLowRankClassifier(tol=1e-3, threshold="train", client=client, **FIXED)
         clf.fit(partitions(QUICK[:1] + size[1:]), None)
         parts = client.persist(partitions(size))
+        wait(parts)
         for _ in range(repeats):
             there = sum(client.run(time.process_time).values())
             wall, here = time.perf_counter(), time.process_time()
