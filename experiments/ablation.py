@@ -32,7 +32,7 @@ def exact_threshold() -> Iterator[None]:
     """The best threshold of all held-out scores, instead of the mean over parts of them."""
     # What watches the scores is left out.
     plain = decision_rule.MetricJudge
-    with mock.patch.object(decision_rule, "steady_judge", lambda metric, loss, *_: plain(metric, loss)):
+    with mock.patch.object(decision_rule, "SteadyJudge", lambda metric, loss, *_: plain(metric, loss)):
         yield
 
 

@@ -31,7 +31,7 @@ Source = Callable[[str, int, float], Problem]
 @contextlib.contextmanager
 def kept_scores(kept: dict[str, Any]) -> Iterator[None]:
     """Inside, the scores that choose the threshold of a fit are kept, with their labels."""
-    steady = decision_rule.steady_judge
+    steady = decision_rule.SteadyJudge
 
     def judge_and_keep(*settings: Any) -> Any:
         judge = steady(*settings)
@@ -42,7 +42,7 @@ def kept_scores(kept: dict[str, Any]) -> Iterator[None]:
 
         return keep
 
-    with mock.patch.object(decision_rule, "steady_judge", judge_and_keep):
+    with mock.patch.object(decision_rule, "SteadyJudge", judge_and_keep):
         yield
 
 

@@ -12,7 +12,7 @@ import torch
 from benchmarks.gpu.entries import SkewedEntries
 from benchmarks.gpu.machine import GpuBounds, seconds, wait
 from benchmarks.harness import Line
-from labelgap.fitting.judges import MetricJudge, steady_judge
+from labelgap.fitting.judges import MetricJudge, SteadyJudge
 from labelgap.kernels.gpu.device import has_triton
 from labelgap.kernels.gpu.every import EveryEntry
 from labelgap.kernels.gpu.losses import torch_loss
@@ -201,7 +201,7 @@ def judged(device: Any, bounds: GpuBounds, quick: bool) -> Iterator[Line]:
         bool(same),
         note=f"CPU {on_cpu:.2g} s; losses differ by {abs(one.loss - other.loss) / one.loss:.0e}",
     )
-    last = steady_judge(get_metric("micro-f1"), Logistic())
+    last = SteadyJudge(get_metric("micro-f1"), Logistic())
     one, other = last(scores, labels), last(there, labels)
     took = seconds(lambda: last(there, labels), device, repeats=3, warm_up=0)
     on_cpu = seconds(lambda: last(scores, labels), device, repeats=3, warm_up=0)

@@ -14,7 +14,7 @@ from labelgap.confidence.held_out import HeldOutScores
 from labelgap.data import make_low_rank_labels
 from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.fitting.device_judge import DeviceJudge
-from labelgap.fitting.judges import steady_judge
+from labelgap.fitting.judges import SteadyJudge
 from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import used_rows
 from labelgap.losses import Logistic
@@ -98,8 +98,8 @@ def test_the_last_threshold_is_that_of_the_cpu(
     psi = get_metric(metric)
     assert steady_threshold(tensor, labels, psi) == steady_threshold(scores, labels, psi)
     kept = HeldOutScores()
-    expected = steady_judge(psi, Logistic())(scores, labels)
-    found = steady_judge(psi, Logistic(), OneClassEffect(labels, psi), kept)(tensor, labels)
+    expected = SteadyJudge(psi, Logistic())(scores, labels)
+    found = SteadyJudge(psi, Logistic(), OneClassEffect(labels, psi), kept)(tensor, labels)
     assert (found.value, found.threshold) == (expected.value, expected.threshold)
     assert found.loss == pytest.approx(expected.loss, rel=1e-12)
     assert_array_equal(kept.scores, scores)
@@ -110,7 +110,7 @@ def test_weights_leave_the_last_judge_to_the_cpu(few: None) -> None:
     rng = np.random.default_rng(1)
     labels = labels.with_weights(rng.uniform(0.5, 2.0, labels.n_observed))
     scores = rng.standard_normal(labels.n_observed)
-    judge = steady_judge(get_metric("micro-f1"), Logistic())
+    judge = SteadyJudge(get_metric("micro-f1"), Logistic())
     assert judge(torch.from_numpy(scores), labels) == judge(scores, labels)
 
 

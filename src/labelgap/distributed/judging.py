@@ -16,7 +16,7 @@ from labelgap._types import Floats
 from labelgap.distributed import scoring as tasks
 from labelgap.distributed.scoring import ClusterScores
 from labelgap.exceptions import InvalidParameterError
-from labelgap.fitting.judges import Judge, MetricJudge, Verdict, steady_judge
+from labelgap.fitting.judges import Judge, MetricJudge, SteadyJudge, Verdict
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.narrowing import MOST_BUCKETS, narrowed_cut
@@ -75,7 +75,7 @@ def cluster_judge(
 
     ``effect`` sees the scores, where they are gathered.
     """
-    local = steady_judge(metric, loss, effect) if steady else MetricJudge(metric, loss)
+    local = SteadyJudge(metric, loss, effect) if steady else MetricJudge(metric, loss)
 
     def judge(scores: Any, held: Any) -> Verdict:
         assert isinstance(scores, ClusterScores)
@@ -125,7 +125,7 @@ def _counted(scores: ClusterScores, metric: LinearFractional, loss: Loss, steady
                 "many labels to count each alone, so that its best threshold cannot be found by counts. "
                 "Choose a micro metric, or a metric that depends more on the threshold."
             )
-        judge = steady_judge(metric, loss) if steady else MetricJudge(metric, loss)
+        judge = SteadyJudge(metric, loss) if steady else MetricJudge(metric, loss)
         return judge(*scores.on_client())
     above, below, value = cut
     threshold = float(between(np.array([above]), np.array([below]))[0])

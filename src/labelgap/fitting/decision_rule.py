@@ -11,7 +11,7 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InfeasibleConstraintError, InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.judges import Judge, MetricJudge, Verdict, mean_loss, steady_judge
+from labelgap.fitting.judges import Judge, MetricJudge, SteadyJudge, Verdict, mean_loss
 from labelgap.labels import ObservedLabels
 from labelgap.labels.tensors import is_tensor, to_host
 from labelgap.losses import Loss
@@ -82,7 +82,7 @@ class DecisionRule:
         ``effect`` sees the scores, and ``held_out`` keeps them.
         """
         if self.is_plain:
-            return _OfJudgingEntries(steady_judge(self.metric, loss, effect, held_out))
+            return _OfJudgingEntries(SteadyJudge(self.metric, loss, effect, held_out))
 
         def judge(scores: Floats, labels: ObservedLabels) -> Verdict:
             chosen = self.choose(scores, labels, steady=True)

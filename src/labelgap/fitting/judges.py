@@ -120,16 +120,6 @@ class SteadyJudge:
         return DeviceJudge.of(self._metric, self._loss, labels, None, scores.device)
 
 
-def steady_judge(
-    metric: LinearFractional,
-    loss: Loss,
-    effect: OneClassEffect | None = None,
-    held_out: HeldOutScores | None = None,
-) -> Judge:
-    """A :class:`SteadyJudge`."""
-    return SteadyJudge(metric, loss, effect, held_out)
-
-
 def unlabelled_judge(
     metric: LinearFractional, loss: Loss, flip_rate: Floats, *, recorded_are_known: bool = False
 ) -> Judge:
