@@ -170,7 +170,7 @@ def test_a_rule_takes_tensors(kind: str, judging: bool, device: str, few: None) 
 @pytest.mark.parametrize("device", ["torch-cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_the_threshold_of_training_scores(device: str, few: None) -> None:
     made = make_low_rank_labels(n=60, n_labels=8, n_features=5, observed=0.7, random_state=0)
-    settings: dict[str, Any] = {"trace_penalty": 0.05, "ridge_penalty": 1e-3, "tol": 1e-8}
+    settings: dict[str, Any] = {"trace_penalty": 0.05, "ridge_penalty": 1e-3, "tol": 1e-8, "random_state": 0}
     models = [LowRankClassifier(device=where, threshold="train", **settings) for where in ("cpu", device)]
     plain, moved = (model.fit(made.X, made.Y_observed) for model in models)
     assert moved.threshold_ == pytest.approx(plain.threshold_, abs=1e-3)
