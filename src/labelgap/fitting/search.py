@@ -27,6 +27,8 @@ ALIKE_IN_SAMPLE = 2.0
 # A choice is not followed up if it is behind by this many standard errors, or by this much where there are
 # none.
 _HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
+# The fraction of the gain of the step before that the last one may have where a loss is foretold.
+_NEXT_TO_NOTHING = 0.1
 # Steps of λ from its largest value before one without improvement may end the first part of the search.
 _FIRST_STEPS = 3
 
@@ -103,19 +105,22 @@ class Contest:
     def foretells_loss(self, places: Sequence[Place]) -> bool:
         """Whether a parabola through three candidates says that the next is worse, by metric and loss.
 
-        It must be worse by more than the metric can err, and by more of the loss than the last step gained:
-        gains that become smaller from step to step, as those of a first direction do that stands in for a
-        missing intercept, may go on for long.
+        It must be worse by more than the metric can err, and the last step must have gained next to nothing.
+        Gains that become smaller from step to step may go on for long: so do those of a first direction
+        that stands in for a missing intercept. Exactly the same loss is no gain but that of a fit which was
+        near enough to the optimum where it began.
         """
         if len(places) < 3:
             return False
         first, second, last = (self.tried[place] for place in places)
-        gain = second.loss - last.loss
-        rise = first.loss - second.loss - 2 * gain
+        before, gain = first.loss - second.loss, second.loss - last.loss
+        if gain == 0 or gain > _NEXT_TO_NOTHING * before:
+            return False
+        rise = before - 2 * gain
         if self._criterion == "loss":
-            return rise > max(gain, _HOPELESS * abs(last.loss))
+            return rise > _HOPELESS * abs(last.loss)
         fall = 2 * (second.metric_value - last.metric_value) - (first.metric_value - second.metric_value)
-        return rise > max(gain, 0.0) and fall > max(_HOPELESS_ERRORS * _error(second, last), 0.0)
+        return rise > 0 and fall > max(_HOPELESS_ERRORS * _error(second, last), 0.0)
 
 
 def select_penalties(
@@ -256,8 +261,9 @@ def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bo
         contest.look_at(place)
         places.append(place)
         leader = contest.leader()
-        # The metric may stand still for a step while the loss keeps falling.
-        stands = leader != place and contest.tried[place].loss >= contest.tried[leader].loss
+        # The metric may stand still for a step while the loss keeps falling. Exactly the same loss is that of
+        # a fit that was near enough to the optimum where it began: it says nothing about smaller λ.
+        stands = leader != place and contest.tried[place].loss > contest.tried[leader].loss
         if stands and (len(places) > _FIRST_STEPS or (coarse and contest.is_hopeless(place, leader))):
             break
     # Where the loss kept falling beyond the leader, both penalties may be too large.
