@@ -7,6 +7,7 @@ jackknife standard error of the difference of the two metric values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -29,6 +30,8 @@ ALIKE_IN_SAMPLE = 2.0
 _HOPELESS_ERRORS, _HOPELESS = 2.0, 0.01
 # The fraction of the gain of the step before that the last one may have where a loss is foretold.
 _NEXT_TO_NOTHING = 0.1
+# Losses that differ by less than this fraction are those of one model, but for rounding.
+_STAYED = 1e-6
 # Steps of λ from its largest value before one without improvement may end the first part of the search.
 _FIRST_STEPS = 3
 
@@ -60,6 +63,14 @@ def _error(candidate: Candidate, other: Candidate) -> float:
     """The standard error of the difference of their metric values; 0 where it is not known."""
     one, two = candidate.leave_out, other.leave_out
     return 0.0 if one is None or two is None else standard_error(one, two)
+
+
+def _stayed(candidate: Candidate, other: Candidate) -> bool:
+    """Whether a fit has the loss of the one that it began with: that was near enough to its own optimum.
+
+    Then it says nothing about smaller λ.
+    """
+    return math.isclose(candidate.loss, other.loss, rel_tol=_STAYED)
 
 
 def ahead_in_errors(candidate: Candidate, other: Candidate) -> float:
@@ -107,14 +118,13 @@ class Contest:
 
         It must be worse by more than the metric can err, and the last step must have gained next to nothing.
         Gains that become smaller from step to step may go on for long: so do those of a first direction
-        that stands in for a missing intercept. Exactly the same loss is no gain but that of a fit which was
-        near enough to the optimum where it began.
+        that stands in for a missing intercept. A fit that stayed where it began foretells nothing.
         """
         if len(places) < 3:
             return False
         first, second, last = (self.tried[place] for place in places)
         before, gain = first.loss - second.loss, second.loss - last.loss
-        if gain == 0 or gain > _NEXT_TO_NOTHING * before:
+        if _stayed(last, second) or gain > _NEXT_TO_NOTHING * before:
             return False
         rise = before - 2 * gain
         if self._criterion == "loss":
@@ -261,9 +271,9 @@ def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bo
         contest.look_at(place)
         places.append(place)
         leader = contest.leader()
-        # The metric may stand still for a step while the loss keeps falling. Exactly the same loss is that of
-        # a fit that was near enough to the optimum where it began: it says nothing about smaller λ.
-        stands = leader != place and contest.tried[place].loss > contest.tried[leader].loss
+        # The metric may stand still for a step while the loss keeps falling.
+        found, best = contest.tried[place], contest.tried[leader]
+        stands = leader != place and found.loss > best.loss and not _stayed(found, best)
         if stands and (len(places) > _FIRST_STEPS or (coarse and contest.is_hopeless(place, leader))):
             break
     # Where the loss kept falling beyond the leader, both penalties may be too large.
