@@ -13,7 +13,6 @@ from labelgap import LowRankClassifier, Recommender
 from labelgap.confidence.held_out import HeldOutScores
 from labelgap.data import make_low_rank_labels
 from labelgap.fitting.decision_rule import DecisionRule
-from labelgap.fitting.device_judge import DeviceJudge
 from labelgap.fitting.judges import SteadyJudge
 from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import used_rows
@@ -128,6 +127,8 @@ def test_one_class_labels_are_seen_in_tensors() -> None:
 def test_a_fit_judges_where_it_runs(
     kind: str, device: str, few: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from labelgap.fitting.device_judge import DeviceJudge
+
     judged: list[int] = []
     kept = DeviceJudge.judge_at
 
