@@ -33,6 +33,13 @@ def test_every_variant_is_reported_beside_the_default(tmp_path: Path) -> None:
     assert all(0 < one["score"] <= 1 for one in results)
 
 
+def test_some_variants_are_reported_beside_the_default(tmp_path: Path) -> None:
+    asked = ["--draws", "1", "--data", "synthetic", "--variants", "thorough search", "--out", str(tmp_path)]
+    ablation.main(asked, source=toy)
+    results = json.loads((tmp_path / "ablation.json").read_text(encoding="utf-8"))["results"]
+    assert [one["variant"] for one in results] == ["default", "thorough search"]
+
+
 def test_the_variants_change_what_they_say_and_put_it_back() -> None:
     given, before = toy("toy", 0, 0.4), selection._ALIKE
     steady = ablation.VARIANTS["default"].fitted(given, 0)
