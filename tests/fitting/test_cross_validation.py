@@ -209,18 +209,24 @@ def test_each_fold_begins_with_the_best_fit_before():
     judge(Penalties(0.03), n_folds=1)
     assert fits[3][0] is fits[0][1].factors
     assert judge.fit_of_fold(0) is fits[3][1].factors
+    # A closer fit with the same penalties is, though it is worth less.
+    judge._judge = worth(0.5)
+    judge(Penalties(0.03), n_folds=1, tol=1e-8)
+    assert fits[4][0] is fits[3][1].factors
+    assert judge.fit_of_fold(0) is fits[4][1].factors
+    judge._judge = worth(0.6)
     # Under another penalty the intercepts begin anew, the weights do not.
     judge(Penalties(0.03, 0.0, 0.1), n_folds=1)
-    assert fits[4][0].left is fits[3][1].factors.left
+    assert fits[5][0].left is fits[4][1].factors.left
     assert_array_equal(
-        fits[4][0].intercept,
+        fits[5][0].intercept,
         case.problem.objective(
             case.labels.select(hold_out_plan(case.labels, "cross-fit", 0) != 0), free_intercept=False
         ).starting_intercept(),
     )
     # A choice that has been made is kept, whatever it is worth.
     judge(Penalties(0.02), n_folds=1, judge=worth(0.1))
-    assert judge.fit_of_fold(0) is fits[5][1].factors
+    assert judge.fit_of_fold(0) is fits[6][1].factors
 
 
 def test_choices_side_by_side_all_begin_with_the_fits_before_them():

@@ -7,7 +7,8 @@ from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.losses import loss_names
 from labelgap.objective.protocol import Factors, zero_sum_factors
 from labelgap.solvers import SOLVERS, Penalties
-from labelgap.solvers.certificate import certify
+from labelgap.solvers.alternating import certify_to_tolerance
+from labelgap.solvers.certificate import GapBound, certify
 from labelgap.solvers.linalg import balanced
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from solver_problems import METHODS, Asked, Case, random_factors
@@ -71,6 +72,45 @@ def test_the_gap_closes_at_the_optimum(loss, name):
     assert 0 <= certificate.relative_gap <= 1e-6
     # Stationarity: no singular value of XᵀG + λ₂W beyond λ. The gap is of second order in what is left of it.
     assert certificate.residual.top <= penalties.trace * (1 + 1e-3) + 1e-4
+
+
+def near_and_far(case, objective, penalties):
+    """Random points, and places on the way to the optimum."""
+    yield from (point.factors for point in random_points(case, objective))
+    yield from (
+        SOLVERS["factored"](objective, penalties, tol=tol, max_iter=300).factors
+        for tol in (0.3, 0.1, 0.03, 1e-2, 1e-3, 1e-5)
+    )
+
+
+@pytest.mark.parametrize("loss", loss_names())
+@pytest.mark.parametrize("name", ["trace", "trace and ridge", "penalised intercepts"])
+def test_a_decision_is_that_of_an_exact_certificate(loss, name):
+    case = Case("dense", loss, centre=False, n=40, d=20, n_labels=24)
+    penalties = PENALTIES[name]
+    objective = Asked(case.objective(free_intercept=penalties.intercept == 0), may_form=False)
+    for factors in near_and_far(case, objective, penalties):
+        exact = certify(objective, objective.at(factors), penalties, accuracy=1e-9)
+        for tol in (0.2, 0.03, 1e-3):
+            decided, close = (
+                certify_to_tolerance(objective, factors, penalties, tol, wanted=wanted)
+                for wanted in ("a decision", "the gap")
+            )
+            assert close.relative_gap == pytest.approx(exact.relative_gap, rel=0.3, abs=0.05 * tol)
+            # Gaps that are closer to the tolerance than that may be on either side.
+            if not 0.7 * tol <= exact.relative_gap <= 1.3 * tol:
+                assert (decided.relative_gap <= tol) == (exact.relative_gap <= tol)
+
+
+def test_what_more_accuracy_can_prove_is_known():
+    case = Case("dense", "logistic", n=40, d=20, n_labels=24)
+    penalties = Penalties(0.02)
+    objective = Asked(case.objective(), may_form=False)
+    for factors in near_and_far(case, objective, penalties):
+        bound = GapBound(objective, objective.at(factors), penalties)
+        rough, exact = (bound.certificate(accuracy=accuracy) for accuracy in (0.1, 1e-9))
+        assert bound.may_prove(rough, exact.relative_gap * (1 + 1e-9))
+        assert not bound.may_prove(exact, exact.relative_gap * (1 - 1e-3) - 1e-12)
 
 
 def test_the_residual_holds_the_leading_triplets_of_the_gradient():

@@ -145,7 +145,8 @@ def test_a_search_stopped_before_the_first_comparison_has_no_result():
 
 def test_a_log_of_comparisons_comes_back_as_it_was():
     rng = np.random.default_rng(0)
-    fits = {fold: (random_factors(rng, 4, 3, 2), 0.5 * fold) for fold in range(3)}
+    penalties = [Penalties(0.1, 1 / 3, 0.5, -1.0), Penalties(0.2), None]
+    fits = {fold: (random_factors(rng, 4, 3, 2), penalties[fold]) for fold in range(3)}
     log = ComparisonLog()
     log = log.with_comparison([candidate(0.1, 1 / 3, rng.random(4)), candidate(0.2, np.pi)], fits)
     log = log.with_comparison([candidate(0.3, 0.1)], fits)
@@ -153,9 +154,9 @@ def test_a_log_of_comparisons_comes_back_as_it_was():
     assert back.comparisons == log.comparisons
     np.testing.assert_array_equal(back.candidates(1)[0].leave_out, log.candidates(1)[0].leave_out)
     assert back.candidates(1)[1].leave_out is None
-    for fold, (expected, intercept_penalty) in fits.items():
-        found, found_penalty = back.last_fits[fold]
-        assert found_penalty == intercept_penalty
+    for fold, (expected, its_penalties) in fits.items():
+        found, found_penalties = back.last_fits[fold]
+        assert found_penalties == its_penalties
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
     assert ComparisonLog.of(None).n_comparisons == 0

@@ -2,11 +2,13 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from labelgap.kernels import threads
 from labelgap.kernels.threads import limit_threads, thread_count
 from labelgap.labels import ObservedLabels
+from labelgap.thresholds import cross_fit
 from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, gather, hold_out_plan, map_folds
 
 
@@ -99,6 +101,24 @@ def test_two_jobs_run_side_by_side():
     map_folds(labels, plan, lambda *_: barrier.wait(timeout=20), n_jobs=2)
 
 
+@pytest.mark.parametrize(("few", "expected"), [(10, 2), (10**6, 4)])
+def test_few_entries_are_worked_on_one_fold_after_the_other(few, expected, monkeypatch):
+    monkeypatch.setattr(cross_fit, "_FEW_FOR_THREADS", few)
+    labels = random_observed()
+    plan = np.arange(labels.n_observed) % 2
+    with limit_threads(4):
+        # A fold that is alone has all threads.
+        assert map_folds(labels, plan, lambda *_: thread_count()) == [expected, expected]
+
+
+def test_where_all_pairs_count_few_recorded_ones_are_no_small_problem():
+    labels = ObservedLabels.from_sparse(sp.eye_array(50, 40, format="csr"), unobserved="unlabelled")
+    labels = labels.select(np.arange(labels.n_observed) < 4)
+    with limit_threads(4):
+        counts = map_folds(labels, np.arange(4) % 2, lambda *_: thread_count())
+    assert counts == [2, 2]
+
+
 @pytest.mark.parametrize(("limit", "n_jobs", "expected"), [(4, 1, 4), (4, 2, 2), (1, 2, 1), (6, 2, 3)])
 def test_folds_side_by_side_share_the_threads_of_the_caller(limit, n_jobs, expected, monkeypatch):
     monkeypatch.setattr(threads, "available_threads", lambda: 8)
@@ -125,6 +145,7 @@ def test_choices_and_folds_are_worked_on_together(how, n_jobs):
 
 
 def test_without_a_number_of_jobs_there_are_as_many_as_threads(monkeypatch):
+    monkeypatch.setattr(cross_fit, "_FEW_FOR_THREADS", 0)
     monkeypatch.setenv("LABELGAP_NUM_THREADS", "3")
     labels = random_observed()
     # Each waits for two others.

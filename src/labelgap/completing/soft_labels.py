@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from labelgap._arrays import distinct
 from labelgap._types import Floats
 from labelgap.completing.row_choice import RowChoice, RowModel, fit_rows
 from labelgap.confidence.held_out import HeldOutScores
@@ -74,7 +75,7 @@ def unobserved_sample(labels: ObservedLabels, most: int, random_state: Any) -> t
         drawn = np.zeros(0, dtype=np.int64)
         while len(drawn) < min(most + labels.n_observed, total):
             more = rng.randint(0, total, size=most + labels.n_observed, dtype=np.int64)
-            drawn = np.unique(np.concatenate([drawn, more]))
+            drawn = distinct(np.concatenate([drawn, more]))
         found = unseen(rng.permutation(drawn)[: most + labels.n_observed])
     found = np.sort(found if len(found) <= most else rng.permutation(found)[:most])
     return found // n_labels, found % n_labels

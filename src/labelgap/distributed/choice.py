@@ -16,7 +16,7 @@ from labelgap.distributed.judging import cluster_judge, cluster_threshold
 from labelgap.fitting.choice import PenaltyChoice, folds_with
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.comparison_log import FoldFit
-from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
+from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, start_for
 from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.variants import Variants
@@ -66,7 +66,7 @@ class ClusterFolds(CrossValidation):
             done += problem.rounds.side_by_side(jobs[start : start + SIDE_BY_SIDE])
         for number, penalties in enumerate(choices):
             fits = dict(enumerate(done[number * n_folds : (number + 1) * n_folds]))
-            kept = {fold: (fit.factors, penalties.intercept) for fold, fit in fits.items()}
+            kept: dict[int, FoldFit] = {fold: (fit.factors, penalties) for fold, fit in fits.items()}
             if checkpoint.stopping():
                 # Unfinished fits cannot be compared. They are kept, and the last fit starts from them.
                 self._last |= kept
@@ -82,16 +82,13 @@ class ClusterFolds(CrossValidation):
         fold: int,
         penalties: Penalties,
         settings: SolverSettings,
-        start: FoldFit | None,
+        before: FoldFit | None,
         checkpoint: Checkpoint,
     ) -> Callable[[], Fit]:
         """A fit that is yet to be made; it only asks for sums."""
         objective = self._of_fold(fold, free_intercept=penalties.intercept == 0)
-        factors, intercept_penalty = start or (None, 0.0)
-        if factors is not None and intercept_penalty != penalties.intercept:
-            # The free intercept of a label without entries must not keep what a penalty made of it.
-            factors = factors._replace(intercept=objective.starting_intercept())
-        return partial(settings.fit, objective, penalties, warm_start=factors, checkpoint=checkpoint)
+        start = start_for(objective, penalties, before)
+        return partial(settings.fit, objective, penalties, warm_start=start, checkpoint=checkpoint)
 
     def _of_fold(self, fold: int, *, free_intercept: bool) -> Objective:
         key = (fold, free_intercept)

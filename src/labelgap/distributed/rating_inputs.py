@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import distinct
 from labelgap._warn import warn
 from labelgap.distributed.clients import cluster_errors
 from labelgap.distributed.inputs import is_frame, read_parquet_folder, release_unused
@@ -120,7 +121,7 @@ def _apart(users: Sequence[NDArray[np.uint64]]) -> bool:
     total = sum(map(len, users))
     if len(users) < 2:
         return True
-    return total <= _LOOKED_AT and len(np.unique(np.concatenate(users))) == total
+    return total <= _LOOKED_AT and len(distinct(np.concatenate(users))) == total
 
 
 def _in_order(ids: Sequence[_Ids]) -> tuple[Any, ...]:

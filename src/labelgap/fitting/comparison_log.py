@@ -14,13 +14,13 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers.loop import Candidate, State, factors_from, factors_state
 from labelgap.solvers.penalties import Penalties
 
-# The name, in a state, of the intercept penalty of a fold's last fit; the fold's number follows.
-_INTERCEPT_PENALTY = "intercept penalty "
+# The name, in a state, of the penalties of a fold's last fit; the fold's number follows.
+_PENALTIES = "penalties "
 # The name, in a state, of the scores that chose the threshold.
 _LAST_SCORES = "last scores"
 
-FoldFit: TypeAlias = tuple[Factors, float]
-"""The fit of a fold, and the intercept penalty that it was fitted with."""
+FoldFit: TypeAlias = tuple[Factors, Penalties | None]
+"""The fit of a fold, and the penalties that it was fitted with; None where it is of another problem."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,6 @@ class ComparisonLog:
 
     comparisons: tuple[tuple[Candidate, ...], ...] = ()
     last_fits: Mapping[int, FoldFit] = field(default_factory=dict)
-    """For each fold the factors, and the intercept penalty that they were fitted with."""
     last_scores: Floats | None = None
     """The held-out scores of the last comparison that had a judge of its own."""
 
@@ -68,9 +67,9 @@ class ComparisonLog:
                 state[f"leave_out {place}"] = candidate.leave_out
             if candidate.thresholds is not None:
                 state[f"{candidate.threshold_kind} {place}"] = candidate.thresholds
-        for fold, (factors, intercept_penalty) in self.last_fits.items():
+        for fold, (factors, penalties) in self.last_fits.items():
             state |= factors_state(factors, f"fold {fold} ")
-            state[f"{_INTERCEPT_PENALTY}{fold}"] = np.asarray(intercept_penalty)
+            state[f"{_PENALTIES}{fold}"] = np.array([] if penalties is None else astuple(penalties))
         if self.last_scores is not None:
             state[_LAST_SCORES] = self.last_scores
         return state
@@ -103,9 +102,9 @@ class ComparisonLog:
                 )
             )
         penalties_of = {
-            int(name.removeprefix(_INTERCEPT_PENALTY)): float(number)
-            for name, number in state.items()
-            if name.startswith(_INTERCEPT_PENALTY)
+            int(name.removeprefix(_PENALTIES)): Penalties(*numbers.tolist()) if len(numbers) else None
+            for name, numbers in state.items()
+            if name.startswith(_PENALTIES)
         }
         last_fits = {
             fold: (factors_from(state, f"fold {fold} "), penalties_of[fold]) for fold in sorted(penalties_of)

@@ -8,7 +8,6 @@ one sample of the size of Ω chooses λ, λ₂ and θ; how they are searched for
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -130,6 +129,17 @@ def _worth(candidate: Candidate) -> tuple[float, float]:
     return candidate.metric_value, -candidate.loss
 
 
+def start_for(objective: Objective, penalties: Penalties, before: FoldFit | None) -> Factors | None:
+    """Where a fit with these penalties starts, after one of the same entries with others."""
+    if before is None:
+        return None
+    factors, other = before
+    if other is None or other.intercept != penalties.intercept:
+        # The free intercept of a label without entries must not keep what a penalty made of it.
+        return factors._replace(intercept=objective.starting_intercept())
+    return factors
+
+
 class CrossValidation:
     """Fits choices of penalties in every fold and judges the held-out scores of all folds together."""
 
@@ -218,8 +228,11 @@ class CrossValidation:
                 penalties, value, threshold, loss, rank, n_folds, leave_out, thresholds, kind
             )
             candidates.append(candidate)
-            if judge is not None or best is None or _worth(candidate) >= best:
+            is_best = best is None or _worth(candidate) >= best
+            if is_best:
                 best = _worth(candidate)
+            # Closer fits with the same penalties are the better start, even where they score less.
+            if judge is not None or is_best or self._are_of(penalties, n_folds):
                 self._last |= fits
             if self.best_so_far is None or value >= self.best_so_far[0].metric_value:
                 self.best_so_far = candidate, fits[0][0]
@@ -229,6 +242,10 @@ class CrossValidation:
         self._checkpoint.snapshot(self._log.state(), at_once=True)
         checkpoint.forget()
         return candidates
+
+    def _are_of(self, penalties: Penalties, n_folds: int) -> bool:
+        """Whether the fits to start from are of these penalties."""
+        return all(fold in self._last and self._last[fold][1] == penalties for fold in range(n_folds))
 
     def _kept(self, scores: Any) -> Floats | None:
         """The scores as a checkpoint keeps them; None where it does not."""
@@ -258,10 +275,7 @@ class CrossValidation:
         ) -> tuple[Any, Fit]:
             number, penalties = choice
             objective = self._objective(fold, free_intercept=penalties.intercept == 0)
-            start, intercept_penalty = starts.get(fold, (None, 0.0))
-            if start is not None and intercept_penalty != penalties.intercept:
-                # The free intercept of a label without entries must not keep what a penalty made of it.
-                start = start._replace(intercept=objective.starting_intercept())
+            start = start_for(objective, penalties, starts.get(fold))
             part = checkpoint.part(f"choice {number} fold {fold}")
             fit = settings.fit(objective, penalties, warm_start=start, checkpoint=part)
             return self._scorer(self._problem, fit.factors, held, fold), fit
@@ -271,7 +285,9 @@ class CrossValidation:
         by_choice = map_folds(self._labels, plan, fit_fold, self._n_jobs, numbered, selects_training=False)
         found = []
         for penalties, by_fold in zip(choices, by_choice, strict=True):
-            fits = {fold: (fit.factors, penalties.intercept) for fold, (_, fit) in enumerate(by_fold)}
+            fits: dict[int, FoldFit] = {
+                fold: (fit.factors, penalties) for fold, (_, fit) in enumerate(by_fold)
+            }
             _, scores = gather(plan, [part for part, _ in by_fold])
             rank = float(np.mean([fit.rank for _, fit in by_fold]))
             found.append((scores, rank, fits))
@@ -303,7 +319,7 @@ class CrossValidation:
 
     def start_first_from(self, factors: Factors) -> None:
         """Start the first fold from a fit that has not seen what it holds out; intercepts begin anew."""
-        self._last = {0: (factors, math.nan)}
+        self._last = {0: (factors, None)}
 
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold, from which a fit to all entries can start."""

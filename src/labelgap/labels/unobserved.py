@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import distinct
 from labelgap.labels.observed import ObservedLabels
 
 
@@ -27,6 +28,6 @@ def draw_unobserved(
         drawn = np.arange(n_all)
     else:
         # Drawn with replacement and made distinct: uniform over the entries, a little fewer than asked for.
-        drawn = np.unique(rng.randint(0, n_all, size=most, dtype=np.int64))
+        drawn = distinct(rng.randint(0, n_all, size=most, dtype=np.int64))
     drawn = np.setdiff1d(drawn, labels.rows * n_labels + labels.cols, assume_unique=True)
     return drawn, n_others / max(len(drawn), 1)

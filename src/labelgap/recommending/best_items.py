@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap._arrays import distinct
 from labelgap._names import check_choice
 from labelgap._types import Floats, Ints
 from labelgap.data.files.writing import write_column_blocks
@@ -202,7 +203,7 @@ class ItemsChosen(FactorModel):
         """Likes that are recorded, where nothing else is, and score below θ; of each user best first."""
         if self.answers_.unobserved != "unlabelled":
             return []
-        users = np.arange(len(self.user_ids_)) if rows is None else np.unique(rows[rows >= 0])
+        users = np.arange(len(self.user_ids_)) if rows is None else distinct(rows[rows >= 0])
         known = self._rated_rows(users)
         scores = score_rows(self._factors(users), known.indptr, known.indices)
         below = np.flatnonzero(scores < self.threshold_)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import distinct
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError
@@ -73,7 +74,7 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any,
         by_users = prior == "users" and model._silence == "missing"
         _add_users(result, users, described_users, model if by_users else None)
     # Ratings of known items change a known user; ratings of new items only determined the items.
-    moved = np.union1d(rows[cols < items.n_known], np.arange(users.n_known, len(users.ids)))
+    moved = distinct(np.concatenate((rows[cols < items.n_known], np.arange(users.n_known, len(users.ids)))))
     if len(moved):
         _solve_users(result, moved)
     if between_new.any():

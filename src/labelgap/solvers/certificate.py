@@ -85,32 +85,81 @@ def certify(
     value at the point and ``conjugate`` the conjugate of the data term, for a caller whose constraint lies
     outside the two.
     """
-    factors = point.factors
-    values = singular_values
-    if values is None:
-        values = product_values(factors.left, factors.right, cutoff=0.0)
-    if primal is None:
-        primal = point.value + penalties.of(values, factors.intercept)
-    data_dual = DataDual(objective, point, penalties, conjugate)
-    size = point.size
+    bound = GapBound(
+        objective,
+        point,
+        penalties,
+        singular_values=singular_values,
+        product=product,
+        primal=primal,
+        conjugate=conjugate,
+    )
     # A point that nobody else holds need not be kept while the singular vectors are sought.
     del point
-    shift = LowRankShift(data_dual.gradient, factors.left, factors.right, product, penalties.ridge)
-    residual = leading_triplets(shift, objective.shape, directions, objective.may_form, accuracy=accuracy)
-    lower = -math.inf
-    c = 0.0
-    if penalties.trace > 0:
-        c = min(1.0, penalties.trace / residual.top) if residual.top > 0 else 1.0
-        ridge = 0.5 * penalties.ridge * dot(values, values)
-        lower = data_dual(c) - c * c * ridge
-    if c < _FAR or lower == -math.inf:
-        # Far from the optimum no slopes at all may prove more.
-        lower = max(lower, data_dual(0.0))
-    if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
-        # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
-        square = _squared_norm(shift, objective)
-        lower = max(lower, data_dual(1.0) - square / (2 * penalties.ridge))
-    return Certificate(float(primal), float(lower), residual, size)
+    return bound.certificate(directions=directions, accuracy=accuracy)
+
+
+class GapBound:
+    """What a certificate of a point needs besides σ₁, for more than one accuracy of σ₁.
+
+    The parameters are those of :func:`certify`. The point itself is not kept.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        point: Point,
+        penalties: Penalties,
+        *,
+        singular_values: Array | None = None,
+        product: Array | None = None,
+        primal: float | None = None,
+        conjugate: Callable[[ScoreGradient, float], float] | None = None,
+    ) -> None:
+        factors, values = point.factors, singular_values
+        if values is None:
+            values = product_values(factors.left, factors.right, cutoff=0.0)
+        if primal is None:
+            primal = point.value + penalties.of(values, factors.intercept)
+        self._objective, self._penalties = objective, penalties
+        self._primal, self._size = float(primal), point.size
+        self._ridge = 0.5 * penalties.ridge * dot(values, values)
+        self._data_dual = DataDual(objective, point, penalties, conjugate)
+        gradient = self._data_dual.gradient
+        self._shift = LowRankShift(gradient, factors.left, factors.right, product, penalties.ridge)
+
+    def certificate(self, *, directions: int = 1, accuracy: float = 1e-7) -> Certificate:
+        """The certificate with σ₁ to this accuracy."""
+        objective, penalties = self._objective, self._penalties
+        residual = leading_triplets(
+            self._shift, objective.shape, directions, objective.may_form, accuracy=accuracy
+        )
+        lower = self._dual(residual.top)
+        if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
+            # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
+            square = _squared_norm(self._shift, objective)
+            lower = max(lower, self._data_dual(1.0) - square / (2 * penalties.ridge))
+        return Certificate(self._primal, float(lower), residual, self._size)
+
+    def may_prove(self, found: Certificate, tol: float) -> bool:
+        """Whether a more accurate σ₁ could prove a relative gap of ``tol``.
+
+        The singular value that was found is a lower bound on σ₁, ``top`` an upper one.
+        """
+        best = replace(found, dual=max(found.dual, self._dual(float(found.residual.values[0]))))
+        return best.relative_gap <= tol
+
+    def _dual(self, top: float) -> float:
+        """The lower bound on the optimum that this σ₁ gives."""
+        trace = self._penalties.trace
+        lower, c = -math.inf, 0.0
+        if trace > 0:
+            c = min(1.0, trace / top) if top > 0 else 1.0
+            lower = self._data_dual(c) - c * c * self._ridge
+        if c < _FAR or lower == -math.inf:
+            # Far from the optimum no slopes at all may prove more.
+            lower = max(lower, self._data_dual(0.0))
+        return lower
 
 
 class DataDual:

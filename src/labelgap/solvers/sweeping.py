@@ -136,7 +136,7 @@ class SweepingMethod(Method):
         if self._newton is not None:
             return self._newton.certify()
         self._certificate = certify_to_tolerance(
-            self._objective, self._factors, self._penalties, self._tol, closely=True
+            self._objective, self._factors, self._penalties, self._tol, wanted="the gap"
         )
         return self._certificate
 

@@ -22,6 +22,9 @@ from labelgap.labels.tensors import is_tensor, like_input, to_host
 N_FOLDS = 5
 # Entries that are sorted in less time on the CPU than the work on a device takes to start.
 _FEW_ENTRIES = 1 << 16
+# Entries below which a fit is mostly work of the interpreter, which runs one thread at a time: tasks side by
+# side would only wait for each other.
+_FEW_FOR_THREADS = 1000
 NEVER = -1
 """The fold number of an entry that is never held out."""
 
@@ -75,8 +78,8 @@ def map_folds(
 
     With ``choices`` it is ``work(fold, training labels, held-out labels, choice)``, and the result a list for
     each choice. ``n_jobs`` tasks run at a time; None is as many as there are threads, since one fold in
-    each thread uses them better than one fold in all of them. Work that may not need the training labels gets
-    None for them without ``selects_training``.
+    each thread uses them better than one fold in all of them, and one where there are few entries. Work that
+    may not need the training labels gets None for them without ``selects_training``.
     """
     n_folds = int(fold_of_entry.max(initial=NEVER)) + 1
     tasks = [
@@ -84,7 +87,11 @@ def map_folds(
         for extra in ([()] if choices is None else [(c,) for c in choices])
         for fold in range(n_folds)
     ]
-    parallel = Parallel(n_jobs=thread_count() if n_jobs is None else n_jobs, prefer="threads")
+    if n_jobs is None:
+        n, n_labels = labels.shape
+        entries = labels.n_observed if labels.unobserved == "missing" else n * n_labels
+        n_jobs = 1 if entries < _FEW_FOR_THREADS else thread_count()
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
     jobs = min(parallel.n_jobs if parallel.n_jobs > 0 else thread_count(), max(len(tasks), 1))
     # Tasks side by side divide the caller's threads among them (a limit does not reach into other threads).
     threads_each = max(1, thread_count() // jobs)

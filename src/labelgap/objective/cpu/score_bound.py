@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import distinct
 from labelgap._types import Floats
 from labelgap.kernels.entries import EntryPattern
 from labelgap.objective.cpu.design import Design
@@ -79,7 +80,7 @@ class BoundedEntries:
 
     def including(self, keys: NDArray[np.int64]) -> BoundedEntries:
         """These and further entries, the new ones with multiplier 0."""
-        merged = np.union1d(self.keys, keys)
+        merged = distinct(np.concatenate((self.keys, keys)))
         multipliers = np.zeros(len(merged))
         multipliers[np.searchsorted(merged, self.keys)] = self.multipliers
         return BoundedEntries(merged, multipliers)
@@ -110,7 +111,7 @@ class EntryBounds:
         assert isinstance(held, EntryPoint)
         # The next multiplier is the term's derivative at the entry.
         kept = entries.updated(held.entry_gradient)
-        return kept.including(np.union1d(beyond, self._always))
+        return kept.including(distinct(np.concatenate((beyond, self._always))))
 
     def scan(self, factors: Factors) -> tuple[float, NDArray[np.int64]]:
         """The largest |score|, and the keys of the entries beyond the bound."""

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from labelgap._arrays import distinct
 from labelgap.kernels.gpu.device import block_bytes
 from labelgap.kernels.gpu.losses import Tensor
 from labelgap.kernels.gpu.pattern import TensorPattern
@@ -68,7 +69,7 @@ class TensorBounds:
         held = point.parts[1]
         assert isinstance(held, TensorEntryPoint)
         kept = entries.updated(held.entry_gradient.cpu().numpy())
-        return kept.including(np.union1d(beyond, self._always))
+        return kept.including(distinct(np.concatenate((beyond, self._always))))
 
     def scan(self, factors: Factors) -> tuple[float, NDArray[np.int64]]:
         design = self._design
