@@ -15,6 +15,7 @@ from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.search import (
     Candidate,
     Contest,
+    leading,
     select_penalties,
     select_roughly,
     select_trace,
@@ -116,6 +117,15 @@ def test_a_single_choice_is_judged_once():
     judge = FakeJudge(hill(1.0))
     assert select_penalties(judge, grid).penalties == Penalties(0.3, 0.2, 0.1, 1.0)
     assert len(judge.asked) == 1
+
+
+@pytest.mark.parametrize("criterion", ["metric", "loss"])
+def test_rounding_does_not_choose_between_penalties_that_changed_nothing(criterion):
+    losses = (0.4, 0.3 * (1 + 1e-12), 0.3, 0.3 * (1 - 1e-12), 0.31)
+    made = [Candidate(Penalties(1.0), 0.5, 0.1, loss, 3.0) for loss in losses]
+    assert leading(made, criterion) == 1
+    assert leading(made[2:], criterion) == 0
+    assert leading([*made, Candidate(Penalties(1.0), 0.5, 0.1, 0.299, 3.0)], criterion) == 5
 
 
 def test_candidates_are_equal_whatever_is_known_of_their_sureness():

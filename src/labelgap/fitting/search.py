@@ -40,11 +40,11 @@ def leading(candidates: Sequence[Candidate], criterion: str = "metric", alike_er
     """The number of the candidate that is best by the metric, or by the "loss" alone.
 
     Among those that the metric cannot tell from the best, which are within ``alike_errors`` standard errors
-    of it, it is the one of least loss; of equal ones, the first.
+    of it, it is the one of least loss; of equal ones, the first. Losses are equal if they differ by rounding.
     """
     numbers = range(len(candidates))
     if criterion == "loss":
-        return min(numbers, key=lambda number: candidates[number].loss)
+        return _of_least_loss(candidates, numbers)
     top = max(candidates, key=lambda candidate: candidate.metric_value)
     # Equal values are alike whatever the error.
     alike = [
@@ -52,7 +52,15 @@ def leading(candidates: Sequence[Candidate], criterion: str = "metric", alike_er
         for n in numbers
         if _behind(candidates[n], top) <= max(alike_errors * _error(candidates[n], top), 0.0)
     ]
-    return min(alike, key=lambda number: candidates[number].loss)
+    return _of_least_loss(candidates, alike)
+
+
+def _of_least_loss(candidates: Sequence[Candidate], numbers: Sequence[int]) -> int:
+    best = min((candidates[number] for number in numbers), key=lambda candidate: candidate.loss)
+    # Penalties that changed nothing leave the loss as it was, and its last digits must not choose among them.
+    return next(
+        number for number in numbers if candidates[number] is best or _stayed(candidates[number], best)
+    )
 
 
 def _behind(candidate: Candidate, other: Candidate) -> float:
