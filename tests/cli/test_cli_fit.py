@@ -18,9 +18,9 @@ TAG_NAMES = ["tag_business", "tag_politics", "tag_sport", "tag_travel", "tag_cul
 
 
 def test_it_is_the_fit_of_the_library() -> None:
-    said = run_json("fit", "articles.csv", *TAGS, "--out", "a.labelgap")
+    said = run_json("fit", "articles.csv", *TAGS, "--feature-map", "linear", "--out", "a.labelgap")
     table = read_label_table("articles.csv", labels="tag_*", ids="id")
-    model = labelgap.LowRankClassifier(random_state=0).fit(table.X, table.labels)
+    model = labelgap.LowRankClassifier(features="linear", random_state=0).fit(table.X, table.labels)
     loaded = labelgap.load("a.labelgap")
     assert np.array_equal(loaded.coef_, model.coef_)
     assert loaded.feature_names_in_.tolist() == list(table.feature_names or ())

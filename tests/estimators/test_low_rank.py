@@ -24,7 +24,7 @@ FIXED: dict[str, Any] = {"trace_penalty": 0.005, "ridge_penalty": 0.0, "intercep
 
 def test_default_fit_recovers_a_low_rank_truth() -> None:
     # With 200 rows and more it would look at kernels too.
-    clf = LowRankClassifier(random_state=0).fit(X[:120], Y[:120])
+    clf = LowRankClassifier(random_state=0).fit(X[:80], Y[:80])
     assert clf.score(PROBLEM.X_test, PROBLEM.Y_test) > 0.9
     assert clf.duality_gap_ <= clf.tol * clf.objective_
     assert len(clf.candidates_) > 3
