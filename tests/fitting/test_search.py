@@ -252,6 +252,26 @@ def test_a_coarse_search_ends_at_the_first_penalty_that_is_clearly_too_small():
     assert min(judge.traces) == 2.0**-6
 
 
+@pytest.mark.parametrize("top", [2.0**-1, 2.0**-4, 2.0**-7])
+@pytest.mark.parametrize("together", [2, 3])
+def test_penalties_that_are_compared_together_are_chosen_from_alike(top, together):
+    grid = PenaltyGrid(TRACES, strides=((2, 1), (2, 1), (1, 1)))
+    alone, sizes = FakeJudge(hill(top)), []
+    judge = FakeJudge(hill(top))
+
+    def compare(choices):
+        sizes.append(len(choices))
+        return judge(choices)
+
+    expected = select_penalties(alone, grid, closely=FakeJudge(hill(top)))
+    found = select_penalties(compare, grid, closely=FakeJudge(hill(top)), together=together)
+    assert found.penalties == expected.penalties
+    assert max(sizes) == together
+    # At most the rest of the last comparison is looked at in vain.
+    assert judge.traces[: len(alone.traces)] == alone.traces
+    assert len(judge.traces) < len(alone.traces) + together
+
+
 def test_a_parabola_that_turns_down_spares_a_look():
     # 0, 0.38, 0.40: the next would be at 0.06.
     heights = {1.0: 0.0, 2.0**-2: 0.38, 2.0**-4: 0.4, 2.0**-6: 0.06}

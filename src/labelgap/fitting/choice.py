@@ -53,6 +53,9 @@ SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
 _FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
+# Values of λ on the way down that are compared side by side where rankings are judged: fits of one fold leave
+# threads idle, and the rank is bounded, so that a smaller λ costs no more than a larger one.
+_RANKINGS_TOGETHER = 2
 # Steps of the last fit where the run is stopped before anything was fitted.
 _HURRIED_STEPS = 12
 
@@ -281,7 +284,11 @@ class PenaltyChoice:
             )
         elif place is None:
             best = select_penalties(
-                compare, grid, criterion=self.criterion, closely=closely if coarse else None
+                compare,
+                grid,
+                criterion=self.criterion,
+                closely=closely if coarse else None,
+                together=1 if self.held_out is None else _RANKINGS_TOGETHER,
             )
             best = self._select_settings(best, plan, near_tol, few, coarse=lean)
             # Other weights may want another λ, and rankings change more with λ than decisions do.

@@ -147,6 +147,7 @@ def select_penalties(
     *,
     criterion: str = "metric",
     closely: Compare | None = None,
+    together: int = 1,
 ) -> Candidate:
     """Search the grid on held-out entries, by the metric (with the loss among equals) or by the "loss" alone.
 
@@ -156,8 +157,9 @@ def select_penalties(
 
     With ``closely``, which judges from closer fits than ``compare``, the search is a coarse one. It lowers λ
     by the second size of step, and looks closely at the leader and its neighbours once, in λ only on the
-    side where the loss is lower; after that it continues only while the ridge is what changes. A search that
-    is stopped returns the best candidate so far; before there is any, ``Stopped`` passes through.
+    side where the loss is lower; after that it continues only while the ridge is what changes. On the way
+    down it compares so many λ ``together``, for fits that leave threads idle. A search that is stopped
+    returns the best candidate so far; before there is any, ``Stopped`` passes through.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
     contest = Contest(compare, grid, criterion)
@@ -165,7 +167,7 @@ def select_penalties(
         if closely is None:
             _search(contest, grid)
         else:
-            contest = _search_coarsely(contest, Contest(closely, grid, criterion), grid)
+            contest = _search_coarsely(contest, Contest(closely, grid, criterion), grid, together)
     except Stopped:
         if not contest.tried:
             raise
@@ -249,10 +251,10 @@ def _search(contest: Contest, grid: PenaltyGrid) -> None:
         _climb(contest, grid, stride)
 
 
-def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid) -> Contest:
+def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid, together: int) -> Contest:
     """The contest that was decided last."""
     step, ridge_step = _coarse_stride(grid)
-    _lower_trace(contest, grid, step, coarse=True)
+    _lower_trace(contest, grid, step, coarse=True, together=together)
     start = contest.leader()
     worse = _worse_side(contest, start, step)
     near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
@@ -265,19 +267,22 @@ def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid) -> Con
     return close
 
 
-def _lower_trace(contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bool, begin: int = 0) -> None:
+def _lower_trace(
+    contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bool, together: int = 1
+) -> None:
     """Try smaller and smaller λ for as long as that helps.
 
     The smaller λ, the higher the rank and the longer a fit: a ``coarse`` search ends at the first λ that is
     clearly too small, or that the last three foretell to be.
     """
+    path: list[Place] = [(step, grid.first_ridge, 0) for step in range(0, len(grid.traces), stride)]
     places: list[Place] = []
-    for step in range(0, len(grid.traces), stride):
-        place = (step, grid.first_ridge, 0)
+    for start in range(0, len(path), together):
         if coarse and contest.foretells_loss(places[-3:]):
             break
-        contest.look_at(place)
-        places.append(place)
+        contest.look_at(*path[start : start + together])
+        places += path[start : start + together]
+        place = places[-1]
         leader = contest.leader()
         # The metric may stand still for a step while the loss keeps falling.
         found, best = contest.tried[place], contest.tried[leader]
