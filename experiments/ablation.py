@@ -41,7 +41,7 @@ def exact_threshold() -> Iterator[None]:
 @contextlib.contextmanager
 def chosen_within(errors: float) -> Iterator[None]:
     """The loss decides among metric values within this many standard errors of the best."""
-    with mock.patch.object(selection, "_ALIKE", errors):
+    with mock.patch.object(selection.Contest.__init__, "__defaults__", (errors,)):
         yield
 
 

@@ -41,10 +41,12 @@ def test_some_variants_are_reported_beside_the_default(tmp_path: Path) -> None:
 
 
 def test_the_variants_change_what_they_say_and_put_it_back() -> None:
-    given, before = toy("toy", 0, 0.4), selection._ALIKE
+    given, before = toy("toy", 0, 0.4), selection.Contest.__init__.__defaults__
+    with ablation.chosen_within(7.0):
+        assert selection.Contest([].append, None, "metric")._alike_errors == 7.0
     steady = ablation.VARIANTS["default"].fitted(given, 0)
     exact = ablation.VARIANTS["exact best threshold"].fitted(given, 0)
     assert exact.trace_penalty_ == steady.trace_penalty_
     assert exact.held_out_metric_ >= steady.held_out_metric_
     ablation.VARIANTS["chosen by the loss alone"].fitted(given, 0)
-    assert before == selection._ALIKE
+    assert before == selection.Contest.__init__.__defaults__
