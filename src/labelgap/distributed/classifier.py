@@ -79,7 +79,7 @@ candidates_, ...
     >>> problem = make_low_rank_labels(n=80, n_labels=6, observed=0.5, random_state=0)
     >>> X, Y = (da.from_array(a, chunks=(40, -1)) for a in (problem.X, problem.Y_observed))
     >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
-    ...     clf = DaskLowRankClassifier(trace_penalty=0.004, ridge_penalty=0.0, threshold="train").fit(X, Y)
+    ...     clf = DaskLowRankClassifier(trace_penalty=0.05, ridge_penalty=0.0, threshold="train").fit(X, Y)
     ...     decisions = clf.predict(X).compute()
     >>> decisions.shape, clf.relative_gap_ <= 1e-3
     ((80, 6), True)

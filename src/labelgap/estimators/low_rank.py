@@ -226,9 +226,9 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
     --------
     >>> from labelgap import LowRankClassifier
     >>> from labelgap.data import make_low_rank_labels
-    >>> problem = make_low_rank_labels(n=120, n_labels=8, observed=0.6, random_state=0)
+    >>> problem = make_low_rank_labels(n=60, n_labels=6, observed=0.6, random_state=0)
     >>> clf = LowRankClassifier(metric="micro-f1", random_state=0).fit(problem.X, problem.Y_observed)
-    >>> bool(clf.score(problem.X_test, problem.Y_test) > 0.9)
+    >>> bool(clf.score(problem.X_test, problem.Y_test) > 0.8)
     True
     """
 
