@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 from labelgap import ObservedLabels, Recommender, load
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting import choice, silence
+from labelgap.fitting import choice, silence, silence_weights
+from labelgap.kernels.threads import limit_threads
 
 FIXED = {"unobserved": "negative", "trace_penalty": 0.002, "threshold": "train", "random_state": 0}
 
@@ -53,6 +54,25 @@ def test_its_lists_are_better_than_popularity_and_than_those_of_a_model_for_deci
     assert found.model.ndcg > other.model.ndcg
     # A held-out like was silence to the models that were compared.
     assert 0 < max(c.metric_value for c in ranking.candidates_) < 1
+
+
+def test_settings_that_are_compared_side_by_side_count_as_if_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    train, _ = split(30, 15)
+    monkeypatch.setattr(silence_weights, "_SILENCE_WEIGHTS", (0.03, 0.1, 0.3))
+    given = {"intercept_penalty": 0.0, "dislike_weight": 0.4, "confidence": 0.0, "count_weighting": 0.0}
+    alone, together = (
+        Recommender(positive=4, unobserved="negative", random_state=0, **given) for _ in range(2)
+    )
+    with limit_threads(1):
+        alone.fit(train)
+    with limit_threads(2):
+        # A checkpoint tells a setting that is compared ahead of its turn from the same one later.
+        together.fit(train, checkpoint=tmp_path / "fit")
+    assert len({candidate.silence_weight for candidate in alone.candidates_}) == 3
+    assert repr(together.candidates_) == repr(alone.candidates_)
+    np.testing.assert_array_equal(together.item_factors_, alone.item_factors_)
 
 
 @pytest.mark.slow

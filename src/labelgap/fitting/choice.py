@@ -26,6 +26,7 @@ from labelgap.fitting.search import select_penalties, select_roughly, select_tra
 from labelgap.fitting.trace_search import confirm_trace, weaken
 from labelgap.fitting.variant_choice import select_variant
 from labelgap.fitting.variants import Variant, Variants
+from labelgap.kernels.threads import thread_count
 from labelgap.labels import ObservedLabels
 from labelgap.labels.tensors import to_host
 from labelgap.objective.problem import Problem
@@ -53,9 +54,10 @@ SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
 _FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
-# Values of λ on the way down that are compared side by side where rankings are judged: fits of one fold leave
-# threads idle, and the rank is bounded, so that a smaller λ costs no more than a larger one.
-_RANKINGS_TOGETHER = 2
+# Values of λ on the way down, and variants, that are compared side by side where rankings are judged: fits of
+# one fold leave threads idle, and the rank is bounded, so that a smaller λ costs no more than a larger one.
+# Variants are, up to so many entries.
+_RANKINGS_TOGETHER, _FEW_RANKED = 2, 1 << 20
 # Steps of the last fit where the run is stopped before anything was fitted.
 _HURRIED_STEPS = 12
 
@@ -223,7 +225,12 @@ class PenaltyChoice:
     ) -> list[Candidate]:
         """Judge penalties for another problem, and report them."""
         self.stand_at(standing)
-        return [self._report(c) for c in self._folds.compare(choices, tol=tol, n_folds=n_folds)]
+        return self.report_at(standing, standing.folds.compare(choices, tol=tol, n_folds=n_folds))
+
+    def report_at(self, standing: Standing, found: Sequence[Candidate]) -> list[Candidate]:
+        """Report candidates that were judged for another problem, which the search is about from now on."""
+        self.stand_at(standing)
+        return [self._report(candidate) for candidate in found]
 
     def cross_validation(self, part: str, plan: NDArray[np.int64]) -> CrossValidation:
         """Folds over the present problem, or a sample of its rows; progress is kept under that name."""
@@ -313,7 +320,12 @@ class PenaltyChoice:
     ) -> Candidate:
         """The best variant and the best features near the best penalties of the first ones."""
         if self.variants is not None:
-            best = select_variant(self, self.variants, best, plan, tol, n_folds, coarse=coarse)
+            # Each variant has an objective of its own, as large as the data.
+            idle = self.held_out is not None and self.labels.n_observed <= _FEW_RANKED
+            together = _RANKINGS_TOGETHER if idle and self.run.n_jobs != 1 and thread_count() > 1 else 1
+            best = select_variant(
+                self, self.variants, best, plan, tol, n_folds, coarse=coarse, together=together
+            )
         return best if self.challenge is None else self.challenge(self, best, tol, n_folds)
 
     def _look_at_sample(self, sample: RowSample, plan: Any) -> Candidate:

@@ -1,6 +1,8 @@
 """Decompositions of matrices that are small, or tall and thin; and what arrays need beside the array API.
 
-numpy's arrays go to the LAPACK routine that is fastest for the case; all others to their own namespace.
+Each array's own namespace does the work. Fits of several folds run side by side in threads, and numpy's
+routines let the others go on meanwhile, which scipy's do not: two threads that call scipy.linalg take longer
+than one that does the work of both. scipy's are left where numpy has none, and for matrices that are tiny.
 """
 
 from __future__ import annotations
@@ -49,9 +51,6 @@ def thin_qr(M: Array) -> tuple[Array, Array]:
         twice = None if once is None else by_gram(once[0], overwrite=True)
         if once is not None and twice is not None:
             return twice[0], twice[1] @ once[1]
-    if is_numpy_array(M):
-        Q, R = scipy.linalg.qr(M, mode="economic", check_finite=False)
-        return Q, R
     Q, R = namespace(M).linalg.qr(M, mode="reduced")
     return Q, R
 
@@ -65,14 +64,15 @@ def _by_cholesky(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | 
     largest = gram.diagonal().max(initial=0.0)
     if not smallest(M) < largest < np.inf:
         return None
-    (factorise,) = scipy.linalg.get_lapack_funcs(("potrf",), (gram,))
-    R, failed = factorise(gram)
-    R = np.triu(R)
-    if failed or R.diagonal().min() ** 2 <= _safe(M) * largest:
+    try:
+        R = np.linalg.cholesky(gram).T
+    except np.linalg.LinAlgError:
         return None
-    (solve,) = scipy.linalg.get_blas_funcs(("trsm",), (R, M))
-    # In the transposes, whose columns lie as LAPACK wants them: nothing is copied for it.
-    return solve(1.0, R, M.T, side=0, trans_a=1, overwrite_b=overwrite).T, R
+    if R.diagonal().min() ** 2 <= _safe(M) * largest:
+        return None
+    # The pivots say that R is so far from singular that its inverse loses few digits.
+    inverse = np.linalg.inv(R)
+    return _rotated(M, inverse) if overwrite else M @ inverse, R
 
 
 def _by_eigenvectors(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | None:
@@ -96,10 +96,8 @@ def leading_eigenvectors(gram: Array, count: int) -> tuple[Array, Array]:
     """
     xp = namespace(gram)
     size = gram.shape[0]
-    if not is_numpy_array(gram):
+    if not is_numpy_array(gram) or size < _LARGE or count > size // _FEW:
         values, vectors = xp.linalg.eigh(gram)
-    elif size < _LARGE or count > size // _FEW:
-        values, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     else:
         some = [size - count, size - 1]
         values, vectors = scipy.linalg.eigh(gram, subset_by_index=some, overwrite_a=True, check_finite=False)

@@ -7,7 +7,8 @@ fitted to. Out-of-fold scores over the entries of Ω are as large a sample witho
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,6 +19,8 @@ from labelgap.kernels.threads import limit_threads, thread_count
 from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import shuffled_entries, used_rows
 from labelgap.labels.tensors import is_tensor, like_input, to_host
+
+T = TypeVar("T")
 
 N_FOLDS = 5
 # Entries that are sorted in less time on the CPU than the work on a device takes to start.
@@ -91,24 +94,35 @@ def map_folds(
         n, n_labels = labels.shape
         entries = labels.n_observed if labels.unobserved == "missing" else n * n_labels
         n_jobs = 1 if entries < _FEW_FOR_THREADS else thread_count()
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
-    jobs = min(parallel.n_jobs if parallel.n_jobs > 0 else thread_count(), max(len(tasks), 1))
-    # Tasks side by side divide the caller's threads among them (a limit does not reach into other threads).
-    threads_each = max(1, thread_count() // jobs)
 
     def run(fold: int, *extra: Any) -> Any:
         held = fold_of_entry == fold
-        with limit_threads(threads_each):
-            train = labels.select(~held) if selects_training else None
-            return work(fold, train, labels.select(held), *extra)
+        train = labels.select(~held) if selects_training else None
+        return work(fold, train, labels.select(held), *extra)
 
-    if jobs <= 1:
-        results = [run(*task) for task in tasks]
-    else:
-        results = list(parallel(delayed(run)(*task) for task in tasks))
+    results = side_by_side([partial(run, *task) for task in tasks], n_jobs)
     if choices is None:
         return results
     return [results[start : start + n_folds] for start in range(0, len(tasks), n_folds)]
+
+
+def side_by_side(tasks: Sequence[Callable[[], T]], n_jobs: int | None = None) -> list[T]:
+    """What the tasks return. ``n_jobs`` of them run at a time, one in each thread; None is all threads.
+
+    Tasks side by side divide the caller's threads among them (a limit does not reach into other threads).
+    """
+    n_jobs = thread_count() if n_jobs is None else n_jobs
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
+    jobs = min(parallel.n_jobs if parallel.n_jobs > 0 else thread_count(), max(len(tasks), 1))
+    threads_each = max(1, thread_count() // jobs)
+
+    def run(task: Callable[[], T]) -> T:
+        with limit_threads(threads_each):
+            return task()
+
+    if jobs <= 1:
+        return [run(task) for task in tasks]
+    return list(parallel(delayed(run)(task) for task in tasks))
 
 
 def gather(fold_of_entry: NDArray[np.int64], by_fold: list[Any]) -> tuple[NDArray[np.bool_], Any]:

@@ -152,8 +152,9 @@ class _RowSystems:
         both = penalty + gram
         both[np.diag_indices(width)] *= 1 + JITTER
         # M and M + 2w XᵀX are diagonal in the same basis.
-        values, vectors = scipy.linalg.eigh(penalty, both)
-        self._basis = vectors.astype(dtype)
+        back = np.linalg.inv(np.linalg.cholesky(both))
+        values, vectors = np.linalg.eigh(back @ penalty @ back.T)
+        self._basis = (back.T @ vectors).astype(dtype)
         values = np.clip(values, 0.0, 1.0)
         m = np.asarray(sizes, dtype=np.float64)[:, None]
         self._inverse = (1.0 / (m * values + np.maximum(1.0 - values, JITTER))).astype(dtype)

@@ -127,7 +127,7 @@ class WorkingFactors:
         """The same scores with ``AᵀA = BᵀB`` diagonal: ``½(‖A‖² + ‖B‖²)`` is then as small as it can be."""
         half_A, back_A = _roots(self.rows.gram())
         half_B, back_B = _roots(self.labels.gram())
-        U, values, Vt = scipy.linalg.svd(half_A @ half_B.T)
+        U, values, Vt = np.linalg.svd(half_A @ half_B.T)
         alive = np.sqrt(np.where(values > _DEAD * values[0], values, 0.0))
         self.rows.rotate(back_A @ (U * alive))
         self.labels.rotate(back_B @ (Vt.T * alive))
@@ -154,7 +154,7 @@ def working_factors(
 
 def _roots(gram: Floats) -> tuple[Floats, Floats]:
     """R with ``RᵀR`` the Gram matrix, and a right inverse of it on what is not rounding."""
-    values, vectors = scipy.linalg.eigh(gram)
+    values, vectors = np.linalg.eigh(gram)
     roots = np.sqrt(np.maximum(values, 0.0))
     inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > _DEAD * roots[-1])
     return roots[:, None] * vectors.T, vectors * inverse
