@@ -54,8 +54,9 @@ _MAX_NEW_DIRECTIONS = 64
 _GROWTH_TRIALS = 6
 # A Newton round ends when a step gains less than this fraction of the gap that is still to be closed.
 _ROUND_FRACTION = 0.02
-# Proximal steps between two certificates, from a tolerance on: fewer where a few steps may be enough.
-_PROXIMAL_ROUNDS = ((0.1, 2), (1e-2, 4), (0.0, 6))
+# Proximal steps between two certificates, from a tolerance on: fewer where a few steps may be enough. From
+# W = 0 they never are.
+_PROXIMAL_ROUNDS, _LEAST_FROM_ZERO = ((0.1, 2), (1e-2, 4), (0.0, 6)), 4
 # Tolerances above this one are those of fits that are compared.
 _LOOSE = 1e-2
 # Rounds of proximal steps between two places from which a run can be resumed.
@@ -89,6 +90,7 @@ class FactoredMethod(Method):
     # Of the proximal steps: the gaps so far, and what the last round gained.
     _gaps: list[float]
     _gained = math.inf
+    _from_zero = True
     # Of Newton's method: the trust region, and how long the gap has not been closing.
     _radius: float | None = None
     _best_gap, _last_gap = math.inf, math.inf
@@ -98,7 +100,7 @@ class FactoredMethod(Method):
     """The best lower bound on the optimum so far."""
 
     def begin(self, start: Factors | None, kept: State | None) -> None:
-        self._gaps = []
+        self._gaps, self._from_zero = [], start is None
         if kept is not None and "radius" in kept:
             self._resume_newton(kept)
             return
@@ -188,7 +190,8 @@ class FactoredMethod(Method):
 
     @property
     def _proximal_round(self) -> int:
-        return next(steps for tol, steps in _PROXIMAL_ROUNDS if self._tol >= tol)
+        steps = next(steps for tol, steps in _PROXIMAL_ROUNDS if self._tol >= tol)
+        return max(steps, _LEAST_FROM_ZERO) if self._from_zero else steps
 
     def _newton_is_faster(self) -> bool:
         """Whether proximal steps at their present pace would cost more than Newton's method."""
