@@ -117,8 +117,8 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
             self.dislike_weight_, self.mean_like_ = variant.dislike_weight, mean_like(labels)
             weighted = weighted_by_value(labels, self.confidence_, self.dislike_weight_)
             self.answers_ = decayed(weighted, decay)
-            assert self.answers_.weights is not None
-            total = float(self.answers_.weights.sum())
+            weights = self.answers_.weights
+            total = float(labels.n_observed if weights is None else weights.sum())
         self.answer_weight_ = 1.0 / total
         # Files of models whose intercepts are free have no place for it.
         if chosen.penalties.intercept > 0:

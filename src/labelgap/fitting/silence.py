@@ -238,16 +238,18 @@ def ranking_plan(
     ``device`` is that of the fit, if it has one.
     """
     if min(N_FOLDS, labels.n_observed // 2) < 2:
-        return np.full(labels.n_observed, NEVER, dtype=np.int64)
-    folds = spread_folds(labels, N_FOLDS, rng, device).astype(np.int64)
+        return np.full(labels.n_observed, NEVER, dtype=np.int8)
+    # Fold numbers are small, and there is one for each rating.
+    folds = spread_folds(labels, N_FOLDS, rng, device).astype(np.int8)
     n, n_items = labels.shape
     most = max(_FEWEST_USERS, _MOST_RANKED // max(n_items, 1))
     judged = np.ones(n, dtype=np.bool_)
     if most < n:
         judged[rng.permutation(n)[most:]] = False
-    likes = int(np.sum((labels.values == 1) & judged[labels.rows]))
+    judged = np.repeat(judged, labels.row_counts())
+    likes = int(np.sum((labels.values == 1) & judged))
     needed = 1 if how == "holdout" else int(np.clip(-(-N_FOLDS * _ENOUGH_LIKES // max(likes, 1)), 1, N_FOLDS))
-    return np.where((folds < needed) & judged[labels.rows], folds, NEVER)
+    return np.where((folds < needed) & judged, folds, np.int8(NEVER))
 
 
 def silent_pairs(labels: ObservedLabels, rng: np.random.RandomState) -> ObservedLabels:

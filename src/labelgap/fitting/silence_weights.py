@@ -37,6 +37,7 @@ def weighted_by_value(
     """Labels whose weights are values, with weights ``(1 + α v)/(1 + α v̄)`` of likes, and one for dislikes.
 
     ``mean`` is v̄, by default that of these likes. An infinite α makes the weight proportional to the value.
+    Likes alone that all have weight 1 have no weights, which would be the larger part of the data.
 
     Examples
     --------
@@ -45,6 +46,9 @@ def weighted_by_value(
     [0.667, 1.333, 0.1]
     """
     liked = labels.values == 1
+    by_value = labels.weights is not None and confidence > 0
+    if not by_value and liked.all():
+        return labels if labels.weights is None else replace(labels, weights=None)
     weights: Floats = np.ones(labels.n_observed)
     if labels.weights is not None and confidence > 0:
         mean = mean_like(labels) if mean is None else mean

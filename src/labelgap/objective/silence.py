@@ -9,7 +9,7 @@ is the sum of ``w (z + 1)²`` over all entries, which needs no entries at all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,19 @@ from labelgap.objective.sum import SumGradient, SumObjective, SumPoint
 
 # Entries, and rows or labels, that a small problem has at most.
 _SMALL, _SHORT_SIDE = 1 << 20, 512
+# Observed entries that are looked at together.
+_BLOCK = 1 << 18
 
 
 def is_small(shape: tuple[int, int]) -> bool:
     """Whether the matrix of a problem may be formed, though few of its entries are observed."""
     return shape[0] * shape[1] <= _SMALL and min(shape) <= _SHORT_SIDE
+
+
+def _blocks(entries: Any) -> Iterator[slice]:
+    """Some entries at a time, so that what is made on the way is smaller than the data; all on a device."""
+    step = _BLOCK if isinstance(entries, np.ndarray) else max(len(entries), 1)
+    return (slice(start, start + step) for start in range(0, len(entries), step))
 
 
 class ObservedCorrection:
@@ -34,8 +42,17 @@ class ObservedCorrection:
         self.targets, self.weights, self.silence, self.total = targets, weights, silence, total
 
     def value_and_gradient(self, z: Any) -> tuple[float, Any]:
-        missed, plain = self.weights * (z - self.targets), self.silence * (z + 1)
-        value = float(missed @ (z - self.targets) - plain @ (z + 1)) / self.total
+        if not isinstance(z, np.ndarray):
+            return self._of(z, self.targets, self.weights)
+        gradient, value = np.empty(len(z), np.result_type(z, self.weights)), 0.0
+        for some in _blocks(z):
+            of_some, gradient[some] = self._of(z[some], self.targets[some], self.weights[some])
+            value += of_some
+        return value, gradient
+
+    def _of(self, z: Any, targets: Any, weights: Any) -> tuple[float, Any]:
+        missed, plain = weights * (z - targets), self.silence * (z + 1)
+        value = float(missed @ (z - targets) - plain @ (z + 1)) / self.total
         return value, 2.0 / self.total * (missed - plain)
 
     def curvature(self, z: Any) -> Any:
@@ -103,9 +120,13 @@ class SilenceGradient(SumGradient):
         """
         low_rank, sparse = self.parts
         correction, pattern = self._objective.correction, self._objective.observed.pattern
-        silent = scale * pattern.sampled(low_rank.left, low_rank.right)
-        g = silent + scale * sparse.entries
-        quarter = 0.25 * correction.total
-        observed = quarter * float(g @ (g / correction.weights)) + float(g @ correction.targets)
-        instead = quarter / correction.silence * float(silent @ silent) - float(silent.sum())
-        return float(low_rank.conjugate(scale)) + observed - instead
+        sampled = pattern.sampled(low_rank.left, low_rank.right)
+        total, quarter = float(low_rank.conjugate(scale)), 0.25 * correction.total
+        for some in _blocks(sampled):
+            silent = scale * sampled[some]
+            g = silent + scale * sparse.entries[some]
+            weights, targets = correction.weights[some], correction.targets[some]
+            observed = quarter * float(g @ (g / weights)) + float(g @ targets)
+            instead = quarter / correction.silence * float(silent @ silent) - float(silent.sum())
+            total += observed - instead
+        return total

@@ -143,6 +143,8 @@ class EntryPoint(DesignPoint):
             self.value, self.entry_gradient = term.passes.value_and_gradient(low_rank, self._intercept)
         size = getattr(term.function, "size", None)
         self.size = abs(self.value) if size is None else float(size(self.scores))
+        # As large as the data, and made again from the low-rank part by the few who ask once more.
+        self.__dict__.pop("scores", None)
 
     @cached_property
     def _low_rank(self) -> Floats:

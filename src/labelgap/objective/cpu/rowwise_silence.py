@@ -52,10 +52,10 @@ class SilenceRowwise:
         self._pattern, self._silence, self._total = pattern, silence, total
         self._has_intercept = has_intercept
         # Half the slope at an observed entry is ``curved z − wanted``, half the curvature ``curved``.
-        curved, wanted = weights - silence, weights * targets + silence
-        self._curved, self._wanted = (part.astype(self.dtype) for part in (curved, wanted))
+        self._curved = _in_few_bytes(weights - silence, self.dtype)
+        self._wanted = _in_few_bytes(weights * targets + silence, self.dtype)
         self._curved_by_label, self._wanted_by_label = (
-            part[pattern.by_label] for part in (self._curved, self._wanted)
+            part if _is_one_number(part) else part[pattern.by_label] for part in (self._curved, self._wanted)
         )
 
     def start(self, factors: Factors) -> WorkingFactors:
@@ -117,6 +117,17 @@ class SilenceRowwise:
         empty = np.diag(penalty) <= 0
         penalty[empty, empty] = self._total * (penalties.trace + penalties.ridge)
         return penalty
+
+
+def _in_few_bytes(numbers: Floats, dtype: np.dtype[Any]) -> WorkingArray:
+    """The numbers in the working precision; where all are equal, as they are for likes alone, one for all."""
+    if len(numbers) and np.all(numbers == numbers[0]):
+        return np.broadcast_to(numbers[0].astype(dtype), numbers.shape)
+    return numbers.astype(dtype)
+
+
+def _is_one_number(numbers: WorkingArray) -> bool:
+    return numbers.strides == (0,)
 
 
 class _RowSystems:

@@ -48,8 +48,10 @@ class SilencePart:
     def __init__(self, rows: Any, settings: ProblemSettings, labels: ObservedLabels) -> None:
         self._rows, self._settings, self._labels = rows, settings, labels
         weights = labels.weights
-        self._weights = np.ones(labels.n_observed) if weights is None else np.asarray(weights, np.float64)
-        self._targets = np.where(labels.values == 1, 1.0, -1.0)
+        # One number stands for all where there are no weights, and a target takes one byte.
+        ones = np.broadcast_to(np.float64(1.0), (labels.n_observed,))
+        self._weights = ones if weights is None else np.asarray(weights, np.float64)
+        self._targets = np.where(labels.values == 1, np.int8(1), np.int8(-1))
 
     def moments(self) -> SilenceMoments:
         labels, n_labels = self._labels, self._labels.shape[1]
