@@ -3,8 +3,9 @@
 Every point is a process of its own: it reads its input, fits a few times, and reports the median time and the
 peak of its memory. Slopes are those of a line through the logarithms: 1 is proportional. |Ω|, n, L and k grow
 in matrix completion (five sweeps of the alternating solver), d in a fit with sparse features (the default
-solver to a fixed number of steps). Two more cases are measured for their memory alone: a fit with dense
-features that chooses its penalties, and ten million generated ratings.
+solver to a fixed number of steps). Three more cases are measured for their memory alone: a fit with dense
+features that chooses its penalties, ten million generated ratings, and the default fit of ten million likes
+for lists. ``python -m benchmarks.growth "10 million likes, default fit"`` measures one of them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import scipy.sparse as sp
 
 from benchmarks.generated_ratings import make_split
 from benchmarks.harness import Line, Options, Report
+from benchmarks.list_fit import choices
 
 DOUBLINGS = 5
 SLOPE_LIMIT, MEMORY_LIMIT = 1.1, 3.0
@@ -57,10 +59,12 @@ STARTS = {
 CASES = {
     "dense features, default fit": Point("dense", 200_000, 50, 2_000_000, 0, 200),
     "10 million ratings": Point("ratings", 70_000, 10_000, 10_000_000, 32),
+    "10 million likes, default fit": Point("likes", 50_000, 10_000, 10_000_000, 0),
 }
 QUICK_CASES = {
     "dense features, default fit": Point("dense", 400, 10, 800, 0, 10),
     "10 million ratings": Point("ratings", 500, 300, 10_000, 4),
+    "10 million likes, default fit": Point("likes", 200, 150, 4_000, 0),
 }
 QUICK = {
     "|Ω|": Point("completion", 500, 300, 2_000, 4),
@@ -80,6 +84,10 @@ def make_input(point: Point, path: Path) -> None:
         made = make_split((point.n, point.n_labels), point.entries, held_out=0.0).train
         users, items = made.users.astype(np.int64), made.items.astype(np.int64)
         np.savez(path, rows=users, columns=items, values=made.values.astype(np.float64))
+        return
+    if point.setting == "likes":
+        users, items = choices((point.n, point.n_labels), point.entries, np.random.default_rng(0))
+        np.savez(path, rows=users, columns=items)
         return
     rng = np.random.default_rng(0)
     pairs = point.n * point.n_labels
@@ -122,7 +130,7 @@ def child(arguments: list[str]) -> int:
     path, setting, k, n, n_labels, d, repeats = arguments
     shape, width = (int(n), int(n_labels)), int(d)
     warnings.simplefilter("ignore")
-    fits = {"features": fit_features, "dense": fit_dense}
+    fits = {"features": fit_features, "dense": fit_dense, "likes": fit_likes}
     fit: Callable[..., int] = fits.get(setting, fit_completion)
     # Compiled before anything is measured: a small problem with as many columns, which decide on the kernels.
     fit(*_small_problem(setting, width), (400, 300), int(k))
@@ -156,6 +164,8 @@ def _small_problem(setting: str, width: int) -> tuple[Any, Any]:
         Y[rng.random(Y.shape) < 0.8] = np.nan
         return Y[:, :50], X
     pairs = rng.choice(400 * 300, 6000, replace=False)
+    if setting == "likes":
+        return (pairs // 300, pairs % 300), None
     ratings = (pairs // 300, pairs % 300, (rng.random(6000) < 0.5).astype(float))
     return ratings, sp.random_array((400, 150), density=0.1, rng=0, format="csr")
 
@@ -164,6 +174,8 @@ def _given(arrays: dict[str, Any], setting: str, shape: tuple[int, int]) -> tupl
     """Labels and features as a user hands them in."""
     if setting == "dense":
         return arrays["labels"], arrays["features"]
+    if setting == "likes":
+        return (arrays["rows"], arrays["columns"]), None
     ratings = (arrays["rows"], arrays["columns"], arrays["values"])
     if setting != "features":
         return ratings, None
@@ -186,6 +198,14 @@ def fit_completion(ratings: Any, X: Any, shape: tuple[int, int], k: int) -> int:
         random_state=0,
     )
     model.fit(ratings)
+    return int(model.user_factors_.nbytes + model.item_factors_.nbytes)
+
+
+def fit_likes(likes: Any, X: Any, shape: tuple[int, int], k: int) -> int:
+    """A Recommender for lists with all its defaults; returns the bytes of its factors."""
+    from labelgap import Recommender
+
+    model = Recommender(unobserved="negative", random_state=0).fit(likes)
     return int(model.user_factors_.nbytes + model.item_factors_.nbytes)
 
 
@@ -247,8 +267,8 @@ def run(options: Options) -> Report:
         f"Medians of {options.repeats} fits, in a separate process for each size; five doublings. Memory is "
         "the peak above what the process held before it read the input, divided by the size of the input "
         "and the factors. The input is counted as it is handed in: ratings and sparse labels as a long table "
-        "of two int64 columns and a float64 column, sparse features as CSR, dense features and dense labels "
-        "(NaN: not observed) as float64 arrays.",
+        "of two int64 columns and a float64 column, likes as the two int64 columns alone, sparse features as "
+        "CSR, dense features and dense labels (NaN: not observed) as float64 arrays.",
     )
     for what, start in (QUICK if options.quick else STARTS).items():
         points = [start.grown(what, 2**step) for step in range(DOUBLINGS + 1)]
@@ -295,4 +315,7 @@ def memory_line(what: str, found: dict[str, float]) -> Line:
 
 
 if __name__ == "__main__":
-    raise SystemExit(child(sys.argv[1:]))
+    if len(sys.argv) == 2:
+        print(json.dumps(measure(CASES[sys.argv[1]], 1)))
+    else:
+        raise SystemExit(child(sys.argv[1:]))

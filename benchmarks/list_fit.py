@@ -40,7 +40,7 @@ RIVAL_SETTINGS: dict[str, dict[str, float]] = {
 def make_likes(shape: tuple[int, int], n_likes: int, seed: int = 0) -> tuple[ObservedLabels, ObservedLabels]:
     """Likes to learn from, and likes to judge by."""
     rng = np.random.default_rng(seed)
-    users, items = _choices(shape, n_likes, rng)
+    users, items = choices(shape, n_likes, rng)
     held = rng.random(len(users)) < HELD_OUT
     both = (
         ObservedLabels.from_triplets(users[part], items[part], np.ones(int(part.sum())), shape=shape)
@@ -50,7 +50,7 @@ def make_likes(shape: tuple[int, int], n_likes: int, seed: int = 0) -> tuple[Obs
     return train, test
 
 
-def _choices(
+def choices(
     shape: tuple[int, int], n_likes: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each user's items in proportion to ``popularity · exp(taste)``, a block of users at a time."""
