@@ -54,9 +54,9 @@ SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
 _FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
-# Values of λ on the way down, and variants, that are compared side by side where rankings are judged: fits of
-# one fold leave threads idle, and the rank is bounded, so that a smaller λ costs no more than a larger one.
-# Variants are, up to so many entries.
+# Values of λ on the way down that are compared side by side where rankings are judged: fits of one fold leave
+# threads idle, and the rank is bounded, so that a smaller λ costs no more than a larger one. So are as many
+# variants, up to this number of entries.
 _RANKINGS_TOGETHER, _FEW_RANKED = 2, 1 << 20
 # Steps of the last fit where the run is stopped before anything was fitted.
 _HURRIED_STEPS = 12

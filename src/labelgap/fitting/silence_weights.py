@@ -46,15 +46,15 @@ def weighted_by_value(
     [0.667, 1.333, 0.1]
     """
     liked = labels.values == 1
-    by_value = labels.weights is not None and confidence > 0
-    if not by_value and liked.all():
-        return labels if labels.weights is None else replace(labels, weights=None)
+    values = labels.weights if confidence > 0 else None
+    if values is None and liked.all():
+        return replace(labels, weights=None)
     weights: Floats = np.ones(labels.n_observed)
-    if labels.weights is not None and confidence > 0:
+    if values is not None:
         mean = mean_like(labels) if mean is None else mean
-        weights = labels.weights / mean
+        weights = values / mean
         if np.isfinite(confidence):
-            weights = (1.0 + confidence * labels.weights) / (1.0 + confidence * mean)
+            weights = (1.0 + confidence * values) / (1.0 + confidence * mean)
     return labels.with_weights(np.where(liked, weights, dislike_weight))
 
 
