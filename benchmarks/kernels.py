@@ -62,8 +62,7 @@ def works(labels: ObservedLabels, dtype: type) -> list[Work]:
     rng = np.random.default_rng(0)
     P, Q = (0.3 * rng.standard_normal((rows, K)).astype(dtype) for rows in (n, n_labels))
     data = rng.standard_normal(entries).astype(dtype)
-    by_label = data[pattern.by_label]
-    scores, rows_out, labels_out = np.empty(entries, dtype), np.empty_like(P), np.empty_like(Q)
+    scores, rows_out = np.empty(entries, dtype), np.empty_like(P)
     steps = objective.rowwise(dtype)
     assert steps is not None
     at = steps.start(Factors(P.astype(float), Q.astype(float), objective.starting_intercept()))
@@ -90,7 +89,7 @@ def works(labels: ObservedLabels, dtype: type) -> list[Work]:
         ),
         Work(
             "Sᵀ times a factor",
-            partial(csr_product, pattern.label_indptr, pattern.label_rows, by_label, P, labels_out),
+            partial(pattern.transposed_times, data, P),
             gathered + n_labels * K * size,
             2 * K * entries,
             dtype,

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
-from labelgap.kernels.entries import EntryPattern
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
 from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures, StackedFeatures

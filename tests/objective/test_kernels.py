@@ -5,15 +5,17 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.kernels import blocks, threads
+from labelgap.kernels import blocks, scattered, threads
 from labelgap.kernels.entries import (
     csr_product,
     csr_product_pair,
-    curvature_rows,
     sampled_product,
     sparse_sampled_product,
     sparse_sparse_product,
 )
+from labelgap.kernels.entry_hessian import hessian_product
+from labelgap.kernels.entry_pattern import EntryPattern
+from labelgap.kernels.scattered import row_parts, scattered_product, strip_of
 from labelgap.kernels.threads import limit_threads, thread_count
 
 N, N_LABELS = 23, 11
@@ -41,12 +43,14 @@ def all_answers(k, dtype=np.float64):
     answers = {
         "sampled": sampled_product(indptr, indices, P, B),
         "product": csr_product(indptr, indices, data, B),
+        "transposed": scattered_product(indptr, indices, data, P, N_LABELS, 16),
     }
     if dtype == np.float64:
         # Objectives are in double precision, and compute these alone.
         order = np.arange(len(data), dtype=np.int32)
         answers["pair"] = csr_product_pair(indptr, indices, order, data, B, curvature, dB)
-        answers["curvature"] = curvature_rows(indptr, indices, P, dP, B, dB, db, curvature, data)
+        pattern = EntryPattern(indptr, indices, N_LABELS)
+        answers["hessian"] = hessian_product(pattern, P, dP, B, dB, db, curvature, data)
     return given, answers
 
 
@@ -67,7 +71,12 @@ def expected_answers(given):
         "sampled": (P @ B.T)[rows, indices],
         "product": matrix(data) @ B,
         "pair": matrix(data) @ B + matrix(curvature) @ dB,
-        "curvature": (curved[rows, indices], curved @ B + matrix(data) @ dB),
+        "hessian": (
+            curved @ B + matrix(data) @ dB,
+            curved.T @ P + matrix(data).T @ dP,
+            curved.sum(axis=0),
+        ),
+        "transposed": matrix(data).T @ P,
     }
 
 
@@ -145,11 +154,63 @@ def test_answers_do_not_depend_on_the_number_of_threads(count, dtype, monkeypatc
     submitted = counting_pool(monkeypatch)
     with limit_threads(count):
         together = [*flattened(all_answers(5, dtype)[1]), sparse_product()]
-    n_kernels = 5 if dtype == np.float64 else 3
+    # The sums by label of so few entries are one part.
+    n_kernels = 4 if dtype == np.float64 else 3
     assert len(submitted) == n_kernels * (count - 1)
     for one, other in zip(alone, together, strict=True):
         assert_array_equal(one, other)
     threads._pool.shutdown()
+
+
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_sums_by_label_are_the_same_in_parts_and_strips_whatever_the_threads(k, monkeypatch):
+    monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
+    monkeypatch.setattr(scattered, "_PART_WORK", 1)
+    S, dense, indptr, indices = random_sparse(3, shape=(900, 4), density=0.5)
+    rng = np.random.default_rng(4)
+    P, dP = rng.standard_normal((2, 900, k))
+    B, dB = rng.standard_normal((2, 4, k))
+    curvature, db = rng.random(len(indices)), rng.standard_normal(4)
+    pattern = EntryPattern(indptr, indices, 4)
+    cuts = row_parts(indptr, 4, 8)
+    assert len(cuts) > 2
+    assert (np.diff(cuts) >= 0).all()
+    assert cuts[[0, -1]].tolist() == [0, 900]
+    found = []
+    for count in (1, 2, 5):
+        with limit_threads(count):
+            products = [scattered_product(indptr, indices, S.data, P, 4, strip) for strip in (8, 16, 40)]
+            for product in products:
+                assert_array_equal(product, products[0])
+            hessian = hessian_product(pattern, P, dP, B, dB, db, curvature, S.data)
+            found.append([products[0], *hessian])
+    assert_allclose(found[0][0], dense.T @ P, atol=1e-11)
+    for other in found[1:]:
+        for one, same in zip(found[0], other, strict=True):
+            assert_array_equal(one, same)
+    # By the rows of each label, as where the sums do not fit into a cache.
+    monkeypatch.setattr(scattered, "_CACHE_BYTES", 0)
+    assert strip_of(4, k) == 0
+    for one, other in zip(
+        found[0][1:], hessian_product(pattern, P, dP, B, dB, db, curvature, S.data), strict=True
+    ):
+        assert_allclose(one, other, atol=1e-10)
+    assert_allclose(pattern.transposed_times(S.data, P), found[0][0], atol=1e-11)
+
+
+@pytest.mark.parametrize("k", [1, 3, 5, 8, 13])
+def test_a_score_by_entry_does_not_depend_on_the_other_entries(k):
+    _, _, indptr, indices = random_sparse(0)
+    rng = np.random.default_rng(1)
+    P, B = rng.standard_normal((N, k)), rng.standard_normal((N_LABELS, k))
+    scores = sampled_product(indptr, indices, P, B, by_entry=True)
+    assert len(scores) > N_LABELS
+    for i in np.flatnonzero(np.diff(indptr)):
+        some = slice(indptr[i], indptr[i + 1])
+        alone = sampled_product(
+            np.array([0, some.stop - some.start]), indices[some], P[i : i + 1], B, by_entry=True
+        )
+        assert_array_equal(alone, scores[some])
 
 
 def test_one_heavy_row_is_not_lost_between_the_threads(monkeypatch):
@@ -252,6 +313,11 @@ def test_dense_patterns_go_by_blocks_and_come_to_the_same(k, dtype, monkeypatch)
         sampled_product(indptr, indices, P, B), (P.astype(float) @ B.T)[mask], rtol=0, atol=tolerance
     )
     assert_allclose(csr_product(indptr, indices, data, B), S @ B.astype(float), rtol=0, atol=tolerance)
+    expected = S.T @ P.astype(float)
+    for count in (1, 3):
+        with limit_threads(count):
+            found = blocks.transposed_by_blocks(indptr, indices, data, P, mask.shape[1])
+        assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("count", [1, 2])

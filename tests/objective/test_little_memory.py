@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelgap.kernels.entries import EntryPattern
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.labels.sources import chosen_before
 from labelgap.objective.cpu import features
 from labelgap.objective.cpu.features import DenseFeatures, SparseFeatures

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.kernels.entries import EntryPattern
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates

@@ -13,6 +13,8 @@ from labelgap._types import Floats, Ints
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import map_in_order
 
+# Parts of the rows whose sums are added up in the end: as many whatever the threads.
+_MOST_PARTS = 8
 # Cells of a block: it stays in the second cache while its entries are picked.
 _BLOCK_ENTRIES = 1 << 17
 # The fraction of observed entries from which on blocks win, and the columns that it takes: a sampled product
@@ -65,3 +67,22 @@ def product_by_blocks(indptr: Ints, indices: Ints, data: Floats, M: Floats, out:
         np.matmul(dense, M, out=out[rows])
 
     map_in_order(work, _row_blocks(len(out), len(M)))
+
+
+def transposed_by_blocks(indptr: Ints, indices: Ints, data: Floats, M: Floats, n_columns: int) -> Floats:
+    """``Sᵀ M`` for the sparse S with so many columns, by way of some of its rows made dense."""
+    all_blocks = _row_blocks(len(M), n_columns)
+    # The sums of all parts together are no larger than M.
+    parts = max(1, min(_MOST_PARTS, len(all_blocks), len(M) // max(n_columns, 1)))
+    cuts = [len(all_blocks) * part // parts for part in range(parts + 1)]
+    arrays = indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), data
+
+    def work(part: int) -> Floats:
+        total = np.zeros((n_columns, M.shape[1]), dtype=M.dtype)
+        for rows in all_blocks[cuts[part] : cuts[part + 1]]:
+            dense = np.zeros((rows.stop - rows.start, n_columns), dtype=M.dtype)
+            _spread(*arrays, dense, rows.start)
+            total += dense.T @ M[rows]
+        return total
+
+    return np.asarray(sum(map_in_order(work, range(parts))))

@@ -6,12 +6,8 @@ size n x L appears: each kernel touches the entries of Ω and the factors.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from labelgap._types import Floats, Ints
 from labelgap.kernels.arguments import read_only
@@ -24,83 +20,74 @@ from labelgap.kernels.blocks import (
 )
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
-from labelgap.kernels.vectors import gathered_dots, gathered_sum, lanes_of
+from labelgap.kernels.vectors import gathered_dots, gathered_sum, lanes_of, padded_width
 
 # A constant that is written out where a function is called has a type of its own, for which the function is
 # compiled again. This one has not.
 _ZERO = np.int64(0)
 
-# Below this many columns a product is bound by finding the rows, and there is nothing to vectorise.
+# Below this many columns there is nothing to vectorise.
 _FEW_COLUMNS = 4
 
 
 @njit(**OPTIONS)
-def _sampled_row(p, B, indices, begin, end, out):  # type: ignore[no-untyped-def]
+def is_whole(M):  # type: ignore[no-untyped-def]
+    """Whether rows are a whole number of vectors."""
+    return M.shape[1] > 0 and M.shape[1] % lanes_of(M) == 0
+
+
+@njit(**OPTIONS)
+def sampled_row(p, B, indices, begin, end, out):  # type: ignore[no-untyped-def]
     """``out[e] = p · B[indices[e]]`` from begin to end."""
-    k = B.shape[1]
-    whole = k - k % lanes_of(B)
-    if whole > 0:
+    if is_whole(B):
         gathered_dots(p, B, indices, begin, end, out)
-    else:
-        for e in range(begin, end):
-            out[e] = 0
-    if whole < k:
-        for e in range(begin, end):
-            q = B[indices[e]]
-            total = out[e]
-            for c in range(whole, k):
-                total += p[c] * q[c]
-            out[e] = total
+        return
+    for e in range(begin, end):
+        q = B[indices[e]]
+        total = B.dtype.type(0)
+        for c in range(len(p)):
+            total += p[c] * q[c]
+        out[e] = total
 
 
 @njit(**OPTIONS)
 def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[no-untyped-def]
+    k = P.shape[1]
+    own = np.zeros(B.shape[1], B.dtype)
     for i in range(start, stop):
-        _sampled_row(P[i], B, indices, indptr[i], indptr[i + 1], out)
+        for c in range(k):
+            own[c] = P[i, c]
+        sampled_row(own, B, indices, indptr[i], indptr[i + 1], out)
 
 
 @njit(**OPTIONS)
-def _add_tail(data, indices, begin, end, M, row, whole, k):  # type: ignore[no-untyped-def]
-    """The columns that do not fill a vector."""
-    if k - whole < _FEW_COLUMNS:
-        for c in range(whole, k):
-            total = M.dtype.type(0)
-            for e in range(begin, end):
-                total += data[e] * M[indices[e], c]
-            row[c] = total
-        return
-    for c in range(whole, k):
-        row[c] = 0
-    for e in range(begin, end):
-        v = data[e]
-        m = M[indices[e]]
-        for c in range(whole, k):
-            row[c] += v * m[c]
-
-
-@njit(**OPTIONS)
-def _sum_of_entries(data, indices, begin, end, M, row):  # type: ignore[no-untyped-def]
-    k = M.shape[1]
-    whole = k - k % lanes_of(M)
-    if whole > 0:
+def sum_of_entries(data, indices, begin, end, M, row):  # type: ignore[no-untyped-def]
+    """``row = Σ_e data[e] M[indices[e]]`` from begin to end."""
+    if is_whole(M):
         gathered_sum(data, indices, begin, end, M, row)
-    if whole < k:
-        _add_tail(data, indices, begin, end, M, row, whole, k)
+        return
+    for c in range(M.shape[1]):
+        total = M.dtype.type(0)
+        for e in range(begin, end):
+            total += data[e] * M[indices[e], c]
+        row[c] = total
 
 
 @njit(**OPTIONS)
-def _longest(indptr, start, stop):  # type: ignore[no-untyped-def]
-    longest = 0
+def longest(indptr, start, stop):  # type: ignore[no-untyped-def]
+    """The most entries of a row."""
+    most = 0
     for i in range(start, stop):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    return longest
+        most = max(most, indptr[i + 1] - indptr[i])
+    return most
 
 
 @njit(**OPTIONS)
 def _csr_product(indptr, indices, order, data, M, out, start, stop):  # type: ignore[no-untyped-def]
     """Entry e is ``data[order[e]]``, or ``data[e]`` where ``order`` is empty."""
     # One row's numbers at a time are put in order: all of them would take as much memory again.
-    ordered = np.empty(_longest(indptr, start, stop), M.dtype)
+    ordered = np.empty(longest(indptr, start, stop), M.dtype)
+    row = np.empty(M.shape[1], M.dtype)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
         if len(order):
@@ -109,48 +96,28 @@ def _csr_product(indptr, indices, order, data, M, out, start, stop):  # type: ig
         else:
             for e in range(begin, end):
                 ordered[e - begin] = data[e]
-        _sum_of_entries(ordered, indices[begin:end], _ZERO, end - begin, M, out[i])
+        sum_of_entries(ordered, indices[begin:end], _ZERO, end - begin, M, row)
+        for c in range(out.shape[1]):
+            out[i, c] = row[c]
 
 
 @njit(**OPTIONS)
 def _csr_product_pair(  # type: ignore[no-untyped-def]
     indptr, indices, order, data, M, data2, M2, out, start, stop
 ):
-    k = M.shape[1]
-    second = np.empty(k, M.dtype)
-    ordered = np.empty(_longest(indptr, start, stop), M.dtype)
+    first, second = np.empty(M.shape[1], M.dtype), np.empty(M.shape[1], M.dtype)
+    ordered = np.empty(longest(indptr, start, stop), M.dtype)
     for i in range(start, stop):
-        row = out[i]
         begin, end = indptr[i], indptr[i + 1]
         here = indices[begin:end]
         for e in range(begin, end):
             ordered[e - begin] = data[order[e]]
-        _sum_of_entries(ordered, here, _ZERO, end - begin, M, row)
+        sum_of_entries(ordered, here, _ZERO, end - begin, M, first)
         for e in range(begin, end):
             ordered[e - begin] = data2[order[e]]
-        _sum_of_entries(ordered, here, _ZERO, end - begin, M2, second)
-        for c in range(k):
-            row[c] += second[c]
-
-
-@njit(**OPTIONS)
-def _curvature_rows(  # type: ignore[no-untyped-def]
-    indptr, indices, P, dP, B, dB, db, curvature, gradient, curved, out, start, stop
-):
-    k = P.shape[1]
-    second = np.empty(k, P.dtype)
-    other = np.empty(_longest(indptr, start, stop), P.dtype)
-    for i in range(start, stop):
-        begin, end = indptr[i], indptr[i + 1]
-        _sampled_row(dP[i], B, indices, begin, end, curved)
-        _sampled_row(P[i], dB, indices[begin:end], _ZERO, end - begin, other)
-        for e in range(begin, end):
-            curved[e] = curvature[e] * (curved[e] + other[e - begin] + db[indices[e]])
-        row = out[i]
-        _sum_of_entries(curved, indices, begin, end, B, row)
-        _sum_of_entries(gradient, indices, begin, end, dB, second)
-        for c in range(k):
-            row[c] += second[c]
+        sum_of_entries(ordered, here, _ZERO, end - begin, M2, second)
+        for c in range(out.shape[1]):
+            out[i, c] = first[c] + second[c]
 
 
 @njit(**OPTIONS)
@@ -184,13 +151,31 @@ def _sparse_sampled_product(  # type: ignore[no-untyped-def]
 _NO_ORDER = read_only(np.empty(0), np.int32)
 
 
-def _pattern(indptr: Ints, indices: Ints) -> tuple[Ints, Ints]:
+def filled_up(M: Floats) -> Floats:
+    """A factor with columns of zeros beside its own, so that rows are a whole number of vectors."""
+    n, k = M.shape
+    width = padded_width(k, M.dtype)
+    if k == width:
+        return read_only(M, M.dtype)
+    wide = np.zeros((n, width), M.dtype)
+    wide[:, :k] = M
+    return read_only(wide, M.dtype)
+
+
+def table(M: Floats, n_entries: int) -> Floats:
+    """A factor of which so many entries gather rows: filled up where that is worth the copy."""
+    worth = M.shape[1] >= _FEW_COLUMNS and len(M) <= n_entries
+    return filled_up(M) if worth else read_only(M, M.dtype)
+
+
+def pattern_arrays(indptr: Ints, indices: Ints) -> tuple[Ints, Ints]:
+    """Rows of entries as the kernels take them."""
     return read_only(indptr, np.int64), read_only(indices, np.int32)
 
 
 def sparse_rows(S: tuple[Ints, Ints, Floats]) -> tuple[Ints, Ints, Floats]:
     """A sparse matrix, given by rows, as the kernels take it."""
-    return *_pattern(S[0], S[1]), read_only(S[2], np.float64)
+    return *pattern_arrays(S[0], S[1]), read_only(S[2], np.float64)
 
 
 def sampled_product(
@@ -208,11 +193,16 @@ def sampled_product(
     """
     result = np.empty(len(indices), dtype=P.dtype) if out is None else out
     left, right = (read_only(M, P.dtype) for M in (P, B))
-    indptr, indices = _pattern(indptr, indices)
+    indptr, indices = pattern_arrays(indptr, indices)
     if not by_entry and P.shape[1] >= SAMPLED_COLUMNS and is_dense(len(indices), len(P), len(B)):
         sampled_by_blocks(indptr, indices, left, right, result)
         return result
-    run_over_rows(_sampled_product, indptr, P.shape[1], indptr, indices, left, right, result)
+    if by_entry and len(right) > len(indices):
+        # Rows that are filled up are summed in another order than others; all the rows would be a large copy.
+        named, places = np.unique(indices, return_inverse=True)
+        right, indices = right[named], read_only(places, np.int32)
+    gathered = table(right, len(indices))
+    run_over_rows(_sampled_product, indptr, P.shape[1], indptr, indices, left, gathered, result)
     return result
 
 
@@ -222,20 +212,33 @@ def sparse_sampled_product(
     """``(X W)`` at the entries of the pattern, for sparse X and W given by label (L x d)."""
     out = np.empty(len(indices))
     per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
-    pattern = _pattern(indptr, indices)
+    pattern = pattern_arrays(indptr, indices)
     run_over_rows(_sparse_sampled_product, indptr, per_entry, *pattern, *sparse_rows(X), W_by_label, out)
     return out
 
 
-def csr_product(indptr: Ints, indices: Ints, data: Floats, M: Floats, out: Floats | None = None) -> Floats:
-    """``S M`` for the sparse matrix S with these rows, and M dense; into ``out`` where that is given."""
+def csr_product(
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    M: Floats,
+    out: Floats | None = None,
+    *,
+    order: Ints | None = None,
+) -> Floats:
+    """``S M`` for the sparse matrix S with these rows, and M dense; into ``out`` where that is given.
+
+    Entry e is ``data[order[e]]`` where there is an order.
+    """
     result = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype) if out is None else out
     values, right = read_only(data, M.dtype), read_only(M, M.dtype)
-    indptr, indices = _pattern(indptr, indices)
-    if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(indices), len(result), len(M)):
+    indptr, indices = pattern_arrays(indptr, indices)
+    if order is None and M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(indices), len(result), len(M)):
         product_by_blocks(indptr, indices, values, right, result)
         return result
-    run_over_rows(_csr_product, indptr, M.shape[1], indptr, indices, _NO_ORDER, values, right, result)
+    gathered = table(right, len(indices))
+    places = _NO_ORDER if order is None else read_only(order, order.dtype)
+    run_over_rows(_csr_product, indptr, M.shape[1], indptr, indices, places, values, gathered, result)
     return result
 
 
@@ -244,42 +247,10 @@ def csr_product_pair(
 ) -> Floats:
     """``S M + S₂ M₂`` for two sparse matrices of one pattern, with entry e at ``data[order[e]]``."""
     out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
-    held = (read_only(part, M.dtype) for part in (data, M, data2, M2))
-    args = (*_pattern(indptr, indices), read_only(order, order.dtype), *held, out)
+    first, second = ((read_only(x, M.dtype), table(T, len(indices))) for x, T in ((data, M), (data2, M2)))
+    args = (*pattern_arrays(indptr, indices), read_only(order, order.dtype), *first, *second, out)
     run_over_rows(_csr_product_pair, indptr, 2 * M.shape[1], *args)
     return out
-
-
-@njit(**OPTIONS)
-def _rows_by_label(indptr, indices, ends, rows):  # type: ignore[no-untyped-def]
-    """A counting sort; ``ends`` holds where each label's entries begin, and then where they end."""
-    for i in range(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            rows[ends[j]] = i
-            ends[j] += 1
-
-
-@njit(**OPTIONS)
-def _data_by_label(indices, ends, data, ordered):  # type: ignore[no-untyped-def]
-    for e in range(len(indices)):
-        j = indices[e]
-        ordered[ends[j]] = data[e]
-        ends[j] += 1
-
-
-@njit(**OPTIONS)
-def _numbers_by_label(indices, ends, order):  # type: ignore[no-untyped-def]
-    for e in range(len(indices)):
-        j = indices[e]
-        order[ends[j]] = e
-        ends[j] += 1
-
-
-@njit(**OPTIONS)
-def _label_sums(indices, data, sums):  # type: ignore[no-untyped-def]
-    for e in range(len(indices)):
-        sums[indices[e]] += data[e]
 
 
 def sparse_sparse_product(
@@ -290,104 +261,3 @@ def sparse_sparse_product(
     per_entry = 1 + len(right[1]) // max(len(right[0]) - 1, 1)
     run_over_rows(_sparse_sparse_product, left[0], per_entry, *sparse_rows(left), *sparse_rows(right), out)
     return out
-
-
-def curvature_rows(
-    indptr: Ints,
-    indices: Ints,
-    P: Floats,
-    dP: Floats,
-    B: Floats,
-    dB: Floats,
-    db: Floats,
-    curvature: Floats,
-    gradient: Floats,
-) -> tuple[Floats, Floats]:
-    """One pass over the rows for a Hessian product.
-
-    With ``dZ = dP Bᵀ + P dBᵀ + 1 dbᵀ`` on the pattern, D the curvature and G the gradient of the loss,
-    returns the entries ``D∘dZ`` and the matrix ``(D∘dZ) B + G dB``.
-    """
-    curved, out = np.empty(len(indices), dtype=P.dtype), np.empty(P.shape, dtype=P.dtype)
-    given = (read_only(part, P.dtype) for part in (P, dP, B, dB, db, curvature, gradient))
-    run_over_rows(_curvature_rows, indptr, 4 * P.shape[1], *_pattern(indptr, indices), *given, curved, out)
-    return curved, out
-
-
-class EntryPattern:
-    """Positions ``(i, j)`` in row order, and the rows of each label."""
-
-    def __init__(self, indptr: NDArray[Any], indices: NDArray[Any], n_labels: int) -> None:
-        self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
-        self.indices = np.ascontiguousarray(indices, dtype=np.int32)
-        self.n_rows, self.n_labels = len(self.indptr) - 1, n_labels
-        self.label_indptr = np.zeros(n_labels + 1, dtype=np.int64)
-        np.cumsum(np.bincount(self.indices, minlength=n_labels), out=self.label_indptr[1:])
-        # Within a label the rows stay in order, so that sums are repeatable.
-        self.label_rows = np.empty(len(self.indices), dtype=np.int32)
-        _rows_by_label(self.indptr, self.indices, self.label_indptr[:-1].copy(), self.label_rows)
-
-    @cached_property
-    def by_label(self) -> Ints:
-        """The entries' numbers in label order, in four bytes each where that is enough.
-
-        Not every solver needs them.
-        """
-        order = np.empty(len(self), dtype=np.int32 if len(self) < 1 << 31 else np.int64)
-        _numbers_by_label(self.indices, self.label_indptr[:-1].copy(), order)
-        return order
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def sampled(self, P: Floats, Q: Floats) -> Floats:
-        """``PQᵀ`` at each entry."""
-        return sampled_product(self.indptr, self.indices, P, np.ascontiguousarray(Q))
-
-    def within(self, rows: slice) -> tuple[slice, Ints]:
-        """Which entries lie in a block of rows, and in which row of the block each does."""
-        indptr = self.indptr[rows.start : rows.stop + 1]
-        return slice(int(indptr[0]), int(indptr[-1])), np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-
-    def times(self, data: Floats, M: Floats) -> Floats:
-        """``S M`` with S the sparse matrix that has ``data`` on this pattern."""
-        return csr_product(self.indptr, self.indices, data, M)
-
-    def columns(self, data: Floats, start: int, stop: int) -> Floats:
-        """The columns of S from ``start`` to ``stop``, dense."""
-        part = slice(self.label_indptr[start], self.label_indptr[stop])
-        entries = self.by_label[part]
-        dense = np.zeros((self.n_rows, stop - start))
-        dense[self.label_rows[part], self.indices[entries] - start] = data[entries]
-        return dense
-
-    def transposed_times(self, data: Floats, M: Floats) -> Floats:
-        """``Sᵀ M``."""
-        if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(self), self.n_labels, len(M)):
-            return self.transposed_times_ordered(self.in_label_order(data), M)
-        out = np.empty((self.n_labels, M.shape[1]), dtype=M.dtype)
-        by_label = read_only(self.by_label, self.by_label.dtype)
-        held = (read_only(part, M.dtype) for part in (data, M))
-        args = (*_pattern(self.label_indptr, self.label_rows), by_label, *held, out)
-        run_over_rows(_csr_product, self.label_indptr, M.shape[1], *args)
-        return out
-
-    def in_label_order(self, data: NDArray[Any]) -> NDArray[Any]:
-        """The data as the labels meet them."""
-        ordered = np.empty_like(data)
-        _data_by_label(self.indices, self.label_indptr[:-1].copy(), data, ordered)
-        return ordered
-
-    def transposed_times_ordered(self, by_label: Floats, M: Floats) -> Floats:
-        """``Sᵀ M`` for data that are in the order of the labels already."""
-        return csr_product(self.label_indptr, self.label_rows, by_label, M)
-
-    def transposed_times_pair(self, data: Floats, M: Floats, data2: Floats, M2: Floats) -> Floats:
-        """``Sᵀ M + S₂ᵀ M₂``."""
-        return csr_product_pair(self.label_indptr, self.label_rows, self.by_label, data, M, data2, M2)
-
-    def label_sums(self, data: Floats) -> Floats:
-        """Sum of ``data`` per label."""
-        sums = np.zeros(self.n_labels)
-        _label_sums(self.indices, data, sums)
-        return sums

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.kernels.entries import EntryPattern, curvature_rows
+from labelgap.kernels.entry_hessian import hessian_product
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.loss_passes import LossPasses
 from labelgap.kernels.losses import compiled_loss
 from labelgap.kernels.row_systems import solve_rows
@@ -189,13 +190,12 @@ class EntryPoint(DesignPoint):
         )
 
     def _hessian_product(self, dP: Floats, dQ: Floats, db: Floats) -> tuple[Floats, Floats, Floats]:
-        pattern, G = self._pattern, self.entry_gradient
         if not self._term.has_intercept:
             db = np.zeros(self._term.n_labels)
-        curved, by_row = curvature_rows(
-            pattern.indptr, pattern.indices, self._P, dP, self._Q, dQ, db, self._curvature, G
+        by_row, by_label, sums = hessian_product(
+            self._pattern, self._P, dP, self._Q, dQ, db, self._curvature, self.entry_gradient
         )
-        return by_row, pattern.transposed_times_pair(curved, self._P, G, dP), self._intercept_part(curved)
+        return by_row, by_label, sums if self._term.has_intercept else np.zeros_like(sums)
 
     def _hessian_diagonal(self) -> tuple[Floats, Floats, Floats]:
         D = self._curvature
@@ -279,7 +279,10 @@ class EntryGradient(DesignGradient):
         return self._term.pattern.times(self.entries, M)
 
     def _transposed_times(self, M: Floats) -> Floats:
-        return self._term.pattern.transposed_times_ordered(self._by_label, M)
+        pattern = self._term.pattern
+        if pattern.adds_up_by_label(M.shape[1]):
+            return pattern.transposed_times(self.entries, M)
+        return pattern.transposed_times_ordered(self._by_label, M)
 
     @cached_property
     def _by_label(self) -> Floats:

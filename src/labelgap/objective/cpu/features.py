@@ -15,12 +15,8 @@ import scipy.sparse as sp
 
 from labelgap._types import Floats
 from labelgap.kernels import feature_products
-from labelgap.kernels.entries import (
-    EntryPattern,
-    sampled_product,
-    sparse_sampled_product,
-    sparse_sparse_product,
-)
+from labelgap.kernels.entries import sampled_product, sparse_sampled_product, sparse_sparse_product
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.labels.sources import index_type
 from labelgap.objective.moments import row_blocks
 
@@ -28,8 +24,6 @@ from labelgap.objective.moments import row_blocks
 _BLOCK = 64
 # A multiply-add that gathers its operand takes about as long as this many that stream theirs.
 _GATHER = 14
-# A matrix product makes so many multiply-adds in the time of one that adds up rows of X entry by entry.
-_DENSE_PRODUCT = 2
 # Numbers for each entry up to which ``X left`` is kept beside the scores.
 _KEPT_PRODUCT = 1
 # Rows at least this long can be streamed.
@@ -231,8 +225,6 @@ class DenseFeatures:
         return scores, None
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
-        if self.n_rows * pattern.n_labels <= _DENSE_PRODUCT * len(pattern):
-            return blocks_of_labels(self, pattern, data)
         return pattern.transposed_times(data, self._X).T
 
     def square_length(self) -> float:

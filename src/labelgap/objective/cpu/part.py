@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError
-from labelgap.kernels.entries import EntryPattern, sampled_product
+from labelgap.kernels.entries import sampled_product
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.unlabelled_passes import LEFT_OUT, RECORDED, UNLABELLED
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import LabelSums

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.kernels.arguments import binary_and_real, read_only
 from labelgap.kernels.conjugate_rows import ConjugateWorkspace, conjugate_rows
-from labelgap.kernels.entries import EntryPattern
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.losses import CompiledLoss
 from labelgap.kernels.newton_rows import MOST_RELAXATION, Workspace, newton_rows
 from labelgap.kernels.threads import run_parts, thread_count

@@ -14,7 +14,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.kernels.entries import EntryPattern, csr_product
+from labelgap.kernels.entries import csr_product
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.working_factors import (
     Side,

@@ -14,7 +14,8 @@ import numpy as np
 import scipy.linalg
 
 from labelgap._types import Floats, Ints
-from labelgap.kernels.entries import EntryPattern, csr_product, sampled_product
+from labelgap.kernels.entries import csr_product, sampled_product
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.working_factors import (
     Side,

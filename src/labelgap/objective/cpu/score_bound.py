@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from labelgap._arrays import distinct
 from labelgap._types import Floats
-from labelgap.kernels.entries import EntryPattern
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.entries import EntryGradient, EntryPoint, EntryTerm
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from labelgap.kernels.entries import EntryPattern
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.labels import ObservedLabels
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.entries import EntryTerm

@@ -1,0 +1,130 @@
+"""Which entries are observed, by row and by label, and the products over them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from labelgap._types import Floats, Ints
+from labelgap.kernels.blocks import PRODUCT_COLUMNS, is_dense, transposed_by_blocks
+from labelgap.kernels.entries import csr_product, csr_product_pair, sampled_product
+from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.scattered import scattered_product, strip_of
+
+
+@njit(**OPTIONS)
+def _rows_by_label(indptr, indices, ends, rows):  # type: ignore[no-untyped-def]
+    """A counting sort; ``ends`` holds where each label's entries begin, and then where they end."""
+    for i in range(len(indptr) - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            rows[ends[j]] = i
+            ends[j] += 1
+
+
+@njit(**OPTIONS)
+def _data_by_label(indices, ends, data, ordered):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        j = indices[e]
+        ordered[ends[j]] = data[e]
+        ends[j] += 1
+
+
+@njit(**OPTIONS)
+def _numbers_by_label(indices, ends, order):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        j = indices[e]
+        order[ends[j]] = e
+        ends[j] += 1
+
+
+@njit(**OPTIONS)
+def _label_sums(indices, data, sums):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        sums[indices[e]] += data[e]
+
+
+class EntryPattern:
+    """Positions ``(i, j)`` in row order, and the rows of each label."""
+
+    def __init__(self, indptr: NDArray[Any], indices: NDArray[Any], n_labels: int) -> None:
+        self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
+        self.indices = np.ascontiguousarray(indices, dtype=np.int32)
+        self.n_rows, self.n_labels = len(self.indptr) - 1, n_labels
+        self.label_indptr = np.zeros(n_labels + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.indices, minlength=n_labels), out=self.label_indptr[1:])
+        # Within a label the rows stay in order, so that sums are repeatable.
+        self.label_rows = np.empty(len(self.indices), dtype=np.int32)
+        _rows_by_label(self.indptr, self.indices, self.label_indptr[:-1].copy(), self.label_rows)
+
+    @cached_property
+    def by_label(self) -> Ints:
+        """The entries' numbers in label order, in four bytes each where that is enough.
+
+        Not every solver needs them.
+        """
+        order = np.empty(len(self), dtype=np.int32 if len(self) < 1 << 31 else np.int64)
+        _numbers_by_label(self.indices, self.label_indptr[:-1].copy(), order)
+        return order
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def sampled(self, P: Floats, Q: Floats) -> Floats:
+        """``PQᵀ`` at each entry."""
+        return sampled_product(self.indptr, self.indices, P, np.ascontiguousarray(Q))
+
+    def within(self, rows: slice) -> tuple[slice, Ints]:
+        """Which entries lie in a block of rows, and in which row of the block each does."""
+        indptr = self.indptr[rows.start : rows.stop + 1]
+        return slice(int(indptr[0]), int(indptr[-1])), np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+
+    def times(self, data: Floats, M: Floats) -> Floats:
+        """``S M`` with S the sparse matrix that has ``data`` on this pattern."""
+        return csr_product(self.indptr, self.indices, data, M)
+
+    def columns(self, data: Floats, start: int, stop: int) -> Floats:
+        """The columns of S from ``start`` to ``stop``, dense."""
+        part = slice(self.label_indptr[start], self.label_indptr[stop])
+        entries = self.by_label[part]
+        dense = np.zeros((self.n_rows, stop - start))
+        dense[self.label_rows[part], self.indices[entries] - start] = data[entries]
+        return dense
+
+    def adds_up_by_label(self, k: int) -> bool:
+        """Whether products ``Sᵀ M`` with k columns have no use for entries in the order of the labels."""
+        return strip_of(self.n_labels, k) > 0
+
+    def transposed_times(self, data: Floats, M: Floats) -> Floats:
+        """``Sᵀ M``."""
+        if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(self), self.n_labels, len(M)):
+            return transposed_by_blocks(self.indptr, self.indices, data, M, self.n_labels)
+        if strip := strip_of(self.n_labels, M.shape[1], M.dtype):
+            return scattered_product(self.indptr, self.indices, data, M, self.n_labels, strip)
+        return csr_product(self.label_indptr, self.label_rows, data, M, order=self.by_label)
+
+    def in_label_order(self, data: NDArray[Any]) -> NDArray[Any]:
+        """The data as the labels meet them."""
+        ordered = np.empty_like(data)
+        _data_by_label(self.indices, self.label_indptr[:-1].copy(), data, ordered)
+        return ordered
+
+    def transposed_times_ordered(self, by_label: Floats, M: Floats) -> Floats:
+        """``Sᵀ M`` for data that are in the order of the labels already."""
+        return csr_product(self.label_indptr, self.label_rows, by_label, M)
+
+    def transposed_times_pair(self, data: Floats, M: Floats, data2: Floats, M2: Floats) -> Floats:
+        """``Sᵀ M + S₂ᵀ M₂``."""
+        if self.adds_up_by_label(M.shape[1]):
+            return self.transposed_times(data, M) + self.transposed_times(data2, M2)
+        return csr_product_pair(self.label_indptr, self.label_rows, self.by_label, data, M, data2, M2)
+
+    def label_sums(self, data: Floats) -> Floats:
+        """Sum of ``data`` per label."""
+        sums = np.zeros(self.n_labels)
+        _label_sums(self.indices, data, sums)
+        return sums
