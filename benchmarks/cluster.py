@@ -23,6 +23,7 @@ from benchmarks.cluster_problem import FIXED, QUICK, SIZE, chunk, partitions
 from benchmarks.out_of_core import out_of_core
 from labelgap import LowRankClassifier
 from labelgap.distributed import DaskLowRankClassifier
+from labelgap.distributed.clients import FEWER_TIMERS
 from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.inputs import read_data
 from labelgap.distributed.problem import ClusterProblem
@@ -41,11 +42,13 @@ PER_TASK = 5e-4
 
 
 def cluster_of(workers: int, **options: Any) -> Any:
-    """A cluster of processes with one thread each."""
+    """A cluster of processes with one thread each, with the settings of ``labelgap fit --cluster local``."""
+    import dask
     from distributed import LocalCluster
 
     settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
-    return LocalCluster(**settings, silence_logs=logging.ERROR, **options)
+    with dask.config.set(FEWER_TIMERS):
+        return LocalCluster(**settings, silence_logs=logging.ERROR, **options)
 
 
 def timed_fit(workers: int, size: Any, repeats: int) -> tuple[dict[str, float], DaskLowRankClassifier]:

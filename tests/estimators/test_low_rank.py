@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from labelgap import LinearFractional, LowRankClassifier, ObservedLabels, best_threshold, get_metric
 from labelgap.data import make_low_rank_labels
+from labelgap.estimators.description import describe, in_lines
 from labelgap.exceptions import ConvergenceWarning, LabelgapWarning, UninformativeLabelsWarning
 from labelgap.thresholds.cross_fit import hold_out_plan
 from labelgap.thresholds.sweep import steady_threshold
@@ -117,6 +118,13 @@ def test_threshold_comes_from_models_that_did_not_see_the_entries(how: str, n_fo
 def test_rank_cap_is_honoured_without_a_warning() -> None:
     clf = LowRankClassifier(trace_penalty=1e-4, ridge_penalty=0.0, intercept_penalty=0.0, rank=1).fit(X, Y)
     assert clf.rank_ == 1
+    assert clf.rank_limited_
+    facts = describe(clf)
+    assert facts["rank_limit"] == 1
+    assert dict(in_lines(facts))["certificate"].endswith("asked for: the rank is limited to 1")
+    free = LowRankClassifier(trace_penalty=1e-2, ridge_penalty=0.0, intercept_penalty=0.0).fit(X, Y)
+    assert not free.rank_limited_
+    assert describe(free)["rank_limit"] is None
 
 
 def test_score_bound_holds_for_every_training_score() -> None:

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from labelgap import ObservedLabels, Recommender, load
+from labelgap.estimators import recommender_choice
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting import choice, silence, silence_weights
 from labelgap.kernels.threads import limit_threads
@@ -73,6 +74,16 @@ def test_settings_that_are_compared_side_by_side_count_as_if_one_after_the_other
     assert len({candidate.silence_weight for candidate in alone.candidates_}) == 3
     assert repr(together.candidates_) == repr(alone.candidates_)
     np.testing.assert_array_equal(together.item_factors_, alone.item_factors_)
+
+
+def test_a_fit_at_its_limit_of_the_rank_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, _ = split(30, 15)
+    assert not Recommender(positive=4, **FIXED).fit(train).rank_limited_
+    monkeypatch.setattr(recommender_choice, "MOST_FACTORS", 2)
+    limited = Recommender(positive=4, **FIXED).fit(train)
+    assert limited.rank_ == 2
+    assert limited.rank_limited_
+    assert limited.relative_gap_ > 1e-2
 
 
 @pytest.mark.slow

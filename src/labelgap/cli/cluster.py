@@ -76,7 +76,7 @@ def check_cluster_options(cluster: str | None, workers: int | None, memory: str 
 @contextlib.contextmanager
 def opened_cluster(address: str, workers: int | None, memory: str | None) -> Iterator[Any]:
     """A client of the cluster; a local one lasts as long as the command."""
-    from labelgap.distributed.clients import memory_settings, require_dask
+    from labelgap.distributed.clients import FEWER_TIMERS, memory_settings, require_dask
 
     require_dask()
     import dask
@@ -111,7 +111,7 @@ def opened_cluster(address: str, workers: int | None, memory: str | None) -> Ite
             )
         held = {} if memory is None else memory_settings(limit)
         # Workers take the settings of the process that starts them.
-        with dask.config.set(held):
+        with dask.config.set({**FEWER_TIMERS, **held}):
             cluster = library.LocalCluster(**options)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--worker-memory'") from error

@@ -95,8 +95,9 @@ def _point(part: Prepared, term: Term, objective: Objective, place: Place) -> Po
         here = place._replace(before=None)
 
         def beyond() -> Point:
-            start = _point(part, term, objective, here)
-            return start.beyond(_point(part, term, objective, before), step)
+            # The earlier place first: the next one goes on from here, so that this one is to stay longer.
+            earlier = _point(part, term, objective, before)
+            return _point(part, term, objective, here).beyond(earlier, step)
 
         return part.point((term.name, place.name, before.name, step), beyond)
     name, factors = (term.name, place.name), _like(objective, place.factors)

@@ -68,6 +68,18 @@ def memory_settings(limit: float) -> dict[str, float]:
     }
 
 
+FEWER_TIMERS = {
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.worker.profile.enabled": False,
+}
+"""Settings of Dask for a cluster on one machine, whose scheduler and client share the cores with the workers.
+
+By default each of these processes looks at the clock fifty times a second, and workers note a hundred times a
+second where they are; with two cores that takes a few hundredths of the time. Only the dashboard shows less.
+"""
+
+
 @contextlib.contextmanager
 def cluster_errors() -> Iterator[None]:
     """Turns the errors of the cluster itself into one of labelgap's; those of the work pass through."""

@@ -22,10 +22,12 @@ from labelgap.estimators.inputs import (
     OUTPUTS,
     Targets,
     check_between,
+    rank_limit_of,
     read_features,
     read_judged_labels,
     read_targets,
     refuse_misaligned,
+    tolerance_of,
 )
 from labelgap.estimators.notebook import NotebookView
 from labelgap.estimators.row_weights import weigh_rows
@@ -57,6 +59,12 @@ class CertifiedFit(NotebookView):
         self.n_iter_, self.history_ = fit.n_iter, fit.history
         self.candidates_ = chosen.candidates
         self.held_out_metric_ = chosen.held_out_metric
+
+    @property
+    def rank_limited_(self) -> bool:
+        """Whether a limit of the rank kept the fit from the gap that ``tol`` asks for."""
+        limit = rank_limit_of(self)
+        return limit is not None and self.rank_ >= limit and self.relative_gap_ > tolerance_of(self)
 
     def _keep_decisions(self, chosen: ChosenFit) -> None:
         """Set those attributes, the threshold, and the flip rate of a positive-unlabelled fit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from labelgap.estimators.inputs import tolerance_of
+from labelgap.estimators.inputs import rank_limit_of, tolerance_of
 from labelgap.metrics import LinearFractional
 
 
@@ -61,6 +61,7 @@ def describe(model: Any) -> dict[str, Any]:
             "duality_gap": float(model.duality_gap_),
             "relative_gap": float(model.relative_gap_),
             "tol": tolerance_of(model),
+            "rank_limit": rank_limit_of(model) if model.rank_limited_ else None,
             "interrupted": bool(getattr(model, "interrupted_", False)),
         }
     return facts
@@ -117,7 +118,7 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         lines += [
             ("rank", str(facts["rank"])),
             ("penalties", words or "none"),
-            ("certificate", certificate(facts["relative_gap"], facts["tol"])),
+            ("certificate", certificate(facts["relative_gap"], facts["tol"], facts["rank_limit"])),
         ]
     return lines
 
@@ -151,20 +152,21 @@ def _rate(rate: Any) -> str:
     return f"{rate:.3f} of all positives are not recorded"
 
 
-def certificate(relative_gap: float, tol: float) -> str:
-    """What the duality gap proves, in a sentence.
+def certificate(relative_gap: float, tol: float, rank_limit: int | None = None) -> str:
+    """What the duality gap proves, in a sentence; ``rank_limit`` is the limit that kept it open, if any.
 
     Examples
     --------
     >>> certificate(4.2e-4, 1e-3)
     'proved within 0.042 % of the best possible objective (asked for 0.1 %)'
+    >>> certificate(0.02, 0.01, 64)
+    'proved within 2 % of the best possible objective, short of the 1 % asked for: the rank is limited to 64'
     """
     if not math.isfinite(relative_gap):
         return "nothing is proved about the objective"
     proved = f"proved within {100 * relative_gap:.2g} % of the best possible objective"
     asked = f"{100 * tol:.2g} %"
-    return (
-        f"{proved} (asked for {asked})"
-        if relative_gap <= tol
-        else f"{proved}, short of the {asked} asked for"
-    )
+    if relative_gap <= tol:
+        return f"{proved} (asked for {asked})"
+    limited = "" if rank_limit is None else f": the rank is limited to {rank_limit}"
+    return f"{proved}, short of the {asked} asked for{limited}"

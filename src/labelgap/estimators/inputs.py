@@ -420,6 +420,12 @@ def tolerance_of(model: Any) -> float:
     return float(model.default_tol if model.tol is None else model.tol)
 
 
+def rank_limit_of(model: Any) -> int | None:
+    """The highest rank that the fit of a low-rank estimator may have; None where there is no limit."""
+    limit = getattr(model, "default_rank_limit", None) if model.rank is None else model.rank
+    return None if limit is None else int(limit)
+
+
 def solver_settings(model: Any) -> SolverSettings:
     """The solver of a low-rank estimator with its limits."""
     solver = look_up("solver", model.solver, SOLVERS | RIVALS)

@@ -203,6 +203,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
     relative_gap_ : float
         The same as a fraction of the objective or, where losses of both signs cancel (recorded positives),
         of the sum of their sizes. The fit stops when it is at most ``tol``.
+    rank_limited_ : bool
+        Whether ``rank`` kept the fit from that: a higher one could lower the objective by the gap at most.
     n_iter_ : int
     history_ : tuple of Progress
         Objective, relative gap, rank and time during the last fit.

@@ -141,6 +141,9 @@ class Recommender(ArrivingRatings, Saved):
     rank_, singular_values_, trace_penalty_, ridge_penalty_, objective_, duality_gap_, n_iter_, history_,
     candidates_, flip_rate_, flip_rate_interval_, loss_, metric_ :
         As in :class:`labelgap.LowRankClassifier`.
+    rank_limited_ : bool
+        Whether the limit of the rank (``rank``; or 64 under ``unobserved="negative"``) kept the fit from the
+        gap ``tol``. A higher ``rank`` could lower the objective by ``duality_gap_`` at most.
     count_weighting_ : float
         The count weighting that was used.
     silence_weight_, dislike_weight_, confidence_ : floats

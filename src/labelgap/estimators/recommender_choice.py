@@ -252,6 +252,11 @@ class RecommenderChoice:
         return "NDCG@10" if lists else None
 
     @property
+    def default_rank_limit(self) -> int | None:
+        """The highest rank of a fit without ``rank``; None where there is none."""
+        return None if self.candidates_metric is None else MOST_FACTORS
+
+    @property
     def default_tol(self) -> float:
         """The relative duality gap that a ``tol`` of None stands for."""
         return 1e-2 if self.unobserved == "negative" else 1e-3

@@ -17,15 +17,16 @@ from labelgap.kernels.threads import map_in_order
 _MOST_PARTS = 8
 # Cells of a block: it stays in the second cache while its entries are picked.
 _BLOCK_ENTRIES = 1 << 17
-# The fraction of observed entries from which on blocks win, and the columns that it takes: a sampled product
-# has a sum across a vector for each entry, which a sparse one has not.
-_FRACTION = 0.4
+# The fractions of observed entries from which on blocks win, and the columns that it takes: a sampled product
+# has a sum across a vector for each entry, which a sparse one has not. Sums by label are loaded and stored
+# with each entry, which blocks of fewer entries make up for.
+_FRACTION, _FRACTION_BY_LABEL = 0.4, 0.25
 SAMPLED_COLUMNS, PRODUCT_COLUMNS = 16, 96
 
 
-def is_dense(n_entries: int, n_rows: int, n_columns: int) -> bool:
+def is_dense(n_entries: int, n_rows: int, n_columns: int, *, by_label: bool = False) -> bool:
     """Whether so many of the entries are observed that blocks are worth their while."""
-    return n_entries > _FRACTION * n_rows * n_columns
+    return n_entries > (_FRACTION_BY_LABEL if by_label else _FRACTION) * n_rows * n_columns
 
 
 @njit(**OPTIONS)

@@ -101,7 +101,7 @@ class EntryPattern:
 
     def transposed_times(self, data: Floats, M: Floats) -> Floats:
         """``Sᵀ M``."""
-        if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(self), self.n_labels, len(M)):
+        if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(self), self.n_labels, len(M), by_label=True):
             return transposed_by_blocks(self.indptr, self.indices, data, M, self.n_labels)
         if strip := strip_of(self.n_labels, M.shape[1], M.dtype):
             return scattered_product(self.indptr, self.indices, data, M, self.n_labels, strip)

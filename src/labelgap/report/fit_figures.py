@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from labelgap.estimators.description import metric_name
-from labelgap.estimators.inputs import tolerance_of
+from labelgap.estimators.inputs import rank_limit_of, tolerance_of
 from labelgap.fitting.silence import SHOWN
 from labelgap.report.encoding import number
 
@@ -24,7 +24,7 @@ def describe_fit(model: Any) -> dict[str, Any] | None:
         "relative_gap": number(model.relative_gap_),
         "tol": number(tolerance_of(model)),
         "ended": how_it_ended(model),
-        "rank_cap": None if model.rank is None else int(model.rank),
+        "rank_cap": rank_limit_of(model),
         "n_iter": int(model.n_iter_),
         "penalties": {
             "trace": number(model.trace_penalty_),
@@ -80,7 +80,7 @@ def how_it_ended(model: Any) -> str:
         return "interrupted"
     if model.relative_gap_ <= tolerance_of(model):
         return "reached"
-    return "capped" if model.rank is not None and model.rank_ >= model.rank else "short"
+    return "capped" if model.rank_limited_ else "short"
 
 
 def _or_none(value: float | None) -> float | str | None:
