@@ -28,6 +28,7 @@ from labelgap.distributed.cluster_labels import ClusterLabels
 from labelgap.distributed.inputs import read_data
 from labelgap.distributed.problem import ClusterProblem
 from labelgap.distributed.rounds import Rounds
+from labelgap.distributed.threads import one_thread
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Logistic
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
@@ -131,8 +132,11 @@ def timed_rounds(size: Any, repeats: int = 5) -> dict[str, tuple[float, float]]:
         problem = ClusterProblem(data.rounds, settings)
         there = problem.objective(ClusterLabels((n, n_labels), data.sums))
         here, remote = whole.at(model), there.at(model)
+        # A task has one thread, and so has what it is compared with.
+        with one_thread():
+            alone = timed(lambda: here.hessian_product(model), repeats)
         return {
-            "without a cluster": timed(lambda: here.hessian_product(model), repeats),
+            "without a cluster": alone,
             "a round": timed(lambda: remote.hessian_product(model), repeats),
             "an empty round": timed(lambda: data.rounds.sum(nothing), 10 * repeats),
         }

@@ -9,7 +9,7 @@ import numpy as np
 from labelgap.labels import ObservedLabels
 
 # Rows, features, labels, the fraction of labels that is observed, and partitions.
-SIZE, QUICK = (240_000, 100, 100, 0.3, 8), (4_000, 20, 20, 0.5, 4)
+SIZE, QUICK = (480_000, 100, 100, 0.3, 8), (4_000, 20, 20, 0.5, 4)
 FIXED = {"trace_penalty": 2e-3, "ridge_penalty": 1e-6, "intercept_penalty": 0.0, "random_state": 0}
 
 

@@ -92,6 +92,8 @@ def row_parts(indptr: Ints, n_labels: int, width: int) -> Ints:
     entries = int(indptr[-1])
     worth = min(entries // max(n_labels * width, 1), entries * width // _PART_WORK)
     parts = max(1, min(_MOST_PARTS, worth, len(indptr) - 1))
+    if parts == 1:
+        return np.array([0, len(indptr) - 1], dtype=np.int64)
     inner = np.searchsorted(indptr, np.arange(1, parts) * (entries / parts))
     return np.concatenate([[0], inner, [len(indptr) - 1]]).astype(np.int64)
 
