@@ -76,7 +76,7 @@ FEWER_TIMERS = {
 """Settings of Dask for a cluster on one machine, whose scheduler and client share the cores with the workers.
 
 By default each of these processes looks at the clock fifty times a second, and workers note a hundred times a
-second where they are; with two cores that takes a few hundredths of the time. Only the dashboard shows less.
+second where they are, which takes time from the tasks. Without that only the dashboard shows less.
 """
 
 
