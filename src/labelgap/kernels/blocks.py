@@ -17,16 +17,23 @@ from labelgap.kernels.threads import map_in_order
 _MOST_PARTS = 8
 # Cells of a block: it stays in the second cache while its entries are picked.
 _BLOCK_ENTRIES = 1 << 17
-# The fractions of observed entries from which on blocks win, and the columns that it takes: a sampled product
-# has a sum across a vector for each entry, which a sparse one has not. Sums by label are loaded and stored
-# with each entry, which blocks of fewer entries make up for.
-_FRACTION, _FRACTION_BY_LABEL = 0.4, 0.25
+# The fraction of observed entries from which on blocks win, and the columns that it takes: a sampled product
+# has a sum across a vector for each entry, which a sparse one has not.
+_FRACTION = 0.4
 SAMPLED_COLUMNS, PRODUCT_COLUMNS = 16, 96
+# What a cell of a block takes, besides and for each column, where an entry that is added to the sum of its
+# label takes 1 for each column: that sum is loaded and stored with every entry.
+_CELL_BY_LABEL, _COLUMN_BY_LABEL = 11.0, 0.18
 
 
-def is_dense(n_entries: int, n_rows: int, n_columns: int, *, by_label: bool = False) -> bool:
+def is_dense(n_entries: int, n_rows: int, n_columns: int) -> bool:
     """Whether so many of the entries are observed that blocks are worth their while."""
-    return n_entries > (_FRACTION_BY_LABEL if by_label else _FRACTION) * n_rows * n_columns
+    return n_entries > _FRACTION * n_rows * n_columns
+
+
+def is_dense_by_label(n_entries: int, n_rows: int, n_columns: int, k: int) -> bool:
+    """The same for sums of k columns by label (:mod:`labelgap.kernels.scattered`)."""
+    return n_entries * k > n_rows * n_columns * (_CELL_BY_LABEL + _COLUMN_BY_LABEL * k)
 
 
 @njit(**OPTIONS)

@@ -31,6 +31,13 @@ _FEW_COLUMNS = 4
 
 
 @njit(**OPTIONS)
+def copy_row(source, target):  # type: ignore[no-untyped-def]
+    """As many numbers as the source has; of rows by themselves, which is what lets this vectorise."""
+    for c in range(len(source)):
+        target[c] = source[c]
+
+
+@njit(**OPTIONS)
 def is_whole(M):  # type: ignore[no-untyped-def]
     """Whether rows are a whole number of vectors."""
     return M.shape[1] > 0 and M.shape[1] % lanes_of(M) == 0
@@ -52,11 +59,9 @@ def sampled_row(p, B, indices, begin, end, out):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[no-untyped-def]
-    k = P.shape[1]
     own = np.zeros(B.shape[1], B.dtype)
     for i in range(start, stop):
-        for c in range(k):
-            own[c] = P[i, c]
+        copy_row(P[i], own)
         sampled_row(own, B, indices, indptr[i], indptr[i + 1], out)
 
 
@@ -97,8 +102,7 @@ def _csr_product(indptr, indices, order, data, M, out, start, stop):  # type: ig
             for e in range(begin, end):
                 ordered[e - begin] = data[e]
         sum_of_entries(ordered, indices[begin:end], _ZERO, end - begin, M, row)
-        for c in range(out.shape[1]):
-            out[i, c] = row[c]
+        copy_row(row[: out.shape[1]], out[i])
 
 
 @njit(**OPTIONS)

@@ -7,7 +7,7 @@ from numba import njit
 
 from labelgap._types import Floats
 from labelgap.kernels.arguments import read_only
-from labelgap.kernels.entries import filled_up, longest, sampled_row, sum_of_entries, table
+from labelgap.kernels.entries import copy_row, filled_up, longest, sampled_row, sum_of_entries, table
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.scattered import row_parts, scattered_add, strip_of, sum_of_parts
@@ -31,8 +31,8 @@ def _hessian_rows(  # type: ignore[no-untyped-def]
         for i in range(cuts[p], cuts[p + 1]):
             begin, count = indptr[i], indptr[i + 1] - indptr[i]
             mine, slopes = indices[begin : begin + count], gradient[begin : begin + count]
-            for c in range(k):
-                own[c], own_change[c] = P[i, c], dP[i, c]
+            copy_row(P[i], own)
+            copy_row(dP[i], own_change)
             sampled_row(own_change, B, mine, _ZERO, count, here)
             sampled_row(own, dB, mine, _ZERO, count, other)
             for e in range(count):
@@ -42,8 +42,7 @@ def _hessian_rows(  # type: ignore[no-untyped-def]
             for c in range(k):
                 by_row[i, c] = first[c] + second[c]
             if len(curved):
-                for e in range(count):
-                    curved[begin + e] = here[e]
+                copy_row(here[:count], curved[begin : begin + count])
             else:
                 scattered_add(here, mine, _ZERO, count, own, _ZERO, width, by_label[p])
                 scattered_add(slopes, mine, _ZERO, count, own_change, _ZERO, width, by_label[p])

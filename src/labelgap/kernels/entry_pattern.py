@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from labelgap._types import Floats, Ints
-from labelgap.kernels.blocks import PRODUCT_COLUMNS, is_dense, transposed_by_blocks
+from labelgap.kernels.blocks import is_dense_by_label, transposed_by_blocks
 from labelgap.kernels.entries import csr_product, csr_product_pair, sampled_product
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.scattered import scattered_product, strip_of
@@ -101,7 +101,7 @@ class EntryPattern:
 
     def transposed_times(self, data: Floats, M: Floats) -> Floats:
         """``Sᵀ M``."""
-        if M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(self), self.n_labels, len(M), by_label=True):
+        if is_dense_by_label(len(self), self.n_rows, self.n_labels, M.shape[1]):
             return transposed_by_blocks(self.indptr, self.indices, data, M, self.n_labels)
         if strip := strip_of(self.n_labels, M.shape[1], M.dtype):
             return scattered_product(self.indptr, self.indices, data, M, self.n_labels, strip)

@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from labelgap._types import Floats, Ints
 from labelgap.kernels.arguments import read_only
-from labelgap.kernels.entries import pattern_arrays
+from labelgap.kernels.entries import copy_row, pattern_arrays
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import _Emitter, padded_width
@@ -64,9 +64,9 @@ def _scattered_product(indptr, indices, cuts, data, M, strip, out, start, stop):
     for p in range(start, stop):
         for first in range(0, width, strip):
             last = min(first + strip, width)
+            known = min(last, k)
             for i in range(cuts[p], cuts[p + 1]):
-                for c in range(first, min(last, k)):
-                    own[c] = M[i, c]
+                copy_row(M[i, first:known], own[first:known])
                 scattered_add(data, indices, indptr[i], indptr[i + 1], own, first, last, out[p])
 
 
