@@ -24,7 +24,7 @@ from labelgap.exceptions import (
     InvalidParameterError,
     UnknownNameError,
 )
-from labelgap.labels import ObservedLabels
+from labelgap.labels import ObservedLabels, unobserved
 
 nan = np.nan
 Y = np.array([[1, 0, nan], [nan, nan, nan], [0, nan, 1], [1, 1, 0]])
@@ -536,3 +536,19 @@ def test_sound_labels_pass_the_checks() -> None:
     LABELS.require_both_classes()
     ObservedLabels.from_any(Y, "unlabelled").require_both_classes()
     ObservedLabels.from_any(Y, "negative").require_both_classes()
+
+
+@pytest.mark.parametrize("block", [1, 4, 1 << 18])
+def test_unobserved_entries_are_drawn_in_blocks_of_rows(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unobserved, "_BLOCK", block)
+    rng = np.random.RandomState(0)
+    for fraction in (0.0, 0.2, 0.5, 0.9, 1.0):
+        table = np.where(rng.uniform(size=(9, 6)) < fraction, 1.0, nan)
+        table[[0, 4, 8]] = nan
+        labels = ObservedLabels.from_dense(table)
+        drawn, stands_for = unobserved.draw_unobserved(labels, 54, rng)
+        assert drawn.tolist() == np.flatnonzero(np.isnan(table)).tolist()
+        assert stands_for == 1
+        few, stands_for = unobserved.draw_unobserved(labels, 5, rng)
+        assert set(few) <= set(drawn)
+        assert len(few) * stands_for == pytest.approx(len(drawn))

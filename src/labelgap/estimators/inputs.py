@@ -105,7 +105,8 @@ def _where_bad(X: Any, is_bad: Callable[[Floats], NDArray[np.bool_]], names: NDA
 def refuse_huge(X: Any) -> None:
     """Raise unless squares and sums of the features stay within the range of floating point."""
     values = X.data if sp.issparse(X) else X
-    largest = float(np.abs(values).max(initial=0.0))
+    # Without a copy of X, which its absolute values would be.
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if largest > _LARGEST_FEATURE:
         raise InvalidFeaturesError(
             f"X holds values as large as {largest:.1e}, whose squares overflow. Scale the features first, "

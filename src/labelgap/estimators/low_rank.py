@@ -400,7 +400,9 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             else:
                 refuse_flip_rate(self.flip_rate, labels.unobserved)
 
-                def made(Z: Any, label_weighting: float) -> tuple[Problem, PenaltyGrid]:
+                def made(
+                    Z: Any, labels: ObservedLabels, label_weighting: float
+                ) -> tuple[Problem, PenaltyGrid]:
                     request, features = self._request(Z)
                     problem = observed_problem(
                         Z,
@@ -413,7 +415,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                     )
                     return problem, grid_for_observed(problem, labels, request)
 
-                problem, grid = made(Z, features.label_weighting)
+                problem, grid = made(Z, labels, features.label_weighting)
                 effect = OneClassEffect(labels, metric, lambda z, some: steady_threshold(z, some, metric))
                 competition = choice_for_decisions(
                     problem,

@@ -314,7 +314,9 @@ class LowRankRegressor(
             backend = backend_for(self.device, labels, self.family_)
             run.n_jobs = jobs_for(backend, run.n_jobs)
 
-            def made(Z: Any, label_weighting: float = 0.0) -> tuple[Problem, PenaltyGrid]:
+            def made(
+                Z: Any, labels: ObservedLabels, label_weighting: float = 0.0
+            ) -> tuple[Problem, PenaltyGrid]:
                 request = self._request(Z)
                 bound = None if self.score_bound in (None, "auto") else float(self.score_bound) / scale
                 features = feature_settings(
@@ -339,7 +341,7 @@ class LowRankRegressor(
             # As in LowRankClassifier: other values of a row would give away the one that is held out.
             wide = Z is not None and Z.shape[1] > Z.shape[0]
             self._holds_out_rows = wide or tells_rows_apart(self.features)
-            problem, grid = made(Z)
+            problem, grid = made(Z, labels)
             choice = PenaltyChoice(
                 problem,
                 labels,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -48,12 +49,15 @@ _HOPELESS, _HOPELESS_IN_FOLD = 1.0, 2.0
 # Steps of λ, factors of √2, from the best linear fit at which kernel features are looked at first; steps of λ
 # and λ₂ around the best of them; and those for further kernels.
 _FIRST_STEP, _STRIDES, _STRIDES_OF_OTHERS = 4, ((2, 2), (1, 1)), ((2, 1),)
+# Numbers in the kernel features of a sample of the rows, which is looked at first if it is at most half of
+# them: 64 MiB.
+_SAMPLED_NUMBERS = 1 << 23
 # Numbers in a block of rows that is mapped at a time.
 _BLOCK_NUMBERS = 1 << 22
 
 
-MakeProblem: TypeAlias = Callable[[Any, float], tuple[Problem, PenaltyGrid]]
-"""From features and a label weighting to a problem and its penalties."""
+MakeProblem: TypeAlias = Callable[[Any, ObservedLabels, float], tuple[Problem, PenaltyGrid]]
+"""From features, labels and a label weighting to a problem and its penalties."""
 
 
 class RbfMap(NamedTuple):
@@ -177,7 +181,26 @@ def mapped(transformer: Any, X: Any) -> Any:
     """The features of these rows: X itself without a transformer; checked, since any object may make them."""
     if transformer is None:
         return X
-    Z = transformer.transform(X)
+    step = _BLOCK_NUMBERS // max(X.shape[1], _LANDMARKS[0]) + 1
+    if X.shape[0] > step and not sp.issparse(X):
+        return _mapped_in_blocks(transformer, X, step)
+    return _checked_rows(transformer.transform(X), X)
+
+
+def _mapped_in_blocks(transformer: Any, X: Any, step: int) -> Any:
+    """The same, some rows at a time: a kernel makes copies of X and of its values on the way."""
+    first = _checked_rows(transformer.transform(X[:step]), X[:step])
+    if sp.issparse(first):
+        return _checked_rows(transformer.transform(X), X)
+    Z = np.empty((X.shape[0], first.shape[1]))
+    Z[:step] = first
+    for start in range(step, len(Z), step):
+        rows = X[start : start + step]
+        Z[start : start + step] = _checked_rows(transformer.transform(rows), rows)
+    return Z
+
+
+def _checked_rows(Z: Any, X: Any) -> Any:
     if not sp.issparse(Z):
         Z = np.asarray(Z, dtype=np.float64)
     elif Z.dtype != np.float64 or Z.format != "csr":
@@ -278,12 +301,16 @@ class FeatureMaps:
             if not choice.by_row:
                 standing = before._replace(folds=choice.cross_validation("search by rows", plan))
             place = before.grid.place_of(best.penalties)
-            looks_first = self.current is None and n_folds > 1 and choice.samples_folds
-            if looks_first and self._is_hopeless(choice, standing, best, plan, tol):
+            if (
+                self.current is None
+                and choice.samples_folds
+                and self._is_hopeless(choice, standing, place, plan, tol, n_folds)
+            ):
                 choice.stand_at(before)
                 self.transformer = kept_transformer
                 return best
             judged = best
+            choice.stand_at(standing)
             if not choice.by_row:
                 (judged,) = choice.compare_at(standing, [best.penalties], tol, n_folds)
             waiting = [RbfMap()] if self.current is None else list(self.current.beside(len(self.X)))
@@ -307,23 +334,50 @@ class FeatureMaps:
         return best
 
     def _is_hopeless(
-        self, choice: PenaltyChoice, linear: Standing, best: Candidate, plan: Any, tol: float
+        self, choice: PenaltyChoice, linear: Standing, place: Place, plan: Any, tol: float, n_folds: int
     ) -> bool:
-        """Whether one fold, which costs little, shows that kernels are clearly worse than these features."""
-        (judged,) = choice.compare_at(linear, [best.penalties], tol, 1)
-        place = linear.grid.place_of(best.penalties)
-        standing, contest = self._contest(choice, RbfMap(), plan, tol, 1)
+        """Whether kernels are clearly worse in one fold or for a sample of the rows, which costs little."""
+        rows = self._draw_rows()
+        if rows is None and n_folds == 1:
+            return False
+        if rows is None:
+            X, times = self.X, 1.0
+            (judged,) = choice.compare_at(linear, [linear.grid.at(place)], tol, 1)
+        else:
+            X, times = self.X[rows], len(self.X) / len(rows)
+            judged, plan = _judge_in_sample(choice, linear, place, plan, rows, tol)
+        standing, contest = self._contest(choice, RbfMap(), X, plan, tol, 1, times)
         first = self._first_look(contest, standing.grid, place, from_linear=True)
         standing.folds.close()
         return ahead_in_errors(first, judged) < -_HOPELESS_IN_FOLD and first.loss >= judged.loss
 
+    def _draw_rows(self) -> NDArray[np.int64] | None:
+        """Rows to look at first; None where all of them do not take much memory."""
+        n, n_few = len(self.X), _SAMPLED_NUMBERS // _LANDMARKS[0]
+        if n < 2 * n_few:
+            return None
+        return np.sort(check_random_state(self._seed).permutation(n)[:n_few])
+
     def _contest(
-        self, choice: PenaltyChoice, spec: RbfMap, plan: Any, tol: float, n_folds: int
+        self,
+        choice: PenaltyChoice,
+        spec: RbfMap,
+        X: Floats,
+        plan: Any,
+        tol: float,
+        n_folds: int,
+        times: float = 1.0,
     ) -> tuple[Standing, Contest]:
-        """Penalties of a fit with a kernel, to be judged on the first folds."""
-        self.transformer = fitted_rbf(self.X, spec, self._seed)
+        """Penalties of a fit with a kernel, to be judged on the first folds.
+
+        There are ``times`` as many rows as in X, which is 1 where it is not a sample.
+        """
+        self.transformer = fitted_rbf(X, spec, self._seed)
         weighting = choice.problem.settings.features.label_weighting
-        choice.problem, grid = self.make(mapped(self.transformer, self.X), weighting)
+        choice.problem, grid = self.make(mapped(self.transformer, X), choice.labels, weighting)
+        if times != 1:
+            # Candidates are listed in the units of all rows.
+            grid = grid.for_sample(1 / times).for_sample(times)
         part = f"search with {spec}".replace("/", " over ")
         folds = choice.cross_validation(part if n_folds > 1 else f"{part} in a fold", plan)
         standing = choice.standing._replace(grid=choice.grid_here(grid), folds=folds, feature_map=str(spec))
@@ -353,7 +407,7 @@ class FeatureMaps:
     ) -> tuple[Candidate, Place, Standing] | None:
         """The best candidate with a kernel, its place and what it is about; None if the leader is better."""
         from_linear = leader.feature_map is None
-        standing, contest = self._contest(choice, spec, plan, tol, n_folds)
+        standing, contest = self._contest(choice, spec, self.X, plan, tol, n_folds)
         first = self._first_look(contest, standing.grid, place, from_linear=from_linear)
         hopeless = ahead_in_errors(first, leader) < -_HOPELESS and first.loss >= leader.loss
         if not hopeless:
@@ -369,6 +423,28 @@ class FeatureMaps:
             else leading([leader, found], choice.criterion, _ALIKE) == 1
         )
         return (found, at, standing) if wins else None
+
+
+def _judge_in_sample(
+    choice: PenaltyChoice, linear: Standing, place: Place, plan: Any, rows: NDArray[np.int64], tol: float
+) -> tuple[Candidate, Any]:
+    """Penalties of a fit to a sample of the rows, judged in its first fold, and the plan of the sample.
+
+    The choice is left with the labels of the sample.
+    """
+    # The objectives of all rows would take more memory than they save time.
+    linear.folds.close()
+    chosen = np.zeros(linear.labels.shape[0], dtype=np.bool_)
+    chosen[rows] = True
+    plan = plan[np.repeat(chosen, linear.labels.row_counts())]
+    labels = linear.labels.take_rows(rows)
+    grid = linear.grid.for_sample(len(chosen) / len(rows))
+    sampled = linear._replace(problem=linear.problem.of_rows(rows, labels), labels=labels, grid=grid)
+    choice.stand_at(sampled)
+    sampled = sampled._replace(folds=choice.cross_validation("search in a sample", plan))
+    (judged,) = choice.compare_at(sampled, [grid.at(place)], tol, 1)
+    choice.stand_at(linear._replace(labels=labels))
+    return judged, plan
 
 
 def _is_clearly_better(candidate: Candidate, other: Candidate) -> bool:

@@ -23,7 +23,7 @@ _BLOCK = 512
 # Entries of a chunk, which is summed by itself: of one size whatever the threads, so that sums are too.
 _CHUNK = 1 << 14
 # Entries of a chunk for each label, so that the chunks' sums take less memory than their entries.
-_PER_LABEL = 8
+_PER_LABEL = 16
 # Multiply-adds that an entry's loss is worth.
 _WORK = 32
 

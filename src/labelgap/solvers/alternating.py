@@ -34,6 +34,7 @@ from labelgap.solvers.linalg import (
     leading_eigenvectors,
     like,
     product_values,
+    rotated,
     rounding,
     smallest,
     zeros_like,
@@ -358,8 +359,9 @@ def with_leading_columns(
         V = xp.astype(V, xp.float32)
     for _ in range(_SUBSPACE_STEPS):
         U = _principal(gradient.left_product(V), xp).vectors
-        V = _principal(gradient.right_product(U), xp).vectors
         # As large as a factor, and there will be another one.
+        del V
+        V = _principal(gradient.right_product(U), xp).vectors
         del U
     leading = _principal(gradient.left_product(V), xp)
     # It holds a copy of its entries, and the curvature is another array of that size.
@@ -391,14 +393,16 @@ class _Principal(NamedTuple):
 
 
 def _principal(M: Array, xp: Any) -> _Principal:
-    """By the Gram matrix: half the digits are plenty for a start, and it is one matrix product."""
+    """By the Gram matrix: half the digits are plenty for a start, and it is one matrix product.
+
+    M is overwritten: it is as large as a factor, and so would copies be.
+    """
     # Scaled: squares of small numbers would underflow.
-    largest = float(xp.max(xp.abs(M))) or 1.0
-    # Nobody else needs M, which is as large as a factor.
-    M = M / largest
+    largest = max(float(xp.max(M)), -float(xp.min(M))) or 1.0
+    M /= largest
     squares, rotation = leading_eigenvectors(xp.astype(M.T @ M, xp.float64), M.shape[1])
     values, rotation = xp.sqrt(xp.clip(squares, 0.0, None)), contiguous(like(rotation, M))
     # Squares have half the digits.
     known = values > 4 * math.sqrt(rounding(M)) * values[0]
     inverse = like(xp.where(known, 1.0 / xp.where(known, values, 1.0), 0.0), M)
-    return _Principal(M @ (rotation * inverse), largest * values, rotation)
+    return _Principal(rotated(M, rotation * inverse), largest * values, rotation)

@@ -55,24 +55,41 @@ def thin_qr(M: Array) -> tuple[Array, Array]:
     return Q, R
 
 
+def thin_r(M: Array) -> Array:
+    """The R of :func:`thin_qr` alone; Q, which may be as large as the data, is made some rows at a time."""
+    if is_numpy_array(M) and M.shape[1] and M.shape[0] >= _TALL * M.shape[1]:
+        once = _cholesky(M.T @ M)
+        if once is not None:
+            inverse = np.linalg.inv(once)
+            blocks = (M[start : start + _BLOCK] @ inverse for start in range(0, len(M), _BLOCK))
+            twice = _cholesky(sum(Q.T @ Q for Q in blocks))
+            if twice is not None:
+                return twice @ once
+    return thin_qr(M)[1]
+
+
 def _safe(M: Array) -> float:
     return max(_SAFE, _SAFE_ROUNDING * rounding(M))
 
 
 def _by_cholesky(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | None:
-    gram = M.T @ M
+    R = _cholesky(M.T @ M)
+    if R is None:
+        return None
+    inverse = np.linalg.inv(R)
+    return rotated(M, inverse) if overwrite else M @ inverse, R
+
+
+def _cholesky(gram: Array) -> Array | None:
+    """The triangle R with ``RᵀR = gram``; None unless it is so far from singular that it loses few digits."""
     largest = gram.diagonal().max(initial=0.0)
-    if not smallest(M) < largest < np.inf:
+    if not smallest(gram) < largest < np.inf:
         return None
     try:
         R = np.linalg.cholesky(gram).T
     except np.linalg.LinAlgError:
         return None
-    if R.diagonal().min() ** 2 <= _safe(M) * largest:
-        return None
-    # The pivots say that R is so far from singular that its inverse loses few digits.
-    inverse = np.linalg.inv(R)
-    return _rotated(M, inverse) if overwrite else M @ inverse, R
+    return R if R.diagonal().min() ** 2 > _safe(gram) * largest else None
 
 
 def _by_eigenvectors(M: Array, *, overwrite: bool = False) -> tuple[Array, Array] | None:
@@ -123,7 +140,7 @@ def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, A
     U, values, Vt = xp.linalg.svd(Rl @ Rr.T, full_matrices=False)
     values = values[: _alive(values, cutoff)]
     roots, keep = xp.sqrt(values), values.shape[0]
-    return values, _rotated(Ql, U[:, :keep] * roots), _rotated(Qr, Vt[:keep, :].T * roots)
+    return values, rotated(Ql, U[:, :keep] * roots), rotated(Qr, Vt[:keep, :].T * roots)
 
 
 def small_svd(M: Array) -> tuple[Array, Array, Array]:
@@ -136,7 +153,7 @@ def small_svd(M: Array) -> tuple[Array, Array, Array]:
     return U, values, Vt
 
 
-def _rotated(Q: Array, rotation: Array) -> Array:
+def rotated(Q: Array, rotation: Array) -> Array:
     """``Q @ rotation``; in place where that is possible, since Q may be as large as the data."""
     if not is_numpy_array(Q) or rotation.shape[0] != rotation.shape[1] or len(Q) <= _BLOCK:
         return Q @ rotation
@@ -150,7 +167,7 @@ def product_values(left: Array, right: Array, cutoff: float = 1e-10) -> Array:
     """The singular values of ``left @ right.T`` alone, as :func:`balanced` has them."""
     if left.shape[1] == 0:
         return namespace(left).sum(left, axis=0)
-    small = thin_qr(left)[1] @ thin_qr(right)[1].T
+    small = thin_r(left) @ thin_r(right).T
     values = namespace(left).linalg.svd(small, full_matrices=False)[1]
     return values[: _alive(values, cutoff)]
 
