@@ -71,7 +71,7 @@ def naive_tuned(
         tops = np.unique(z)
         cuts = np.concatenate(([-np.inf], (tops[1:] + tops[:-1]) / 2, [np.inf]))
         judge = get_metric(metric)
-        at = [judge((scores >= cut).astype(float), Y) for cut in cuts]
+        at = [judge(Y, (scores >= cut).astype(float)) for cut in cuts]
         # Of equally good thresholds the highest.
         top = len(at) - 1 - int(np.argmax(at[::-1]))
         loss = -np.mean(y * np.log(expit(z)) + (1 - y) * np.log(expit(-z)))

@@ -109,7 +109,7 @@ def test_without_the_folder_a_note_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("LABELGAP_DATA", raising=False)
-    recommenders.main(["--out", str(tmp_path / "out")])
+    recommenders.main(["--data", "jester5k", "coat", "--out", str(tmp_path / "out")])
     printed = capsys.readouterr().out
     assert "jester5k is left out: LABELGAP_DATA" in printed
     assert "coat is left out: LABELGAP_DATA" in printed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +29,19 @@ def distinct(values: NDArray[_Integer]) -> NDArray[_Integer]:
     """
     ordered = np.sort(values, axis=None)
     return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
+
+
+def row_slices(indptr: NDArray[Any], n_entries: int) -> Iterator[slice]:
+    """Slices of rows that follow each other, with about so many entries each; all rows that have any.
+
+    Examples
+    --------
+    >>> list(row_slices(np.array([0, 2, 4, 4, 9, 10]), 4))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    starts = np.arange(0, int(indptr[-1]), max(n_entries, 1))
+    cuts = distinct(np.searchsorted(indptr, starts, side="right") - 1)
+    return (slice(first, last) for first, last in pairwise([*cuts.tolist(), len(indptr) - 1]))
 
 
 def plain_array(given: Any, what: str, error: type[InvalidInputError] = InvalidInputError) -> Any:

@@ -1,5 +1,7 @@
 """The choice of penalties as an object of its own, without an estimator around it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -37,6 +39,15 @@ class Heard(FitListener):
         self.told.append(candidate)
 
 
+def test_a_given_trace_penalty_stays_as_it_is():
+    grid = PenaltyGrid([0.05], [1e-3, 1e-2])
+    run = FitRun(random_state=0)
+    chosen = choice_for_decisions(
+        CASE.problem, CASE.labels, grid, METRIC, SETTINGS, run, how="cross-fit"
+    ).fit()
+    assert chosen.penalties == chosen.candidates[-1].penalties
+
+
 def test_the_result_says_what_was_compared_and_what_won():
     heard = Heard()
     run = FitRun(heard, random_state=0)
@@ -46,7 +57,10 @@ def test_the_result_says_what_was_compared_and_what_won():
     assert heard.told == ["choosing penalties", *chosen.candidates, "fitting"]
     *search, last = chosen.candidates
     assert last.penalties in [candidate.penalties for candidate in search]
-    assert (chosen.penalties, chosen.threshold) == (last.penalties, last.threshold)
+    # The last fit has more entries than a fold, and so a smaller λ.
+    assert chosen.penalties.trace == pytest.approx(last.penalties.trace * 0.8**0.5, rel=2e-2)
+    assert chosen.penalties == replace(last.penalties, trace=chosen.penalties.trace)
+    assert chosen.threshold == last.threshold
     assert chosen.held_out_metric == last.metric_value
     assert chosen.fit.relative_gap <= SETTINGS.tol
     assert chosen.flip_rates is None

@@ -9,8 +9,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
+from labelgap.kernels import entry_pattern
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
+from labelgap.objective import silence as silence_terms
+from labelgap.objective.cpu import entries
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
@@ -24,6 +27,15 @@ KINDS = {
     "by counts": FeatureSettings(own_rows=True, count_weighting=0.75),
     "label features": FeatureSettings(own_rows=True, label_features=F, count_weighting=0.5),
 }
+
+
+@pytest.fixture(autouse=True, params=["few entries", "many entries"])
+def _as_with(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slopes beside the scores, as for few entries, and in their place."""
+    if request.param == "many entries":
+        monkeypatch.setattr(entries, "_MANY", 0)
+        monkeypatch.setattr(entry_pattern, "_BLOCK", 7)
+        monkeypatch.setattr(silence_terms, "_BLOCK", 5)
 
 
 def ratings(*, weighted: bool = True) -> ObservedLabels:

@@ -110,6 +110,9 @@ class ClusterChoice(PenaltyChoice):
         by_row = self.by_row and labels.shape[0] >= 2 * N_FOLDS
         return FoldPlan(N_FOLDS, seed, by_row, 1 if how == "holdout" else None)
 
+    def _share_of_fold(self) -> float:
+        return 1.0 - 1.0 / int(self.plan.n_folds)
+
     def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
         labels: Any = self.labels
         if plan.only is not None:

@@ -19,7 +19,7 @@ from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings, plain_scores
 from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.fitting.judges import Judge
-from labelgap.fitting.penalty_grid import PenaltyGrid, Place
+from labelgap.fitting.penalty_grid import PenaltyGrid, Place, trace_for_all
 from labelgap.fitting.row_sample import RowSample, SampleValidation, draw_rows
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import select_penalties, select_roughly, select_trace
@@ -150,7 +150,10 @@ class PenaltyChoice:
             settings = replace(settings, max_iter=_HURRIED_STEPS)
         elif not stopping():
             run.stage("fitting")
+        # A run that is stopped ends with the fit of a fold.
         penalties = guess if best is None else best.penalties
+        if best is not None and not stopping():
+            penalties = self._for_all_entries(penalties)
         fit = self._fit_to_all(penalties, settings, start, run)
         if not stopping():
             settings.warn_unless_converged(fit)
@@ -165,6 +168,20 @@ class PenaltyChoice:
             variant=self._variant,
         )
         return self._with_thresholds(chosen, best)
+
+    def _for_all_entries(self, penalties: Penalties) -> Penalties:
+        """The penalties of the last fit, which has more entries than a fold and so wants a smaller λ.
+
+        A λ that is given stays as it is. So do those for recorded positives: every entry counts there, in a
+        fold as in the last fit.
+        """
+        if len(self.grid.traces) == 1 or self.problem.settings.flip_rate is not None:
+            return penalties
+        return replace(penalties, trace=trace_for_all(penalties.trace, self._share_of_fold()))
+
+    def _share_of_fold(self) -> float:
+        """The share of the entries that a fold is fitted to."""
+        return 1.0 - int((self.plan == 0).sum()) / self.labels.n_observed
 
     def choose(self) -> tuple[Place, Variant | None, tuple[Candidate, ...]] | None:
         """The best penalties and variant without a fit to all entries, and what was compared.

@@ -91,6 +91,11 @@ class PenaltyGrid:
         return all(0 <= step < length for step, length in zip(place, lengths, strict=True))
 
 
+def trace_for_all(trace: float, share: float) -> float:
+    """λ for all entries, where this one was best for a fit to that share of them."""
+    return float(trace * share**_TRACE_POWER)
+
+
 def trace_penalty_grid(largest: float, count: int, smallest_fraction: float) -> Floats:
     """``count`` penalties from ``largest`` down to ``smallest_fraction`` of it, geometrically."""
     return np.geomspace(largest, largest * smallest_fraction, count)

@@ -180,7 +180,9 @@ def ranks_scorer(labels: ObservedLabels, plan: NDArray[np.int64]) -> Scorer:
 
     def ranks(problem: Problem, factors: Factors, held: ObservedLabels, fold: int) -> Floats:
         P, Q = problem.left(factors.left), problem.right(factors.right)
-        train = labels.select(plan != fold)
+        # Those of other users than the held-out entries' are of no use.
+        busy = np.repeat(held.row_counts() > 0, labels.row_counts())
+        train = labels.select((plan != fold) & busy)
         return ranks_of_held_out(P, Q, factors.intercept, train, held).astype(np.float64)
 
     return ranks

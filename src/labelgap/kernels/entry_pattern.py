@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -9,11 +10,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from labelgap._arrays import row_slices
 from labelgap._types import Floats, Ints
 from labelgap.kernels.blocks import is_dense_by_label, transposed_by_blocks
 from labelgap.kernels.entries import csr_product, csr_product_pair, sampled_product
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.scattered import scattered_product, strip_of
+
+# Entries at which a product is made at a time, where not all of them are needed at once.
+_BLOCK = 1 << 20
 
 
 @njit(**OPTIONS)
@@ -77,6 +82,14 @@ class EntryPattern:
     def sampled(self, P: Floats, Q: Floats) -> Floats:
         """``PQᵀ`` at each entry."""
         return sampled_product(self.indptr, self.indices, P, np.ascontiguousarray(Q))
+
+    def sampled_in_blocks(self, P: Floats, Q: Floats) -> Iterator[tuple[slice, Floats]]:
+        """The same for some rows at a time, and which entries theirs are."""
+        right = np.ascontiguousarray(Q)
+        for rows in row_slices(self.indptr, _BLOCK):
+            indptr = self.indptr[rows.start : rows.stop + 1]
+            entries = slice(int(indptr[0]), int(indptr[-1]))
+            yield entries, sampled_product(indptr - indptr[0], self.indices[entries], P[rows], right)
 
     def within(self, rows: slice) -> tuple[slice, Ints]:
         """Which entries lie in a block of rows, and in which row of the block each does."""

@@ -1,13 +1,11 @@
-"""Entries that are not observed, drawn at random."""
+"""Entries that are not observed, drawn at random, and which of some entries are observed."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelgap._arrays import distinct
+from labelgap._arrays import distinct, row_slices
 from labelgap.labels.observed import ObservedLabels
 
 # Observed entries that are looked at together.
@@ -34,23 +32,27 @@ def draw_unobserved(
     else:
         # Drawn with replacement and made distinct: uniform over the entries, a little fewer than asked for.
         drawn = distinct(rng.randint(0, n_all, size=most, dtype=np.int64))
-    drawn = drawn[~_observed(labels, drawn)]
+    drawn = drawn[~observed_among(labels, drawn)]
     return drawn, n_others / max(len(drawn), 1)
 
 
-def _observed(labels: ObservedLabels, drawn: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of these entries, ascending, are observed.
+def observed_among(labels: ObservedLabels, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the entries with these numbers ``i L + j``, in ascending order, are observed.
 
     Some rows at a time: the numbers of all observed entries take several times the memory of the labels.
+
+    Examples
+    --------
+    >>> observed_among(ObservedLabels.from_dense([[1, float("nan")], [0, 1]]), np.array([0, 1, 3]))
+    array([ True, False,  True])
     """
-    n, n_labels = labels.shape
-    found = np.zeros(len(drawn), dtype=np.bool_)
-    cuts = np.searchsorted(labels.indptr, np.arange(0, labels.n_observed, _BLOCK), side="right") - 1
-    for first, last in pairwise([*distinct(cuts), n]):
-        begin, end = labels.indptr[first], labels.indptr[last]
-        rows = np.repeat(np.arange(first, last), np.diff(labels.indptr[first : last + 1]))
-        observed = rows * n_labels + labels.indices[begin:end]
-        here = slice(*np.searchsorted(drawn, (first * n_labels, last * n_labels)))
-        place = np.minimum(np.searchsorted(observed, drawn[here]), len(observed) - 1)
-        found[here] = observed[place] == drawn[here]
+    n_labels, indptr = labels.shape[1], labels.indptr
+    found = np.zeros(len(numbers), dtype=np.bool_)
+    for rows in row_slices(indptr, _BLOCK):
+        counts = np.diff(indptr[rows.start : rows.stop + 1])
+        row = np.repeat(np.arange(rows.start, rows.stop), counts)
+        observed = row * n_labels + labels.indices[indptr[rows.start] : indptr[rows.stop]]
+        here = slice(*np.searchsorted(numbers, (rows.start * n_labels, rows.stop * n_labels)))
+        place = np.minimum(np.searchsorted(observed, numbers[here]), len(observed) - 1)
+        found[here] = observed[place] == numbers[here]
     return found

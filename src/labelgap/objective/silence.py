@@ -50,6 +50,15 @@ class ObservedCorrection:
             value += of_some
         return value, gradient
 
+    def turn_into_slopes(self, low_rank: Any, intercept: Any, indices: Any) -> float:
+        """The value; the scores, which come without their intercepts, are overwritten with the slopes."""
+        value = 0.0
+        for some in _blocks(low_rank):
+            z = low_rank[some] if intercept is None else low_rank[some] + intercept[indices[some]]
+            of_some, low_rank[some] = self._of(z, self.targets[some], self.weights[some])
+            value += of_some
+        return value
+
     def _of(self, z: Any, targets: Any, weights: Any) -> tuple[float, Any]:
         missed, plain = weights * (z - targets), self.silence * (z + 1)
         value = float(missed @ (z - targets) - plain @ (z + 1)) / self.total
@@ -75,7 +84,9 @@ class SilenceObjective(SumObjective):
         return self.every.design.array(self.frame.starting_intercept)
 
     def at(self, factors: Factors, product: Any = None) -> Point:
-        return SilencePoint(self, [term.at(factors, product) for term in self.terms], factors)
+        every, observed = self.every.at(factors, product), self.observed.at(factors, product)
+        observed.share_products(every)
+        return SilencePoint(self, [every, observed], factors)
 
 
 class SilencePoint(SumPoint):
@@ -120,10 +131,9 @@ class SilenceGradient(SumGradient):
         """
         low_rank, sparse = self.parts
         correction, pattern = self._objective.correction, self._objective.observed.pattern
-        sampled = pattern.sampled(low_rank.left, low_rank.right)
         total, quarter = float(low_rank.conjugate(scale)), 0.25 * correction.total
-        for some in _blocks(sampled):
-            silent = scale * sampled[some]
+        for some, sampled in pattern.sampled_in_blocks(low_rank.left, low_rank.right):
+            silent = scale * sampled
             g = silent + scale * sparse.entries[some]
             weights, targets = correction.weights[some], correction.targets[some]
             observed = quarter * float(g @ (g / weights)) + float(g @ targets)

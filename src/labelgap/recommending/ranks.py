@@ -17,6 +17,7 @@ from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError
 from labelgap.kernels import ranks as kernels
 from labelgap.labels import ObservedLabels
+from labelgap.labels.unobserved import observed_among
 from labelgap.recommending.top_items import (
     RoughScores,
     Seen,
@@ -88,7 +89,7 @@ def ranks_of_held_out(
 
     over_users(work, factors)
     before += 1
-    before[_contained(seen, held)] = 0
+    before[observed_among(seen, held.rows * shape[1] + held.indices)] = 0
     return before
 
 
@@ -110,7 +111,7 @@ def ranks_by_item(item_scores: NDArray[Any], seen: ObservedLabels, held: Observe
     taken = np.sort(seen.rows * len(places) + places[seen.indices])
     earlier = np.searchsorted(taken, held.rows * len(places) + place) - seen.indptr[held.rows]
     ranks = np.asarray(place - earlier + 1, dtype=np.int64)
-    ranks[_contained(seen, held)] = 0
+    ranks[observed_among(seen, held.rows * len(places) + held.indices)] = 0
     return ranks
 
 
@@ -167,16 +168,6 @@ def _rows(labels: ObservedLabels, rows: NDArray[np.int64]) -> Seen:
 
 def _row_of(indptr: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-
-
-def _contained(labels: ObservedLabels, others: ObservedLabels) -> NDArray[np.bool_]:
-    """Which entries of ``others`` are entries of ``labels``, too."""
-    width = labels.shape[1]
-    keys, wanted = labels.rows * width + labels.indices, others.rows * width + others.indices
-    at = np.searchsorted(keys, wanted)
-    found = at < len(keys)
-    found[found] = keys[at[found]] == wanted[found]
-    return np.asarray(found)
 
 
 def _check_shapes(seen: ObservedLabels, held: ObservedLabels, shape: tuple[int, int]) -> None:

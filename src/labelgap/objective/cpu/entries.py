@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelgap._types import Floats
+from labelgap._types import Floats, Ints
 from labelgap.kernels.entry_hessian import hessian_product
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.loss_passes import LossPasses
@@ -29,6 +30,8 @@ from labelgap.objective.protocol import (
 
 # Entries whose losses are computed at a time.
 _BLOCK = 1 << 14
+# Entries from which on scores are not kept beside slopes that can be written in their place.
+_MANY = 1 << 22
 
 
 class EntryFunction(Protocol):
@@ -44,7 +47,9 @@ class EntryFunction(Protocol):
         """Sum over entries of the convex conjugate at ``scale · gradient``."""
         ...
 
-    # A function whose values may be negative also has ``size(z)``, the sum of their absolute values.
+    # A function whose values may be negative also has ``size(z)``, the sum of their absolute values. One of
+    # constant curvature may have ``turn_into_slopes(low_rank, intercept, indices)``, which returns the value
+    # and overwrites the scores, which come without their intercepts, with the slopes.
 
 
 class EntryTerm(NumpyTerm):
@@ -72,6 +77,9 @@ class EntryTerm(NumpyTerm):
         self.passes = None
         if isinstance(function, WeightedLoss):
             self.passes = function.passes(pattern.indices, pattern.n_labels)
+        self.turn_into_slopes: Callable[[Floats, Floats | None, Ints], float] | None = None
+        if len(pattern) >= _MANY:
+            self.turn_into_slopes = getattr(function, "turn_into_slopes", None)
 
     @cached_property
     def conjugate_at_zero(self) -> float:
@@ -134,7 +142,11 @@ class EntryPoint(DesignPoint):
         # This sets the property below.
         self._low_rank = low_rank
         self._sums: Floats | None = None
-        if term.passes is None:
+        if term.turn_into_slopes is not None:
+            self.value = term.turn_into_slopes(low_rank, self._intercept, self._pattern.indices)
+            self.entry_gradient = low_rank
+            del self._low_rank
+        elif term.passes is None:
             self.value, self.entry_gradient = term.function.value_and_gradient(self.scores)
         elif summed and term.has_intercept:
             self.value, self.entry_gradient, self._sums = term.passes.with_label_sums(
@@ -166,12 +178,14 @@ class EntryPoint(DesignPoint):
     def _curvature(self) -> Floats:
         curvature = self._entry_curvature()
         # Steps that go by the curvature have no use for the scores: one array less of the size of the data.
-        del self._low_rank
+        self.__dict__.pop("_low_rank", None)
         self.__dict__.pop("scores", None)
         return curvature
 
     def _entry_curvature(self) -> Floats:
         passes = self._term.passes
+        if self._term.turn_into_slopes is not None:
+            return self._term.function.curvature(self.entry_gradient)
         if passes is None:
             return self._term.function.curvature(self.scores)
         return passes.curvature(self._low_rank, self._intercept)
@@ -238,8 +252,11 @@ class EntryPoint(DesignPoint):
         return EntryGradient(self._term, self.entry_gradient, factors)
 
     def with_intercept(self, intercept: Floats) -> Point:
-        factors = self.factors._replace(intercept=intercept)
-        return EntryPoint(self._term, factors, self._low_rank, self._known_P, self._Q)
+        factors, low_rank = self.factors._replace(intercept=intercept), self._low_rank
+        if self._term.turn_into_slopes is not None:
+            # The other point has them for itself.
+            del self._low_rank
+        return EntryPoint(self._term, factors, low_rank, self._known_P, self._Q)
 
     def beyond(self, previous: Point, step: float) -> Point:
         assert isinstance(previous, EntryPoint)

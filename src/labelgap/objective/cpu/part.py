@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError
@@ -18,6 +17,7 @@ from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.unlabelled_passes import LEFT_OUT, RECORDED, UNLABELLED
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import LabelSums
+from labelgap.labels.unobserved import observed_among
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.objective.cpu.all_entries import AllEntriesTerm
 from labelgap.objective.cpu.design import Design
@@ -259,7 +259,9 @@ class UnlabelledPart:
     ) -> None:
         self._rows, self._settings, self._judged = rows, settings, judged
         self._positives = labels.select(labels.values == 1)
-        outside = np.zeros(judged.n_observed, dtype=np.bool_) if thinned else ~_contained(judged, labels)
+        outside = np.zeros(judged.n_observed, dtype=np.bool_)
+        if not thinned and labels.n_observed < judged.n_observed:
+            outside = ~observed_among(labels, judged.rows * judged.shape[1] + judged.cols)
         self._held = judged.select(outside)
 
     def moments(self) -> UnlabelledMoments:
@@ -315,14 +317,3 @@ class UnlabelledPart:
         out = sparse(held, HeldCorrection(loss, total))
         losses = RecordedLosses(unbiased, positives.n_observed)
         return CpuUnlabelled(every, recorded, out, losses, frame, bounds)
-
-
-def _contained(entries: ObservedLabels, some: ObservedLabels) -> NDArray[np.bool_]:
-    """Which of the entries are among some of them."""
-    if some.n_observed == entries.n_observed:
-        return np.ones(entries.n_observed, dtype=np.bool_)
-    n_labels = entries.shape[1]
-    chosen = some.rows * n_labels + some.cols
-    keys = entries.rows * n_labels + entries.cols
-    at = np.minimum(np.searchsorted(chosen, keys), max(len(chosen) - 1, 0))
-    return np.asarray(chosen[at] == keys if len(chosen) else np.zeros(len(keys), dtype=np.bool_))
