@@ -8,6 +8,7 @@ product with a small matrix. What the rows share is inverted exactly, as the pre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ from labelgap.objective.protocol import FactorPenalties, Factors
 STEPS, ENOUGH = 8, 0.03
 # What is added to a diagonal, as a fraction of it, before it is inverted.
 JITTER = 1e-7
+# Entries that are looked at together.
+_BLOCK = 1 << 18
 
 
 class SilenceRowwise:
@@ -53,8 +56,10 @@ class SilenceRowwise:
         self._pattern, self._silence, self._total = pattern, silence, total
         self._has_intercept = has_intercept
         # Half the slope at an observed entry is ``curved z − wanted``, half the curvature ``curved``.
-        self._curved = _in_few_bytes(weights - silence, self.dtype)
-        self._wanted = _in_few_bytes(weights * targets + silence, self.dtype)
+        self._curved = _in_few_bytes(lambda some: weights[some] - silence, len(weights), self.dtype)
+        self._wanted = _in_few_bytes(
+            lambda some: weights[some] * targets[some] + silence, len(weights), self.dtype
+        )
         self._curved_by_label, self._wanted_by_label = (
             part if _is_one_number(part) else part[pattern.by_label] for part in (self._curved, self._wanted)
         )
@@ -66,12 +71,15 @@ class SilenceRowwise:
         """P given (Q, b), towards the minimum; returns what it gains."""
         Q, pattern = at.labels.factor, self._pattern
         b = at.intercept if self._has_intercept else np.zeros_like(at.intercept)
+        wanted = b[pattern.indices]
+        wanted *= self._curved
+        np.subtract(self._wanted, wanted, out=wanted)
         system = _RowSystems(
             pattern.indptr,
             pattern.indices,
             Q,
             self._curved,
-            self._wanted - self._curved * b[pattern.indices],
+            wanted,
             self._silence,
             (b + 1) @ Q,
             self._penalty(at.labels, penalties),
@@ -120,11 +128,15 @@ class SilenceRowwise:
         return penalty
 
 
-def _in_few_bytes(numbers: Floats, dtype: np.dtype[Any]) -> WorkingArray:
+def _in_few_bytes(numbers: Callable[[slice], Floats], count: int, dtype: np.dtype[Any]) -> WorkingArray:
     """The numbers in the working precision; where all are equal, as they are for likes alone, one for all."""
-    if len(numbers) and np.all(numbers == numbers[0]):
-        return np.broadcast_to(numbers[0].astype(dtype), numbers.shape)
-    return numbers.astype(dtype)
+    found = np.empty(count, dtype)
+    for start in range(0, count, _BLOCK):
+        some = slice(start, start + _BLOCK)
+        found[some] = numbers(some)
+    if count and np.all(found == found[0]):
+        return np.broadcast_to(found[0].copy(), found.shape)
+    return found
 
 
 def _is_one_number(numbers: WorkingArray) -> bool:
@@ -174,12 +186,19 @@ class _RowSystems:
     def negative_gradient(self, rows: WorkingArray, prior: WorkingArray) -> WorkingArray:
         """Minus the slopes of ``½ m (a − prior)ᵀ M (a − prior) + Σ losses`` at the rows."""
         held = self._held(rows - prior)
-        entries = 2 * (self._wanted - self._curved * self._along(rows))
+        # In place, here and below: each of these is as large as the data.
+        entries = self._along(rows)
+        entries *= self._curved
+        np.subtract(self._wanted, entries, out=entries)
+        entries *= 2
         return np.asarray(self._gathered(entries) - (rows @ self._gram + self._slope + held))
 
     def times(self, rows: WorkingArray) -> WorkingArray:
         """``H_i a_i`` for each row."""
-        curved = self._gathered(2 * self._curved * self._along(rows))
+        entries = self._along(rows)
+        entries *= self._curved
+        entries *= 2
+        curved = self._gathered(entries)
         return np.asarray(curved + rows @ self._gram + self._held(rows))
 
     def preconditioned(self, rows: WorkingArray) -> WorkingArray:
