@@ -63,6 +63,7 @@ def test_kernels_that_are_clearly_worse_in_one_fold_are_left_at_once(monkeypatch
 @pytest.mark.slow
 def test_a_sample_of_many_rows_leaves_kernels_that_are_clearly_worse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_maps, "_SAMPLED_NUMBERS", 100 * 300)
+    monkeypatch.setattr(feature_maps, "_SAMPLED_FRACTION", 0.5)
     monkeypatch.setattr(feature_maps, "_HOPELESS_IN_FOLD", -np.inf)
     made: list[tuple[int, int]] = []
     real = feature_maps.mapped
@@ -87,6 +88,7 @@ def test_kernels_that_a_sample_does_not_rule_out_are_compared_on_all_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(feature_maps, "_SAMPLED_NUMBERS", 100 * 300)
+    monkeypatch.setattr(feature_maps, "_SAMPLED_FRACTION", 0.5)
     clf = LowRankClassifier(**SEARCHED).fit(X, observed(ROUND))
     assert clf.features_ == "rbf"
     assert len(clf.feature_map_[-1].components_) == 240

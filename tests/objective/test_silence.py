@@ -13,7 +13,7 @@ from labelgap.kernels import entry_pattern
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
 from labelgap.objective import silence as silence_terms
-from labelgap.objective.cpu import entries
+from labelgap.objective.cpu import entries, rowwise_silence
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
@@ -36,6 +36,8 @@ def _as_with(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(entries, "_MANY", 0)
         monkeypatch.setattr(entry_pattern, "_BLOCK", 7)
         monkeypatch.setattr(silence_terms, "_BLOCK", 5)
+        monkeypatch.setattr(rowwise_silence, "_TOGETHER", 40)
+        monkeypatch.setattr(rowwise_silence, "_BLOCK", 6)
 
 
 def ratings(*, weighted: bool = True) -> ObservedLabels:

@@ -49,9 +49,9 @@ _HOPELESS, _HOPELESS_IN_FOLD = 1.0, 2.0
 # Steps of λ, factors of √2, from the best linear fit at which kernel features are looked at first; steps of λ
 # and λ₂ around the best of them; and those for further kernels.
 _FIRST_STEP, _STRIDES, _STRIDES_OF_OTHERS = 4, ((2, 2), (1, 1)), ((2, 1),)
-# Numbers in the kernel features of a sample of the rows, which is looked at first if it is at most half of
-# them: 64 MiB.
-_SAMPLED_NUMBERS = 1 << 23
+# Numbers in the kernel features of a sample of the rows (32 MiB), which is looked at first if it is at most a
+# quarter of them.
+_SAMPLED_NUMBERS, _SAMPLED_FRACTION = 1 << 22, 0.25
 # Numbers in a block of rows that is mapped at a time.
 _BLOCK_NUMBERS = 1 << 22
 
@@ -354,7 +354,7 @@ class FeatureMaps:
     def _draw_rows(self) -> NDArray[np.int64] | None:
         """Rows to look at first; None where all of them do not take much memory."""
         n, n_few = len(self.X), _SAMPLED_NUMBERS // _LANDMARKS[0]
-        if n < 2 * n_few:
+        if n_few > _SAMPLED_FRACTION * n:
             return None
         return np.sort(check_random_state(self._seed).permutation(n)[:n_few])
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from labelgap._arrays import row_slices
 from labelgap._types import Floats, Ints
 from labelgap.kernels.entries import csr_product, sampled_product
 from labelgap.kernels.entry_pattern import EntryPattern
@@ -32,8 +33,8 @@ from labelgap.objective.protocol import FactorPenalties, Factors
 STEPS, ENOUGH = 8, 0.03
 # What is added to a diagonal, as a fraction of it, before it is inverted.
 JITTER = 1e-7
-# Entries that are looked at together.
-_BLOCK = 1 << 18
+# Entries that are looked at together, and numbers of the entries and factors of the rows that move together.
+_BLOCK, _TOGETHER = 1 << 18, 1 << 21
 
 
 class SilenceRowwise:
@@ -71,21 +72,19 @@ class SilenceRowwise:
         """P given (Q, b), towards the minimum; returns what it gains."""
         Q, pattern = at.labels.factor, self._pattern
         b = at.intercept if self._has_intercept else np.zeros_like(at.intercept)
-        wanted = b[pattern.indices]
-        wanted *= self._curved
-        np.subtract(self._wanted, wanted, out=wanted)
-        system = _RowSystems(
+        systems = _Systems(
             pattern.indptr,
             pattern.indices,
             Q,
             self._curved,
-            wanted,
+            self._wanted,
             self._silence,
             (b + 1) @ Q,
             self._penalty(at.labels, penalties),
             at.rows.sizes,
+            shift=b,
         )
-        gained = _minimise(system, at.rows.factor, at.rows.prior, relaxation)
+        gained = systems.minimise(at.rows.factor, at.rows.prior, relaxation)
         at.rows.renew_prior()
         return gained / self._total
 
@@ -100,7 +99,7 @@ class SilenceRowwise:
             penalty = scipy.linalg.block_diag(penalty, held)
             factor = np.column_stack([factor, at.intercept])
             prior = np.column_stack([prior, np.full(len(prior), penalties.centre, self.dtype)])
-        system = _RowSystems(
+        systems = _Systems(
             pattern.label_indptr,
             pattern.label_rows,
             np.ascontiguousarray(P),
@@ -112,7 +111,7 @@ class SilenceRowwise:
             side.sizes,
             shared=int(self._has_intercept),
         )
-        gained = _minimise(system, factor, prior, relaxation)
+        gained = systems.minimise(factor, prior, relaxation)
         if self._has_intercept:
             side.factor[:], at.intercept[:] = factor[:, :-1], factor[:, -1]
         side.renew_prior()
@@ -143,10 +142,11 @@ def _is_one_number(numbers: WorkingArray) -> bool:
     return numbers.strides == (0,)
 
 
-class _RowSystems:
+class _Systems:
     """``½ aᵀ H_i a`` with ``H_i = m_i M + 2w XᵀX + 2 Σ_e c_e x_e x_eᵀ`` for each row i, over features x.
 
-    The last ``shared`` columns of M are not multiplied with m_i.
+    The last ``shared`` columns of M are not multiplied with m_i. ``shift`` is what the score of an entry has
+    beside ``a_i · x``, by the number of x.
     """
 
     def __init__(
@@ -161,37 +161,65 @@ class _RowSystems:
         penalty: Floats,
         sizes: WorkingArray,
         shared: int = 0,
+        shift: WorkingArray | None = None,
     ) -> None:
-        self._indptr, self._indices, self._features = indptr, indices, features
-        self._curved, self._wanted = curved, wanted
+        self.indptr, self.indices, self.features = indptr, indices, features
+        self.curved, self.wanted, self.shift = curved, wanted, shift
+        self.sizes, self.shared = sizes, shared
         dtype = features.dtype
         gram = 2 * silence * (features.T @ features).astype(np.float64)
-        self._gram, self._penalty = gram.astype(dtype), penalty.astype(dtype)
-        self._slope = (2 * silence * np.asarray(silent_slope, np.float64)).astype(dtype)
-        width = len(penalty)
-        self._sizes = np.broadcast_to(sizes[:, None], (len(sizes), width)).astype(dtype)
-        if shared:
-            self._sizes = self._sizes.copy()
-            self._sizes[:, width - shared :] = 1
+        self.gram, self.penalty = gram.astype(dtype), penalty.astype(dtype)
+        self.slope = (2 * silence * np.asarray(silent_slope, np.float64)).astype(dtype)
         both = penalty + gram
-        both[np.diag_indices(width)] *= 1 + JITTER
+        both[np.diag_indices(len(penalty))] *= 1 + JITTER
         # M and M + 2w XᵀX are diagonal in the same basis.
         back = np.linalg.inv(np.linalg.cholesky(both))
         values, vectors = np.linalg.eigh(back @ penalty @ back.T)
-        self._basis = (back.T @ vectors).astype(dtype)
-        values = np.clip(values, 0.0, 1.0)
-        m = np.asarray(sizes, dtype=np.float64)[:, None]
-        self._inverse = (1.0 / (m * values + np.maximum(1.0 - values, JITTER))).astype(dtype)
+        self.basis = (back.T @ vectors).astype(dtype)
+        self.values = np.clip(values, 0.0, 1.0)
+
+    def minimise(self, rows: WorkingArray, prior: WorkingArray, relaxation: float) -> float:
+        """Move all rows, in place; returns what they gain.
+
+        Some at a time: a step makes several arrays of the size of their entries, and of the rows themselves.
+        """
+        numbers = self.indptr + rows.shape[1] * np.arange(len(self.indptr))
+        return sum(
+            _minimise(_RowSystems(self, some), rows[some], _of_rows(prior, some), relaxation)
+            for some in row_slices(numbers, _TOGETHER)
+        )
+
+
+class _RowSystems:
+    """The systems of some rows."""
+
+    def __init__(self, all_rows: _Systems, rows: slice) -> None:
+        self._all = all_rows
+        pointers = all_rows.indptr[rows.start : rows.stop + 1]
+        entries = slice(int(pointers[0]), int(pointers[-1]))
+        self._indptr, self._indices = pointers - pointers[0], all_rows.indices[entries]
+        self._curved, self._wanted = all_rows.curved[entries], all_rows.wanted[entries]
+        if all_rows.shift is not None:
+            # In place, here and below: each of these is as large as the entries.
+            shifted = all_rows.shift[self._indices]
+            shifted *= self._curved
+            self._wanted = np.subtract(self._wanted, shifted, out=shifted)
+        dtype, sizes = all_rows.features.dtype, _of_rows(all_rows.sizes, rows)[:, None]
+        self._sizes = np.repeat(sizes, len(all_rows.values), axis=1).astype(dtype)
+        if all_rows.shared:
+            self._sizes[:, -all_rows.shared :] = 1
+        values = all_rows.values
+        kept = np.maximum(1.0 - values, JITTER)
+        self._inverse = (1.0 / (sizes.astype(np.float64) * values + kept)).astype(dtype)
 
     def negative_gradient(self, rows: WorkingArray, prior: WorkingArray) -> WorkingArray:
         """Minus the slopes of ``½ m (a − prior)ᵀ M (a − prior) + Σ losses`` at the rows."""
         held = self._held(rows - prior)
-        # In place, here and below: each of these is as large as the data.
         entries = self._along(rows)
         entries *= self._curved
         np.subtract(self._wanted, entries, out=entries)
         entries *= 2
-        return np.asarray(self._gathered(entries) - (rows @ self._gram + self._slope + held))
+        return np.asarray(self._gathered(entries) - (rows @ self._all.gram + self._all.slope + held))
 
     def times(self, rows: WorkingArray) -> WorkingArray:
         """``H_i a_i`` for each row."""
@@ -199,19 +227,24 @@ class _RowSystems:
         entries *= self._curved
         entries *= 2
         curved = self._gathered(entries)
-        return np.asarray(curved + rows @ self._gram + self._held(rows))
+        return np.asarray(curved + rows @ self._all.gram + self._held(rows))
 
     def preconditioned(self, rows: WorkingArray) -> WorkingArray:
-        return np.asarray(((rows @ self._basis) * self._inverse) @ self._basis.T)
+        return np.asarray(((rows @ self._all.basis) * self._inverse) @ self._all.basis.T)
 
     def _held(self, rows: WorkingArray) -> WorkingArray:
-        return np.asarray(self._sizes * (rows @ self._penalty))
+        return np.asarray(self._sizes * (rows @ self._all.penalty))
 
     def _along(self, rows: WorkingArray) -> WorkingArray:
-        return sampled_product(self._indptr, self._indices, np.ascontiguousarray(rows), self._features)
+        return sampled_product(self._indptr, self._indices, np.ascontiguousarray(rows), self._all.features)
 
     def _gathered(self, entries: WorkingArray) -> WorkingArray:
-        return csr_product(self._indptr, self._indices, entries, self._features)
+        return csr_product(self._indptr, self._indices, entries, self._all.features)
+
+
+def _of_rows(values: WorkingArray, rows: slice) -> WorkingArray:
+    """Those of some rows; one value may stand for all rows."""
+    return values[rows] if len(values) > 1 else values
 
 
 def _minimise(system: _RowSystems, rows: WorkingArray, prior: WorkingArray, relaxation: float) -> float:
