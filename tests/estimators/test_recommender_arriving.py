@@ -301,7 +301,8 @@ def test_settings_are_chosen_anew_when_the_data_have_grown():
     assert len(users) > 450
     assert model.batches_[2].chosen_anew == "growth"
     assert model.held_out_metric_ == model.batches_[2].held_out_metric
-    assert model.candidates_[-1].penalties.trace == model.trace_penalty_
+    # The last fit has more ratings than a fold, and so a smaller λ.
+    assert model.candidates_[-1].penalties.trace * 0.8**0.5 == pytest.approx(model.trace_penalty_, rel=1e-2)
 
 
 def test_a_batch_of_another_kind_is_warned_of_and_learned_from():

@@ -138,7 +138,8 @@ def test_penalties_are_chosen_for_counts_of_any_size(rate: float) -> None:
     Y = draw_values("poisson", 1.5 * scores, exposure=rate, observed=1.0)[0]
     model = LowRankRegressor("poisson", intercept_penalty=0.0, random_state=0).fit(features, Y)
     best = min(model.candidates_, key=lambda candidate: candidate.loss)
-    assert best.penalties.trace == model.trace_penalty_
+    # The last fit has more entries than a fold, and so a smaller λ.
+    assert best.penalties.trace * 0.8**0.5 == pytest.approx(model.trace_penalty_, rel=1e-2)
     assert best.loss < 0.95
     assert best.metric_value == pytest.approx(1 - best.loss)
     worst = max(candidate.penalties.trace for candidate in model.candidates_)

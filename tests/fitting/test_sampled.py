@@ -142,7 +142,8 @@ def test_a_sample_of_the_users_chooses_for_decisions_where_there_are_many(
     assert model.relative_gap_ <= 1e-3
     # Candidates of the sample are listed in the units of all ratings.
     assert model.candidates_[0].penalties == whole.candidates_[0].penalties
-    assert model.trace_penalty_ == model.candidates_[-1].penalties.trace
+    # The last fit has more ratings than a fold, and so a smaller λ.
+    assert model.trace_penalty_ == pytest.approx(model.candidates_[-1].penalties.trace * 0.8**0.5, rel=1e-2)
     assert model.count_weighting_ == model.candidates_[-1].count_weighting
     assert abs(model.held_out_metric_ - whole.held_out_metric_) < 0.05
 
