@@ -18,7 +18,7 @@ from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.scattered import scattered_product, strip_of
 
 # Entries at which a product is made at a time, where not all of them are needed at once.
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 
 
 @njit(**OPTIONS)
