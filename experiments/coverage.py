@@ -20,10 +20,10 @@ from experiments.problems import Problem, available, problem
 from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
 from labelgap import LowRankClassifier, ObservedLabels
 from labelgap.confidence import calibration_error
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import LabelgapWarning
 from labelgap.sampling import Popular
+from labelgap.thresholds.cross_fit import HeldOutScores
 
 DATA = ("synthetic", "popular", "emotions", "scene", "yeast")
 COVERAGES = (0.8, 0.9, 0.95)

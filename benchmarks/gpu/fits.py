@@ -23,7 +23,7 @@ from benchmarks.gpu.machine import GpuBounds, wait
 from benchmarks.harness import Line
 from labelgap import LowRankClassifier, Recommender
 from labelgap.data import load_multilabel
-from labelgap.fitting.device import backend_for
+from labelgap.fitting.problem import backend_for
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Logistic
 from labelgap.objective.torch.design import TensorDesign

@@ -1,4 +1,7 @@
-"""Arrays as users hand them in: what numpy or scipy would read wrongly without a word is refused."""
+"""Arrays as users hand them in, as kernels take them, and torch tensors among them.
+
+What numpy or scipy would read wrongly without a word is refused.
+"""
 
 from __future__ import annotations
 
@@ -184,3 +187,85 @@ def refuse_other_order(
         f"{names[0]} and {names[1]} have the same {what}s in another order: {what} {at} is {mine[at]!r} in "
         f"{names[0]} and {other[at]!r} in {names[1]}. {advice}"
     )
+
+
+# -- for kernels -----------------------------------------------------------------------------------------
+
+# A kernel is compiled again for every combination of types of its arguments, and an array that may be written
+# to is another type than one that may not. Each combination takes as long to compile as the first. So callers
+# of kernels that are not the bottleneck hand over arrays of one kind.
+
+
+def read_only(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """The array as C-contiguous numbers of one type that may not be written to; a copy only where needed.
+
+    Examples
+    --------
+    >>> read_only(np.array([1, 2], np.int64), np.int32).dtype
+    dtype('int32')
+    """
+    view = np.ascontiguousarray(array, dtype=dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+def binary_and_real(targets: NDArray[Any], dtype: Any) -> tuple[NDArray[np.int8], NDArray[Any]]:
+    """The targets as yes/no labels (int8), or else as numbers of the given type; the other one is empty.
+
+    A kernel that takes both is compiled once for targets of either kind.
+
+    Examples
+    --------
+    >>> binary_and_real(np.array([0.5, 2.0]), np.float32)
+    (array([], dtype=int8), array([0.5, 2. ], dtype=float32))
+    """
+    if targets.dtype == np.int8:
+        return read_only(targets, np.int8), read_only(np.empty(0), dtype)
+    return read_only(np.empty(0), np.int8), read_only(targets, dtype)
+
+
+# -- torch tensors: known by their type's name, so that torch need not be imported ------------------------
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a torch tensor."""
+    kind = type(value)
+    return kind.__module__.split(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def to_host(value: Any) -> Any:
+    """A torch tensor as a numpy array, or as a scipy matrix if it is sparse; anything else as it is."""
+    if not is_tensor(value):
+        return value
+    tensor = value.detach()
+    layout = str(tensor.layout)
+    if layout == "torch.strided":
+        return tensor.cpu().numpy()
+    if layout == "torch.sparse_csr":
+        parts = (
+            part.cpu().numpy() for part in (tensor.values(), tensor.col_indices(), tensor.crow_indices())
+        )
+        return sparse.csr_array(tuple(parts), shape=tuple(tensor.shape))
+    stored = tensor.to_sparse_coo().coalesce()
+    return sparse.coo_array(
+        (stored.values().cpu().numpy(), tuple(stored.indices().cpu().numpy())), shape=tuple(stored.shape)
+    ).tocsr()
+
+
+def like_input(result: Any, given: Any) -> Any:
+    """A result as a tensor on the device of the input, if that was one; sparse ones stay sparse."""
+    if not is_tensor(given):
+        return result
+    import torch
+
+    if isinstance(result, tuple):
+        return tuple(like_input(part, given) for part in result)
+    if sparse.issparse(result):
+        stored = result.tocoo()
+        places = torch.from_numpy(np.stack([stored.row, stored.col]).astype(np.int64))
+        # Said for all that happens inside, since torch warns where it is not.
+        with torch.sparse.check_sparse_tensor_invariants():
+            tensor = torch.sparse_coo_tensor(places, torch.from_numpy(stored.data), stored.shape)
+    else:
+        tensor = torch.from_numpy(np.ascontiguousarray(result))
+    return tensor.to(given.device)

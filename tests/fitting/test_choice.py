@@ -11,9 +11,8 @@ from labelgap.exceptions import LabelgapWarning
 from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.decision_choice import choice_for_decisions
-from labelgap.fitting.grids import grid_for_observed
 from labelgap.fitting.judges import MetricJudge
-from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, grid_for_observed
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.unlabelled import UnlabelledChoice

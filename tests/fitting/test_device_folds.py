@@ -10,7 +10,6 @@ from numpy.testing import assert_array_equal
 from sklearn.utils import check_random_state
 
 from labelgap import LowRankClassifier, Recommender
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.data import make_low_rank_labels
 from labelgap.fitting.decision_rule import DecisionRule
 from labelgap.fitting.judges import SteadyJudge
@@ -18,7 +17,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import used_rows
 from labelgap.losses import Logistic
 from labelgap.metrics import get_metric
-from labelgap.thresholds.cross_fit import hold_out_plan, spread_folds
+from labelgap.thresholds.cross_fit import HeldOutScores, hold_out_plan, spread_folds
 from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import steady_threshold
 

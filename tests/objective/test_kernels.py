@@ -13,8 +13,7 @@ from labelgap.kernels.entries import (
     sparse_sampled_product,
     sparse_sparse_product,
 )
-from labelgap.kernels.entry_hessian import hessian_product
-from labelgap.kernels.entry_pattern import EntryPattern
+from labelgap.kernels.entry_pattern import EntryPattern, hessian_product
 from labelgap.kernels.scattered import row_parts, scattered_product, strip_of
 from labelgap.kernels.threads import limit_threads, thread_count
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from labelgap.kernels.arguments import binary_and_real, read_only
+from labelgap._arrays import binary_and_real, read_only
 from labelgap.kernels.losses import COMPILED
 from labelgap.kernels.newton_rows import Workspace, newton_rows
 from labelgap.kernels.vectors import padded_width

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -172,3 +172,18 @@ def forget_weights(ages: NDArray[Any], half_life: float | None) -> Floats | None
     if half_life is None:
         return None
     return np.exp2(-np.minimum(np.asarray(ages, dtype=np.float64) / half_life, _MOST_HALVES))
+
+
+def check_arriving(model: Any) -> None:
+    """Raise unless ``warm_start``, ``memory`` and ``forget`` of an estimator can be used."""
+    if not isinstance(model.warm_start, (bool, np.bool_)):
+        raise InvalidParameterError(f"warm_start must be True or False; got {model.warm_start!r}.")
+    check_half_life(model.forget)
+    # A recommender keeps its ratings, and has no such parameter.
+    memory: Any = getattr(model, "memory", None)
+    is_count = type(memory) is not bool and isinstance(memory, Integral) and int(memory) >= 1
+    if not (memory is None or (isinstance(memory, str) and memory == "all") or is_count):
+        raise InvalidParameterError(
+            f"memory must be 'all', the number of entries to keep, 1 or more, or None to keep nothing; got "
+            f"{memory!r}."
+        )

@@ -22,7 +22,6 @@ from sklearn.utils import check_random_state
 from labelgap._arrays import distinct
 from labelgap._types import Floats
 from labelgap.completing.row_choice import RowChoice, RowModel, fit_rows
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.fitting.choice import SELECTION_TOL
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.decision_rule import DecisionRule
@@ -35,7 +34,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit
 from labelgap.solvers.joint_state import JointFactors
 from labelgap.solvers.loop import Candidate, Stopped
-from labelgap.thresholds.cross_fit import NEVER, gather, hold_out_plan, map_folds
+from labelgap.thresholds.cross_fit import NEVER, HeldOutScores, gather, hold_out_plan, map_folds
 from labelgap.thresholds.one_class import OneClassEffect, one_class_labels
 
 # Values of ω that are compared, each only if the one before was the best so far.

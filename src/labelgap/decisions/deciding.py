@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap._arrays import to_host
 from labelgap._types import Floats
 from labelgap.decisions.budget import Budget, read_budget
 from labelgap.decisions.expected import require_agreement
@@ -16,7 +17,6 @@ from labelgap.decisions.macro import decide_macro
 from labelgap.decisions.micro import decide_micro
 from labelgap.decisions.streams import Blocks, Stream
 from labelgap.exceptions import InvalidInputError
-from labelgap.labels.tensors import to_host
 from labelgap.metrics import LinearFractional, get_metric
 
 # Probabilities of a block of an array.

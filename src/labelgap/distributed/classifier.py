@@ -21,8 +21,7 @@ from labelgap.estimators.inputs import check_decision_parameters, solver_setting
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.grids import grid_for, largest_penalty_of
-from labelgap.fitting.penalty_grid import PenaltyRequest
+from labelgap.fitting.penalty_grid import PenaltyRequest, grid_for, largest_penalty_of
 from labelgap.fitting.problem import feature_settings
 from labelgap.fitting.run import fit_run
 from labelgap.losses import Loss, get_loss

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labelgap.distributed.keeping import Kept
-from labelgap.fitting.device import backend_for
+from labelgap.fitting.problem import backend_for
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.cpu.part import CpuBackend

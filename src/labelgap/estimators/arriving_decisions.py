@@ -13,7 +13,6 @@ from labelgap.arriving.batches import Batch
 from labelgap.arriving.drift import check_half_life, metric_error
 from labelgap.arriving.kept import KeptData
 from labelgap.arriving.union import JoinedLabels
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.arriving import ArrivingBatches, Judged, incoming, read_row_ids, start_from
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import (
@@ -29,10 +28,9 @@ from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.decision_choice import choice_for_decisions
 from labelgap.fitting.decision_rule import DecisionRule, decision_rule
-from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.feature_maps import mapped, tells_rows_apart
-from labelgap.fitting.grids import grid_for_observed
-from labelgap.fitting.problem import observed_problem
+from labelgap.fitting.penalty_grid import grid_for_observed
+from labelgap.fitting.problem import backend_for, jobs_for, observed_problem
 from labelgap.fitting.run import FitRun, fit_run
 from labelgap.fitting.unlabelled import UnlabelledChoice
 from labelgap.labels import ObservedLabels
@@ -41,6 +39,7 @@ from labelgap.metrics.jackknife import leave_out_values
 from labelgap.objective.protocol import Factors
 from labelgap.sampling.weights import propensities_on
 from labelgap.solvers import Callback
+from labelgap.thresholds.cross_fit import HeldOutScores
 
 
 class ArrivingDecisions(ArrivingBatches):

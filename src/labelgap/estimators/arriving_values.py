@@ -32,11 +32,10 @@ from labelgap.estimators.regression_values import (
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.feature_maps import mapped, tells_rows_apart
-from labelgap.fitting.grids import grid_for_observed
 from labelgap.fitting.judges import deviance_judge
-from labelgap.fitting.problem import feature_settings, observed_problem
+from labelgap.fitting.penalty_grid import grid_for_observed
+from labelgap.fitting.problem import backend_for, feature_settings, jobs_for, observed_problem
 from labelgap.fitting.run import FitRun, fit_run
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_family

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from labelgap._arrays import like_input, to_host
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.confidence import ConfidentDecisions
@@ -36,7 +37,6 @@ from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
-from labelgap.labels.tensors import like_input, to_host
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.top_items import top_columns

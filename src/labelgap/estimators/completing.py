@@ -18,7 +18,6 @@ from labelgap.completing.completion import Completion, RowCandidate
 from labelgap.completing.row_choice import ChosenRows, RowChoice, RowModel, fit_rows
 from labelgap.completing.soft_labels import with_soft_labels
 from labelgap.confidence.calibration import CalibrationMap, calibrate
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.inputs import (
     check_at_least_zero,
     check_number,
@@ -43,7 +42,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties
 from labelgap.solvers.joint_state import JointFactors
 from labelgap.solvers.row_part import JointFit
-from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.cross_fit import HeldOutScores, hold_out_plan
 from labelgap.thresholds.one_class import OneClassEffect
 
 # How far the objective of the model over the given rows may be from that of the fit, as a fraction of it.

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from labelgap._arrays import like_input, to_host
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.confidence.calibration import FIT_MAP, CalibrationError, CalibrationMap, calibrate
 from labelgap.confidence.conformal import ConformalScores, SetCuts, check_coverage, sets_of
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.inputs import OUTPUTS, read_judged_labels, refuse_misaligned
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import like_input, to_host
+from labelgap.thresholds.cross_fit import HeldOutScores
 
 # Scores held at one time.
 _BLOCK_SCORES = 1 << 22

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from labelgap._types import Floats
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.inputs import check_between, read_features
 from labelgap.exceptions import InvalidFeaturesError, InvalidInputError, InvalidParameterError
-from labelgap.fitting.device import device_scores
 from labelgap.fitting.feature_maps import is_clearly_ahead, mapped, mapped_product, tells_rows_apart
+from labelgap.fitting.problem import device_scores
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_values, standard_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.thresholds.choosing import ChosenThresholds
+from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold
 

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from labelgap._arrays import plain_array, refuse_other_order, row_names_of
+from labelgap._arrays import plain_array, refuse_other_order, row_names_of, to_host
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.arriving.parameters import check_arriving
+from labelgap.arriving.drift import check_arriving
 from labelgap.exceptions import (
     InvalidFeaturesError,
     InvalidLabelsError,
@@ -31,7 +31,6 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import as_kept, in_label_order
 from labelgap.labels.sources import observed_mask
 from labelgap.labels.tags import is_tag_sets
-from labelgap.labels.tensors import to_host
 from labelgap.objective.frame import SCALINGS
 from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import RIVALS, SOLVERS

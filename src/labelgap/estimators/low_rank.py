@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from labelgap._types import Floats
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.arriving import start_from
 from labelgap.estimators.arriving_decisions import ArrivingDecisions
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
@@ -29,14 +28,18 @@ from labelgap.estimators.row_weights import weigh_rows
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.decision_choice import choice_for_decisions
 from labelgap.fitting.decision_rule import decision_rule
-from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
-from labelgap.fitting.grids import grid_for_observed
-from labelgap.fitting.label_weighting import first_weighting, label_variants
-from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
-from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, grid_for_observed
+from labelgap.fitting.problem import (
+    backend_for,
+    feature_settings,
+    intercept_request,
+    jobs_for,
+    observed_problem,
+)
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
+from labelgap.fitting.variants import first_weighting, label_variants
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
@@ -46,6 +49,7 @@ from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
+from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import steady_threshold
 

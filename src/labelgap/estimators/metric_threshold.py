@@ -15,7 +15,6 @@ from sklearn.utils.validation import _num_samples, validate_data
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import THRESHOLDS, safe_features, warn_of_unseen_labels
@@ -51,7 +50,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import METRIC_THRESHOLD
 from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.choosing import ChosenThresholds
-from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, hold_out_plan
+from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, HeldOutScores, hold_out_plan
 from labelgap.thresholds.one_class import OneClassEffect
 
 

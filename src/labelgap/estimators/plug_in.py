@@ -8,7 +8,6 @@ from sklearn.utils import check_random_state, get_tags
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.feature_maps import (
@@ -35,7 +34,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import PLUG_IN_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
-from labelgap.thresholds.cross_fit import hold_out_plan
+from labelgap.thresholds.cross_fit import HeldOutScores, hold_out_plan
 
 
 @savable_estimator(PLUG_IN_CLASSIFIER)

@@ -11,7 +11,6 @@ from typing import Any, Self
 from labelgap._types import Floats
 from labelgap.arriving.batches import Batch
 from labelgap.arriving.drift import judge_drift, metric_error, warn_of_drift
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.arriving import GROWTH
 from labelgap.estimators.description import metric_name
 from labelgap.estimators.recommender_fit import for_ids, warn_of_items_without_ratings
@@ -28,6 +27,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.recommending.progressive import judge_ranks, judge_ratings
 from labelgap.recommending.warm_start import settled_intercepts, starting_model
 from labelgap.solvers import Callback
+from labelgap.thresholds.cross_fit import HeldOutScores
 
 
 class ArrivingRatings(KeptRatings):

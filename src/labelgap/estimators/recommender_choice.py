@@ -18,9 +18,8 @@ from labelgap.estimators.inputs import (
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
-from labelgap.fitting.device import backend_for, jobs_for
 from labelgap.fitting.penalty_grid import PenaltyRequest
-from labelgap.fitting.problem import observed_problem, recommender_features
+from labelgap.fitting.problem import backend_for, jobs_for, observed_problem, recommender_features
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.sampled import RatingsChoice
 from labelgap.fitting.silence import MOST_FACTORS, SilenceChoice

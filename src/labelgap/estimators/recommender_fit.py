@@ -11,7 +11,6 @@ import numpy as np
 
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.estimators.base import CertifiedFit
 from labelgap.estimators.inputs import solver_settings
 from labelgap.estimators.recommender_choice import RecommenderChoice
@@ -24,6 +23,7 @@ from labelgap.fitting.silence_weights import decayed, mean_like, weighted_by_val
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 from labelgap.solvers import Callback
+from labelgap.thresholds.cross_fit import HeldOutScores
 
 
 class RecommenderFit(CertifiedFit, RecommenderChoice):

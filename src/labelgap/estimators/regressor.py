@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from labelgap._arrays import like_input, to_host
 from labelgap._types import Floats
 from labelgap.estimators.arriving import start_from
 from labelgap.estimators.arriving_values import ArrivingValues
@@ -36,17 +37,21 @@ from labelgap.estimators.row_weights import without_zero_rows
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError
 from labelgap.fitting.checkpoint import digest
 from labelgap.fitting.choice import PenaltyChoice
-from labelgap.fitting.device import backend_for, device_scores, jobs_for
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
-from labelgap.fitting.grids import grid_for_observed
 from labelgap.fitting.judges import deviance_judge, mean_loss
-from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
-from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
+from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, grid_for_observed
+from labelgap.fitting.problem import (
+    backend_for,
+    device_scores,
+    feature_settings,
+    intercept_request,
+    jobs_for,
+    observed_problem,
+)
 from labelgap.fitting.run import fit_run
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import in_label_order, match_labels
-from labelgap.labels.tensors import like_input, to_host
 from labelgap.losses import Family, Poisson, get_family
 from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import LOW_RANK_REGRESSOR

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from labelgap._arrays import to_host
 from labelgap._types import Floats
 from labelgap.asking.candidates import Candidates, known_block
 from labelgap.asking.gains import add_counts, entry_gains, expected_counts
@@ -20,7 +21,6 @@ from labelgap.decisions.expected import require_agreement
 from labelgap.estimators.inputs import read_judged_labels, refuse_misaligned
 from labelgap.exceptions import InvalidParameterError, InvalidScoresError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import to_host
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.linear_fractional import Counts
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from labelgap._arrays import to_host
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import LabelgapWarning
@@ -28,7 +29,6 @@ from labelgap.fitting.variant_choice import select_variant
 from labelgap.fitting.variants import Variant, Variants
 from labelgap.kernels.threads import thread_count
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import to_host
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties

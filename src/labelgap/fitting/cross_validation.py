@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import to_host
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import ConvergenceWarning
 from labelgap.fitting.comparison_log import ComparisonLog, FoldFit
 from labelgap.fitting.judges import Judge
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import to_host
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.bounded import Solver, solve_bounded

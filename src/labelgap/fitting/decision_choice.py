@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.decision_rule import DecisionRule
@@ -12,6 +11,7 @@ from labelgap.fitting.variants import Variants
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.objective.problem import Problem
+from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.one_class import OneClassEffect
 
 

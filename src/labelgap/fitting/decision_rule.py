@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from labelgap._arrays import is_tensor, to_host
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InfeasibleConstraintError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.judges import Judge, MetricJudge, SteadyJudge, Verdict, mean_loss
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import is_tensor, to_host
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.choosing import THRESHOLD_KINDS, ChosenThresholds, choose_thresholds
 from labelgap.thresholds.constraints import Constraint, Constraints, read_constraints
+from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
 

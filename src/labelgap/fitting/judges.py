@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from labelgap._arrays import is_tensor, to_host
 from labelgap._types import Floats
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import is_tensor, to_host
 from labelgap.losses import Family, Loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional
 from labelgap.metrics.jackknife import LeaveOutCells, leave_out_means
+from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled

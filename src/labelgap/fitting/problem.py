@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from labelgap._types import Floats
 from labelgap.fitting.penalty_grid import PenaltyRequest
+from labelgap.kernels.gpu.device import has_cuda, prediction_device, torch_device
 from labelgap.labels import ObservedLabels
-from labelgap.losses import Loss
+from labelgap.losses import Loss, Squared
 from labelgap.objective.frame import possible_flip_rates
 from labelgap.objective.moments import ColumnMoments, FeatureMoments
 from labelgap.objective.parts import Backend, FeatureSettings, ProblemSettings, RowBlock
@@ -21,6 +22,9 @@ from labelgap.solvers.penalties import Penalties, with_best_intercept
 # The length of the column of ones that carries the users' intercepts, in units in which an item's own column
 # has length 1. Longer is cheaper under the trace norm, but slower to fit; beyond this nothing is gained.
 _SHARED_LENGTH = 3.0
+# Entries from which on a GPU is faster than the cores beside it. A step on a GPU is dozens of small pieces of
+# work, each of which takes some microseconds to start whatever its size.
+_WORTH = 2_000_000
 
 
 # -- features --------------------------------------------------------------------------------------------
@@ -145,3 +149,53 @@ def best_constants(labels: ObservedLabels, loss: Loss) -> Point:
     objective = Problem([RowBlock(None, labels)], settings).objective(labels)
     start = Factors.zero(objective.shape, objective.starting_intercept())
     return with_best_intercept(objective, objective.at(start), Penalties(1.0))
+
+
+# -- the device, from the estimator's parameter -----------------------------------------------------------
+
+
+def backend_for(device: str, labels: ObservedLabels, loss: Loss) -> Backend | None:
+    """The machine that a fit runs on; None is the CPU.
+
+    "auto" is a GPU where there is one, the entries that have to be looked at are many, and the loss runs
+    there.
+    """
+    if device == "cpu":
+        return None
+    if device == "auto":
+        # The entries come first: to ask for a GPU imports torch, which takes longer than a small fit.
+        if entries_at_work(labels, loss) < _WORTH or not has_cuda() or not _runs_there(loss):
+            return None
+        device = "cuda"
+    place = torch_device(device)
+    from labelgap.objective.torch.part import TorchBackend
+
+    return TorchBackend(place)
+
+
+def entries_at_work(labels: ObservedLabels, loss: Loss) -> int:
+    """The entries that one pass of a fit looks at."""
+    if labels.unobserved == "unlabelled" and not isinstance(loss, Squared):
+        return labels.shape[0] * labels.shape[1]
+    return labels.n_observed
+
+
+def _runs_there(loss: Loss) -> bool:
+    from labelgap.kernels.gpu.losses import torch_loss
+
+    return torch_loss(loss) is not None
+
+
+def device_scores(device: str, X: Any, left: Floats, right: Floats, intercept: Floats) -> Any:
+    """The scores ``X left rightᵀ + intercept`` of whole rows on a device; None where the CPU makes them."""
+    place = prediction_device(device, float(X.shape[0]) * len(right))
+    if place is None:
+        return None
+    from labelgap.kernels.gpu.scoring import DeviceScores
+
+    return DeviceScores(left, right, intercept, place)
+
+
+def jobs_for(backend: Any, n_jobs: int | None) -> int | None:
+    """Fits side by side: on a GPU one at a time, which has all of its memory."""
+    return n_jobs if backend is None else 1

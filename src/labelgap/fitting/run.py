@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_limits
 from labelgap._types import Floats
 from labelgap._version import __version__
 from labelgap._warn import warn
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
 from labelgap.fitting.notebook import NotebookBar, bar_for
@@ -28,6 +27,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Callback, FitListener, Progress
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
+from labelgap.thresholds.cross_fit import HeldOutScores
 
 # Settings that say how the work is done, and do not change the fitted model.
 _WITHOUT_EFFECT = ("client", "n_jobs", "verbose")

@@ -19,8 +19,13 @@ from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.decision_choice import choice_for_decisions
-from labelgap.fitting.grids import LargestPenalty, grid_for_observed
-from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, Place
+from labelgap.fitting.penalty_grid import (
+    LargestPenalty,
+    PenaltyGrid,
+    PenaltyRequest,
+    Place,
+    grid_for_observed,
+)
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.trace_search import loss_curvature
 from labelgap.fitting.variants import Variant, Variants

@@ -18,13 +18,17 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from labelgap._types import Floats
-from labelgap.confidence.held_out import HeldOutScores
 from labelgap.fitting.choice import HeldOut, PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import Scorer, SolverSettings
-from labelgap.fitting.grids import LargestPenalty, grid_for, largest_penalty_of
 from labelgap.fitting.judges import Judge, Verdict
-from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
+from labelgap.fitting.penalty_grid import (
+    LargestPenalty,
+    PenaltyGrid,
+    PenaltyRequest,
+    grid_for,
+    largest_penalty_of,
+)
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.sampled import Found, found_by, sample_of_users
 from labelgap.fitting.variants import Variants
@@ -38,7 +42,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.recommending.ranks import ranks_alone, ranks_of_held_out
 from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.sweeping import solve_auto
-from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, spread_folds
+from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, HeldOutScores, spread_folds
 from labelgap.thresholds.sweep import best_threshold
 
 SHOWN = 10

@@ -19,9 +19,14 @@ from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.fitting.choice import SELECTION_TOL, PenaltyChoice, StartOf
 from labelgap.fitting.chosen import ChosenFit, FlipRates
 from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
-from labelgap.fitting.grids import LargestPenalty, grid_for, largest_penalty_of
 from labelgap.fitting.judges import unlabelled_judge
-from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest
+from labelgap.fitting.penalty_grid import (
+    LargestPenalty,
+    PenaltyGrid,
+    PenaltyRequest,
+    grid_for,
+    largest_penalty_of,
+)
 from labelgap.fitting.problem import highest_possible_rates, unlabelled_problem
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import select_penalties

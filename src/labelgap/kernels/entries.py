@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from labelgap._arrays import read_only
 from labelgap._types import Floats, Ints
-from labelgap.kernels.arguments import read_only
 from labelgap.kernels.blocks import (
     PRODUCT_COLUMNS,
     SAMPLED_COLUMNS,

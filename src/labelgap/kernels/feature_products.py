@@ -13,8 +13,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from labelgap._arrays import read_only
 from labelgap._types import Floats, Ints
-from labelgap.kernels.arguments import read_only
 from labelgap.kernels.entries import csr_product, sparse_rows
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from labelgap._arrays import binary_and_real, read_only
 from labelgap._types import Floats, Ints
-from labelgap.kernels.arguments import binary_and_real, read_only
 from labelgap.kernels.losses import losses
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows

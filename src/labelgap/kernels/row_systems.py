@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from labelgap._arrays import read_only
 from labelgap._types import Floats
-from labelgap.kernels.arguments import read_only
 from labelgap.kernels.entries import sparse_rows
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows

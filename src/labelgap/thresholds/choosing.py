@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.utils import check_random_state
 
+from labelgap._arrays import to_host
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import used_rows
-from labelgap.labels.tensors import to_host
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.jackknife import leave_out_values, standard_error
 from labelgap.metrics.linear_fractional import judged_labels

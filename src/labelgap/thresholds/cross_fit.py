@@ -15,10 +15,11 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from labelgap._arrays import is_tensor, like_input, to_host
+from labelgap._types import Floats
 from labelgap.kernels.threads import limit_threads, thread_count
 from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import shuffled_entries, used_rows
-from labelgap.labels.tensors import is_tensor, like_input, to_host
 
 T = TypeVar("T")
 
@@ -138,3 +139,23 @@ def gather(fold_of_entry: NDArray[np.int64], by_fold: list[Any]) -> tuple[NDArra
     for fold, part in enumerate(by_fold):
         scores[fold_of_held == fold] = part
     return held, scores
+
+
+class HeldOutScores:
+    """Scores of entries by models that did not see them; empty until :meth:`see` is called.
+
+    Examples
+    --------
+    >>> held_out = HeldOutScores()
+    >>> held_out.see(np.array([0.2, 0.9]), ObservedLabels.from_dense([[0, 1]]))
+    >>> held_out.scores.tolist(), held_out.labels.values.tolist()
+    ([0.2, 0.9], [0, 1])
+    """
+
+    def __init__(self) -> None:
+        self.scores: Floats | None = None
+        self.labels: ObservedLabels | None = None
+
+    def see(self, scores: Any, labels: ObservedLabels) -> None:
+        """Keep these scores, one for each entry, in place of earlier ones."""
+        self.scores, self.labels = np.asarray(to_host(scores), dtype=np.float64), labels

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import read_only
 from labelgap.kernels import buckets as kernels
-from labelgap.kernels.arguments import read_only
 from labelgap.kernels.threads import map_in_order, thread_count
 
 # Fewer entries are sorted in less time than it takes to narrow the search.

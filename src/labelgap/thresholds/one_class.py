@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import to_host
 from labelgap._warn import warn
 from labelgap.exceptions import UninformativeLabelsWarning
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import to_host
 from labelgap.metrics import LinearFractional
 from labelgap.thresholds.sweep import best_threshold
 

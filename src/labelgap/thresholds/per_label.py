@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import to_host
 from labelgap._types import Floats
 from labelgap.kernels import label_cuts as kernels
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import to_host
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.linear_fractional import judged_labels
 from labelgap.thresholds.sweep import ScoreArray, as_float_scores, best_threshold, between, refuse_nan

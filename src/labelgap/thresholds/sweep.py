@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from labelgap._arrays import is_tensor, read_only, to_host
 from labelgap.exceptions import InvalidScoresError
 from labelgap.kernels import sweep as kernels
-from labelgap.kernels.arguments import read_only
 from labelgap.labels import ObservedLabels
-from labelgap.labels.tensors import is_tensor, to_host
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.linear_fractional import judged_labels
 from labelgap.thresholds.constraints import Constraints, best_within, read_constraints

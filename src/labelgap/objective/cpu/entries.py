@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats, Ints
-from labelgap.kernels.entry_hessian import hessian_product
-from labelgap.kernels.entry_pattern import EntryPattern
+from labelgap.kernels.entry_pattern import EntryPattern, hessian_product
 from labelgap.kernels.loss_passes import LossPasses
 from labelgap.kernels.losses import compiled_loss
 from labelgap.kernels.row_systems import solve_rows

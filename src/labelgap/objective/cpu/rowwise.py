@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import binary_and_real, read_only
 from labelgap._types import Floats
-from labelgap.kernels.arguments import binary_and_real, read_only
 from labelgap.kernels.conjugate_rows import ConjugateWorkspace, conjugate_rows
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.losses import CompiledLoss
