@@ -47,9 +47,9 @@ _NOTHING, _NOTHING_CAPPED = 4, 1e-4
 # The intercepts are as good as the gap asks for it; early on, as this fraction of the gap when last computed,
 # and as the gain of the last step, ask for it.
 _EARLY = 0.1
-# Directions whose curvature says how long the first step may be, how many times that curvature is allowed for
-# (all directions together need more than any one, and a step that is too long is made again), and the least
-# curvature that is believed.
+# Directions whose curvature says how long the first step may be, and how many times that curvature is allowed
+# for where the start has directions of its own: all of them together need more than any one, and a step that
+# is too long is made again. From W = 0 long steps pay. And the least curvature that is believed.
 _PROBES, _ALLOWANCE, _LEAST_STIFFNESS = 8, 2.0, 1e-12
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
 _SLACK, _SLACK_ROUNDING = 1e-13, 16
@@ -167,9 +167,10 @@ class ProximalPath:
 
     def _begin_with(self, U: Array, V: Array) -> None:
         """Let the first step go by the curvature of f along the first of these directions."""
-        curvature = self.point.curvature_along(U[:, :_PROBES], V[:, :_PROBES])
-        largest = _ALLOWANCE * float(self._objective.xp.max(curvature))
-        self._stiffness = self._last_stiffness = max(largest, _LEAST_STIFFNESS)
+        curvature = float(self._objective.xp.max(self.point.curvature_along(U[:, :_PROBES], V[:, :_PROBES])))
+        if self.point.factors.rank:
+            curvature *= _ALLOWANCE
+        self._stiffness = self._last_stiffness = max(curvature, _LEAST_STIFFNESS)
 
     def advance(self) -> float:
         """One accelerated step; returns what the objective gained (0 when the momentum was dropped)."""
