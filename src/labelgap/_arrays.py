@@ -6,7 +6,7 @@ What numpy or scipy would read wrongly without a word is refused.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -17,6 +17,8 @@ from scipy import sparse
 from labelgap.exceptions import InvalidInputError
 
 _POINTERS = ("csr", "csc", "bsr")
+# Numbers that are counted at a time.
+_COUNTED = 1 << 20
 _Integer = TypeVar("_Integer", bound=np.integer[Any])
 
 
@@ -187,6 +189,26 @@ def refuse_other_order(
         f"{names[0]} and {names[1]} have the same {what}s in another order: {what} {at} is {mine[at]!r} in "
         f"{names[0]} and {other[at]!r} in {names[1]}. {advice}"
     )
+
+
+def sums_by_number(
+    numbers: NDArray[Any], size: int, amounts: Callable[[slice], Any] | None = None
+) -> NDArray[Any]:
+    """``np.bincount`` of the numbers with these amounts, or of the numbers alone, in little memory.
+
+    numpy copies all numbers into wider integers, and all amounts into floats; here some at a time.
+
+    Examples
+    --------
+    >>> weights = np.array([0.5, 1.0, 2.0])
+    >>> sums_by_number(np.array([2, 0, 2]), 3, lambda some: weights[some])
+    array([1. , 0. , 2.5])
+    """
+    sums = np.zeros(size, dtype=np.int64 if amounts is None else np.float64)
+    for start in range(0, len(numbers), _COUNTED):
+        some = slice(start, start + _COUNTED)
+        sums += np.bincount(numbers[some], None if amounts is None else amounts(some), size)
+    return sums
 
 
 # -- for kernels -----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from labelgap import _arrays
 from labelgap.kernels import blocks, scattered, threads
 from labelgap.kernels.entries import (
     csr_product,
@@ -195,6 +196,19 @@ def test_sums_by_label_are_the_same_in_parts_and_strips_whatever_the_threads(k, 
     ):
         assert_allclose(one, other, atol=1e-10)
     assert_allclose(pattern.transposed_times(S.data, P), found[0][0], atol=1e-11)
+
+
+def test_label_sums_by_sign_and_in_blocks(monkeypatch):
+    S, dense, indptr, indices = random_sparse(0)
+    pattern = EntryPattern(indptr, indices, N_LABELS)
+    up, down = pattern.label_sums_by_sign(S.data)
+    assert_allclose(up, np.maximum(dense, 0).sum(axis=0), atol=1e-12)
+    assert_allclose(down, np.minimum(dense, 0).sum(axis=0), atol=1e-12)
+    monkeypatch.setattr(_arrays, "_COUNTED", 7)
+    assert len(indices) > 2 * 7
+    assert_array_equal(_arrays.sums_by_number(indices, N_LABELS), (dense != 0).sum(axis=0))
+    sums = _arrays.sums_by_number(indices, N_LABELS, lambda some: S.data[some])
+    assert_allclose(sums, dense.sum(axis=0), atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 3, 5, 8, 13])

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from labelgap._arrays import read_only, row_slices
+from labelgap._arrays import read_only, row_slices, sums_by_number
 from labelgap._types import Floats, Ints
 from labelgap.kernels.blocks import is_dense_by_label, transposed_by_blocks
 from labelgap.kernels.entries import (
@@ -66,6 +66,15 @@ def _label_sums(indices, data, sums):  # type: ignore[no-untyped-def]
         sums[indices[e]] += data[e]
 
 
+@njit(**OPTIONS)
+def _label_sums_by_sign(indices, data, up, down):  # type: ignore[no-untyped-def]
+    for e in range(len(indices)):
+        if data[e] > 0:
+            up[indices[e]] += data[e]
+        else:
+            down[indices[e]] += data[e]
+
+
 class EntryPattern:
     """Positions ``(i, j)`` in row order, and the rows of each label."""
 
@@ -74,7 +83,7 @@ class EntryPattern:
         self.indices = np.ascontiguousarray(indices, dtype=np.int32)
         self.n_rows, self.n_labels = len(self.indptr) - 1, n_labels
         self.label_indptr = np.zeros(n_labels + 1, dtype=np.int64)
-        np.cumsum(np.bincount(self.indices, minlength=n_labels), out=self.label_indptr[1:])
+        np.cumsum(sums_by_number(self.indices, n_labels), out=self.label_indptr[1:])
         # Within a label the rows stay in order, so that sums are repeatable.
         self.label_rows = np.empty(len(self.indices), dtype=np.int32)
         _rows_by_label(self.indptr, self.indices, self.label_indptr[:-1].copy(), self.label_rows)
@@ -154,6 +163,12 @@ class EntryPattern:
         sums = np.zeros(self.n_labels)
         _label_sums(self.indices, data, sums)
         return sums
+
+    def label_sums_by_sign(self, data: Floats) -> tuple[Floats, Floats]:
+        """Sum of what is above 0 in ``data`` per label, and of what is below."""
+        up, down = np.zeros(self.n_labels), np.zeros(self.n_labels)
+        _label_sums_by_sign(self.indices, data, up, down)
+        return up, down
 
 
 # -- the Hessian of a sum over entries times a direction, in one pass over the rows ------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from labelgap._arrays import plain_array, refuse_other_rows
+from labelgap._arrays import plain_array, refuse_other_rows, sums_by_number
 from labelgap._html import paragraph, table
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
 from labelgap.labels import sources
@@ -161,7 +161,7 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
 
     @cached_property
     def _label_counts(self) -> NDArray[np.int64]:
-        return np.bincount(self.indices, minlength=self.shape[1])
+        return sums_by_number(self.indices, self.shape[1])
 
     def positive_counts(self) -> NDArray[np.int64]:
         """Entries above 0 per label, not weighted."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import sums_by_number
 from labelgap.labels.observed import ObservedLabels
 
 
@@ -40,11 +41,12 @@ class LabelSums:
         # Counted, not weighed: sums of weights need not cancel exactly.
         count = labels.label_counts()
         weight: NDArray[np.float64] = count.astype(np.float64)
-        weighted: NDArray[Any] = labels.values
-        if labels.weights is not None:
-            weight = np.asarray(np.bincount(labels.indices, labels.weights, n_labels), dtype=np.float64)
-            weighted = labels.weights * labels.values
-        value = np.bincount(labels.indices, weights=weighted, minlength=n_labels).astype(np.float64)
+        weights, values = labels.weights, labels.values
+        if weights is None:
+            value = sums_by_number(labels.indices, n_labels, lambda some: values[some])
+        else:
+            weight = sums_by_number(labels.indices, n_labels, lambda some: weights[some])
+            value = sums_by_number(labels.indices, n_labels, lambda some: weights[some] * values[some])
         if labels.weights is None and labels.values.dtype == np.int8 and edge_values == (0.0, 1.0):
             # Labels of 0 and 1 alone: their sum has counted them.
             ones = value.astype(np.int64)

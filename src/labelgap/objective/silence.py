@@ -102,14 +102,15 @@ class SilencePoint(SumPoint):
 
     def score_gradient(self, sums: tuple[Any, Any] | None = None, *, balanced: bool = False) -> ScoreGradient:
         every, observed = self.parts
-        objective, xp = self._objective, self._objective.xp
-        left, right = 2.0 / every.term.total * every.P1, xp.asarray(every.Q1, copy=True)
+        objective = self._objective
+        # The factor goes to the labels, of which there are mostly fewer than rows.
+        left, right = every.P1, 2.0 / every.term.total * every.Q1
         if balanced and objective.has_intercept:
             up, down = self.signed_label_sums() if sums is None else sums
             assert objective.frame.n_counted is not None
             counted = objective.every.design.array(np.maximum(objective.frame.n_counted, 1))
             # Spread evenly over each label's entries; the last column of Q' belongs to the ones in P'.
-            right[:, -1] -= (up + down) * every.term.total / (2 * counted)
+            right[:, -1] -= (up + down) / counted
         sparse = objective.observed.gradient_of(observed.entry_gradient)
         return SilenceGradient(objective, every.low_rank(left, right), sparse)
 

@@ -239,8 +239,9 @@ class EntryPoint(DesignPoint):
     def signed_label_sums(self) -> tuple[Floats, Floats]:
         if self._sums is not None:
             return self._sums[0], self._sums[1]
-        G = self.entry_gradient
-        return self._intercept_part(np.maximum(G, 0)), self._intercept_part(np.minimum(G, 0))
+        if not self._term.has_intercept:
+            return np.zeros(self._term.n_labels), np.zeros(self._term.n_labels)
+        return self._pattern.label_sums_by_sign(self.entry_gradient)
 
     def score_gradient(
         self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False

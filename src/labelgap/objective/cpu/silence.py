@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from labelgap._arrays import sums_by_number
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.labels import ObservedLabels
 from labelgap.objective.cpu.design import Design
@@ -55,10 +56,9 @@ class SilencePart:
 
     def moments(self) -> SilenceMoments:
         labels, n_labels = self._labels, self._labels.shape[1]
-        weighted, towards = (
-            np.bincount(labels.indices, weights=sums, minlength=n_labels).astype(np.float64)
-            for sums in (self._weights, self._weights * self._targets)
-        )
+        weights, targets = self._weights, self._targets
+        weighted = sums_by_number(labels.indices, n_labels, lambda some: weights[some])
+        towards = sums_by_number(labels.indices, n_labels, lambda some: weights[some] * targets[some])
         return SilenceMoments(labels.shape[0], labels.label_counts(), weighted, towards)
 
     def objective(self, frame: Frame) -> Any:
