@@ -6,6 +6,7 @@ takes about half an hour with the rivals, which are in the environment that ``ma
 LABELGAP_DATA the generated data are used alone, and a note says so. Lists are described in
 :mod:`experiments.lists`. Of decisions:
 
+- taste: generated ratings, those of the lists. Each draw has other ones and holds out a random fifth of them.
 - jester5k: a rating above 0 is a like. Each draw takes 1000 users and holds out a random fifth of their
   ratings. A second table leaves a fifth of the users out of the fit, folds in half of their ratings, and
   judges the other half. It is compared with a fit to these ratings and all others (at the same λ).
@@ -271,6 +272,12 @@ def as_ratings(data: AnswerData) -> lists.Ratings:
     return lists.Ratings(ratings.user, ratings.item, ratings.rating.astype(np.int64), data.shape)
 
 
+def as_answers(ratings: lists.Ratings, name: str) -> AnswerData:
+    """Generated ratings as those of a file are given."""
+    answers = Answers(ratings.user, ratings.item, ratings.like.astype(np.float64))
+    return AnswerData(name, answers, None, ratings.shape)
+
+
 def run_lists(names: Sequence[str], sets: Sequence[AnswerData], draws: int, users: int = USERS) -> Results:
     """The measurements of lists by data set and method, one for each draw."""
 
@@ -303,6 +310,13 @@ def run(sets: Sequence[AnswerData], draws: int, users: int = USERS) -> Results:
             results[f"{data.name}, new users"] = new_users
         print(f"{data.name} done", flush=True)
     return results
+
+
+def run_taste(draws: int, make: Callable[[int], lists.Ratings] = lists.make_taste) -> Results:
+    """The measurements of decisions on generated ratings, other ones in each draw."""
+    found = collect([judge_methods(as_answers(make(seed), "taste"), seed) for seed in range(draws)])
+    print("taste done", flush=True)
+    return {"taste": found}
 
 
 def report(results: Results) -> str:
@@ -339,6 +353,8 @@ def main(arguments: list[str] | None = None) -> None:
     if "lists" in options.questions:
         results |= run_lists(options.data, sets, options.draws, options.users)
     if "decisions" in options.questions:
+        if "taste" in options.data:
+            results |= run_taste(options.draws)
         results |= run(sets, options.draws, options.users)
     tables = report(results)
     print(tables)

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from experiments import recommenders, rivals
+from experiments import lists, recommenders, rivals
 
 from labelgap.data import AnswerData, Answers, data_folder, load_answers
 from labelgap.exceptions import InvalidInputError
@@ -72,6 +72,15 @@ def test_a_file_with_features_and_propensities_gets_every_method() -> None:
     table = recommenders.report(results)
     for name in expected:
         assert table.count(f"| {name} |") == 1
+
+
+def test_generated_ratings_are_decided_too() -> None:
+    def make(seed: int) -> lists.Ratings:
+        return lists.make_taste(seed, (60, 30), 900)
+
+    results = recommenders.run_taste(1, make)
+    assert set(results) == {"taste"}
+    assert set(results["taste"]) == set(recommenders.PLAIN)
 
 
 def test_pairs_of_the_training_part_are_not_judged() -> None:

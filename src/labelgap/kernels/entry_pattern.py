@@ -142,9 +142,9 @@ class EntryPattern:
             return scattered_product(self.indptr, self.indices, data, M, self.n_labels, strip)
         return csr_product(self.label_indptr, self.label_rows, data, M, order=self.by_label)
 
-    def in_label_order(self, data: NDArray[Any]) -> NDArray[Any]:
-        """The data as the labels meet them."""
-        ordered = np.empty_like(data)
+    def in_label_order(self, data: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
+        """The data as the labels meet them, in another precision where one is given."""
+        ordered = np.empty(len(data), data.dtype if dtype is None else dtype)
         _data_by_label(self.indices, self.label_indptr[:-1].copy(), data, ordered)
         return ordered
 

@@ -283,6 +283,8 @@ class EntryGradient(DesignGradient):
     def __init__(self, term: EntryTerm, G: Floats, factors: tuple[Floats, Floats] | None = None) -> None:
         super().__init__(term.design)
         self._term, self._given, self._factors = term, G, factors
+        # G as the labels meet it, in the precision that was last asked for.
+        self._by_label: Floats | None = None
 
     @cached_property
     def entries(self) -> Floats:
@@ -299,11 +301,9 @@ class EntryGradient(DesignGradient):
         pattern = self._term.pattern
         if pattern.adds_up_by_label(M.shape[1]):
             return pattern.transposed_times(self.entries, M)
+        if self._by_label is None or self._by_label.dtype != M.dtype:
+            self._by_label = pattern.in_label_order(self.entries, M.dtype)
         return pattern.transposed_times_ordered(self._by_label, M)
-
-    @cached_property
-    def _by_label(self) -> Floats:
-        return self._term.pattern.in_label_order(self.entries)
 
     def _by_features(self) -> Floats:
         return self._design.rows.transposed_matrix(self._term.pattern, self.entries)
