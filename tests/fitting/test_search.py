@@ -36,12 +36,12 @@ class FakeJudge:
     """Metric and loss as functions of (λ, λ₂, κ); remembers what it was asked, and will not be asked twice.
 
     ``noise`` is about the standard error of a metric value; None leaves that unknown. ``again`` is how many
-    choices may be judged once more.
+    choices may be judged once more, and ``empty`` the λ from which on W = 0.
     """
 
-    def __init__(self, quality, loss=None, noise=None, again=0):
+    def __init__(self, quality, loss=None, noise=None, again=0, empty=np.inf):
         self.quality, self.loss, self.noise, self.asked = quality, loss, noise, {}
-        self.again = again
+        self.again, self.empty = again, empty
 
     def __call__(self, choices):
         assert len(choices) > 0
@@ -58,7 +58,8 @@ class FakeJudge:
             # Another pattern for each choice, so that differences are as unsure as the values.
             pattern = np.random.default_rng(len(self.asked)).standard_normal(N_PARTS)
             leave_out = value + self.noise / np.sqrt(N_PARTS) * pattern
-        self.asked[key] = Candidate(penalties, value, 0.5, loss, rank=1.0, leave_out=leave_out)
+        rank = float(penalties.trace < self.empty)
+        self.asked[key] = Candidate(penalties, value, 0.5, loss, rank=rank, leave_out=leave_out)
         return self.asked[key]
 
     @property
@@ -147,10 +148,17 @@ def test_the_top_of_a_hill_along_the_trace_penalties_is_found_without_walking_to
     assert len(judge.asked) < len(TRACES)
 
 
-def test_the_way_down_sees_over_a_dip_at_its_start():
+def test_the_way_down_sees_over_a_dip_where_the_first_directions_come():
     values = dict(zip(TRACES, [0.3, 0.2, 0.5, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], strict=True))
-    judge = FakeJudge(lambda trace, ridge, intercept: values[trace])
+    judge = FakeJudge(lambda trace, ridge, intercept: values[trace], empty=TRACES[0])
     assert select_penalties(judge, PenaltyGrid(TRACES)).penalties.trace == TRACES[3]
+
+
+def test_the_way_down_ends_at_the_first_trace_penalty_that_is_clearly_worse():
+    values = dict(zip(TRACES, [0.3, 0.5, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], strict=True))
+    judge = FakeJudge(lambda trace, ridge, intercept: values[trace], empty=TRACES[0])
+    assert select_penalties(judge, PenaltyGrid(TRACES)).penalties.trace == TRACES[1]
+    assert judge.traces == list(TRACES[:3])
 
 
 def test_ties_stay_with_the_larger_penalty():

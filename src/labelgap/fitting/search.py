@@ -272,8 +272,8 @@ def _lower_trace(
 ) -> None:
     """Try smaller and smaller λ for as long as that helps.
 
-    The smaller λ, the higher the rank and the longer a fit: a ``coarse`` search ends at the first λ that is
-    clearly too small, or that the last three foretell to be.
+    The smaller λ, the higher the rank and the longer a fit: the search ends at the first λ that is clearly
+    too small, and a ``coarse`` one at the first that the last three foretell to be.
     """
     path: list[Place] = [(step, grid.first_ridge, 0) for step in range(0, len(grid.traces), stride)]
     places: list[Place] = []
@@ -287,7 +287,9 @@ def _lower_trace(
         # The metric may stand still for a step while the loss keeps falling.
         found, best = contest.tried[place], contest.tried[leader]
         stands = leader != place and found.loss > best.loss and not _stayed(found, best)
-        if stands and (len(places) > _FIRST_STEPS or (coarse and contest.is_hopeless(place, leader))):
+        # The first directions of all may be worse than none, and more of them better.
+        known = coarse or best.rank >= 1
+        if stands and (len(places) > _FIRST_STEPS or (known and contest.is_hopeless(place, leader))):
             break
     # Where the loss kept falling beyond the leader, both penalties may be too large.
     least = min(contest.tried, key=lambda place: contest.tried[place].loss)
