@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.losses import loss_names
 from labelgap.objective.protocol import Factors, zero_sum_factors
-from labelgap.solvers import SOLVERS, Penalties
+from labelgap.solvers import SOLVERS, Penalties, spectral
 from labelgap.solvers.alternating import certify_to_tolerance
 from labelgap.solvers.certificate import GapBound, certify
 from labelgap.solvers.linalg import balanced
@@ -243,6 +243,21 @@ def test_lanczos_agrees_with_the_dense_way(shape, spectrum, count):
         assert truth[0] * (1 - 1e-14) <= triplets.top <= truth[0] * (1 + 1e-5)
     leading = sparse.left[:, :1].T @ H @ sparse.right[:, :1]
     assert_allclose(leading, truth[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("restarts", [10, 1])
+@pytest.mark.parametrize("shape", [(50, 60), (70, 45)])
+@pytest.mark.parametrize("spectrum", SPECTRA)
+def test_many_triplets_are_found_wherever_arpack_gives_up(shape, spectrum, restarts, monkeypatch):
+    monkeypatch.setattr(spectral, "_ARPACK_RESTARTS", restarts)
+    H = with_spectrum(SPECTRA[spectrum], shape)
+    shift = LowRankShift(KnownMatrix(H), np.zeros((shape[0], 0)), np.zeros((shape[1], 0)), scale=0.0)
+    truth = np.linalg.svd(H, compute_uv=False)
+    found = leading_triplets(shift, shape, 16, may_form=False)
+    assert found.left.shape == (shape[0], 16)
+    assert found.right.shape == (shape[1], 16)
+    assert_allclose(found.values, truth[:16], rtol=1e-3, atol=1e-6 * truth[0])
+    assert truth[0] * (1 - 1e-14) <= found.top <= truth[0] * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("shape", [(24, 30), (40, 36), (50, 60)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ _SHORT = 32
 _FEW_TRIPLETS = 8
 # Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
 _ARPACK_TOLERANCE = 1e-7
+# ARPACK's restarts before it gives up: values that lie close together, as those of noise do, may take it
+# thousands of them.
+_ARPACK_RESTARTS = 10
 # What rounding may take from σ₁, as a fraction of it and in units of rounding; the larger one is added.
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
 
@@ -177,7 +181,8 @@ def _wanted(values: Array, count: int, above: float | None) -> int:
 def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int, accuracy: float) -> SingularTriplets:
     doubles = is_numpy_array(operator.left) and operator.left.dtype == np.float64
     if count > _FEW_TRIPLETS and doubles:
-        return _arpack(operator, shape, count, min(accuracy, _ARPACK_TOLERANCE))
+        with contextlib.suppress(spla.ArpackNoConvergence):
+            return _arpack(operator, shape, count, min(accuracy, _ARPACK_TOLERANCE))
     found = leading_by_blocks(
         operator.times, operator.transposed_times, shape, count, accuracy, operator.left
     )
@@ -186,7 +191,10 @@ def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int, accurac
 
 
 def _arpack(operator: LowRankShift, shape: tuple[int, int], count: int, tol: float) -> SingularTriplets:
-    """Many triplets: one vector at a time makes the better basis of the same size."""
+    """Many triplets: one vector at a time makes the better basis of the same size.
+
+    Raises ``ArpackNoConvergence`` where they are not found to this tolerance.
+    """
 
     def forward(v: Floats) -> Floats:
         return np.asarray(operator.times(v.reshape(-1, 1))).ravel()
@@ -207,7 +215,7 @@ def _arpack(operator: LowRankShift, shape: tuple[int, int], count: int, tol: flo
     if not probe.any():
         # ARPACK refuses the zero matrix.
         return SingularTriplets(np.eye(shape[0], count), np.zeros(count), np.eye(shape[1], count), 0.0)
-    left, values, right = spla.svds(linear, k=count, tol=tol, v0=start, maxiter=50 * count + 1000)
+    left, values, right = spla.svds(linear, k=count, tol=tol, v0=start, maxiter=_ARPACK_RESTARTS)
     order = np.argsort(-values, kind="stable")
     left, values, right = left[:, order], values[order], right[order].T
     # One of the two vanishes by construction, depending on the side that ARPACK worked on.
@@ -220,8 +228,9 @@ def _arpack(operator: LowRankShift, shape: tuple[int, int], count: int, tol: flo
 
 # Vectors in a block, at least; with 8 doubles a row of a block is one cache line.
 _BLOCK = 8
-# Blocks until the bases are dropped and begun anew from the best vectors so far.
-_MOST_BLOCKS = 14
+# Blocks until the bases are dropped and begun anew from the best vectors so far: of the narrowest ones, and
+# at least; a basis takes memory.
+_MOST_BLOCKS, _LEAST_BLOCKS = 14, 4
 _RESTARTS = 40
 # The least residual that can be asked for, in units of rounding.
 _FINEST = 16
@@ -298,7 +307,7 @@ def _one_run(
     unit = norm(image)
     if unit == 0:
         return xp.zeros(block, dtype=V.dtype, device=device(V)), V, 0.0
-    basis, last = V, block
+    basis, last, most = V, block, max(_MOST_BLOCKS * _BLOCK, _LEAST_BLOCKS * block)
     projected = xp.zeros((0, 0), dtype=V.dtype, device=device(V))
     while True:
         fresh, inside, link = _beside(basis, transposed_times(image) / unit / unit)
@@ -314,7 +323,7 @@ def _one_run(
         width = min(block, full - basis.shape[1])
         first = float(values[0])
         residual = norm(link @ vectors[-last:, 0]) / max(first, smallest(values)) if width else 0.0
-        if residual <= accuracy * first or basis.shape[1] >= _MOST_BLOCKS * block:
+        if residual <= accuracy * first or basis.shape[1] >= most:
             return unit * values, basis @ vectors[:, :block], unit * residual
         basis = xp.concat([basis, fresh[:, :width]], axis=1)
         image, last = times(basis[:, -width:]), width
