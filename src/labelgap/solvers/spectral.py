@@ -181,7 +181,7 @@ def _wanted(values: Array, count: int, above: float | None) -> int:
 def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int, accuracy: float) -> SingularTriplets:
     doubles = is_numpy_array(operator.left) and operator.left.dtype == np.float64
     if count > _FEW_TRIPLETS and doubles:
-        with contextlib.suppress(spla.ArpackNoConvergence):
+        with contextlib.suppress(spla.ArpackError):
             return _arpack(operator, shape, count, min(accuracy, _ARPACK_TOLERANCE))
     found = leading_by_blocks(
         operator.times, operator.transposed_times, shape, count, accuracy, operator.left
@@ -193,7 +193,7 @@ def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int, accurac
 def _arpack(operator: LowRankShift, shape: tuple[int, int], count: int, tol: float) -> SingularTriplets:
     """Many triplets: one vector at a time makes the better basis of the same size.
 
-    Raises ``ArpackNoConvergence`` where they are not found to this tolerance.
+    Raises ``ArpackError`` where they are not found to this tolerance.
     """
 
     def forward(v: Floats) -> Floats:
