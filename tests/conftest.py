@@ -21,7 +21,7 @@ from pairwise import mark_the_rest_slow
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 # The suite draws the same few examples each time, so that it passes or fails for what changed.
-# `make test-slow` draws more, and new ones: HYPOTHESIS_PROFILE=random. How long one of them takes says nothing
+# `make test-slow` draws more, and new ones: HYPOTHESIS_PROFILE=random. How long one takes says nothing
 # on a machine that has other work.
 settings.register_profile("repeatable", derandomize=True, max_examples=40, deadline=None)
 settings.register_profile("random", derandomize=False, print_blob=True, deadline=None)
