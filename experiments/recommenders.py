@@ -175,6 +175,7 @@ PLAIN: dict[str, Method] = {
     "user and item intercepts": intercepts,
     **({"LightFM, logistic": lightfm} if find_spec("lightfm") else {}),
     "Recommender, default": fitted(),
+    "implicit_feedback=False": fitted(implicit_feedback=False),
     "ridge_penalty='auto'": fitted(ridge_penalty="auto"),
 }
 WITH_FEATURES: dict[str, Method] = {"with features": fitted(features=True)}
@@ -232,7 +233,8 @@ def judge_fold_in(data: AnswerData, seed: int, users: int = USERS) -> dict[str, 
     folded = model.fold_in((given.user, given.item, given.rating))
     folded_at = time.perf_counter()
     as_fitted = model.fold_in((given.user, given.item, given.rating), prior="fit")
-    refit = Recommender(trace_penalty=model.trace_penalty_, random_state=seed)
+    used = model.n_implicit_features_ > 0
+    refit = Recommender(trace_penalty=model.trace_penalty_, implicit_feedback=used, random_state=seed)
     refit.fit(as_labels(joined(old, given), data.shape))
     popular = Recommender(trace_penalty=_HUGE, user_intercept=False, random_state=seed)
     popular.fit(as_labels(joined(old, given), data.shape))

@@ -430,6 +430,7 @@ def test_the_count_weighting_is_chosen_with_the_penalty():
         random_state=0,
         count_weighting=model.count_weighting_,
         trace_penalty=model.trace_penalty_,
+        implicit_feedback=True,
         intercept_penalty=model.intercept_penalty_,
         tol=1e-6,
     ).fit(FEW)

@@ -52,7 +52,7 @@ class DaskRecommender(OnCluster):
     metric, positive, user, item, value, loss, trace_penalty, intercept_penalty, rank, threshold, \
 user_intercept, count_weighting, tol, max_iter, random_state
         As in :class:`labelgap.Recommender` for ``unobserved="missing"``, the one meaning of a pair without a
-        rating that is offered here.
+        rating that is offered here, with ``implicit_feedback=False``.
     verbose : int, default 0
     client : distributed.Client or None, default None
         The cluster. None is the current client.

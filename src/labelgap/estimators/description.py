@@ -45,6 +45,8 @@ def describe(model: Any) -> dict[str, Any]:
         facts["flip_rate"] = model.flip_rate_
     if getattr(model, "feature_map_", None) is not None:
         facts["feature_map"] = _map_in_words(model)
+    if getattr(model, "n_implicit_features_", 0):
+        facts["implicit_features"] = model.n_implicit_features_
     if getattr(model, "label_weighting_", 0.0):
         facts["label_weighting"] = float(model.label_weighting_)
     if getattr(model, "soft_label_weight_", 0.0):
@@ -95,6 +97,10 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         lines.insert(len(lines) - 1, ("prepared", facts["prepared"]))
     if "feature_map" in facts:
         lines.append(("feature map", facts["feature_map"]))
+    if "implicit_features" in facts:
+        count = facts["implicit_features"]
+        features = "1 feature" if count == 1 else f"{count} features"
+        lines.append(("implicit feedback", f"{features} from which items users have rated"))
     if "family" in facts:
         lines.append(("family", facts["family"]))
     lines.append(_held_out(facts))

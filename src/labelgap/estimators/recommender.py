@@ -44,9 +44,10 @@ class Recommender(ArrivingRatings, Saved):
         ``min_{W,b}  1/|Ω| Σ_Ω ℓ(z_ij, y_ij) + λ‖W‖_* + λ₂/2 ‖W‖_F²``,  ``Z = [I X] W [I s1 F]ᵀ + 1bᵀ``
 
     to a proven duality gap: every user and every item has factors of its own, an intercept, and what its
-    features (X, F; optional) add to them. The decision is ``z_ij ≥ θ`` with the one θ that maximises the
-    metric. With ratings of one kind only (likes and silence) set ``unobserved="unlabelled"``: then a recorded
-    like is a yes whatever its score, and θ is for the pairs that are not recorded.
+    features (X, F) add to them: those that are given, and those of ``implicit_feedback``. The decision is
+    ``z_ij ≥ θ`` with the one θ that maximises the metric. With ratings of one kind only (likes and
+    silence) set ``unobserved="unlabelled"``: then a recorded like is a yes whatever its score, and θ is
+    for the pairs that are not recorded.
 
     Parameters
     ----------
@@ -89,6 +90,12 @@ class Recommender(ArrivingRatings, Saved):
         α, how much more a like counts the larger its value is (a play count, say): its weight is ``(1 + α
         v)/(1 + α v̄)``, where v̄ is the mean value of the likes; under ``unobserved="negative"`` with the
         squared loss only. "auto" chooses it with λ where the values differ much; otherwise it is 0.
+    implicit_feedback : bool or "auto", default "auto"
+        Whether which items a user has rated, whatever the ratings, is used as well, under
+        ``unobserved="missing"``: people rate what they choose, and that shows their taste. The pattern of
+        ratings gives features of users and items, as many as stand out of chance, and none where ratings are
+        spread at random (:mod:`labelgap.recommending.implicit_feedback`). "auto" is no where λ is given as a
+        number, since it refers to the problem without them, and yes otherwise.
     flip_rate : float, mapping from item to float, array, or "estimate", default "estimate"
         ρ, the fraction of likes that were not recorded, under ``unobserved="unlabelled"`` only. The places of
         an array are the items' ids, which then must be whole numbers from 0. It cannot be chosen by the
@@ -148,6 +155,8 @@ class Recommender(ArrivingRatings, Saved):
         The count weighting that was used.
     silence_weight_, dislike_weight_, confidence_ : floats
         Those that were used, under ``unobserved="negative"`` only.
+    n_implicit_features_ : int
+        How many features the pattern of ratings gave; 0 where it was not used.
     answers_ : ObservedLabels
         The ratings, users x items.
     batches_ : tuple of :class:`labelgap.arriving.Batch`
@@ -188,6 +197,7 @@ class Recommender(ArrivingRatings, Saved):
         silence_weight: float | str = "auto",
         dislike_weight: float | str = "auto",
         confidence: float | str = "auto",
+        implicit_feedback: bool | str = "auto",
         flip_rate: Any = "estimate",
         threshold: str = "cross-fit",
         user_intercept: bool | str = "auto",
@@ -219,6 +229,7 @@ class Recommender(ArrivingRatings, Saved):
         self.silence_weight = silence_weight
         self.dislike_weight = dislike_weight
         self.confidence = confidence
+        self.implicit_feedback = implicit_feedback
         self.flip_rate = flip_rate
         self.threshold = threshold
         self.user_intercept = user_intercept
@@ -290,6 +301,7 @@ class Recommender(ArrivingRatings, Saved):
         given = for_ids(labels, self._users.ids, self._items.ids)
         labels = self._checked(given, meant, propensities)
         warn_of_items_without_ratings(labels)
+        self._find_implicit(labels, meant)
         prepare = None if before is None else self._going_on_from(before, labels, meant, goes_on=False)
         held_out = self._learn(labels, meant, callback=callback, checkpoint=checkpoint, prepare=prepare)
         self._keep_given(labels.weights if meant == "negative" else given.weights, None, meant)
@@ -305,6 +317,12 @@ class Recommender(ArrivingRatings, Saved):
         """The count weighting that was used."""
         check_is_fitted(self)
         return float(self.count_units_[0])
+
+    @property
+    def n_implicit_features_(self) -> int:
+        """How many features the pattern of ratings gave."""
+        check_is_fitted(self)
+        return 0 if self._implicit is None else self._implicit.n_features
 
     # -- hooks of the serving half -----------------------------------------------------------------------
 
@@ -362,3 +380,19 @@ class Recommender(ArrivingRatings, Saved):
 
     def _item_prior_of_features(self, features: Any) -> Floats:
         return self._items.scaled(features) @ self.item_feature_factors_
+
+    def _described_by(self) -> str:
+        parts = [] if self._users.matrix is None else [super()._described_by()]
+        if self._implicit is not None:
+            parts.append("which items the user has rated")
+        return " and ".join(parts)
+
+    def _prior_of_ratings(self, ratings: ObservedLabels) -> Floats | None:
+        if self._implicit is None:
+            return None
+        return self._implicit.of_users(ratings) @ self.user_implicit_factors_
+
+    def _item_prior_of_ratings(self, ratings: ObservedLabels) -> Floats | None:
+        if self._implicit is None:
+            return None
+        return self._implicit.of_items(ratings) @ self.item_implicit_factors_

@@ -146,6 +146,8 @@ class ArrivingRatings(KeptRatings):
         if not by_value:
             labels = decayed(labels, decay)
         anew = self._why_anew(batches, drift, labels.n_observed)
+        if anew is not None:
+            self._find_implicit(labels, meant)
         self._learn(
             labels,
             meant,
@@ -182,6 +184,8 @@ class ArrivingRatings(KeptRatings):
                 intercept,
                 self._users,
                 self._items,
+                columns=self._columns,
+                implicit=self._implicit,
                 user_intercept=self._has_user_intercept,
                 settled=settled,
             )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
@@ -33,6 +34,7 @@ from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.problem import Problem
 from labelgap.recommending.factor_model import complete
 from labelgap.recommending.ids import propensities_of, rates_of
+from labelgap.recommending.implicit_feedback import ImplicitFeedback
 from labelgap.recommending.side_features import SideFeatures
 
 # κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on an item's log-odds.
@@ -53,6 +55,7 @@ class RecommenderChoice:
     silence_weight: float | str
     dislike_weight: float | str
     confidence: float | str
+    implicit_feedback: bool | str
     flip_rate: Any
     threshold: str
     user_intercept: bool | str
@@ -64,6 +67,10 @@ class RecommenderChoice:
     metric_: LinearFractional
     _users: SideFeatures
     _items: SideFeatures
+    _implicit: ImplicitFeedback | None = None
+    """What turns the pattern of ratings into features; None where it is not used."""
+    _columns: tuple[sp.csr_array | None, sp.csr_array | None] = (None, None)
+    """The features of users and of items while they are fitted, those of the pattern last."""
 
     def _choose_observed(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
         """Likes and dislikes alone."""
@@ -103,7 +110,7 @@ class RecommenderChoice:
 
     def _features_of(self, users: NDArray[np.int64] | None) -> Any:
         """The features of the users with these numbers, or of all; None where there are none."""
-        X = self._users.matrix
+        X = self._columns[0]
         return X if users is None or X is None else X[users]
 
     def _choose_with_silence(
@@ -144,7 +151,7 @@ class RecommenderChoice:
         backend = backend_for(self.device, labels, self.loss_)
         run.n_jobs = jobs_for(backend, run.n_jobs)
         choice = UnlabelledChoice(
-            self._users.matrix,
+            self._columns[0],
             labels,
             self._feature_settings(self._weightings()[0]),
             self.loss_,
@@ -176,10 +183,11 @@ class RecommenderChoice:
                 )
         if self.confidence != "auto":
             check_at_least_zero("confidence", self.confidence)
-        if self.user_intercept not in (True, False, "auto"):
-            raise InvalidParameterError(
-                f"user_intercept must be True, False or 'auto'; got {self.user_intercept!r}."
-            )
+        for name in ("user_intercept", "implicit_feedback"):
+            if getattr(self, name) not in (True, False, "auto"):
+                raise InvalidParameterError(
+                    f"{name} must be True, False or 'auto'; got {getattr(self, name)!r}."
+                )
 
     def _meaning_of_silence(self, labels: ObservedLabels) -> str:
         """What a pair without a rating means, as the parameter or the labels themselves say."""
@@ -191,6 +199,11 @@ class RecommenderChoice:
                         f"{name} has a meaning only under unobserved='negative'; here it is {meant!r}. Leave "
                         "it out, or set unobserved='negative' to count pairs without a rating as a no."
                     )
+        if meant != "missing" and self.implicit_feedback is True:
+            raise InvalidParameterError(
+                f"implicit_feedback has a meaning only under unobserved='missing'; here it is {meant!r}, "
+                "where every pair without a rating counts already. Leave it out."
+            )
         if meant != "unlabelled":
             refuse_flip_rate(self.flip_rate, meant)
         return meant
@@ -275,13 +288,30 @@ class RecommenderChoice:
 
     # -- features ------------------------------------------------------------------------------------------
 
+    def _find_implicit(self, labels: ObservedLabels, meant: str) -> None:
+        """Decide whether the pattern of these ratings is used, and how."""
+        self.__dict__.pop("_implicit", None)
+        wanted = self.implicit_feedback
+        # A penalty that is given refers to the problem without further features.
+        used = self.trace_penalty == "auto" if wanted == "auto" else wanted
+        found = ImplicitFeedback.learn(labels) if used and meant == "missing" else None
+        if found is not None:
+            self._implicit = found
+
+    def _columns_for(self, labels: ObservedLabels) -> tuple[sp.csr_array | None, sp.csr_array | None]:
+        """The features that were given, and those of the pattern of ratings."""
+        if self._implicit is None:
+            return self._users.matrix, self._items.matrix
+        users, items = self._implicit.of_users(labels), self._implicit.of_items(labels)
+        return _beside(self._users.matrix, users), _beside(self._items.matrix, items)
+
     def _feature_settings(
         self, count_weighting: float, *, user_intercept: bool | None = None
     ) -> FeatureSettings:
         """How the features are used; ``user_intercept`` takes the place of the parameter."""
         return recommender_features(
             len(self._items.ids),
-            self._items.matrix,
+            self._columns[1],
             user_intercept=self._has_user_intercept if user_intercept is None else user_intercept,
             count_weighting=count_weighting,
         )
@@ -291,3 +321,8 @@ class RecommenderChoice:
         weighting = problem.settings.features.count_weighting
         plain = problem.with_settings(features=self._feature_settings(weighting, user_intercept=False))
         return largest_trace_penalty(plain.objective(labels))
+
+
+def _beside(given: sp.csr_array | None, more: Floats) -> sp.csr_array:
+    blocks = [sp.csr_array(more)] if given is None else [given, sp.csr_array(more)]
+    return sp.csr_array(sp.hstack(blocks))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -65,12 +66,12 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
         """
         chooser = self if chosen_by is None else chosen_by
         held_out = HeldOutScores()
+        columns = self._columns_for(labels)
 
         def data() -> dict[str, str]:
-            features = digest(self._users.matrix, self._items.matrix)
-            return {"the ratings": digest(labels), "the features": features}
+            return {"the ratings": digest(labels), "the features": digest(*columns)}
 
-        with fit_run(self, callback, checkpoint, data) as run:
+        with _described(columns, self, chooser), fit_run(self, callback, checkpoint, data) as run:
             run.held_out = held_out
             if prepare is not None:
                 prepare(run)
@@ -130,18 +131,36 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
         n, n_items = len(self._users.ids), len(self._items.ids)
         self.user_factors_, self.item_factors_ = problem.left(left), problem.right(right)
         rank = left.shape[1]
-        self.user_feature_factors_ = left[n:]
-        self.user_prior_ = np.zeros((n, rank))
-        if self._users.matrix is not None:
-            self.user_prior_ = np.asarray(self._users.matrix @ left[n:])
+        X = self._columns[0]
+        self.user_prior_ = np.zeros((n, rank)) if X is None else np.asarray(X @ left[n:])
         beyond = right[n_items:]
         shared = shared_column_length(n_items)
         self.shared_item_factor_ = shared * beyond[0] if self._has_user_intercept else np.zeros(rank)
-        self.item_feature_factors_ = beyond[1:] if self._has_user_intercept else beyond
+        of_items = beyond[1:] if self._has_user_intercept else beyond
+        n_user_features, n_item_features = len(self._users.mean), len(self._items.mean)
+        self.user_feature_factors_ = left[n : n + n_user_features]
+        self.item_feature_factors_ = of_items[:n_item_features]
+        for name in ("user_implicit_factors_", "item_implicit_factors_"):
+            self.__dict__.pop(name, None)
+        if self._implicit is not None:
+            self.user_implicit_factors_ = left[n + n_user_features :]
+            self.item_implicit_factors_ = of_items[n_item_features:]
         self.user_intercept_ = self.user_factors_ @ self.shared_item_factor_
         trace = self.trace_penalty_ * np.eye(rank)
         self.factor_penalty_ = trace + self.ridge_penalty_ * (right.T @ right)
         self.item_factor_penalty_ = trace + self.ridge_penalty_ * (left.T @ left)
+
+
+@contextlib.contextmanager
+def _described(columns: Any, *models: RecommenderChoice) -> Iterator[None]:
+    """Let the models have the features of users and items for a while."""
+    for model in models:
+        model._columns = columns
+    try:
+        yield
+    finally:
+        for model in models:
+            model.__dict__.pop("_columns", None)
 
 
 def for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:

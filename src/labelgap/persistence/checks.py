@@ -95,6 +95,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "item_ids_": (_is_instance(tuple), "a tuple of ids"),
     "_users": (_is_kind("side_features"), "features of users"),
     "_items": (_is_kind("side_features"), "features of items"),
+    "_implicit": (lambda v: v is None or _is_kind("implicit_feedback")(v), "the pattern of ratings"),
     "_propensities_given": (_is_instance(bool), "True or False"),
 }
 """What an attribute must be if it is not an array of numbers, and how an error names that."""
@@ -238,6 +239,7 @@ def _check_recommender(model: Any) -> None:
     if not _is_number(getattr(model, "intercept_centre_", 0.0)):
         raise ValueError("intercept_centre_ is not a number")
     _check_folded_in(model)
+    _check_implicit(model)
     if titles is not None and not (
         type(titles) is dict and all(isinstance(text, str) for text in titles.values())
     ):
@@ -320,6 +322,32 @@ def _check_folded_in(model: Any) -> None:
         raise ValueError("folded_in_ does not say of each user whether it was folded in")
     if folded_in.any() and (model.new_user_mean_ is None or model.new_user_penalty_ is None):
         raise ValueError("what its folded-in users are drawn to is missing")
+
+
+def _check_implicit(model: Any) -> None:
+    """What makes features of the pattern of ratings, where that is used."""
+    implicit = getattr(model, "_implicit", None)
+    if implicit is None:
+        return
+    for name in ("user_implicit_factors_", "item_implicit_factors_"):
+        if not hasattr(model, name):
+            raise ValueError(f"it uses the pattern of ratings, and {name} is missing")
+    rank, count = _columns(model, "user_factors_"), _columns(implicit, "item_weights")
+    _expect(model, dict.fromkeys(("user_implicit_factors_", "item_implicit_factors_"), (count, rank)))
+    n_users, n_items = _columns(implicit, "user_weights", 0), _columns(implicit, "item_weights", 0)
+    # Users and items that came later have no weights.
+    if n_users > len(model.user_ids_) or n_items > len(model.item_ids_):
+        raise ValueError("its pattern of ratings has more users or items than it knows")
+    _expect(
+        implicit,
+        {
+            "user_weights": (n_users, count),
+            "item_weights": (n_items, count),
+            "user_units": (2, count),
+            "item_units": (2, count),
+            "mean_counts": (2,),
+        },
+    )
 
 
 def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:

@@ -66,7 +66,7 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any,
     result.user_ids_, result.item_ids_ = users.ids, items.ids
     result.answers_ = merged_ratings(model.answers_, added, rows, cols, users.ids, items.ids)
     result._fold_given(model, given, users.rated, items.rated)
-    item_prior = _item_prior(model, items, described_items)
+    item_prior = _item_prior(result, items, described_items)
     if items.n_new:
         _add_items(result, items, item_prior)
     if users.n_new:
@@ -190,7 +190,9 @@ def _item_prior(model: FactorModel, items: _Side, features: FeatureRows) -> Floa
     prior = np.tile(model._shared_item_factor(), (items.n_new, 1))
     if len(features.ids):
         prior[items.described - items.n_known] += model._item_prior_of_features(features.rows)
-    return prior
+    ratings = _corner(model.answers_, len(model.user_factors_), items.n_known)
+    by_pattern = model._item_prior_of_ratings(ratings)
+    return prior if by_pattern is None else prior + by_pattern
 
 
 def _add_items(model: FactorModel, items: _Side, prior: Floats) -> None:
@@ -248,6 +250,10 @@ def _add_users(model: FactorModel, users: _Side, features: FeatureRows, before: 
     prior = np.zeros((users.n_new, model.user_factors_.shape[1]))
     if len(features.ids):
         prior[users.described - users.n_known] = model._prior_of_features(features.rows)
+    new = replace(model.answers_, row_names=None).take_rows(np.arange(users.n_known, len(users.ids)))
+    by_pattern = model._prior_of_ratings(new)
+    if by_pattern is not None:
+        prior += by_pattern
     if before is not None:
         if model.new_user_mean_ is None:
             # Made once, so that new users do not change the prior of those who follow.

@@ -113,6 +113,18 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         """Prior factors (m x k) of items with these features: an array, or a frame without its ids."""
         _no_features("item")
 
+    def _prior_of_ratings(self, ratings: ObservedLabels) -> Floats | None:
+        """What is added to the prior of the users in these rows by which items they rated; None for 0."""
+        return None
+
+    def _item_prior_of_ratings(self, ratings: ObservedLabels) -> Floats | None:
+        """Likewise for the items in these columns, by who rated them."""
+        return None
+
+    def _described_by(self) -> str:
+        """What the prior of a user comes from, in words."""
+        return "the user's features"
+
     def _intercept_without_ratings(self) -> float:
         """The intercept of a new item without ratings."""
         penalty = self._intercept_penalty()

@@ -182,7 +182,8 @@ class Explanation:
     user_intercept : float
         How much the user likes things in general.
     from_features : float
-        The contribution of the user's features.
+        The contribution of the user's features, and of which items the user has rated
+        (``implicit_feedback``).
     contributions : tuple of Contribution
         The ratings with the largest contributions, by size.
     other_answers : float
@@ -195,6 +196,8 @@ class Explanation:
         What is printed in place of the ids.
     average_user : float, default 0.0
         The contribution of the mean of the users, which a user who was folded in starts from.
+    features : str, default "the user's features"
+        What ``from_features`` comes from, in words.
 
     Examples
     --------
@@ -223,6 +226,7 @@ class Explanation:
     unexplained: float
     titles: Mapping[Hashable, str] | None = None
     average_user: float = 0.0
+    features: str = "the user's features"
 
     def _name(self, item: Hashable) -> str:
         return repr(item if self.titles is None else self.titles.get(item, item))
@@ -244,7 +248,7 @@ class Explanation:
         if self.average_user:
             lines.append(f"  {self.average_user:+.4f}  the average user")
         if self.from_features:
-            lines.append(f"  {self.from_features:+.4f}  the user's features")
+            lines.append(f"  {self.from_features:+.4f}  {self.features}")
         says = {1: "likes", 0: "does not like", None: "has not rated"}
         lines += [
             f"  {part:+.4f}  {says[answer]} {self._name(item)}" for item, answer, part in self.contributions

@@ -134,6 +134,7 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
             unexplained=score - intercept - general - prior - float(parts.sum()),
             titles=self.item_titles_,
             average_user=average,
+            features=self._described_by(),
         )
 
     def _given(self, row: int, ratings: ObservedLabels, entry: int) -> int | None:

@@ -17,6 +17,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.recommending.ids import IdIndex, Ids
+from labelgap.recommending.implicit_feedback import ImplicitFeedback
 from labelgap.recommending.side_features import SideFeatures
 
 
@@ -27,6 +28,8 @@ def starting_model(
     users: SideFeatures,
     items: SideFeatures,
     *,
+    columns: tuple[Any, Any],
+    implicit: ImplicitFeedback | None,
     user_intercept: bool,
     settled: NDArray[np.bool_],
 ) -> Factors:
@@ -42,21 +45,26 @@ def starting_model(
         The intercepts that the fit would start with.
     users, items : SideFeatures
         Those of the problem, in its order.
+    columns : pair of matrices, or None
+        All features of the problem, those of users and items and then those of the pattern of ratings.
+    implicit : ImplicitFeedback or None
+        Where the features of the pattern come from.
     user_intercept : bool
         Whether the problem has the column of ones, s1.
     settled : boolean array with one value for each of the items
         Where the intercept of the model may be kept, if it has one.
     """
-    left = _moved(model._users, users, model.user_feature_factors_)
+    of_users, of_items = _moved_implicit(model, implicit)
+    left = np.vstack([_moved(model._users, users, model.user_feature_factors_), of_users])
     own_users = _in_order(model.user_ids_, users.ids, model.user_factors_)
     known = _known(model.user_ids_, users.ids)
-    if users.matrix is not None:
-        own_users[known] -= (users.matrix @ left)[known]
-    right = _moved(model._items, items, model.item_feature_factors_)
+    if columns[0] is not None:
+        own_users[known] -= (columns[0] @ left)[known]
+    right = np.vstack([_moved(model._items, items, model.item_feature_factors_), of_items])
     own_items = _in_order(model.item_ids_, items.ids, model.item_factors_)
     known = _known(model.item_ids_, items.ids)
-    if items.matrix is not None:
-        own_items[known] -= (items.matrix @ right)[known]
+    if columns[1] is not None:
+        own_items[known] -= (columns[1] @ right)[known]
     beyond = [right]
     if user_intercept:
         shared = model.shared_item_factor_
@@ -114,3 +122,11 @@ def _moved(old: SideFeatures, new: SideFeatures, factors: Floats) -> Floats:
     usable = np.isfinite(old.scale) & np.isfinite(new.scale)
     ratio[usable] = new.scale[usable] / old.scale[usable]
     return np.asarray(ratio[:, None] * factors)
+
+
+def _moved_implicit(model: Any, implicit: ImplicitFeedback | None) -> tuple[Floats, Floats]:
+    """Factors of the features of the pattern for users and items: 0 where the model's were other ones."""
+    if implicit is None or not implicit.is_same(model._implicit):
+        nothing = np.zeros((0 if implicit is None else implicit.n_features, model.user_factors_.shape[1]))
+        return nothing, nothing
+    return model.user_implicit_factors_, model.item_implicit_factors_
