@@ -238,7 +238,9 @@ class ProximalPath:
         # A matrix that may be formed gives all its triplets for the price of a few.
         count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
         while True:
-            triplets = leading_triplets(shift, shape, count, objective.may_form, above=penalties.trace)
+            triplets = leading_triplets(
+                shift, shape, count, objective.may_form, above=penalties.trace, every=True
+            )
             if self._formed or float(triplets.values[-1]) <= penalties.trace or count >= min(shape):
                 break
             count = min(2 * count, *shape)

@@ -31,13 +31,13 @@ from labelgap.solvers.linalg import (
 
 # The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix.
 _SHORT = 32
-# Triplets up to which blocks of vectors are the faster way.
+# Triplets up to which blocks of vectors find all of them.
 _FEW_TRIPLETS = 8
 # Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
 _ARPACK_TOLERANCE = 1e-7
 # ARPACK's restarts before it gives up: values that lie close together, as those of noise do, may take it
 # thousands of them.
-_ARPACK_RESTARTS = 10
+_ARPACK_RESTARTS = 1000
 # What rounding may take from σ₁, as a fraction of it and in units of rounding; the larger one is added.
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
 
@@ -94,18 +94,20 @@ def leading_triplets(
     may_form: bool,
     above: float | None = None,
     accuracy: float = 1e-7,
+    every: bool = False,
 ) -> SingularTriplets:
     """The ``count`` largest singular triplets of a (d x L) operator, without those not ``above`` a value.
 
     The matrix is formed only where the objective says that it ``may_form`` one; there the values are exact to
     rounding. Otherwise Lanczos with a fixed random start, to a relative residual of ``accuracy``, which is
-    added to ``top``. It would still be too low if the start were orthogonal to the leading vector, which has
+    added to ``top``. That is the residual of the first triplet; with ``every``, all have it as far as they
+    can be found. ``top`` would still be too low if the start were orthogonal to the leading vector, which has
     probability zero.
     """
     count = max(1, min(count, *shape))
     if may_form or count >= min(shape) - 1:
         return _dense(operator, shape, count, above)
-    return _lanczos(operator, shape, count, accuracy)
+    return _lanczos(operator, shape, count, accuracy, every)
 
 
 def roughly_leading(
@@ -178,9 +180,11 @@ def _wanted(values: Array, count: int, above: float | None) -> int:
     return max(1, min(count, int(namespace(values).count_nonzero(values > above))))
 
 
-def _lanczos(operator: LowRankShift, shape: tuple[int, int], count: int, accuracy: float) -> SingularTriplets:
+def _lanczos(
+    operator: LowRankShift, shape: tuple[int, int], count: int, accuracy: float, every: bool
+) -> SingularTriplets:
     doubles = is_numpy_array(operator.left) and operator.left.dtype == np.float64
-    if count > _FEW_TRIPLETS and doubles:
+    if every and count > _FEW_TRIPLETS and doubles:
         with contextlib.suppress(spla.ArpackError):
             return _arpack(operator, shape, count, min(accuracy, _ARPACK_TOLERANCE))
     found = leading_by_blocks(
@@ -228,8 +232,8 @@ def _arpack(operator: LowRankShift, shape: tuple[int, int], count: int, tol: flo
 
 # Vectors in a block, at least; with 8 doubles a row of a block is one cache line.
 _BLOCK = 8
-# Blocks until the bases are dropped and begun anew from the best vectors so far: of the narrowest ones, and
-# at least; a basis takes memory.
+# Blocks until the bases are dropped and begun anew from the best vectors so far. A basis takes memory, so it
+# has as many columns as the first number of the narrowest blocks, and at least the second number of blocks.
 _MOST_BLOCKS, _LEAST_BLOCKS = 14, 4
 _RESTARTS = 40
 # The least residual that can be asked for, in units of rounding.
