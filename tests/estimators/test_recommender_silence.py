@@ -107,6 +107,29 @@ def test_a_sample_of_the_users_chooses_where_there_are_many(
     assert 0.8**0.5 - 0.01 < sampled.trace_penalty_ / sampled.candidates_[-1].penalties.trace < 1
 
 
+@pytest.mark.slow
+def test_a_larger_sample_chooses_the_penalty_once_more_where_there_are_very_many(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    train, test = split()
+    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 300)
+    by_all = Recommender(positive=4, unobserved="negative", random_state=0).fit(train)
+    monkeypatch.setattr(silence, "MANY_RATINGS", 600)
+    sampled, again = (
+        Recommender(positive=4, unobserved="negative", random_state=0).fit(train, checkpoint=tmp_path / name)
+        for name in ("one", "two")
+    )
+    np.testing.assert_array_equal(sampled.item_factors_, again.item_factors_)
+    found = sampled.evaluate_ranking(test, n=10)
+    assert found.model.ndcg > found.popularity.ndcg
+    # All users are in the fit, though some of them have chosen.
+    assert sampled.user_ids_ == by_all.user_ids_
+    assert sampled.duality_gap_ <= 1e-2 * sampled.objective_
+    assert sampled.held_out_metric_ is not None
+    assert 1 / 3 < sampled.trace_penalty_ / by_all.trace_penalty_ < 3
+    assert sampled.batches_[0].metric is not None
+
+
 def test_what_was_rated_is_never_shown() -> None:
     train, _ = split(40, 20)
     model = Recommender(positive=4, **FIXED).fit(train)

@@ -177,9 +177,9 @@ class PenaltyChoice:
         """
         if len(self.grid.traces) == 1 or self.problem.settings.flip_rate is not None:
             return penalties
-        return replace(penalties, trace=trace_for_all(penalties.trace, self._share_of_fold()))
+        return replace(penalties, trace=trace_for_all(penalties.trace, self.share_of_fold()))
 
-    def _share_of_fold(self) -> float:
+    def share_of_fold(self) -> float:
         """The share of the entries that a fold is fitted to."""
         return 1.0 - int((self.plan == 0).sum()) / self.labels.n_observed
 

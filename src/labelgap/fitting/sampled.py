@@ -44,6 +44,8 @@ class Found(NamedTuple):
     variant: Variant | None
     candidates: tuple[Candidate, ...]
     """Everything that was compared, in the units of all users."""
+    sampled_place: Place
+    """The best place in the grid of the sample."""
 
 
 def sample_of_users(
@@ -68,7 +70,7 @@ def found_by(
     if chosen is None:
         return None
     place, variant, candidates = chosen
-    return Found(moved(place, grid, times**part_of_way), variant, candidates)
+    return Found(moved(place, grid, times**part_of_way), variant, candidates, place)
 
 
 def moved(place: Place, grid: PenaltyGrid, times: float) -> Place:

@@ -2,8 +2,8 @@
 
 Penalties, and how much silence weighs, are compared by where held-out likes stand in the ranking of all items
 that a user has not rated (NDCG). Where there are many ratings, a sample of the users chooses, and all users
-together only λ once more (:mod:`labelgap.fitting.sampled`). Decisions take their threshold from held-out
-ratings and a sample of the other pairs.
+together, or a larger sample of them, only λ once more (:mod:`labelgap.fitting.sampled`). Decisions take their
+threshold from held-out ratings and a sample of the other pairs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,10 @@ from labelgap.fitting.penalty_grid import (
     PenaltyRequest,
     grid_for,
     largest_penalty_of,
+    trace_for_all,
 )
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.sampled import Found, found_by, sample_of_users
+from labelgap.fitting.sampled import Found, found_by, moved, sample_of_users
 from labelgap.fitting.variants import Variants
 from labelgap.labels import ObservedLabels
 from labelgap.labels.unobserved import draw_unobserved
@@ -51,6 +52,8 @@ MOST_FACTORS = 64
 """The number of factors, at most, where none is given."""
 ENOUGH_RATINGS = 150_000
 """Ratings that choose the settings; users who have more than twice as many together are sampled."""
+MANY_RATINGS = 2_000_000
+"""Ratings that choose λ once more; users who have more than twice as many together are sampled."""
 # Held-out likes that tell good penalties from bad ones; further folds are not fitted.
 _ENOUGH_LIKES = 4_000
 # Pairs of users and items that are ranked for one candidate, about: users beyond that are not looked at.
@@ -88,18 +91,55 @@ class SilenceChoice:
         _, labels = variants.problem(variants.first)
         rng = check_random_state(self.run.random_state)
         grid = self._grid(variants)
-        sample = None if grid.is_single else sample_of_users(labels, ENOUGH_RATINGS, rng)
+        few = None if grid.is_single else sample_of_users(labels, ENOUGH_RATINGS, rng)
         found = None
-        if sample is not None:
-            sampled = self._choice(self.variants_of(sample), how, rng, listed_in=grid)
-            found = found_by(sampled, grid, labels.n_observed / int(labels.row_counts()[sample].sum()))
+        if few is not None:
+            sampled = self._choice(self.variants_of(few), how, rng, listed_in=grid, part="sample")
+            found = found_by(sampled, grid, _times(labels, few))
+        many = None if few is None or found is None else sample_of_users(labels, MANY_RATINGS, rng)
+        if few is not None and found is not None and many is not None:
+            nearer = moved(found.sampled_place, grid, _times(labels, few) / _times(labels, many))
+            return self._fit_as_many_say(variants, grid, found._replace(place=nearer), many, metric, how, rng)
         choice = self._choice(variants, how, rng, grid=grid, found=found)
         chosen = choice.fit()
         if found is not None:
             chosen = replace(chosen, candidates=(*found.candidates, *chosen.candidates))
         if self.run.keeps_threshold:
             return chosen
-        return self._with_threshold(chosen, choice, labels, metric, how, rng)
+        return self._threshold_of_folds(choice, metric, how, rng).kept_in(chosen, metric, rng)
+
+    def _fit_as_many_say(
+        self,
+        variants: Variants,
+        grid: PenaltyGrid,
+        found: Found,
+        users: NDArray[np.int64],
+        metric: LinearFractional,
+        how: str,
+        rng: np.random.RandomState,
+    ) -> ChosenFit:
+        """Choose λ near what was ``found`` and the threshold by these users, then fit to all once."""
+        _, labels = variants.problem(variants.first)
+        times = _times(labels, users)
+        choice = self._choice(
+            self.variants_of(users), how, rng, found=found, listed_in=grid, part="larger sample"
+        )
+        nearest = found_by(choice, grid, times)
+        if nearest is None:
+            nearest = found._replace(place=moved(found.place, grid, times), candidates=())
+        threshold = self._threshold_of_folds(choice, metric, how, rng)
+        penalties = grid.at(nearest.place)
+        if choice.held_out is not None and (choice.held_out.plan >= 0).any():
+            penalties = replace(penalties, trace=trace_for_all(penalties.trace, choice.share_of_fold()))
+        # The fits of the sample are not kept beside the last one.
+        del choice
+        single = PenaltyGrid(
+            [penalties.trace], [penalties.ridge], [penalties.intercept], centre=penalties.centre
+        )
+        last = self._choice(variants, "train", rng, grid=single, found=found, holds_out=False)
+        chosen = last.fit()
+        chosen = replace(chosen, candidates=(*found.candidates, *nearest.candidates))
+        return chosen if self.run.keeps_threshold else threshold.kept_in(chosen, metric, rng)
 
     def _grid(self, variants: Variants) -> PenaltyGrid:
         problem, labels = variants.problem(variants.first)
@@ -123,19 +163,22 @@ class SilenceChoice:
         grid: PenaltyGrid | None = None,
         listed_in: PenaltyGrid | None = None,
         found: Found | None = None,
+        part: str | None = None,
+        holds_out: bool = True,
     ) -> PenaltyChoice:
-        """The choice for these users: among everything, or near what a sample of them ``found``."""
+        """The choice for these users: among everything, or near what a sample of them ``found``.
+
+        ``part`` is the part of the checkpoint for a sample, and ``holds_out`` whether anything is compared.
+        """
         begin, run = None, self.run
         if found is not None:
-            begin = found.place
+            begin = found.place if holds_out else None
             variants = replace(variants, first=found.variant or variants.first, values={})
-        if listed_in is not None:
-            run = replace(run, checkpoint=run.checkpoint.part("sample"))
+        if part is not None:
+            run = replace(run, checkpoint=run.checkpoint.part(part))
         problem, labels = variants.problem(variants.first)
-        if run.goes_on:
-            plan = np.full(labels.n_observed, NEVER)
-        else:
-            plan = ranking_plan(labels, how, rng, problem.device)
+        nothing = run.goes_on or not holds_out
+        plan = no_plan(labels) if nothing else ranking_plan(labels, how, rng, problem.device)
         return PenaltyChoice(
             problem,
             labels,
@@ -151,32 +194,48 @@ class SilenceChoice:
             start=run.start,
         )
 
-    def _with_threshold(
-        self,
-        chosen: ChosenFit,
-        choice: PenaltyChoice,
-        labels: ObservedLabels,
-        metric: LinearFractional,
-        how: str,
-        rng: np.random.RandomState,
-    ) -> ChosenFit:
-        assert chosen.problem is not None
-        assert chosen.labels is not None
+    def _threshold_of_folds(
+        self, choice: PenaltyChoice, metric: LinearFractional, how: str, rng: np.random.RandomState
+    ) -> ListThreshold:
+        """The best threshold for held-out ratings and for pairs without one, where folds have fits."""
         assert choice.held_out is not None
         plan = choice.held_out.plan
-        silent = silent_pairs(labels, rng)
         n_folds = int(plan.max(initial=NEVER)) + 1
-        fitted = {fold: choice.fit_of_fold(fold) for fold in range(n_folds)} if n_folds else {}
-        fits = {fold: factors for fold, factors in fitted.items() if factors is not None}
-        if how == "train" or len(fits) < max(n_folds, 1):
-            # Nothing was held out, or the search was stopped before all folds had a fit.
-            scores, judged = _scored(chosen.problem, chosen.labels, {NEVER: chosen.fit.factors}, None, silent)
-            # The candidates were judged by their lists, so no held-out value of the metric is known.
-            threshold = best_threshold(scores, judged, metric).threshold
-            return replace(chosen, threshold=threshold, held_out_metric=None)
-        scores, judged = _scored(chosen.problem, chosen.labels, fits, plan, silent)
+        if how == "train" or not n_folds:
+            return ListThreshold(None)
+        fits = {fold: choice.fit_of_fold(fold) for fold in range(n_folds)}
+        held = {fold: factors for fold, factors in fits.items() if factors is not None}
+        if len(held) < n_folds:
+            # The search was stopped before all folds had a fit.
+            return ListThreshold(None)
+        labels = choice.labels
+        scores, judged = _scored(choice.problem, labels, held, plan, silent_pairs(labels, rng))
         best = best_threshold(scores, judged, metric)
-        return replace(chosen, threshold=best.threshold, held_out_metric=best.value)
+        return ListThreshold(best.threshold, best.value)
+
+
+class ListThreshold(NamedTuple):
+    """The threshold of decisions from a fit for lists; None where it is to come from training ratings."""
+
+    threshold: float | None
+    held_out_metric: float | None = None
+
+    def kept_in(self, chosen: ChosenFit, metric: LinearFractional, rng: np.random.RandomState) -> ChosenFit:
+        """The fit with its threshold."""
+        threshold = self.threshold
+        if threshold is None:
+            assert chosen.problem is not None
+            assert chosen.labels is not None
+            silent = silent_pairs(chosen.labels, rng)
+            scores, judged = _scored(chosen.problem, chosen.labels, {NEVER: chosen.fit.factors}, None, silent)
+            threshold = best_threshold(scores, judged, metric).threshold
+        # The candidates were judged by their lists: without folds no held-out value of the metric is known.
+        return replace(chosen, threshold=threshold, held_out_metric=self.held_out_metric)
+
+
+def _times(labels: ObservedLabels, users: NDArray[np.int64]) -> float:
+    """How many times as many ratings there are as these users have."""
+    return labels.n_observed / int(labels.row_counts()[users].sum())
 
 
 def ranks_scorer(labels: ObservedLabels, plan: NDArray[np.int64]) -> Scorer:
@@ -238,13 +297,13 @@ def _leave_out_means(values: Floats) -> Floats | None:
 
 def ranking_plan(
     labels: ObservedLabels, how: str, rng: np.random.RandomState, device: Any = None
-) -> NDArray[np.int64]:
+) -> NDArray[Any]:
     """For each rating the fold in which it is held out, or −1; as few folds, and users, as tell enough.
 
     ``device`` is that of the fit, if it has one.
     """
     if min(N_FOLDS, labels.n_observed // 2) < 2:
-        return np.full(labels.n_observed, NEVER, dtype=np.int8)
+        return no_plan(labels)
     # Fold numbers are small, and there is one for each rating.
     folds = spread_folds(labels, N_FOLDS, rng, device).astype(np.int8)
     n, n_items = labels.shape
@@ -256,6 +315,11 @@ def ranking_plan(
     likes = int(np.sum((labels.values == 1) & judged))
     needed = 1 if how == "holdout" else int(np.clip(-(-N_FOLDS * _ENOUGH_LIKES // max(likes, 1)), 1, N_FOLDS))
     return np.where((folds < needed) & judged, folds, np.int8(NEVER))
+
+
+def no_plan(labels: ObservedLabels) -> NDArray[Any]:
+    """A plan that holds nothing out."""
+    return np.full(labels.n_observed, NEVER, dtype=np.int8)
 
 
 def silent_pairs(labels: ObservedLabels, rng: np.random.RandomState) -> ObservedLabels:

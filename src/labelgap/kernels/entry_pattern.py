@@ -119,8 +119,17 @@ class EntryPattern:
         return slice(int(indptr[0]), int(indptr[-1])), np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
     def times(self, data: Floats, M: Floats) -> Floats:
-        """``S M`` with S the sparse matrix that has ``data`` on this pattern."""
-        return csr_product(self.indptr, self.indices, data, M)
+        """``S M`` with S the sparse matrix that has ``data`` on this pattern, in the precision of M."""
+        if data.dtype == M.dtype and data.flags.c_contiguous:
+            return csr_product(self.indptr, self.indices, data, M)
+        # Some rows at a time: all data in another precision, or one number written out for all, would be one
+        # more array of their size.
+        product = np.zeros((self.n_rows, M.shape[1]), M.dtype)
+        for rows in row_slices(self.indptr, _BLOCK):
+            indptr = self.indptr[rows.start : rows.stop + 1]
+            entries = slice(int(indptr[0]), int(indptr[-1]))
+            csr_product(indptr - indptr[0], self.indices[entries], data[entries], M, product[rows])
+        return product
 
     def columns(self, data: Floats, start: int, stop: int) -> Floats:
         """The columns of S from ``start`` to ``stop``, dense."""

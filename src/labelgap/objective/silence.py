@@ -65,7 +65,11 @@ class ObservedCorrection:
         return value, 2.0 / self.total * (missed - plain)
 
     def curvature(self, z: Any) -> Any:
-        return 2.0 / self.total * (self.weights - self.silence)
+        weights = self.weights
+        if isinstance(weights, np.ndarray) and weights.strides == (0,):
+            # One number stands for all.
+            return np.broadcast_to(2.0 / self.total * (weights[:1] - self.silence)[0], weights.shape)
+        return 2.0 / self.total * (weights - self.silence)
 
     def conjugate(self, gradient: Any, scale: float = 1.0) -> float:
         """None: only together with the other entries is there one."""

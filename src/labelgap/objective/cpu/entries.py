@@ -175,7 +175,7 @@ class EntryPoint(DesignPoint):
 
     @cached_property
     def _curvature(self) -> Floats:
-        curvature = self._entry_curvature()
+        curvature = np.ascontiguousarray(self._entry_curvature())
         # Steps that go by the curvature have no use for the scores: one array less of the size of the data.
         self.__dict__.pop("_low_rank", None)
         self.__dict__.pop("scores", None)

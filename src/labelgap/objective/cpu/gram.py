@@ -149,10 +149,10 @@ class LowRankGradient(DesignGradient):
         self.left, self.right, self._total = left, right, total
 
     def _times(self, M: Floats) -> Floats:
-        return self.left @ (self.right.T @ M)
+        return _product(self.left, self.right, M)
 
     def _transposed_times(self, M: Floats) -> Floats:
-        return self.right @ (self.left.T @ M)
+        return _product(self.right, self.left, M)
 
     def _by_features(self) -> Floats:
         product: Floats = self._design.rows.transposed_product(np.ascontiguousarray(self.left)) @ self.right.T
@@ -166,3 +166,9 @@ class LowRankGradient(DesignGradient):
         square = float(np.sum((self.left.T @ self.left) * (self.right.T @ self.right)))
         total = float(self.left.sum(axis=0) @ self.right.sum(axis=0))
         return 0.25 * self._total * scale**2 * square - scale * total
+
+
+def _product(left: Floats, right: Floats, M: Floats) -> Floats:
+    """``left rightᵀ M`` in the precision of M: others follow from it, each as large as a factor."""
+    product: Floats = left.astype(M.dtype, copy=False) @ (right.astype(M.dtype, copy=False).T @ M)
+    return product
