@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from labelgap._memory import give_back_freed
 from labelgap._types import Floats
 from labelgap.fitting.choice import HeldOut, PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
@@ -127,12 +128,13 @@ class SilenceChoice:
         nearest = found_by(choice, grid, times)
         if nearest is None:
             nearest = found._replace(place=moved(found.place, grid, times), candidates=())
-        threshold = self._threshold_of_folds(choice, metric, how, rng)
+        threshold = self._threshold_of_folds(choice, metric, how, rng, of_sample=True)
         penalties = grid.at(nearest.place)
         if choice.held_out is not None and (choice.held_out.plan >= 0).any():
             penalties = replace(penalties, trace=trace_for_all(penalties.trace, choice.share_of_fold()))
         # The fits of the sample are not kept beside the last one.
         del choice
+        give_back_freed()
         single = PenaltyGrid(
             [penalties.trace], [penalties.ridge], [penalties.intercept], centre=penalties.centre
         )
@@ -195,7 +197,13 @@ class SilenceChoice:
         )
 
     def _threshold_of_folds(
-        self, choice: PenaltyChoice, metric: LinearFractional, how: str, rng: np.random.RandomState
+        self,
+        choice: PenaltyChoice,
+        metric: LinearFractional,
+        how: str,
+        rng: np.random.RandomState,
+        *,
+        of_sample: bool = False,
     ) -> ListThreshold:
         """The best threshold for held-out ratings and for pairs without one, where folds have fits."""
         assert choice.held_out is not None
@@ -209,16 +217,23 @@ class SilenceChoice:
             # The search was stopped before all folds had a fit.
             return ListThreshold(None)
         labels = choice.labels
-        scores, judged = _scored(choice.problem, labels, held, plan, silent_pairs(labels, rng))
+        silent = silent_pairs(labels, rng)
+        scores, judged = _scored(choice.problem, labels, held, plan, silent)
         best = best_threshold(scores, judged, metric)
-        return ListThreshold(best.threshold, best.value)
+        if not of_sample:
+            return ListThreshold(best.threshold, best.value)
+        without_rating = choice.problem.scores(held[0], replace(silent, weights=None))
+        return ListThreshold(None, best.value, float(np.mean(without_rating >= best.threshold)))
 
 
 class ListThreshold(NamedTuple):
-    """The threshold of decisions from a fit for lists; None where it is to come from training ratings."""
+    """The threshold of decisions from a fit for lists; None where it is to come from the last fit."""
 
     threshold: float | None
     held_out_metric: float | None = None
+    rate: float | None = None
+    """The fraction of the pairs without a rating that are a yes; None where it is not known. The scores of a
+    sample of the users are closer together than those of all, so it is this rate that they choose."""
 
     def kept_in(self, chosen: ChosenFit, metric: LinearFractional, rng: np.random.RandomState) -> ChosenFit:
         """The fit with its threshold."""
@@ -227,10 +242,23 @@ class ListThreshold(NamedTuple):
             assert chosen.problem is not None
             assert chosen.labels is not None
             silent = silent_pairs(chosen.labels, rng)
-            scores, judged = _scored(chosen.problem, chosen.labels, {NEVER: chosen.fit.factors}, None, silent)
-            threshold = best_threshold(scores, judged, metric).threshold
+            threshold = self._of_last_fit(chosen.problem, chosen.labels, chosen.fit.factors, silent, metric)
         # The candidates were judged by their lists: without folds no held-out value of the metric is known.
         return replace(chosen, threshold=threshold, held_out_metric=self.held_out_metric)
+
+    def _of_last_fit(
+        self,
+        problem: Problem,
+        labels: ObservedLabels,
+        factors: Factors,
+        silent: ObservedLabels,
+        metric: LinearFractional,
+    ) -> float:
+        if self.rate is not None and silent.n_observed:
+            scores = np.sort(problem.scores(factors, replace(silent, weights=None)))
+            return float(scores[-max(1, round(self.rate * len(scores)))])
+        scores, judged = _scored(problem, labels, {NEVER: factors}, None, silent)
+        return best_threshold(scores, judged, metric).threshold
 
 
 def _times(labels: ObservedLabels, users: NDArray[np.int64]) -> float:
