@@ -127,6 +127,8 @@ def test_a_larger_sample_chooses_the_penalty_once_more_where_there_are_very_many
     assert sampled.duality_gap_ <= 1e-2 * sampled.objective_
     assert sampled.held_out_metric_ is not None
     assert 1 / 3 < sampled.trace_penalty_ / by_all.trace_penalty_ < 3
+    yes = sampled.decide_matrix().mean(), by_all.decide_matrix().mean()
+    assert 1 / 3 < yes[0] / yes[1] < 3
     assert sampled.batches_[0].metric is not None
 
 

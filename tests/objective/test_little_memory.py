@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from labelgap._memory import give_back_freed
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.labels.sources import chosen_before
 from labelgap.objective.cpu import features
@@ -23,6 +24,30 @@ def test_entries_in_label_order():
     np.testing.assert_array_equal(pattern.in_label_order(S.data), columns.data)
     np.testing.assert_array_equal(S.data[pattern.by_label], columns.data)
     np.testing.assert_array_equal(pattern.label_rows, columns.indices)
+
+
+@pytest.mark.parametrize("block", [1, 5, 1 << 18])
+def test_products_with_data_of_another_kind_than_the_factor(monkeypatch, block):
+    monkeypatch.setattr("labelgap.kernels.entry_pattern._BLOCK", block)
+    _, S = some_entries()
+    # Rows without entries at both ends and in between.
+    S = S.toarray()
+    S[[0, 1, 12, 29]] = 0.0
+    S = sp.csr_array(S)
+    pattern = EntryPattern(S.indptr, S.indices, S.shape[1])
+    M = np.random.default_rng(1).standard_normal((7, 3)).astype(np.float32)
+    found = pattern.times(S.data, M)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, S @ M, atol=1e-5)
+    one_number = np.broadcast_to(0.5, S.nnz)
+    halves = sp.csr_array((np.full(S.nnz, 0.5), S.indices, S.indptr), shape=S.shape)
+    np.testing.assert_allclose(pattern.times(one_number, M.astype(np.float64)), halves @ M, atol=1e-6)
+
+
+def test_freed_memory_can_be_given_back_at_any_time():
+    kept = np.arange(1000)
+    give_back_freed()
+    np.testing.assert_array_equal(kept, np.arange(1000))
 
 
 @pytest.mark.parametrize("k", [1, 3, 8, 19])

@@ -88,9 +88,11 @@ def random_factors(objective: Any, rank: int = 3) -> Factors:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("silence", [0.03, 0.5, 1.0])
-@pytest.mark.parametrize("intercept", [True, False])
-def test_the_closed_form_is_the_sum_over_all_entries(kind: str, silence: float, intercept: bool) -> None:
-    short, long, factor = objectives(kind, silence, intercept=intercept)
+@pytest.mark.parametrize(("intercept", "weighted"), [(True, True), (False, True), (True, False)])
+def test_the_closed_form_is_the_sum_over_all_entries(
+    kind: str, silence: float, intercept: bool, weighted: bool
+) -> None:
+    short, long, factor = objectives(kind, silence, weighted=weighted, intercept=intercept)
     at, direction = random_factors(short), random_factors(short)
     mine, theirs = short.at(at), long.at(at)
     assert_allclose(mine.value, factor * theirs.value, rtol=1e-12)
@@ -111,6 +113,16 @@ def test_the_closed_form_is_the_sum_over_all_entries(kind: str, silence: float, 
     assert_allclose(G.matrix(), factor * H.matrix(), rtol=1e-9, atol=1e-12)
     for scale in (0.0, 0.3, 1.0):
         assert_allclose(G.conjugate(scale), factor * H.conjugate(scale), rtol=1e-9, atol=1e-12)
+
+
+def test_products_of_the_gradient_have_the_precision_of_what_they_multiply() -> None:
+    short, _, _ = objectives("plain", 0.1)
+    at = random_factors(short)
+    G = short.at(at).score_gradient()
+    for multiply, M in ((G.left_product, at.right), (G.right_product, at.left)):
+        single = multiply(M.astype(np.float32))
+        assert single.dtype == np.float32
+        assert_allclose(single, multiply(M), rtol=1e-4, atol=1e-5 * np.abs(multiply(M)).max())
 
 
 def test_a_balanced_gradient_sums_to_zero_in_every_label() -> None:
