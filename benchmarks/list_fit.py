@@ -27,7 +27,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.metrics import ranking_figures
 from labelgap.recommending.ranks import ranks_of_held_out
 
-SIZES = (((943, 1682), 50_000), ((6040, 3952), 500_000))
+SIZES = (((943, 1682), 50_000), ((6040, 3952), 500_000), ((50_000, 10_000), 10_000_000))
 QUICK_SIZES = (((200, 150), 4_000),)
 SHOWN, FACTORS, ITERATIONS = 10, 64, 15
 HELD_OUT = 0.1
