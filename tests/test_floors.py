@@ -17,6 +17,7 @@ FLOORS = [
     {
         "_arrays",
         "_caching",
+        "_memory",
         "_html",
         "_names",
         "_public",

@@ -66,9 +66,9 @@ class ObservedCorrection:
 
     def curvature(self, z: Any) -> Any:
         weights = self.weights
-        if isinstance(weights, np.ndarray) and weights.strides == (0,):
+        if isinstance(weights, np.ndarray) and weights.strides == (0,) and len(weights):
             # One number stands for all.
-            return np.broadcast_to(2.0 / self.total * (weights[:1] - self.silence)[0], weights.shape)
+            return np.broadcast_to(2.0 / self.total * (weights[:1] - self.silence), weights.shape)
         return 2.0 / self.total * (weights - self.silence)
 
     def conjugate(self, gradient: Any, scale: float = 1.0) -> float:
