@@ -132,6 +132,20 @@ def test_a_larger_sample_chooses_the_penalty_once_more_where_there_are_very_many
     assert sampled.batches_[0].metric is not None
 
 
+def test_a_penalty_that_is_given_stays_where_samples_choose_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    train, _ = split(40, 20)
+    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 60)
+    monkeypatch.setattr(silence, "MANY_RATINGS", 120)
+    given = {"trace_penalty": 0.01, "silence_weight": 0.1, "dislike_weight": 0.1, "confidence": 0.0}
+    model = Recommender(
+        positive=4, unobserved="negative", ridge_penalty="auto", threshold="train", random_state=0, **given
+    ).fit(train)
+    assert len(model.candidates_) > 1
+    assert model.trace_penalty_ == 0.01
+
+
 def test_what_was_rated_is_never_shown() -> None:
     train, _ = split(40, 20)
     model = Recommender(positive=4, **FIXED).fit(train)

@@ -199,7 +199,7 @@ class RecommenderChoice:
                         f"{name} has a meaning only under unobserved='negative'; here it is {meant!r}. Leave "
                         "it out, or set unobserved='negative' to count pairs without a rating as a no."
                     )
-        if meant != "missing" and self.implicit_feedback is True:
+        if meant != "missing" and self.implicit_feedback not in (False, "auto"):
             raise InvalidParameterError(
                 f"implicit_feedback has a meaning only under unobserved='missing'; here it is {meant!r}, "
                 "where every pair without a rating counts already. Leave it out."

@@ -153,7 +153,7 @@ class PenaltyChoice:
         # A run that is stopped ends with the fit of a fold.
         penalties = guess if best is None else best.penalties
         if best is not None and not stopping():
-            penalties = self._for_all_entries(penalties)
+            penalties = self.for_all_entries(penalties)
         fit = self._fit_to_all(penalties, settings, start, run)
         if not stopping():
             settings.warn_unless_converged(fit)
@@ -169,7 +169,7 @@ class PenaltyChoice:
         )
         return self._with_thresholds(chosen, best)
 
-    def _for_all_entries(self, penalties: Penalties) -> Penalties:
+    def for_all_entries(self, penalties: Penalties) -> Penalties:
         """The penalties of the last fit, which has more entries than a fold and so wants a smaller λ.
 
         A λ that is given stays as it is. So do those for recorded positives: every entry counts there, in a
@@ -177,9 +177,9 @@ class PenaltyChoice:
         """
         if len(self.grid.traces) == 1 or self.problem.settings.flip_rate is not None:
             return penalties
-        return replace(penalties, trace=trace_for_all(penalties.trace, self.share_of_fold()))
+        return replace(penalties, trace=trace_for_all(penalties.trace, self._share_of_fold()))
 
-    def share_of_fold(self) -> float:
+    def _share_of_fold(self) -> float:
         """The share of the entries that a fold is fitted to."""
         return 1.0 - int((self.plan == 0).sum()) / self.labels.n_observed
 

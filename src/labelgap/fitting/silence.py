@@ -29,7 +29,6 @@ from labelgap.fitting.penalty_grid import (
     PenaltyRequest,
     grid_for,
     largest_penalty_of,
-    trace_for_all,
 )
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.sampled import Found, found_by, moved, sample_of_users
@@ -131,7 +130,7 @@ class SilenceChoice:
         threshold = self._threshold_of_folds(choice, metric, how, rng, of_sample=True)
         penalties = grid.at(nearest.place)
         if choice.held_out is not None and (choice.held_out.plan >= 0).any():
-            penalties = replace(penalties, trace=trace_for_all(penalties.trace, choice.share_of_fold()))
+            penalties = choice.for_all_entries(penalties)
         # The fits of the sample are not kept beside the last one.
         del choice
         give_back_freed()

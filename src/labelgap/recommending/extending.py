@@ -190,6 +190,8 @@ def _item_prior(model: FactorModel, items: _Side, features: FeatureRows) -> Floa
     prior = np.tile(model._shared_item_factor(), (items.n_new, 1))
     if len(features.ids):
         prior[items.described - items.n_known] += model._item_prior_of_features(features.rows)
+    if not items.n_new:
+        return prior
     ratings = _corner(model.answers_, len(model.user_factors_), items.n_known)
     by_pattern = model._item_prior_of_ratings(ratings)
     return prior if by_pattern is None else prior + by_pattern
