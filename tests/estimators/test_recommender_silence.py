@@ -136,8 +136,8 @@ def test_a_penalty_that_is_given_stays_where_samples_choose_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     train, _ = split(40, 20)
-    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 60)
-    monkeypatch.setattr(silence, "MANY_RATINGS", 120)
+    monkeypatch.setattr(silence, "ENOUGH_RATINGS", 30)
+    monkeypatch.setattr(silence, "MANY_RATINGS", 60)
     given = {"trace_penalty": 0.01, "silence_weight": 0.1, "dislike_weight": 0.1, "confidence": 0.0}
     model = Recommender(
         positive=4, unobserved="negative", ridge_penalty="auto", threshold="train", random_state=0, **given
