@@ -258,8 +258,12 @@ def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid, togeth
     start = contest.leader()
     worse = _worse_side(contest, start, step)
     near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
+    hopeful = [place for place in near if worse == 0 or (place[0] - start[0]) * worse <= 0]
     try:
-        close.look_at(start, *(p for p in near if worse == 0 or (p[0] - start[0]) * worse <= 0))
+        close.look_at(start, *(place for place in hopeful if place[1] <= start[1]))
+        if close.leader()[1] == start[1]:
+            # More ridge may help only where less of it does not.
+            close.look_at(*hopeful)
         _follow_ridge(close, grid, start)
     except Stopped:
         if not close.tried:
@@ -308,11 +312,20 @@ def _climb(contest: Contest, grid: PenaltyGrid, stride: tuple[int, int]) -> None
 
 
 def _follow_ridge(contest: Contest, grid: PenaltyGrid, start: Place) -> None:
-    """Look on along the ridge for as long as that makes another one the leader."""
-    while (leader := contest.leader())[1] != start[1]:
-        further = min(max(2 * leader[1] - start[1], 0), len(grid.ridges) - 1)
+    """Look on along the ridge for as long as that makes another one the leader.
+
+    The second step is as long as the first, and the later ones double. What the last one went past is looked
+    at, too.
+    """
+    first = step = contest.leader()[1] - start[1]
+    while step and (leader := contest.leader()) != start:
         start = leader
-        contest.look_at((leader[0], further, leader[2]))
+        for reach in (step, step // 2) if step != first else (step,):
+            further = min(max(leader[1] + reach, 0), len(grid.ridges) - 1)
+            contest.look_at((leader[0], further, leader[2]))
+            if contest.leader() != leader:
+                break
+        step = 2 * step if reach == step else 0
 
 
 def _worse_side(contest: Contest, start: Place, reach: int) -> int:

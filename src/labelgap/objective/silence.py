@@ -88,9 +88,8 @@ class SilenceObjective(SumObjective):
         return self.every.design.array(self.frame.starting_intercept)
 
     def at(self, factors: Factors, product: Any = None) -> Point:
-        every, observed = self.every.at(factors, product), self.observed.at(factors, product)
-        observed.share_products(every)
-        return SilencePoint(self, [every, observed], factors)
+        observed = self.observed.at(factors, product)
+        return SilencePoint(self, [self.every.beside(observed), observed], factors)
 
 
 class SilencePoint(SumPoint):
@@ -107,8 +106,7 @@ class SilencePoint(SumPoint):
     def score_gradient(self, sums: tuple[Any, Any] | None = None, *, balanced: bool = False) -> ScoreGradient:
         every, observed = self.parts
         objective = self._objective
-        # The factor goes to the labels, of which there are mostly fewer than rows.
-        left, right = every.P1, 2.0 / every.term.total * every.Q1
+        right = 2.0 / every.term.total * every.Q1
         if balanced and objective.has_intercept:
             up, down = self.signed_label_sums() if sums is None else sums
             assert objective.frame.n_counted is not None
@@ -116,7 +114,7 @@ class SilencePoint(SumPoint):
             # Spread evenly over each label's entries; the last column of Q' belongs to the ones in P'.
             right[:, -1] -= (up + down) / counted
         sparse = objective.observed.gradient_of(observed.entry_gradient)
-        return SilenceGradient(objective, every.low_rank(left, right), sparse)
+        return SilenceGradient(objective, every.low_rank(right), sparse)
 
 
 class SilenceGradient(SumGradient):
@@ -137,7 +135,7 @@ class SilenceGradient(SumGradient):
         low_rank, sparse = self.parts
         correction, pattern = self._objective.correction, self._objective.observed.pattern
         total, quarter = float(low_rank.conjugate(scale)), 0.25 * correction.total
-        for some, sampled in pattern.sampled_in_blocks(low_rank.left, low_rank.right):
+        for some, sampled in low_rank.sampled_in_blocks(pattern):
             silent = scale * sampled
             g = silent + scale * sparse.entries[some]
             weights, targets = correction.weights[some], correction.targets[some]

@@ -207,15 +207,16 @@ def _squared_gradient(
     Label sums ``taken_off`` are subtracted from it, spread evenly over each label's entries.
     """
     every, recorded, _ = points
-    left, right = 2.0 / every.term.total * every.P1, objective.xp.asarray(every.Q1, copy=True)
+    right = 2.0 / every.term.total * every.Q1
     if taken_off is not None:
         assert objective.frame.n_counted is not None
         # G = 2/N P'Q'ᵀ − sparse: the last column of Q' belongs to the ones in P'.
         counted = objective.every.design.array(np.maximum(objective.frame.n_counted, 1))
-        right[:, -1] -= taken_off * objective.every.total / (2 * counted)
+        right[:, -1] -= taken_off / counted
+    low_rank = every.low_rank(right)
     # Held-out entries have no slope.
-    out = objective.held.gradient_of(-objective.held.pattern.sampled(left, right))
-    return SquaredGradient(objective, every.low_rank(left, right), recorded.score_gradient(), out)
+    out = objective.held.gradient_of(-low_rank.sampled(objective.held.pattern))
+    return SquaredGradient(objective, low_rank, recorded.score_gradient(), out)
 
 
 class SquaredGradient(SumGradient):
@@ -233,7 +234,7 @@ class SquaredGradient(SumGradient):
         total, pattern = self._objective.every.total, self._objective.recorded.pattern
         # f is 1/N Σ (z + 1)² + ⟨recorded, Z⟩, so f*(A) is the first part's conjugate at A − recorded.
         sparse = (scale - 1.0) * recorded.entries
-        at_recorded = pattern.sampled(low_rank.left, low_rank.right)
+        at_recorded = low_rank.sampled(pattern)
         square = float(sparse @ (2 * scale * at_recorded + sparse))
         out = scale * held.entries
         of_held = 0.25 * total * float(out @ out) + float(out.sum())

@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 from array_api_compat import is_numpy_namespace
 from sklearn.utils import check_random_state
 
+from labelgap._memory import give_back_freed
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers import newton
@@ -217,6 +218,9 @@ def certify_to_tolerance(
     objective: Objective, factors: Factors, penalties: Penalties, tol: float, *, wanted: Wanted
 ) -> Certificate:
     """The certificate with σ₁ as accurate as is ``wanted``."""
+    if objective.n_stored >= _LARGE:
+        # The sweeps have left gaps of other sizes than those of the arrays to come.
+        give_back_freed()
     bound = GapBound(objective, objective.at(factors), penalties)
     accuracy = _ROUGH
     while True:

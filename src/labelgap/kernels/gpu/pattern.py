@@ -170,10 +170,6 @@ class TensorPattern:
         """``PQᵀ`` at each entry."""
         return self.by_row.dots(P.contiguous(), Q.contiguous())
 
-    def sampled_in_blocks(self, P: Tensor, Q: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """The same with the entries that it is about: all at once."""
-        yield slice(0, len(self)), self.sampled(P, Q)
-
     def within(self, rows: slice) -> tuple[slice, Tensor]:
         """Which entries lie in a block of rows, and in which row of the block each does."""
         start, stop = (int(self.by_row.host_indptr[row]) for row in (rows.start, rows.stop))

@@ -97,9 +97,10 @@ class DesignPoint(ABC):
         """P where it has been computed."""
         return self.__dict__.get("_P")
 
-    def share_products(self, other: DesignPoint) -> None:
-        """Use P and Q of another term's point at the same place, which are as large as the factors."""
-        self._P, self._Q = other._P, other._Q
+    @property
+    def products(self) -> tuple[Floats, Floats]:
+        """P and Q, as large as the factors: another term at the same place need not have its own."""
+        return self._P, self._Q
 
     @abstractmethod
     def _gradient(self) -> tuple[Floats, Floats, Floats]:

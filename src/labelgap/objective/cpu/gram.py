@@ -6,10 +6,13 @@ Every derivative is a product of the same kind, so all costs are O((n + L) k²).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
+from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
 from labelgap.objective.protocol import Factors, Point, ScoreGradient, extrapolated
 
@@ -32,6 +35,10 @@ class GramTerm(NumpyTerm):
     def at(self, factors: Factors, product: Floats | None = None) -> GramPoint:
         design = self.design
         return GramPoint(self, factors, design.left(factors.left), design.right(factors.right))
+
+    def beside(self, other: DesignPoint) -> GramPoint:
+        """At the place of another term's point, by its products."""
+        return GramPoint(self, other.factors, *other.products)
 
 
 class GramPoint(DesignPoint):
@@ -58,10 +65,9 @@ class GramPoint(DesignPoint):
     def _intercept_part(self, by_label: Floats) -> Floats:
         return by_label if self.term.has_intercept else np.zeros(self.term.n_labels)
 
-    @property
-    def P1(self) -> Floats:
-        """``P'``."""
-        return np.column_stack([self._P, np.ones(self._n)])
+    def _by_row(self, of_labels: Floats) -> Floats:
+        """``P'Q'ᵀ M``, from ``Q'ᵀ M``: P' itself would be one more array of the size of a factor."""
+        return np.asarray(self._P @ of_labels[:-1] + of_labels[-1])
 
     def label_sums(self) -> Floats:
         """The sum of G in each label."""
@@ -72,7 +78,7 @@ class GramPoint(DesignPoint):
         return np.where(self.term.in_term, self._unit * self._n, 0.0)
 
     def _gradient(self) -> tuple[Floats, Floats, Floats]:
-        by_row = self._unit * (self.P1 @ (self.Q1.T @ self._Qs))
+        by_row = self._unit * self._by_row(self.Q1.T @ self._Qs)
         by_label = self._unit * (self.Q1 @ self.P1P)
         return by_row, by_label, self._intercept_part(self.label_sums())
 
@@ -85,7 +91,7 @@ class GramPoint(DesignPoint):
             dP @ (self._Qs.T @ self._Qs)
             + self._P @ (dQ.T @ self._Qs)
             + (db.T @ self._Qs)
-            + self.P1 @ (self.Q1.T @ dQ)
+            + self._by_row(self.Q1.T @ dQ)
         )
         dP_P, dP_sum = dP.T @ self._P, dP.sum(axis=0)
         P1_dP = np.vstack([dP_P.T, dP_sum])
@@ -119,11 +125,11 @@ class GramPoint(DesignPoint):
     def score_gradient(
         self, sums: tuple[Floats, Floats] | None = None, *, balanced: bool = False
     ) -> ScoreGradient:
-        return self.low_rank(self._unit * self.P1, self.Q1)
+        return self.low_rank(self._unit * self.Q1)
 
-    def low_rank(self, left: Floats, right: Floats) -> LowRankGradient:
-        """``left rightᵀ`` in place of G."""
-        return LowRankGradient(self.term.design, left, right, self.term.total)
+    def low_rank(self, right: Floats) -> LowRankGradient:
+        """``P' rightᵀ`` in place of G."""
+        return LowRankGradient(self.term.design, self._P, right, self.term.total)
 
     def with_intercept(self, intercept: Floats) -> Point:
         return GramPoint(self.term, self.factors._replace(intercept=intercept), self._P, self._Q)
@@ -136,39 +142,59 @@ class GramPoint(DesignPoint):
 
     def slope_towards(self, other: Point) -> float:
         assert isinstance(other, GramPoint)
-        there = np.sum((self.P1.T @ other._P) * (self.Q1.T @ other._Qs))
+        towards = np.vstack([self._P.T @ other._P, other.P_sum])
+        there = np.sum(towards * (self.Q1.T @ other._Qs))
         here = np.sum(self.P1P * (self.Q1.T @ self._Qs))
         return float(self._unit * (there - here))
 
 
 class LowRankGradient(DesignGradient):
-    """``G = left rightᵀ`` (n x r, L x r), as the linear map ``Xᵀ G F``."""
+    """``G = P' rightᵀ`` with ``P' = [P, 1]`` (n x k, L x (k + 1)), as the linear map ``Xᵀ G F``."""
 
-    def __init__(self, design: Design, left: Floats, right: Floats, total: float) -> None:
+    def __init__(self, design: Design, P: Floats, right: Floats, total: float) -> None:
         super().__init__(design)
-        self.left, self.right, self._total = left, right, total
+        self._P, self._total = P, total
+        self._right, self._in_all_rows = np.ascontiguousarray(right[:, :-1]), right[:, -1].copy()
+
+    def sampled_in_blocks(self, pattern: EntryPattern) -> Iterator[tuple[slice, Floats]]:
+        """The entries of G on a pattern, for some rows at a time, and which entries theirs are."""
+        for some, low_rank in pattern.sampled_in_blocks(self._P, self._right):
+            yield some, low_rank + self._in_all_rows[pattern.indices[some]]
+
+    def sampled(self, pattern: EntryPattern) -> Floats:
+        """The entries of G on a pattern."""
+        return pattern.sampled(self._P, self._right) + self._in_all_rows[pattern.indices]
+
+    # Products are in the precision of M: others follow from them, each as large as a factor.
 
     def _times(self, M: Floats) -> Floats:
-        return _product(self.left, self.right, M)
+        P, right, in_all_rows = self._in_precision_of(M)
+        return np.asarray(P @ (right.T @ M) + in_all_rows @ M)
 
     def _transposed_times(self, M: Floats) -> Floats:
-        return _product(self.right, self.left, M)
+        P, right, in_all_rows = self._in_precision_of(M)
+        return np.asarray(right @ (P.T @ M) + np.outer(in_all_rows, M.sum(axis=0)))
+
+    def _in_precision_of(self, M: Floats) -> tuple[Floats, Floats, Floats]:
+        P, right, in_all_rows = (
+            part.astype(M.dtype, copy=False) for part in (self._P, self._right, self._in_all_rows)
+        )
+        return P, right, in_all_rows
 
     def _by_features(self) -> Floats:
-        product: Floats = self._design.rows.transposed_product(np.ascontiguousarray(self.left)) @ self.right.T
-        return product
+        rows = self._design.rows
+        ones = rows.transposed_product(np.ones((len(self._P), 1)))
+        product = rows.transposed_product(np.ascontiguousarray(self._P)) @ self._right.T
+        return np.asarray(product + ones * self._in_all_rows)
 
     def label_capacity(self, scale: float) -> Floats | None:
         return None
 
     def conjugate(self, scale: float, capacity: Floats | None = None) -> float:
         """``1/N Σ a²/4 − a`` with a = N · scale · G."""
-        square = float(np.sum((self.left.T @ self.left) * (self.right.T @ self.right)))
-        total = float(self.left.sum(axis=0) @ self.right.sum(axis=0))
-        return 0.25 * self._total * scale**2 * square - scale * total
-
-
-def _product(left: Floats, right: Floats, M: Floats) -> Floats:
-    """``left rightᵀ M`` in the precision of M: others follow from it, each as large as a factor."""
-    product: Floats = left.astype(M.dtype, copy=False) @ (right.astype(M.dtype, copy=False).T @ M)
-    return product
+        P, right, in_all_rows, n = self._P, self._right, self._in_all_rows, len(self._P)
+        by_row = P.sum(axis=0)
+        square = np.sum((P.T @ P) * (right.T @ right)) + 2 * by_row @ (right.T @ in_all_rows)
+        square += n * (in_all_rows @ in_all_rows)
+        total = by_row @ right.sum(axis=0) + n * in_all_rows.sum()
+        return float(0.25 * self._total * scale**2 * square - scale * total)

@@ -5,6 +5,7 @@ With ``P' = [P, 1]`` and ``Q' = [Q, b + 1]`` the sum is ``⟨P'ᵀP', Q'ᵀQ'⟩
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from labelgap.kernels.gpu.losses import Tensor
+from labelgap.kernels.gpu.pattern import TensorPattern
 from labelgap.objective.cpu.design import DesignPoint
 from labelgap.objective.protocol import Factors, Point, ScoreGradient, extrapolated
 from labelgap.objective.torch.design import TensorDesign, TensorGradient, TensorTerm
@@ -32,6 +34,10 @@ class TensorGramTerm(TensorTerm):
     def at(self, factors: Factors, product: Tensor | None = None) -> TensorGramPoint:
         design = self.design
         return TensorGramPoint(self, factors, design.left(factors.left), design.right(factors.right))
+
+    def beside(self, other: DesignPoint) -> TensorGramPoint:
+        """At the place of another term's point, by its products."""
+        return TensorGramPoint(self, other.factors, *other.products)
 
 
 class TensorGramPoint(DesignPoint):
@@ -58,11 +64,10 @@ class TensorGramPoint(DesignPoint):
     def _intercept_part(self, by_label: Tensor) -> Tensor:
         return by_label if self.term.has_intercept else self._design.zeros(self.term.n_labels)
 
-    @property
-    def P1(self) -> Tensor:
-        """``P'``."""
-        P: Tensor = self._P
-        return torch.cat([P, P.new_ones((self._n, 1))], dim=1)
+    def _by_row(self, of_labels: Tensor) -> Tensor:
+        """``P'Q'ᵀ M``, from ``Q'ᵀ M``."""
+        product: Tensor = self._P @ of_labels[:-1] + of_labels[-1]
+        return product
 
     def label_sums(self) -> Tensor:
         """The sum of G in each label."""
@@ -72,7 +77,7 @@ class TensorGramPoint(DesignPoint):
         return self.term.inside * (self._unit * self._n)
 
     def _gradient(self) -> tuple[Tensor, Tensor, Tensor]:
-        by_row = self._unit * (self.P1 @ (self.Q1.T @ self._Qs))
+        by_row = self._unit * self._by_row(self.Q1.T @ self._Qs)
         by_label = self._unit * (self.Q1 @ self.P1P)
         return by_row, by_label, self._intercept_part(self.label_sums())
 
@@ -85,7 +90,7 @@ class TensorGramPoint(DesignPoint):
             dP @ (self._Qs.T @ self._Qs)
             + self._P @ (dQ.T @ self._Qs)
             + (db.T @ self._Qs)
-            + self.P1 @ (self.Q1.T @ dQ)
+            + self._by_row(self.Q1.T @ dQ)
         )
         dP_P, dP_sum = dP.T @ self._P, dP.sum(dim=0)
         P1_dP = torch.cat([dP_P.T, dP_sum[None]])
@@ -115,11 +120,11 @@ class TensorGramPoint(DesignPoint):
     def score_gradient(
         self, sums: tuple[Tensor, Tensor] | None = None, *, balanced: bool = False
     ) -> ScoreGradient:
-        return self.low_rank(self._unit * self.P1, self.Q1)
+        return self.low_rank(self._unit * self.Q1)
 
-    def low_rank(self, left: Tensor, right: Tensor) -> TensorLowRankGradient:
-        """``left rightᵀ`` in place of G."""
-        return TensorLowRankGradient(self.term.design, left, right, self.term.total)
+    def low_rank(self, right: Tensor) -> TensorLowRankGradient:
+        """``P' rightᵀ`` in place of G."""
+        return TensorLowRankGradient(self.term.design, self._P, right, self.term.total)
 
     def with_intercept(self, intercept: Tensor) -> Point:
         return TensorGramPoint(self.term, self.factors._replace(intercept=intercept), self._P, self._Q)
@@ -133,32 +138,47 @@ class TensorGramPoint(DesignPoint):
 
     def slope_towards(self, other: Point) -> float:
         assert isinstance(other, TensorGramPoint)
-        there = torch.sum((self.P1.T @ other._P) * (self.Q1.T @ other._Qs))
+        towards = torch.cat([self._P.T @ other._P, other.P_sum[None]])
+        there = torch.sum(towards * (self.Q1.T @ other._Qs))
         here = torch.sum(self.P1P * (self.Q1.T @ self._Qs))
         return float(self._unit * (there - here))
 
 
 class TensorLowRankGradient(TensorGradient):
-    """``G = left rightᵀ`` (n x r, L x r), as the linear map ``Xᵀ G F``."""
+    """``G = P' rightᵀ`` with ``P' = [P, 1]`` (n x k, L x (k + 1)), as the linear map ``Xᵀ G F``."""
 
-    def __init__(self, design: TensorDesign, left: Tensor, right: Tensor, total: float) -> None:
+    def __init__(self, design: TensorDesign, P: Tensor, right: Tensor, total: float) -> None:
         super().__init__(design)
-        self.left, self.right, self._total = left, right, total
+        self._P, self._total = P, total
+        self._right, self._in_all_rows = right[:, :-1].contiguous(), right[:, -1].clone()
+
+    def sampled_in_blocks(self, pattern: TensorPattern) -> Iterator[tuple[slice, Tensor]]:
+        """The entries of G on a pattern and which they are: all at once."""
+        yield slice(0, len(pattern)), self.sampled(pattern)
+
+    def sampled(self, pattern: TensorPattern) -> Tensor:
+        """The entries of G on a pattern."""
+        return pattern.sampled(self._P, self._right) + self._in_all_rows[pattern.indices]
 
     def _times(self, M: Tensor) -> Tensor:
-        return self.left @ (self.right.T @ M)
+        return self._P @ (self._right.T @ M) + self._in_all_rows @ M
 
     def _transposed_times(self, M: Tensor) -> Tensor:
-        return self.right @ (self.left.T @ M)
+        return self._right @ (self._P.T @ M) + torch.outer(self._in_all_rows, M.sum(dim=0))
 
     def _by_features(self) -> Tensor:
-        return self._design.rows.transposed_product(self.left.contiguous()) @ self.right.T
+        rows, P = self._design.rows, self._P
+        ones = rows.transposed_product(P.new_ones((len(P), 1)))
+        return rows.transposed_product(P.contiguous()) @ self._right.T + ones * self._in_all_rows
 
     def label_capacity(self, scale: float) -> Tensor | None:
         return None
 
     def conjugate(self, scale: float, capacity: Tensor | None = None) -> float:
         """``1/N Σ a²/4 − a`` with a = N · scale · G."""
-        square = float(torch.sum((self.left.T @ self.left) * (self.right.T @ self.right)))
-        total = float(self.left.sum(dim=0) @ self.right.sum(dim=0))
-        return 0.25 * self._total * scale**2 * square - scale * total
+        P, right, in_all_rows, n = self._P, self._right, self._in_all_rows, len(self._P)
+        by_row = P.sum(dim=0)
+        square = torch.sum((P.T @ P) * (right.T @ right)) + 2 * by_row @ (right.T @ in_all_rows)
+        square += n * (in_all_rows @ in_all_rows)
+        total = by_row @ right.sum(dim=0) + n * in_all_rows.sum()
+        return float(0.25 * self._total * scale**2 * square - scale * total)
