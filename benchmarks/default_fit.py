@@ -49,6 +49,7 @@ class Outcome:
     value: float
     search: float | None = None
     """The time of the search as a multiple of that of the last fit."""
+    model: Any = None
 
 
 class Clock(FitListener):
@@ -61,10 +62,10 @@ class Clock(FitListener):
         if what == "fitting":
             self.last_fit = time.perf_counter()
 
-    def outcome(self, judge: Callable[[], float]) -> Outcome:
+    def outcome(self, model: Any, judge: Callable[[], float]) -> Outcome:
         now = time.perf_counter()
         search = (self.last_fit - self.began) / max(now - self.last_fit, 1e-9)
-        return Outcome(now - self.began, judge(), search)
+        return Outcome(now - self.began, judge(), search, model)
 
 
 # -- features --------------------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ class Clock(FitListener):
 def default_classifier(data: FeatureSet) -> Outcome:
     clock = Clock()
     model = LowRankClassifier(random_state=0).fit(data.X, data.labels, callback=clock)
-    return clock.outcome(lambda: get_metric(METRIC)(data.Y_test, model.predict(data.X_test)))
+    return clock.outcome(model, lambda: get_metric(METRIC)(data.Y_test, model.predict(data.X_test)))
 
 
 def tuned_regressions(data: FeatureSet, threads: int) -> Outcome:
@@ -100,7 +101,9 @@ def default_recommender(train: Ratings, test: Ratings) -> Outcome:
     labels = ObservedLabels.from_triplets(train.users, train.items, train.values, shape=train.shape)
     clock = Clock()
     model = Recommender(random_state=0).fit(labels, callback=clock)
-    return clock.outcome(lambda: f1(model.predict(test.users.tolist(), test.items.tolist()), test.values))
+    return clock.outcome(
+        model, lambda: f1(model.predict(test.users.tolist(), test.items.tolist()), test.values)
+    )
 
 
 def lightfm(train: Ratings, test: Ratings, threads: int) -> Outcome:

@@ -242,6 +242,30 @@ def test_a_coarse_search_is_the_best_of_fewer_looks(top):
     assert len(rough.asked) + len(close.asked) < len(thorough.asked)
 
 
+# Numbers of ridges on the way from the first one, 12, with a step of 1: steps of 1, 1, 2, 4 and so on, and
+# what the last one went past.
+@pytest.mark.parametrize(
+    ("top", "looks"),
+    [
+        (12, [11, 13]),
+        (13, [11, 13, 14]),
+        (11, [11, 10]),
+        (10, [11, 10, 8, 9]),
+        (9, [11, 10, 8, 9]),
+        (8, [11, 10, 8, 4, 6]),
+        (0, [11, 10, 8, 4, 0]),
+    ],
+)
+def test_a_coarse_search_follows_the_ridge_in_steps_that_double(top, looks):
+    ridges = tuple(2.0**power for power in range(-12, 4))
+    grid = PenaltyGrid(TRACES, ridges, first_ridge=12, strides=((2, 1), (2, 1), (1, 1)))
+    quality = hill(2.0**-4, ridges[top])
+    close = FakeJudge(quality)
+    best = select_penalties(FakeJudge(quality), grid, closely=close).penalties
+    assert [ridges.index(key[1]) for key in close.asked if key[1] != ridges[12]] == looks
+    assert best.ridge == ridges[top]
+
+
 def test_close_looks_decide():
     # From rough fits the smaller λ seems better, from close ones its neighbour is.
     rough, close = FakeJudge(hill(2.0**-4)), FakeJudge(hill(2.0**-3))
