@@ -32,6 +32,53 @@ def test_all_users_into_a_file(fitted: dict[str, Path]) -> None:
     run("recommend", fitted["films"], "--all", "--out", "best.parquet")
 
 
+QUICK_FIT = ("--positive", "4", "--trace-penalty", "0.02", "--threshold", "train")
+
+
+def test_a_fit_writes_the_lists_of_all_users(ratings: Path) -> None:
+    told = run("fit", ratings, *QUICK_FIT, "--for", "recommend", "--lists", "lists.csv").stdout
+    assert ["lists", "in", "lists.csv"] in [line.split() for line in told.splitlines()]
+    run("recommend", "model.labelgap", "--all", "--out", "best.csv")
+    assert Path("lists.csv").read_text() == Path("best.csv").read_text()
+    said = run_json("fit", ratings, *QUICK_FIT, "--lists", "lists.parquet", "--force")
+    assert said["lists"] == "lists.parquet"
+    # Made for decisions.
+    assert "worse than popularity" in said["warnings"][0]
+    assert Path("lists.parquet").exists()
+
+
+def test_a_fit_that_is_stopped_writes_no_lists(ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = labelgap.Recommender.fit
+
+    def stopped(model: labelgap.Recommender, *arguments: object, **options: object) -> labelgap.Recommender:
+        fit(model, *arguments, **options)
+        model.interrupted_ = True
+        return model
+
+    monkeypatch.setattr(labelgap.Recommender, "fit", stopped)
+    told = " ".join(run("fit", ratings, *QUICK_FIT, "--lists", "lists.csv", code=130).stdout.split())
+    assert "lists.csv was not written; labelgap recommend model.labelgap --all --out lists.csv" in told
+    assert not Path("lists.csv").exists()
+    assert run_json("fit", ratings, *QUICK_FIT, "--lists", "a.csv", "--force", code=130)["lists"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--lists", "model.labelgap"), 2, "the model itself is saved under that name"),
+        (("--lists", "lists.xlsx"), 1, "'.xlsx' does not say what format it has"),
+        (("--lists", "there.csv"), 1, "there.csv exists already. Say --force to replace it"),
+        (("--lists", "lists.csv", "--setting", "features"), 2, "it is for recommender"),
+    ],
+)
+def test_lists_that_cannot_be_written(
+    arguments: tuple[str, ...], code: int, words: str, ratings: Path
+) -> None:
+    Path("there.csv").write_text("")
+    assert words in error_of("fit", ratings, "--positive", "4", *arguments, code=code)
+    assert not Path("model.labelgap").exists()
+
+
 def test_users_of_a_file_into_a_pipe(fitted: dict[str, Path]) -> None:
     Path("users.txt").write_text("u3\n\nu4\n")
     lines = run("recommend", fitted["films"], "--users-file", "users.txt", "-n", "1").stdout.splitlines()

@@ -39,7 +39,7 @@ _COLUMNS = ("labels", "features", "id", "drop", "label_file", "categorical", "im
 _RATING_COLUMNS = ("user", "item", "value")
 FILE_OPTIONS = {
     Setting.features: (*_COLUMNS, "without_data"),
-    Setting.recommender: (*_RATING_COLUMNS, "items", "users", "for"),
+    Setting.recommender: (*_RATING_COLUMNS, "items", "users", "for", "lists"),
     Setting.regression: (*_COLUMNS, "without_data"),
 }
 _ESTIMATORS: dict[Setting, Any] = {
@@ -67,7 +67,7 @@ def choose_setting(asked: Setting, given: Mapping[str, Any], *, ratings_file: bo
     """
     if asked is not Setting.auto:
         return asked
-    of_ratings = ("user", "item", "value", "positive", "items", "users", "for", "silence_weight")
+    of_ratings = ("user", "item", "value", "positive", "items", "users", "for", "silence_weight", "lists")
     if ratings_file or any(given.get(name) is not None for name in of_ratings):
         return Setting.recommender
     return Setting.regression if given.get("family") is not None else Setting.features

@@ -47,6 +47,7 @@ from labelgap.cli.fit_options import (
     WithoutData,
 )
 from labelgap.cli.fitted import finish_fit
+from labelgap.cli.lists import warn_of_decisions, write_all_lists
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     DataFile,
@@ -79,7 +80,7 @@ from labelgap.cli.options import (
     ValueColumn,
     Verbose,
 )
-from labelgap.cli.outputs import check_output
+from labelgap.cli.outputs import check_output, check_table_output
 from labelgap.cli.preparing import around
 from labelgap.cli.progress import watched
 from labelgap.cli.session import Session, command
@@ -116,6 +117,16 @@ def fit(
     out: Annotated[
         Path, typer.Option("--out", "-o", rich_help_panel="Output", help="Where to save the model.")
     ] = Path("model.labelgap"),
+    lists: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel="Output",
+            show_default=False,
+            help="For a recommender: write the ten best items of every user there, too; CSV, TSV or Parquet, "
+            "by its name. labelgap recommend makes other lists.",
+        ),
+    ] = None,
     metric: MetricOfFit = None,
     average: AverageOfFit = None,
     setting: Annotated[
@@ -240,6 +251,7 @@ def fit(
       labelgap fit articles.csv --labels 'tag_*' --drop id --metric 'tp/(tp+fp)'
       labelgap fit ratings.csv --user who --item film --value stars --positive 4
       labelgap fit u.data --positive 4 --for recommend --items u.item --users u.user
+      labelgap fit likes.parquet --for recommend --lists best.parquet
       labelgap fit counts.csv --labels 'n_*' --family poisson
       labelgap fit articles_parquet/ --labels 'tag_*' --cluster local --worker-memory 2GB
     """
@@ -257,6 +269,7 @@ def fit(
         "value": value,
         "items": items,
         "users": users,
+        "lists": lists,
         "metric": metric,
         "loss": _word(loss),
         "for": purpose,
@@ -304,13 +317,21 @@ def fit(
         refuse_unused(chosen, given)
         given["metric"] = read_metric(metric, average)
         check_output(out, force or _continues(out, checkpoint))
+        if lists is not None and lists.resolve() == out.resolve():
+            raise typer.BadParameter(
+                "the model itself is saved under that name; choose another one.", param_hint="'--lists'"
+            )
+        check_table_output(lists, force, "--lists")
         model = make_model(chosen, given, seed)
         training = read_training(session, source, chosen, given)
         session.step(f"read {training.size} of {data}")
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint, keep=not without_data)
         save(around(training.prepare, model), out)
-        finish_fit(session, data, model, training, seconds, out, checkpoint)
+        if lists is not None and not model.interrupted_:
+            warn_of_decisions(session, model, "The model")
+            write_all_lists(session, model, lists)
+        finish_fit(session, data, model, training, seconds, out, checkpoint, lists)
 
 
 def _continues(out: Path, checkpoint: Path | None) -> bool:

@@ -25,9 +25,13 @@ def finish_fit(
     seconds: float,
     out: Path,
     checkpoint: Path | None,
+    lists: Path | None = None,
 ) -> None:
-    """Tell what was fitted; end with the code of an interrupted fit, or drop the checkpoint."""
-    _tell(session, data, model, training, seconds, out)
+    """Tell what was fitted; end with the code of an interrupted fit, or drop the checkpoint.
+
+    ``lists`` is the file with the best items of every user, which an interrupted fit has not written.
+    """
+    _tell(session, data, model, training, seconds, out, lists)
     if getattr(model, "interrupted_", False):
         session.finish()
         raise typer.Exit(INTERRUPTED)
@@ -36,20 +40,37 @@ def finish_fit(
         remove_checkpoint(checkpoint)
 
 
-def _tell(session: Session, data: Path, model: Any, training: Training, seconds: float, out: Path) -> None:
+def _tell(
+    session: Session,
+    data: Path,
+    model: Any,
+    training: Training,
+    seconds: float,
+    out: Path,
+    lists: Path | None,
+) -> None:
     facts = describe_with(model, training.prepare)
     kept = kept_bytes(model)
+    stopped = bool(facts.get("interrupted"))
     session.result = {"data": str(data), "model": str(out), "seconds": seconds} | training.facts | facts
     session.result["kept_bytes"] = kept
+    if lists is not None:
+        session.result["lists"] = None if stopped else str(lists)
     took = f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
     session.say_line(f"Fitted a {facts['kind']} to {data} in {took}.")
     session.say()
     lines = [*data_lines(training), *in_lines(facts), *kept_lines(kept), ("saved in", str(out))]
+    if lists is not None and not stopped:
+        lines += [("lists in", str(lists))]
     session.say(KeyValues(lines))
     session.say()
-    if facts.get("interrupted"):
+    if stopped:
         session.say_line(f"Stopped early on request; the model so far is saved in {out}.")
-    if facts.get("interrupted") and session.kept is not None:
+    if stopped and lists is not None:
+        session.say_line(
+            f"{lists} was not written; labelgap recommend {out} --all --out {lists} makes the lists."
+        )
+    if stopped and session.kept is not None:
         session.say_line(f"Next: the same command continues from {session.kept}.")
     else:
         session.say_line(f"Next: {_next_command(facts['kind'], out)}")

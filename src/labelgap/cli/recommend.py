@@ -12,6 +12,7 @@ from rich.text import Text
 from labelgap import Recommender
 from labelgap.cli.choices import refuse, use_device
 from labelgap.cli.console import PlainTable
+from labelgap.cli.lists import LIST_LENGTH, list_columns, warn_of_decisions, write_lists
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     Device,
@@ -25,17 +26,13 @@ from labelgap.cli.options import (
     Verbose,
 )
 from labelgap.cli.outputs import Block, check_table_output, refuse_unguarded, write_blocks
-from labelgap.cli.progress import counted
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
 from labelgap.cli.side_tables import read_titles, with_new_users
 from labelgap.data.files.text_encoding import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
-from labelgap.recommending.best_items import BLOCK_USERS
-from labelgap.recommending.tables import as_texts
 
 _CHOICE = "Which items"
-_NAMES = ["user", "rank", "item", "title", "decision", "probability"]
 
 
 def recommend(
@@ -68,7 +65,9 @@ def recommend(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All users of the model.")] = False,
-    n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items for each user, at most.")] = 10,
+    n: Annotated[
+        int, typer.Option("-n", "--number", min=1, help="Items for each user, at most.")
+    ] = LIST_LENGTH,
     with_seen: Annotated[
         bool, typer.Option("--with-seen", help="Include items that the user has rated.")
     ] = False,
@@ -206,16 +205,11 @@ def recommend(
             diversity=diversity,
             unknown=unknown.value,
         )
-        if loaded._silence == "missing":
-            session.warn(
-                f"{model} was fitted to decide whether users will like given items, not to choose items to "
-                "show; its lists can be worse than popularity. For lists fit it with --for recommend."
-            )
-        names = [name for name in _NAMES if name != "title" or loaded.item_titles_ is not None]
+        warn_of_decisions(session, loaded, str(model))
+        names = list_columns(loaded)
         if out is not None:
             n_users = len(loaded.user_ids_) if every else len(users)
-            shown = counted(blocks, session.err, session.shows_progress, total=n_users, each=BLOCK_USERS)
-            write_blocks(out, names, map(as_texts, shown), spreadsheet_safe)
+            write_lists(session, loaded, blocks, n_users, out, spreadsheet_safe)
             session.result = {"out": str(out), "users": n_users}
             session.say_line(f"Wrote the items of {n_users} user{'s' if n_users != 1 else ''} to {out}.")
         elif session.as_json or why or session.is_read_by_people:

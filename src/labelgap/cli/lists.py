@@ -1,0 +1,50 @@
+"""Lists of the best items of users, written to a file block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from labelgap import Recommender
+from labelgap.cli.outputs import Block, write_blocks
+from labelgap.cli.progress import counted
+from labelgap.cli.session import Session
+from labelgap.recommending.best_items import BLOCK_USERS
+from labelgap.recommending.tables import as_texts
+
+_NAMES = ["user", "rank", "item", "title", "decision", "probability"]
+LIST_LENGTH = 10
+"""Items for each user, where nothing else is said."""
+
+
+def list_columns(model: Recommender) -> list[str]:
+    """The columns of a table of lists."""
+    return [name for name in _NAMES if name != "title" or model.item_titles_ is not None]
+
+
+def warn_of_decisions(session: Session, model: Recommender, which: str) -> None:
+    """Say so where the model is made for the other question."""
+    if model._silence == "missing":
+        session.warn(
+            f"{which} was fitted to decide whether users will like given items, not to choose items to "
+            "show; its lists can be worse than popularity. For lists fit it with --for recommend."
+        )
+
+
+def write_lists(
+    session: Session,
+    model: Recommender,
+    blocks: Iterator[Block],
+    n_users: int,
+    out: Path,
+    spreadsheet_safe: bool = False,
+) -> None:
+    """Write the lists of so many users, with a bar that grows with them."""
+    shown = counted(blocks, session.err, session.shows_progress, total=n_users, each=BLOCK_USERS)
+    write_blocks(out, list_columns(model), map(as_texts, shown), spreadsheet_safe)
+
+
+def write_all_lists(session: Session, model: Recommender, out: Path) -> None:
+    """Write the best items of every user of the model."""
+    n = min(LIST_LENGTH, len(model.item_ids_))
+    write_lists(session, model, model.recommendation_blocks(None, n), len(model.user_ids_), out)
