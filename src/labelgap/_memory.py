@@ -1,9 +1,10 @@
-"""Memory that was freed, and that the C library keeps for later."""
+"""Memory that was freed, and that the C library or Arrow keeps for later."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from collections.abc import Callable
 
 
@@ -11,8 +12,11 @@ def give_back_freed() -> None:
     """Let the operating system have memory that was freed, where the C library has a call for it (glibc).
 
     Arrays of the last stage of some work leave gaps of other sizes than those of the next stage, which would
-    then stand beside the gaps.
+    then stand beside the gaps. Arrow has a pool of its own for the columns of files.
     """
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
     _trim()(0)
 
 

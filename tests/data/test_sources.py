@@ -8,6 +8,7 @@ import io
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,13 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
+from labelgap._memory import give_back_freed
 from labelgap.data import read_answer_file, read_label_table, read_numbers
 from labelgap.data.files import formats
 from labelgap.data.files.choosing import choose_columns
 from labelgap.data.files.formats import arrow_reader
+from labelgap.data.files.rating_files import read_ratings_from
+from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError
 
 ARFF = "@relation 'r: -C 1'\n@attribute tag {0,1}\n@attribute x numeric\n@data\n1,1.5\n0,2\n"
@@ -170,3 +174,24 @@ def test_choosing_many_names_takes_no_square_of_them() -> None:
     chosen = choose_columns("a.csv", names, names[10_000:], "labels", dict.fromkeys(names[:10_000], "used"))
     assert time.process_time() - begin < 1
     assert chosen == tuple(names[10_000:])
+
+
+@pytest.mark.parametrize("name", ["likes.csv", "likes.parquet"])
+def test_a_closed_source_holds_nothing_of_the_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    likes = pa.table({"user": [1, 2], "item": [7, 7]})
+    if path.suffix == ".csv":
+        arrow_csv.write_csv(likes, path)
+    else:
+        pq.write_table(likes, path)
+    source = Source(path)
+    table = read_ratings_from(source, "user", "item", "value")
+    sheet = weakref.ref(source.sheet)
+    source.close()
+    gc.collect()
+    assert sheet() is None
+    assert not {"text", "sheet"} & set(vars(source))
+    # What was read from it stays.
+    assert table.users.tolist() == [1, 2]
+    give_back_freed()
+    assert table.items.tolist() == [7, 7]

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from labelgap import save
+from labelgap._memory import give_back_freed
 from labelgap.cli.choices import (
     choose_setting,
     make_model,
@@ -325,6 +326,9 @@ def fit(
         model = make_model(chosen, given, seed)
         training = read_training(session, source, chosen, given)
         session.step(f"read {training.size} of {data}")
+        # The file as it was read would stand beside the fit.
+        source.close()
+        give_back_freed()
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint, keep=not without_data)
         save(around(training.prepare, model), out)

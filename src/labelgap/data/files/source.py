@@ -110,9 +110,9 @@ class Source:
         return Archive(self.path, self.limits)
 
     def close(self) -> None:
-        """Close the file if it is still open."""
-        for name in ("archive", "sheet"):
-            opened = self.__dict__.get(name)
+        """Close the file if it is still open, and let go of what was read, which is as large as the file."""
+        for name in ("archive", "sheet", "arff", "text"):
+            opened = self.__dict__.pop(name, None)
             if isinstance(opened, Archive | ParquetSheet):
                 opened.close()
 
