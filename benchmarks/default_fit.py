@@ -51,6 +51,12 @@ class Outcome:
     """The time of the search as a multiple of that of the last fit."""
     model: Any = None
 
+    @property
+    def search_seconds(self) -> float:
+        """The time until the last fit."""
+        assert self.search is not None
+        return self.seconds * self.search / (1 + self.search)
+
 
 class Clock(FitListener):
     """When the last fit began."""

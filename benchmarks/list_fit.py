@@ -2,8 +2,8 @@
 
 labelgap's call is ``Recommender(unobserved="negative").fit(likes)``, with the choice of all settings, and
 ``recommend_batch()``. implicit's is one fit of its ALS with 64 factors and 15 iterations at two settings of
-the penalty and confidence, and ``recommend`` for all users: its own default, and a setting that someone found
-who tried many. ``python -m benchmarks.list_fit SIZE REGULARIZATION ALPHA`` tries one (SIZE is 0, 1 or 2).
+the penalty and confidence, and ``recommend`` for all users: its own default, and the best of several that
+were tried. ``python -m benchmarks.list_fit SIZE REGULARIZATION ALPHA`` tries another (SIZE is 0, 1 or 2).
 Both are judged by the NDCG of a tenth of the likes that no method saw. Users choose items by popularity and
 taste.
 """

@@ -78,8 +78,7 @@ def from_scratch(data: FeatureSet, found: Outcome) -> float:
 
 def scratch_line(size: str, found: Outcome, seconds: float) -> Line:
     """The search as a multiple of a fit that was given its choice."""
-    assert found.search is not None
-    search = found.seconds * found.search / (1 + found.search)
+    search = found.search_seconds
     said = f"one fit with the chosen settings, from scratch: {seconds:.3g} s"
     return Line("search", size, search, search / seconds, "x a fit from scratch", note=said)
 
@@ -87,10 +86,11 @@ def scratch_line(size: str, found: Outcome, seconds: float) -> Line:
 def cost_line(size: str, found: Outcome) -> Line:
     """The search as a multiple of the last fit."""
     assert found.search is not None
-    search = found.seconds * found.search / (1 + found.search)
     said = f"whole fit {found.seconds:.3g} s, {METRIC} {found.value:.4f}"
     met = found.search <= MOST
-    return Line("search", size, search, found.search, "x last fit", f"≤ {MOST:g}", met, note=said)
+    return Line(
+        "search", size, found.search_seconds, found.search, "x last fit", f"≤ {MOST:g}", met, note=said
+    )
 
 
 def choice_line(size: str, found: Outcome, other: Outcome, *, all_folds: bool) -> Line:

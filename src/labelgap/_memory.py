@@ -14,9 +14,10 @@ def give_back_freed() -> None:
     Arrays of the last stage of some work leave gaps of other sizes than those of the next stage, which would
     then stand beside the gaps. Arrow has a pool of its own for the columns of files.
     """
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None:
-        arrow.default_memory_pool().release_unused()
+    # Not there yet while another thread imports it.
+    pool = getattr(sys.modules.get("pyarrow"), "default_memory_pool", None)
+    if pool is not None:
+        pool().release_unused()
     _trim()(0)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import gc
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import error_of, run, run_json
 
 import labelgap
+from labelgap.data.files.csv_sheet import CsvSheet
 
 
 def test_it_is_what_the_model_recommends(fitted: dict[str, Path]) -> None:
@@ -60,6 +64,26 @@ def test_a_fit_that_is_stopped_writes_no_lists(ratings: Path, monkeypatch: pytes
     assert "lists.csv was not written; labelgap recommend model.labelgap --all --out lists.csv" in told
     assert not Path("lists.csv").exists()
     assert run_json("fit", ratings, *QUICK_FIT, "--lists", "a.csv", "--force", code=130)["lists"] is None
+
+
+def test_a_fit_does_not_hold_the_file_that_it_has_read(
+    ratings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheets: list[weakref.ref[CsvSheet]] = []
+    read, fit = CsvSheet.read, labelgap.Recommender.fit
+
+    def watched(sheet: CsvSheet, *names: Any) -> Any:
+        sheets.append(weakref.ref(sheet))
+        return read(sheet, *names)
+
+    def fitted(model: labelgap.Recommender, *arguments: object, **options: object) -> labelgap.Recommender:
+        gc.collect()
+        assert [sheet() for sheet in sheets] == [None]
+        return fit(model, *arguments, **options)
+
+    monkeypatch.setattr(CsvSheet, "read", watched)
+    monkeypatch.setattr(labelgap.Recommender, "fit", fitted)
+    run("fit", ratings, *QUICK_FIT)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import numpy as np
 import typer
 
 from labelgap import save
-from labelgap._memory import give_back_freed
 from labelgap.cli.choices import (
     choose_setting,
     make_model,
@@ -48,7 +47,7 @@ from labelgap.cli.fit_options import (
     WithoutData,
 )
 from labelgap.cli.fitted import finish_fit
-from labelgap.cli.lists import warn_of_decisions, write_all_lists
+from labelgap.cli.lists import check_lists, warn_of_decisions, write_all_lists
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     DataFile,
@@ -81,7 +80,7 @@ from labelgap.cli.options import (
     ValueColumn,
     Verbose,
 )
-from labelgap.cli.outputs import check_output, check_table_output
+from labelgap.cli.outputs import check_output
 from labelgap.cli.preparing import around
 from labelgap.cli.progress import watched
 from labelgap.cli.session import Session, command
@@ -318,17 +317,11 @@ def fit(
         refuse_unused(chosen, given)
         given["metric"] = read_metric(metric, average)
         check_output(out, force or _continues(out, checkpoint))
-        if lists is not None and lists.resolve() == out.resolve():
-            raise typer.BadParameter(
-                "the model itself is saved under that name; choose another one.", param_hint="'--lists'"
-            )
-        check_table_output(lists, force, "--lists")
+        check_lists(lists, out, force)
         model = make_model(chosen, given, seed)
         training = read_training(session, source, chosen, given)
         session.step(f"read {training.size} of {data}")
-        # The file as it was read would stand beside the fit.
-        source.close()
-        give_back_freed()
+        session.make_room()
         session.kept = checkpoint
         seconds = _fit(session, model, training, checkpoint, keep=not without_data)
         save(around(training.prepare, model), out)

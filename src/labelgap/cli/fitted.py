@@ -31,24 +31,6 @@ def finish_fit(
 
     ``lists`` is the file with the best items of every user, which an interrupted fit has not written.
     """
-    _tell(session, data, model, training, seconds, out, lists)
-    if getattr(model, "interrupted_", False):
-        session.finish()
-        raise typer.Exit(INTERRUPTED)
-    if checkpoint is not None:
-        # The model is saved, and no other fit could use the checkpoint.
-        remove_checkpoint(checkpoint)
-
-
-def _tell(
-    session: Session,
-    data: Path,
-    model: Any,
-    training: Training,
-    seconds: float,
-    out: Path,
-    lists: Path | None,
-) -> None:
     facts = describe_with(model, training.prepare)
     kept = kept_bytes(model)
     stopped = bool(facts.get("interrupted"))
@@ -74,6 +56,12 @@ def _tell(
         session.say_line(f"Next: the same command continues from {session.kept}.")
     else:
         session.say_line(f"Next: {_next_command(facts['kind'], out)}")
+    if stopped:
+        session.finish()
+        raise typer.Exit(INTERRUPTED)
+    if checkpoint is not None:
+        # The model is saved, and no other fit could use the checkpoint.
+        remove_checkpoint(checkpoint)
 
 
 def _next_command(kind: str, out: Path) -> str:

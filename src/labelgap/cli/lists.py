@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import typer
+
 from labelgap import Recommender
-from labelgap.cli.outputs import Block, write_blocks
+from labelgap.cli.outputs import Block, check_table_output, write_blocks
 from labelgap.cli.progress import counted
 from labelgap.cli.session import Session
 from labelgap.recommending.best_items import BLOCK_USERS
@@ -20,6 +22,15 @@ LIST_LENGTH = 10
 def list_columns(model: Recommender) -> list[str]:
     """The columns of a table of lists."""
     return [name for name in _NAMES if name != "title" or model.item_titles_ is not None]
+
+
+def check_lists(out: Path | None, model_file: Path, force: bool) -> None:
+    """Raise before the fit begins if the lists could not be written after it."""
+    if out is not None and out.resolve() == model_file.resolve():
+        raise typer.BadParameter(
+            "the model itself is saved under that name; choose another one.", param_hint="'--lists'"
+        )
+    check_table_output(out, force, "--lists")
 
 
 def warn_of_decisions(session: Session, model: Recommender, which: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import typer
 from rich.text import Text
 
+from labelgap._memory import give_back_freed
 from labelgap.cli.console import json_text, new_console
 from labelgap.cli.streams import (
     INTERRUPTED,
@@ -83,6 +84,11 @@ class Session:
     def close(self) -> None:
         """Close the data files."""
         self._opened.close()
+
+    def make_room(self) -> None:
+        """Close the data files, which have been read: what they take would stand beside the fit to come."""
+        self.close()
+        give_back_freed()
 
     @property
     def talks(self) -> bool:

@@ -148,6 +148,7 @@ def update(
             )
             arguments, more = _read_batch(loaded, source, columns)
             session.step(f"read {arguments[1].shape[0]} rows of {data}")
+        session.make_room()
         seconds = _learn(session, estimator, arguments, more)
         if titles:
             estimator.set_item_titles({**(estimator.item_titles_ or {}), **titles})
