@@ -8,6 +8,7 @@ BENCHMARKS: dict[str, str] = {
     "kernels": "benchmarks.kernels",
     "features": "benchmarks.features_fit",
     "one_bit": "benchmarks.one_bit",
+    "certified": "benchmarks.certified_fit",
     "implicit": "benchmarks.implicit_sweep",
     "thresholds": "benchmarks.threshold_search",
     "trace_norm": "benchmarks.trace_norm",

@@ -20,7 +20,7 @@ from benchmarks.machine import Bounds
 
 BOUNDS = Bounds(2, 2e10, 1e11, 5e10)
 # The others start many processes, or need data and rivals; `python -m benchmarks --quick` runs them all.
-FAST = ("kernels", "thresholds", "top_items", "one_bit", "implicit")
+FAST = ("kernels", "thresholds", "top_items", "one_bit", "certified", "implicit")
 
 
 @pytest.mark.slow
