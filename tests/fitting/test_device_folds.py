@@ -42,7 +42,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small data are taken for large ones."""
     monkeypatch.setattr("labelgap.thresholds.cross_fit._FEW_ENTRIES", 0)
     monkeypatch.setattr("labelgap.fitting.cross_validation._FEW_SCORES", 0)
-    monkeypatch.setattr("labelgap.thresholds.narrowing._MANY_ENTRIES", 1 << 8)
+    monkeypatch.setattr("labelgap.thresholds.narrowing.MANY_ENTRIES", 1 << 8)
 
 
 @pytest.mark.parametrize("device", DEVICES)

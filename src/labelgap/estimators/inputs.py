@@ -28,9 +28,9 @@ from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.feature_maps import check_features
 from labelgap.kernels.gpu.device import check_device
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import is_tag_sets
 from labelgap.labels.matching import as_kept, in_label_order
 from labelgap.labels.sources import observed_mask
-from labelgap.labels.tags import is_tag_sets
 from labelgap.objective.frame import SCALINGS
 from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import RIVALS, SOLVERS

@@ -200,7 +200,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
             warn_of_training_scores(labels)
         seeds = draw_seeds(rng, labels.shape[1])
 
-        bar = bar_for(self)
+        bar = bar_for(self) if self.verbose == 1 else None
 
         def fit_in(Z: Any) -> Outcome:
             def fit_part(part: ObservedLabels) -> LabelModels:

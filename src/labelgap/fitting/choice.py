@@ -463,7 +463,8 @@ def folds_for_threshold(labels: ObservedLabels, plan: NDArray[Any]) -> int:
 
 
 def _folds_of(labels: ObservedLabels, plan: NDArray[Any], n_entries: int, n_rare: int) -> int:
-    labels = labels.judged()
+    if labels.judging is not None:
+        labels = labels.judged()
     values = labels.values
     rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
     return folds_with(int(plan.max()) + 1, labels.n_observed, rarer, n_entries, n_rare)

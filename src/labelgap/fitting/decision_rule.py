@@ -134,7 +134,7 @@ def decision_rule(
     'shared'
     """
     check_choice("thresholds", thresholds, THRESHOLD_KINDS)
-    bounds = read_constraints(subject_to)
+    bounds = () if subject_to is None else read_constraints(subject_to)
     several = thresholds in ("per-label", "shrunk")
     if bounds and several:
         raise InvalidParameterError(

@@ -169,7 +169,7 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
                 n_jobs=model.n_jobs,
                 verbose=model.verbose,
                 name=type(model).__name__,
-                bar=bar_for(model),
+                bar=bar_for(model) if model.verbose == 1 else None,
             )
             if self._checkpoint is not None:
                 about = {**_settings_of(model), **self._data()}
@@ -189,7 +189,7 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
             self._run.bar.end()
         if error is not None:
             _forget_fit(self._model)
-        if (too_large := memory_error(error)) is not None:
+        if error is not None and (too_large := memory_error(error)) is not None:
             raise too_large from error
         if isinstance(error, Stopped):
             raise KeyboardInterrupt(
