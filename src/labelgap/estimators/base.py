@@ -341,7 +341,8 @@ class DecisionEstimator(
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
         labels = read_judged_labels(self, y, _num_samples(X), unobserved or self._unobserved)
-        X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
         if labels.unobserved == "unlabelled":
             return self._unlabelled_score(X, labels)
         return self.metric_(labels, self._score_entries(X, labels) >= self._entry_cut(labels.indices))

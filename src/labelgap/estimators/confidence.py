@@ -148,7 +148,8 @@ class ConfidentDecisions:
         X = self._read_features(X, reset=False)
         as_in_fit = "missing" if self._unobserved == "unlabelled" else self._unobserved
         labels = read_judged_labels(self, y, _num_samples(X), unobserved or as_in_fit)
-        X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
         labels.require_both_classes()
         held_out = HeldOutScores()
         held_out.see(self._score_entries(X, labels), labels)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from labelgap._types import Floats
-from labelgap.estimators.arriving import start_from
+from labelgap.estimators.arriving import refuse_other_weights, start_from
 from labelgap.estimators.arriving_decisions import ArrivingDecisions
 from labelgap.estimators.base import CertifiedFit, DecisionEstimator
 from labelgap.estimators.completing import Completing
@@ -17,6 +17,7 @@ from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.inputs import (
     check_decision_parameters,
+    check_soft_labels,
     judging_labels,
     refuse_flip_rate,
     refuse_huge,
@@ -355,15 +356,18 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         check_decision_parameters(self)
         check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
-        self._check_soft_labels()
+        check_soft_labels(self.soft_labels)
+        if self.soft_labels != 0:
+            self._refuse_soft_labels()
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        self._refuse_other_weights(targets.labels, propensities)
+        refuse_other_weights(self, targets.labels, propensities)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         if judged is not None:
             labels = judging_labels(labels, judged)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         whole = X
-        X, labels = weigh_rows(X, labels, sample_weight)
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
@@ -440,7 +444,9 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                 maps = FeatureMaps.of(self, X, labels, request, made, transformer)
                 chosen = maps.fit(competition)
                 transformer = chosen.feature_map
-                chosen = self._with_soft_labels(chosen, X, labels, rule, settings, run, effect, held_out)
+                self.__dict__.pop("soft_label_weight_", None)
+                if self.soft_labels != 0:
+                    chosen = self._with_soft_labels(chosen, X, labels, rule, settings, run, effect, held_out)
                 effect.warn()
             self._keep_decisions(chosen)
             self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
@@ -452,7 +458,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                 self.label_weighting_ = weighting
             self._keep_confidence(held_out)
             given = {"sample_weight": sample_weight, "propensities": propensities, "held_out": held_out}
-            self._keep_first_batch(whole, targets.labels, given, chosen, run)
+            self._keep_first_batch(whole, targets.labels, chosen, run, **given)
         return self
 
     def _request(self, Z: Any, *, unlabelled: bool = False) -> tuple[PenaltyRequest, FeatureSettings]:

@@ -220,7 +220,9 @@ class MetricThreshold(DecisionEstimator):
         if self.estimator is not None:
             _check_scores(self.estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        X, labels = weigh_rows(X, targets.labels, sample_weight)
+        labels = targets.labels
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight)
         if self.estimator is None:
             _check_width(X, labels)
             labels = self._in_order_of_scores(labels)

@@ -191,7 +191,9 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         rule = decision_rule(metric, self.thresholds, self.subject_to)
         _check_probabilistic(estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        X, labels = weigh_rows(X, targets.labels, sample_weight)
+        labels = targets.labels
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight)
         warn_of_unseen_labels(labels)
         rng = check_random_state(self.random_state)
         maps = maps_to_compare(self.features, X, labels.n_observed, rng)

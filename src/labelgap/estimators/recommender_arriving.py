@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from labelgap._types import Floats
 from labelgap.arriving.batches import Batch
-from labelgap.arriving.drift import judge_drift, metric_error, warn_of_drift
+from labelgap.arriving.drift import judge_drift, warn_of_drift
 from labelgap.estimators.arriving import GROWTH
 from labelgap.estimators.description import metric_name
 from labelgap.estimators.recommender_fit import for_ids, warn_of_items_without_ratings
@@ -21,7 +21,7 @@ from labelgap.fitting.run import FitRun
 from labelgap.fitting.silence_weights import decayed
 from labelgap.fitting.variants import Variant
 from labelgap.labels import ObservedLabels
-from labelgap.metrics.jackknife import leave_out_values
+from labelgap.metrics.jackknife import leave_out_values, metric_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.recommending.progressive import judge_ranks, judge_ratings

@@ -366,7 +366,7 @@ class LowRankRegressor(
             factors = self._units.factors(problem.to_original(chosen.fit.factors))
             self.coef_left_, self.coef_right_, self.intercept_ = factors
             self._keep_fit(in_user_units(chosen, self._units))
-            self._keep_first_batch(*whole, sample_weight, chosen, run)
+            self._keep_first_batch(*whole, chosen, run, sample_weight=sample_weight)
         return self
 
     def _request(self, Z: Any) -> PenaltyRequest:

@@ -256,15 +256,11 @@ class Sweeps(Protocol):
 
 def make_sweeps(objective: Objective, penalties: Penalties, start: Factors, tol: float) -> Sweeps:
     """The fastest sweeps that the objective allows for."""
-    steps = row_steps(objective, tol)
+    # As precise as the tolerance needs; None where rows share parameters.
+    steps = objective.rowwise(objective.xp.float32 if tol >= _SINGLE else objective.dtype)
     if steps is None:
         return BlockSweeps(objective, penalties, start)
     return RowSweeps(steps, penalties, start)
-
-
-def row_steps(objective: Objective, tol: float) -> Rowwise | None:
-    """Newton steps row by row, as precise as the tolerance needs; None where rows share parameters."""
-    return objective.rowwise(objective.xp.float32 if tol >= _SINGLE else objective.dtype)
 
 
 class RowSweeps:
