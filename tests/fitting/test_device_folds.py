@@ -11,8 +11,7 @@ from sklearn.utils import check_random_state
 
 from labelgap import LowRankClassifier, Recommender
 from labelgap.data import make_low_rank_labels
-from labelgap.fitting.decision_rule import DecisionRule
-from labelgap.fitting.judges import SteadyJudge
+from labelgap.fitting.judges import DecisionRule, SteadyJudge
 from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import used_rows
 from labelgap.losses import Logistic

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
-from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_family, get_loss

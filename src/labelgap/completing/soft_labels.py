@@ -24,8 +24,7 @@ from labelgap._types import Floats
 from labelgap.completing.row_choice import RowChoice, RowModel, fit_rows
 from labelgap.fitting.choice import SELECTION_TOL
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.decision_rule import DecisionRule
-from labelgap.fitting.judges import Judge, Verdict
+from labelgap.fitting.judges import DecisionRule, Judge, Verdict
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import leading
 from labelgap.labels import ObservedLabels

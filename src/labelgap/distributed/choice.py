@@ -15,11 +15,9 @@ from labelgap.distributed.folds import FoldPlan
 from labelgap.distributed.judging import cluster_judge, cluster_threshold
 from labelgap.fitting.choice import PenaltyChoice, folds_with
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.comparison_log import FoldFit
-from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, start_for
-from labelgap.fitting.penalty_grid import PenaltyGrid
+from labelgap.fitting.cross_validation import CrossValidation, FoldFit, SolverSettings, start_for
+from labelgap.fitting.penalty_grid import PenaltyGrid, Variants
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.variants import Variants
 from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Objective
 from labelgap.solvers import Fit, Penalties

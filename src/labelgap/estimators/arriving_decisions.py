@@ -33,9 +33,8 @@ from labelgap.estimators.inputs import (
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.decision_choice import choice_for_decisions
-from labelgap.fitting.decision_rule import DecisionRule, decision_rule
 from labelgap.fitting.feature_maps import mapped, tells_rows_apart
+from labelgap.fitting.judges import DecisionRule, decision_rule
 from labelgap.fitting.penalty_grid import grid_for_observed
 from labelgap.fitting.problem import backend_for, jobs_for, observed_problem
 from labelgap.fitting.run import fit_run
@@ -214,24 +213,17 @@ class ArrivingDecisions(ArrivingBatches):
                     gone=kept.gone,
                 )
                 grid = grid_for_observed(problem, labels, request)
-                if why is None:
-                    judge = rule.search_judge(self.loss_)
-                    choice = PenaltyChoice(problem, labels, grid, judge, settings, run)
-                else:
-                    choice = choice_for_decisions(
-                        problem,
-                        labels,
-                        grid,
-                        self.metric_,
-                        settings,
-                        run,
+                judge = rule.search_judge(self.loss_)
+                choice = PenaltyChoice(problem, labels, grid, judge, settings, run, start=start)
+                if why is not None:
+                    choice = replace(
+                        choice,
                         how=self.threshold,
                         by_row=self._holds_out_rows,
+                        last_judge=rule.last_judge(self.loss_, None, held_out),
                         rule=rule,
-                        held_out=held_out,
                         every_fold=self._wants_held_out,
                     )
-                choice.start = start
                 chosen = choice.fit()
                 if why is None:
                     chosen = self._with_present_thresholds(chosen, kept, labels, rule, held_out)

@@ -28,9 +28,8 @@ from labelgap.estimators.row_weights import weigh_rows
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
-from labelgap.fitting.decision_rule import DecisionRule, decision_rule
 from labelgap.fitting.feature_maps import mapped, mapped_product
-from labelgap.fitting.judges import Verdict, mean_loss
+from labelgap.fitting.judges import DecisionRule, Verdict, decision_rule, mean_loss
 from labelgap.fitting.problem import observed_problem
 from labelgap.fitting.run import FitRun
 from labelgap.labels import ObservedLabels

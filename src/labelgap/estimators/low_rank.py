@@ -27,10 +27,16 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.decision_choice import choice_for_decisions
-from labelgap.fitting.decision_rule import decision_rule
+from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
-from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, grid_for_observed
+from labelgap.fitting.judges import decision_rule
+from labelgap.fitting.penalty_grid import (
+    PenaltyGrid,
+    PenaltyRequest,
+    first_weighting,
+    grid_for_observed,
+    label_variants,
+)
 from labelgap.fitting.problem import (
     backend_for,
     feature_settings,
@@ -40,7 +46,6 @@ from labelgap.fitting.problem import (
 )
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
-from labelgap.fitting.variants import first_weighting, label_variants
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
@@ -425,22 +430,21 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
 
                 problem, grid = made(Z, labels, features.label_weighting)
                 effect = OneClassEffect(labels, metric, lambda z, some: steady_threshold(z, some, metric))
-                competition = choice_for_decisions(
+                competition = PenaltyChoice(
                     problem,
                     labels,
                     grid,
-                    metric,
+                    rule.search_judge(self.loss_),
                     settings,
                     run,
                     how=self.threshold,
                     by_row=self._holds_out_rows,
-                    variants=label_variants(problem, labels, self.label_weighting, request),
-                    effect=effect,
+                    last_judge=rule.last_judge(self.loss_, effect, held_out),
                     rule=rule,
-                    held_out=held_out,
+                    variants=label_variants(problem, labels, self.label_weighting, request),
                     every_fold=self._wants_held_out,
+                    start=start,
                 )
-                competition.start = start
                 maps = FeatureMaps.of(self, X, labels, request, made, transformer)
                 chosen = maps.fit(competition)
                 transformer = chosen.feature_map

@@ -43,7 +43,7 @@ from labelgap.exceptions import (
     InvalidScoresError,
     UninformativeLabelsWarning,
 )
-from labelgap.fitting.decision_rule import DecisionRule, decision_rule
+from labelgap.fitting.judges import DecisionRule, decision_rule
 from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import in_label_order, same_names
 from labelgap.metrics import LinearFractional

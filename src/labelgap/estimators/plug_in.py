@@ -27,8 +27,8 @@ from labelgap.estimators.score_models import (
     warn_of_training_scores,
 )
 from labelgap.exceptions import InvalidParameterError
-from labelgap.fitting.decision_rule import decision_rule
 from labelgap.fitting.feature_maps import check_features, maps_to_compare
+from labelgap.fitting.judges import decision_rule
 from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional

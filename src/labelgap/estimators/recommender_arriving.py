@@ -17,9 +17,9 @@ from labelgap.estimators.recommender_fit import for_ids, warn_of_items_without_r
 from labelgap.estimators.recommender_ratings import KeptRatings
 from labelgap.exceptions import InterruptedFitWarning, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.penalty_grid import Variant
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.silence_weights import decayed
-from labelgap.fitting.variants import Variant
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_values, metric_error
 from labelgap.objective.problem import Problem

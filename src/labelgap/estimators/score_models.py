@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
-from labelgap.fitting.decision_rule import DecisionRule
+from labelgap.fitting.judges import DecisionRule
 from labelgap.labels import ObservedLabels
 from labelgap.labels.rates import smoothed_rates
 from labelgap.persistence.registry import savable_record

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from labelgap.fitting.penalty_grid import PenaltyGrid
+from labelgap.fitting.penalty_grid import PenaltyGrid, Variant, Variants
 from labelgap.fitting.search import ALIKE_IN_SAMPLE, ahead_in_errors, leading
-from labelgap.fitting.variants import Variant, Variants
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers.loop import Candidate, Stopped

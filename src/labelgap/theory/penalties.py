@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics.linear_fractional import judged_labels
