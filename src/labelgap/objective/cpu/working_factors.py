@@ -14,7 +14,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.kernels.vectors import padded_width
+from labelgap.kernels.entries import padded_width
 from labelgap.objective.cpu.features import Features, ScaledIdentityFeatures, StackedFeatures
 from labelgap.objective.protocol import Factors
 
