@@ -16,8 +16,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import used_rows
 from labelgap.losses import Logistic
 from labelgap.metrics import get_metric
-from labelgap.thresholds.cross_fit import HeldOutScores, hold_out_plan, spread_folds
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect, hold_out_plan, spread_folds
 from labelgap.thresholds.sweep import steady_threshold
 
 torch = pytest.importorskip("torch", reason="no torch here, so there is no device")

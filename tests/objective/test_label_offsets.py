@@ -11,8 +11,8 @@ from labelgap.exceptions import InvalidInputError, InvalidLabelsError
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_family, get_loss
+from labelgap.objective.moments import smoothed_rates
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.certificate import certify

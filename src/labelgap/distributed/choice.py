@@ -22,8 +22,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Objective
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
-from labelgap.thresholds.cross_fit import N_FOLDS
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import N_FOLDS, OneClassEffect
 
 # Fits at a time, whose rounds are one. More of them share a round's fixed costs, and take more memory.
 SIDE_BY_SIDE = 8

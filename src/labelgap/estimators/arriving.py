@@ -30,10 +30,9 @@ from labelgap.fitting.feature_maps import mapped
 from labelgap.fitting.penalty_grid import PenaltyRequest
 from labelgap.fitting.run import FitRun
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import smoothed_rates
 from labelgap.metrics.jackknife import leave_out_values, metric_error
 from labelgap.objective.cpu.part import CpuRows
-from labelgap.objective.moments import FeatureMoments
+from labelgap.objective.moments import FeatureMoments, smoothed_rates
 from labelgap.objective.parts import RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors

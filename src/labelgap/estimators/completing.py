@@ -39,8 +39,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties
 from labelgap.solvers.joint_state import JointFactors
 from labelgap.solvers.row_part import JointFit
-from labelgap.thresholds.cross_fit import HeldOutScores, hold_out_plan
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect, hold_out_plan
 
 # How far the objective of the model over the given rows may be from that of the fit, as a fraction of it.
 _SAME_OBJECTIVE = 1e-4

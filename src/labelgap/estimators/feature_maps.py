@@ -19,8 +19,7 @@ from labelgap.metrics.jackknife import leave_out_values, standard_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.thresholds.choosing import ChosenThresholds
-from labelgap.thresholds.cross_fit import HeldOutScores
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect
 from labelgap.thresholds.sweep import best_threshold
 
 # ε, where the eigenvalues of the kernel between landmarks have a mean of 1.

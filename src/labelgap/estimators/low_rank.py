@@ -55,8 +55,7 @@ from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
-from labelgap.thresholds.cross_fit import HeldOutScores
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect
 from labelgap.thresholds.sweep import steady_threshold
 
 

@@ -50,8 +50,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import METRIC_THRESHOLD
 from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.choosing import ChosenThresholds
-from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, HeldOutScores, hold_out_plan
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, HeldOutScores, OneClassEffect, hold_out_plan
 
 
 def _has_probabilities(self: MetricThreshold) -> bool:

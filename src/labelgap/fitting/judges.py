@@ -23,8 +23,7 @@ from labelgap.metrics import LinearFractional
 from labelgap.metrics.jackknife import LeaveOutCells, leave_out_means
 from labelgap.thresholds.choosing import THRESHOLD_KINDS, ChosenThresholds, choose_thresholds
 from labelgap.thresholds.constraints import Constraint, Constraints, read_constraints
-from labelgap.thresholds.cross_fit import HeldOutScores
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect
 from labelgap.thresholds.sweep import best_threshold, steady_threshold
 from labelgap.thresholds.unlabelled import sweep_unlabelled
 

@@ -191,7 +191,7 @@ class EntryPattern:
         return up, down
 
 
-# -- sums by label, made while the rows stream by: ``Sᵀ M`` for entries that are in the order of the rows -----
+# -- sums by label: ``Sᵀ M``, made while the rows stream by --------------------------------------------------
 
 # Entry (i, j) adds a multiple of row i of M to the sum of label j. The sums stay in the second cache, and the
 # entries are read in the order they are in. Gathering the rows of each label instead would fetch almost every
