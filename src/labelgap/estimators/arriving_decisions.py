@@ -31,17 +31,19 @@ from labelgap.estimators.inputs import (
     weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError
-from labelgap.fitting.choice import PenaltyChoice
+from labelgap.fitting.choice import PenaltyChoice, StartOf
 from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.feature_maps import mapped, tells_rows_apart
 from labelgap.fitting.judges import DecisionRule, decision_rule
-from labelgap.fitting.penalty_grid import grid_for_observed
+from labelgap.fitting.penalty_grid import PenaltyRequest, grid_for_observed
 from labelgap.fitting.problem import backend_for, jobs_for, observed_problem
-from labelgap.fitting.run import fit_run
+from labelgap.fitting.run import FitRun, fit_run
 from labelgap.fitting.unlabelled import UnlabelledChoice
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
 from labelgap.metrics.jackknife import leave_out_values, metric_error
+from labelgap.objective.parts import Backend, FeatureSettings
 from labelgap.objective.protocol import Factors
 from labelgap.sampling.weights import propensities_on
 from labelgap.solvers import Callback
@@ -184,23 +186,10 @@ class ArrivingDecisions(ArrivingBatches):
             run.n_jobs = jobs_for(backend, run.n_jobs)
             held_out = HeldOutScores()
             if unlabelled:
-                chosen: ChosenFit = self._fit_unlabelled(
-                    UnlabelledChoice(
-                        Z,
-                        labels,
-                        features,
-                        self.loss_,
-                        request,
-                        settings,
-                        run,
-                        fit_intercept=self.fit_intercept,
-                        score_bound=self.score_bound,
-                        memory_limit_mb=self.memory_limit_mb,
-                        backend=backend,
-                        start=start,
-                    ),
-                    why,
+                of_recorded = self._unlabelled_choice(
+                    Z, labels, features, request, settings, run, backend, start
                 )
+                chosen: ChosenFit = self._fit_unlabelled(of_recorded, why)
             else:
                 problem = observed_problem(
                     Z,
@@ -290,6 +279,33 @@ class ArrivingDecisions(ArrivingBatches):
             thresholds=verdict.thresholds,
             threshold_kind=verdict.kind,
             held_out_metric=verdict.value,
+        )
+
+    def _unlabelled_choice(
+        self: Any,
+        Z: Any,
+        labels: ObservedLabels,
+        features: FeatureSettings,
+        request: PenaltyRequest,
+        settings: SolverSettings,
+        run: FitRun,
+        backend: Backend | None,
+        start: StartOf | None,
+    ) -> UnlabelledChoice:
+        """The choice of penalties for recorded positives."""
+        return UnlabelledChoice(
+            Z,
+            labels,
+            features,
+            self.loss_,
+            request,
+            settings,
+            run,
+            fit_intercept=self.fit_intercept,
+            score_bound=self.score_bound,
+            memory_limit_mb=self.memory_limit_mb,
+            backend=backend,
+            start=start,
         )
 
     def _fit_unlabelled(self: Any, choice: UnlabelledChoice, why: str | None) -> ChosenFit:

@@ -118,11 +118,11 @@ class Completing:
         run: FitRun,
         effect: OneClassEffect,
         held_out: HeldOutScores,
-    ) -> ChosenFit:
-        """The fit with soft labels, where they pay."""
+    ) -> tuple[ChosenFit, float]:
+        """The fit with soft labels, where they pay, and their weight."""
         _refuse_offsets(labels)
         Z = mapped(chosen.feature_map, X)
-        chosen, weight = with_soft_labels(
+        return with_soft_labels(
             chosen,
             Z,
             labels,
@@ -135,9 +135,6 @@ class Completing:
             effect=effect,
             held_out=held_out,
         )
-        if weight:
-            self.soft_label_weight_ = weight
-        return chosen
 
     # -- gaps of the training rows -----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import numpy as np
 from labelgap._types import Floats
 from labelgap.estimators.arriving import refuse_other_weights, start_from
 from labelgap.estimators.arriving_decisions import ArrivingDecisions
-from labelgap.estimators.base import CertifiedFit, DecisionEstimator
+from labelgap.estimators.base import CertifiedFit, DecisionEstimator, keep_unless_default
 from labelgap.estimators.completing import Completing
 from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.feature_maps import MappedFeatures
@@ -45,7 +45,7 @@ from labelgap.fitting.problem import (
     observed_problem,
 )
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
+from labelgap.fitting.unlabelled import check_unlabelled
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
@@ -315,7 +315,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse()
+        tags.input_tags.sparse = not tells_rows_apart(self.features)
         return tags
 
     # -- fitting ---------------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
-        held_out = HeldOutScores()
+        held_out, soft_weight = HeldOutScores(), 0.0
         present = self._warm_factors()
         start = None if present is None else start_from(present)
         with fit_run(
@@ -394,20 +394,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             if unlabelled:
                 check_unlabelled(labels, self.loss_, metric)
                 refuse_calibration(self.calibration)
-                choice = UnlabelledChoice(
-                    Z,
-                    labels,
-                    features,
-                    self.loss_,
-                    request,
-                    settings,
-                    run,
-                    fit_intercept=self.fit_intercept,
-                    score_bound=self.score_bound,
-                    memory_limit_mb=self.memory_limit_mb,
-                    backend=backend,
-                    start=start,
-                )
+                choice = self._unlabelled_choice(Z, labels, features, request, settings, run, backend, start)
                 chosen = choice.fit(metric, self.flip_rate, how=self.threshold, by_row=self._holds_out_rows)
             else:
                 refuse_flip_rate(self.flip_rate, labels.unobserved)
@@ -447,21 +434,21 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                 maps = FeatureMaps.of(self, X, labels, request, made, transformer)
                 chosen = maps.fit(competition)
                 transformer = chosen.feature_map
-                self.__dict__.pop("soft_label_weight_", None)
                 if self.soft_labels != 0:
-                    chosen = self._with_soft_labels(chosen, X, labels, rule, settings, run, effect, held_out)
+                    given = labels, rule, settings, run, effect, held_out
+                    chosen, soft_weight = self._with_soft_labels(chosen, X, *given)
                 effect.warn()
             self._keep_decisions(chosen)
             self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
             assert chosen.problem is not None
             self._keep_weights(chosen.problem, chosen.fit.factors)
-            self._keep_map(transformer)
-            self.__dict__.pop("label_weighting_", None)
-            if weighting := chosen.problem.settings.features.label_weighting:
-                self.label_weighting_ = weighting
+            weighting = chosen.problem.settings.features.label_weighting
+            keep_unless_default(
+                self, feature_map_=transformer, label_weighting_=weighting, soft_label_weight_=soft_weight
+            )
             self._keep_confidence(held_out)
-            given = {"sample_weight": sample_weight, "propensities": propensities, "held_out": held_out}
-            self._keep_first_batch(whole, targets.labels, chosen, run, **given)
+            weights = {"sample_weight": sample_weight, "propensities": propensities}
+            self._keep_first_batch(whole, targets.labels, chosen, run, **weights, held_out=held_out)
         return self
 
     def _request(self, Z: Any, *, unlabelled: bool = False) -> tuple[PenaltyRequest, FeatureSettings]:

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state, get_tags
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.base import DecisionEstimator, keep_unless_default
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.feature_maps import (
     FeatureMapped,
@@ -214,7 +214,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
             return Outcome(model, chosen, value, effect, held_out)
 
         transformer, best = best_map(maps, X, fit_in)
-        self._keep_map(transformer)
+        keep_unless_default(self, feature_map_=transformer)
         best.effect.warn()
         self._model, chosen = best.model, best.chosen
         self.estimators_ = self._model.estimators
