@@ -34,7 +34,7 @@ from labelgap.objective.cpu.entries import EntryTerm
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.certificate import Penalties
 
 K = 32
 TARGET = 0.5

@@ -15,8 +15,7 @@ from labelgap.losses import get_family, get_loss
 from labelgap.objective.moments import smoothed_rates
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
-from labelgap.solvers.certificate import certify
-from labelgap.solvers.penalties import with_best_intercept
+from labelgap.solvers.certificate import certify, with_best_intercept
 from oracles_objective import (
     CLOSE,
     CVXPY_LOSSES,

@@ -120,7 +120,8 @@ class ArrivingDecisions(ArrivingBatches):
     ) -> None:
         began = time.perf_counter()
         check_decision_parameters(self)
-        check_calibration(self.calibration, self.threshold)
+        if self.calibration is not None:
+            check_calibration(self.calibration, self.threshold)
         self.loss_ = get_loss(self.loss)
         self._metric()
         ids = read_row_ids(row_ids, X, y)

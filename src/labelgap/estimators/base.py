@@ -16,6 +16,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from labelgap._arrays import like_input, to_host
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap._warn import warn
+from labelgap.confidence.calibration import calibrate
+from labelgap.confidence.conformal import ConformalScores
 from labelgap.estimators.confidence import ConfidentDecisions
 from labelgap.estimators.deciding import Deciding
 from labelgap.estimators.frames import FrameOutput
@@ -33,7 +36,7 @@ from labelgap.estimators.inputs import (
 from labelgap.estimators.notebook import NotebookView
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.suggesting import Suggesting
-from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
@@ -42,6 +45,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.top_items import top_columns
+from labelgap.thresholds.cross_fit import HeldOutScores
 
 # Scores held at one time when all labels of many rows are scored.
 _BLOCK_SCORES = 1 << 22
@@ -188,7 +192,30 @@ class DecisionEstimator(
         self.metric_ = get_metric(self.metric)
         return self.metric_
 
-    # -- thresholds ------------------------------------------------------------------------------------
+    # -- thresholds and confidence ---------------------------------------------------------------------
+
+    def _keep_confidence(self, held_out: HeldOutScores) -> None:
+        """Keep what the held-out scores say; nothing where there are none."""
+        if self._wants_held_out:
+            self._held_out = held_out
+        self._conformal = self._calibrator = self.calibration_error_ = None
+        scores, labels = held_out.scores, held_out.labels
+        how = getattr(self, "calibration", None)
+        if scores is None or labels is None or labels.n_observed == 0:
+            if how is not None:
+                warn(
+                    f"calibration={how!r} needs held-out scores, and this fit has none: the probabilities "
+                    "are not calibrated. Observe more labels, or call recalibrate.",
+                    LabelgapWarning,
+                )
+            return
+        self._conformal = ConformalScores.of(scores, labels)
+        if how is not None:
+            known = self._probabilities(scores) if self._scores_have_probabilities() else None
+            of_probabilities = self._scores_are_probabilities()
+            self._calibrator, self.calibration_error_ = calibrate(
+                scores, labels, how, known, of_probabilities
+            )
 
     def _set_thresholds(self, threshold: float, thresholds: Floats | None, kind: str) -> None:
         """Set the shared threshold, that of each label, and what they are."""

@@ -358,7 +358,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             lets the labels of its batch judge too.
         """
         check_decision_parameters(self)
-        check_calibration(self.calibration, self.threshold)
+        if self.calibration is not None:
+            check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
         check_soft_labels(self.soft_labels)
         if self.soft_labels != 0:

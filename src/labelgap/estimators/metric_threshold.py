@@ -212,7 +212,8 @@ class MetricThreshold(DecisionEstimator):
             twice, and one of weight 0 is left out.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
-        check_calibration(self.calibration, "given" if self.estimator is None else self.threshold)
+        if self.calibration is not None:
+            check_calibration(self.calibration, "given" if self.estimator is None else self.threshold)
         held_out = HeldOutScores()
         metric = self._metric()
         rule = decision_rule(metric, self.thresholds, self.subject_to)

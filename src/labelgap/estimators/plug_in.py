@@ -186,7 +186,8 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
         check_features(self.features)
-        check_calibration(self.calibration, self.threshold)
+        if self.calibration is not None:
+            check_calibration(self.calibration, self.threshold)
         metric, estimator = self._metric(), self._inner()
         rule = decision_rule(metric, self.thresholds, self.subject_to)
         _check_probabilistic(estimator)

@@ -25,6 +25,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.bounded import Solver, solve_bounded
+from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.loop import (
     Callback,
     Candidate,
@@ -36,7 +37,6 @@ from labelgap.solvers.loop import (
     factors_state,
     on_host,
 )
-from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.row_part import JointFit
 from labelgap.thresholds.cross_fit import NEVER, gather, map_folds
 

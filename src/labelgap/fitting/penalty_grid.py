@@ -16,7 +16,7 @@ from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Objective
-from labelgap.solvers.penalties import Penalties, with_best_intercept
+from labelgap.solvers.certificate import Penalties, with_best_intercept
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 
 Place: TypeAlias = tuple[int, int, int]

@@ -28,7 +28,7 @@ from labelgap._memory import give_back_freed
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers import newton
-from labelgap.solvers.certificate import Certificate, GapBound
+from labelgap.solvers.certificate import Certificate, GapBound, Penalties
 from labelgap.solvers.linalg import (
     Array,
     contiguous,
@@ -54,7 +54,6 @@ from labelgap.solvers.loop import (
     starting_factors,
 )
 from labelgap.solvers.newton import BlockState, FactoredState, WholeState
-from labelgap.solvers.penalties import Penalties
 
 _CERTIFY_EVERY = 5
 # A sweep that gains less than this fraction of the tolerance ends the run.

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective
-from labelgap.solvers.certificate import Certificate
+from labelgap.solvers.certificate import Certificate, Penalties
 from labelgap.solvers.linalg import Array, balanced, contiguous, host, like
-from labelgap.solvers.penalties import Penalties
 
 
 class Method(ABC):

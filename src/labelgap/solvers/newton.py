@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias
 
 from labelgap.objective.protocol import Factors, Objective, Point
+from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.linalg import Array, dot, inner, namespace, rounding, zeros_like
-from labelgap.solvers.penalties import Penalties
 
 Variables: TypeAlias = Sequence[Array]
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers.alternating import RowSweeps, certify_to_tolerance
-from labelgap.solvers.certificate import Certificate
+from labelgap.solvers.certificate import Certificate, Penalties
 from labelgap.solvers.factored import FactoredMethod, growth_along
 from labelgap.solvers.linalg import Array, balanced, contiguous, dot, host, like, thin_qr
 from labelgap.solvers.loop import (
@@ -39,7 +39,6 @@ from labelgap.solvers.loop import (
     starting_factors,
 )
 from labelgap.solvers.newton import FactoredState
-from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets, roughly_leading
 
 # Columns to begin with. Their number may double in a round, and from many on grow by half.
