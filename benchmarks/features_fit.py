@@ -116,7 +116,7 @@ def fit_labelgap(X: Any, labels: ObservedLabels, trace: float, ridge: float, tol
 
 def largest_penalty(X: Any, labels: ObservedLabels) -> float:
     """λ_max, above which W = 0."""
-    from labelgap.fitting.cross_validation import largest_trace_penalty
+    from labelgap.fitting.penalty_grid import largest_trace_penalty
     from labelgap.losses import get_loss
     from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
     from labelgap.objective.problem import Problem

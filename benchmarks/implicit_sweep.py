@@ -46,7 +46,7 @@ def labelgap_rounds(likes: Any, rank: int) -> Any:
     from labelgap.objective.problem import Problem
     from labelgap.objective.protocol import Factors
     from labelgap.solvers.alternating import make_sweeps
-    from labelgap.solvers.penalties import Penalties
+    from labelgap.solvers.certificate import Penalties
 
     n, n_items = likes.shape
     settings = ProblemSettings(

@@ -19,8 +19,14 @@ from threadpoolctl import threadpool_limits
 from benchmarks.generated_ratings import make_split
 from benchmarks.harness import Line, Options, Report, take_turns
 from benchmarks.machine import Bounds, measure_bounds
-from labelgap.kernels.blocks import product_by_blocks, sampled_by_blocks
-from labelgap.kernels.entries import _csr_product, _sampled_product, csr_product, sampled_product
+from labelgap.kernels.entries import (
+    _csr_product,
+    _sampled_product,
+    csr_product,
+    product_by_blocks,
+    sampled_by_blocks,
+    sampled_product,
+)
 from labelgap.kernels.threads import run_over_rows
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
@@ -28,7 +34,7 @@ from labelgap.objective.cpu.entries import EntryTerm
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.certificate import Penalties
 
 K = 32
 TARGET = 0.5

@@ -20,7 +20,7 @@ from experiments.problems import REAL, SYNTHETIC, Problem, available, problem
 from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
 from labelgap import LowRankClassifier
 from labelgap.exceptions import UninformativeLabelsWarning
-from labelgap.fitting import decision_rule
+from labelgap.fitting import judges
 from labelgap.fitting import search as selection
 from labelgap.fitting.choice import PenaltyChoice
 
@@ -33,8 +33,8 @@ Source = Callable[[str, int, float], Problem]
 def exact_threshold() -> Iterator[None]:
     """The best threshold of all held-out scores, instead of the mean over parts of them."""
     # What watches the scores is left out.
-    plain = decision_rule.MetricJudge
-    with mock.patch.object(decision_rule, "SteadyJudge", lambda metric, loss, *_: plain(metric, loss)):
+    plain = judges.MetricJudge
+    with mock.patch.object(judges, "SteadyJudge", lambda metric, loss, *_: plain(metric, loss)):
         yield
 
 

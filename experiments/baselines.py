@@ -27,9 +27,9 @@ from labelgap.estimators.inputs import warn_of_unseen_labels
 from labelgap.estimators.score_models import LabelModels, draw_seeds, entries_by_label, fit_label_models
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss
 from labelgap.metrics import LinearFractional
+from labelgap.objective.moments import smoothed_rates
 from labelgap.thresholds import best_threshold
 from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
 

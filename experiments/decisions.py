@@ -21,7 +21,7 @@ from experiments.problems import REAL, Problem, available, problem
 from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
 from labelgap import LowRankClassifier, ObservedLabels, get_metric
 from labelgap.exceptions import UninformativeLabelsWarning
-from labelgap.fitting import decision_rule
+from labelgap.fitting import judges
 
 METRICS = ("macro-f1", "micro-f1")
 RULES = ("shared", "per-label", "shrunk", "auto")
@@ -31,7 +31,7 @@ Source = Callable[[str, int, float], Problem]
 @contextlib.contextmanager
 def kept_scores(kept: dict[str, Any]) -> Iterator[None]:
     """Inside, the scores that choose the threshold of a fit are kept, with their labels."""
-    steady = decision_rule.SteadyJudge
+    steady = judges.SteadyJudge
 
     def judge_and_keep(*settings: Any) -> Any:
         judge = steady(*settings)
@@ -42,7 +42,7 @@ def kept_scores(kept: dict[str, Any]) -> Iterator[None]:
 
         return keep
 
-    with mock.patch.object(decision_rule, "SteadyJudge", judge_and_keep):
+    with mock.patch.object(judges, "SteadyJudge", judge_and_keep):
         yield
 
 
@@ -59,7 +59,7 @@ def measure(task: Task, source: Source) -> dict[str, Any]:
     truth = ObservedLabels.from_any(given.Y_test, unobserved="negative")
     scores = model.decision_function(given.X_test)
     for rule in RULES:
-        chosen = decision_rule.DecisionRule(metric, rule).choose(kept["scores"], kept["labels"], steady=True)
+        chosen = judges.DecisionRule(metric, rule).choose(kept["scores"], kept["labels"], steady=True)
         own = kept["scores"] >= chosen.thresholds[kept["labels"].indices]
         result[rule] = metric(truth, scores >= chosen.thresholds)
         result[f"{rule} on its own scores"] = metric(kept["labels"], own)

@@ -16,7 +16,6 @@ SOURCE = Path(__file__).parents[1] / "src" / "labelgap"
 FLOORS = [
     {
         "_arrays",
-        "_caching",
         "_memory",
         "_html",
         "_names",

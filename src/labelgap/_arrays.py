@@ -135,18 +135,22 @@ def _refuse_complex(dtype: Any, what: str, error: type[InvalidInputError]) -> No
 # -- names of rows and columns -------------------------------------------------------------------------------
 
 
+def frame_library(given: object) -> str | None:
+    """``"pandas"`` or ``"polars"`` where ``given`` comes from there, else None; neither is imported."""
+    root = type(given).__module__.partition(".")[0]
+    return root if root in ("pandas", "polars") else None
+
+
 def row_names_of(given: Any) -> Sequence[Hashable] | None:
     """The index of a pandas frame or series, or the names of rows that labels have; None without any."""
-    if type(given).__module__.partition(".")[0] == "pandas":
+    if frame_library(given) == "pandas":
         return getattr(given, "index", None)
     return getattr(given, "row_names", None)
 
 
 def column_names_of(given: Any) -> Sequence[Hashable] | None:
     """The columns of a pandas or polars frame; None for anything else."""
-    if type(given).__module__.partition(".")[0] in ("pandas", "polars"):
-        return getattr(given, "columns", None)
-    return None
+    return getattr(given, "columns", None) if frame_library(given) else None
 
 
 def refuse_other_rows(matrix: Any, labels: Any, what: str) -> None:

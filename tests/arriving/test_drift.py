@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from labelgap.arriving import Batch, expected_interval, forget_weights
-from labelgap.arriving.drift import check_half_life, judge_drift, metric_error, warn_of_drift
+from labelgap.arriving.drift import check_half_life, judge_drift, warn_of_drift
 from labelgap.exceptions import DriftWarning, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import get_metric
-from labelgap.metrics.jackknife import leave_out_values
+from labelgap.metrics.jackknife import leave_out_values, metric_error
 
 
 @pytest.mark.parametrize("n_earlier", [1, 2, 5, 10])

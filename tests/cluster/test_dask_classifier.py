@@ -94,7 +94,7 @@ def test_thresholds_by_counts_are_exact(client: Any, metric: str, monkeypatch: p
     assert there.n_observed == labels.n_observed
     expected = best_threshold(gathered, labels, metric)
     monkeypatch.setattr(judging, "GATHERED", 0)
-    for name, value in {"_MANY_ENTRIES": 0, "_FEWEST_BUCKETS": 2, "_NEAR_COUNTS": 400}.items():
+    for name, value in {"MANY_ENTRIES": 0, "_FEWEST_BUCKETS": 2, "_NEAR_COUNTS": 400}.items():
         monkeypatch.setattr(narrowing, name, value)
     found = judging.cluster_judge(get_metric(metric), Logistic(), steady=False)(scores, None)
     assert_allclose([found.threshold, found.value], [expected.threshold, expected.value], rtol=1e-12)

@@ -103,7 +103,7 @@ def test_a_worker_killed_while_the_threshold_is_found_changes_nothing(
 ) -> None:
     # Few entries as if they were many: counted in buckets, of which few are looked at.
     monkeypatch.setattr(judging, "GATHERED", 0)
-    for name, value in {"_MANY_ENTRIES": 0, "_FEWEST_BUCKETS": 2, "_NEAR_COUNTS": 400}.items():
+    for name, value in {"MANY_ENTRIES": 0, "_FEWEST_BUCKETS": 2, "_NEAR_COUNTS": 400}.items():
         monkeypatch.setattr(narrowing, name, value)
     before = _fitted(processes, threshold="train")
     killer = Killer(processes, {1}, work)

@@ -197,7 +197,7 @@ def test_a_loss_that_runs_on_the_cpu_only() -> None:
 
 
 def test_what_auto_picks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from labelgap.fitting import device as fitting
+    from labelgap.fitting import problem as fitting
     from labelgap.labels import ObservedLabels
     from labelgap.losses import CustomFamily, Logistic
 

@@ -21,7 +21,7 @@ from sklearn.svm import LinearSVC
 from labelgap import ObservedLabels, best_threshold, get_metric
 from labelgap.estimators.plug_in import PlugInClassifier
 from labelgap.exceptions import InvalidFeaturesError, InvalidParameterError, UninformativeLabelsWarning
-from labelgap.labels.rates import smoothed_rates
+from labelgap.objective.moments import smoothed_rates
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 

@@ -207,7 +207,7 @@ def test_bounds_out_of_reach_are_an_error(how):
 
 
 def test_penalties_with_which_bounds_cannot_be_kept_lose():
-    from labelgap.fitting.decision_rule import decision_rule
+    from labelgap.fitting.judges import decision_rule
     from labelgap.losses import get_loss
 
     judge = decision_rule(get_metric("micro-f1"), "shared", "precision >= 0.9").search_judge(

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,6 @@ from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import CheckpointError, LabelgapWarning
 from labelgap.fitting.checkpoint import (
     FolderCheckpoint,
-    StopRequest,
     described,
     open_checkpoint,
     remove_checkpoint,
@@ -180,7 +180,7 @@ def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
 
 def test_a_thread_that_outlives_the_fit_writes_nothing(tmp_path):
     fitted(tmp_path / "a")
-    with open_checkpoint(tmp_path / "a", _about(tmp_path / "a"), StopRequest()) as (checkpoint, _):
+    with open_checkpoint(tmp_path / "a", _about(tmp_path / "a"), threading.Event()) as (checkpoint, _):
         part = checkpoint.part("late")
         part.snapshot({"x": np.zeros(1)}, at_once=True)
         assert part.last() is not None
@@ -268,7 +268,7 @@ def test_two_processes_do_not_share_a_checkpoint(tmp_path):
 @contextlib.contextmanager
 def _open(folder):
     about = _about(folder)
-    with open_checkpoint(folder, about, StopRequest()) as opened:
+    with open_checkpoint(folder, about, threading.Event()) as opened:
         yield opened
 
 

@@ -10,8 +10,7 @@ from labelgap import ObservedLabels, best_threshold, get_metric
 from labelgap.exceptions import LabelgapWarning
 from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.cross_validation import SolverSettings
-from labelgap.fitting.decision_choice import choice_for_decisions
-from labelgap.fitting.judges import MetricJudge
+from labelgap.fitting.judges import DecisionRule, MetricJudge
 from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, grid_for_observed
 from labelgap.fitting.problem import feature_settings, intercept_request, observed_problem
 from labelgap.fitting.run import FitRun
@@ -25,6 +24,14 @@ CASE = Case(n=30, n_labels=5)
 METRIC = get_metric("micro-f1")
 SETTINGS = SolverSettings(SOLVERS["factored"])
 GRID = PenaltyGrid([0.1, 0.05, 0.02], [1e-3])
+
+
+def choice_for_decisions(problem, labels, grid, metric, settings, run, **options):
+    rule = DecisionRule(metric)
+    judges = rule.search_judge(problem.loss), rule.last_judge(problem.loss)
+    return PenaltyChoice(
+        problem, labels, grid, judges[0], settings, run, last_judge=judges[1], rule=rule, **options
+    )
 
 
 class Heard(FitListener):

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, largest_trace_penalty
+from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
 from labelgap.fitting.judges import MetricJudge, Verdict
-from labelgap.fitting.penalty_grid import trace_penalty_grid
+from labelgap.fitting.penalty_grid import largest_trace_penalty, trace_penalty_grid
 from labelgap.labels import ObservedLabels
 from labelgap.losses import loss_names
 from labelgap.metrics import get_metric

@@ -11,14 +11,12 @@ from sklearn.utils import check_random_state
 
 from labelgap import LowRankClassifier, Recommender
 from labelgap.data import make_low_rank_labels
-from labelgap.fitting.decision_rule import DecisionRule
-from labelgap.fitting.judges import SteadyJudge
+from labelgap.fitting.judges import DecisionRule, SteadyJudge
 from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import used_rows
 from labelgap.losses import Logistic
 from labelgap.metrics import get_metric
-from labelgap.thresholds.cross_fit import HeldOutScores, hold_out_plan, spread_folds
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect, hold_out_plan, spread_folds
 from labelgap.thresholds.sweep import steady_threshold
 
 torch = pytest.importorskip("torch", reason="no torch here, so there is no device")
@@ -42,7 +40,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small data are taken for large ones."""
     monkeypatch.setattr("labelgap.thresholds.cross_fit._FEW_ENTRIES", 0)
     monkeypatch.setattr("labelgap.fitting.cross_validation._FEW_SCORES", 0)
-    monkeypatch.setattr("labelgap.thresholds.narrowing._MANY_ENTRIES", 1 << 8)
+    monkeypatch.setattr("labelgap.thresholds.narrowing.MANY_ENTRIES", 1 << 8)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -41,7 +41,7 @@ def sample(weights: bool = False) -> tuple[Any, ObservedLabels]:
 def test_the_verdict_is_that_of_the_cpu(
     metric: str, weights: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labelgap.thresholds.narrowing._MANY_ENTRIES", 1 << 10)
+    monkeypatch.setattr("labelgap.thresholds.narrowing.MANY_ENTRIES", 1 << 10)
     scores, labels = sample(weights)
     judge = MetricJudge(get_metric(metric), Logistic())
     expected = judge(scores, labels)

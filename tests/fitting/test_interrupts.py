@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
@@ -17,7 +18,6 @@ from labelgap import LowRankClassifier, LowRankRegressor, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting import run as fit_run
-from labelgap.fitting.checkpoint import StopRequest
 from labelgap.solvers import FitListener
 
 problem = make_low_rank_labels(n=80, n_labels=6, observed=0.5, random_state=1)
@@ -34,22 +34,22 @@ class Stopper(FitListener):
 
     def stage(self, what):
         if what == self._stage:
-            self._request.make()
+            self._request.set()
 
     def candidate(self, candidate):
         self.seen += 1
         if self.seen == self._candidates:
-            self._request.make()
+            self._request.set()
 
     def __call__(self, progress):
         self._rounds = None if self._rounds is None else self._rounds - 1
         if self._rounds == 0:
-            self._request.make()
+            self._request.set()
 
 
 @pytest.fixture
 def request_to_stop(monkeypatch):
-    request = StopRequest()
+    request = threading.Event()
     monkeypatch.setattr(fit_run, "stop_on_interrupt", lambda: contextlib.nullcontext(request))
     return request
 
@@ -135,7 +135,7 @@ def test_stopped_while_only_likes_are_fitted(request_to_stop):
             model.fit(likes, callback=stopper)
         assert not np.isnan(model.threshold_)
         model.predict(0, [0, 1, 2])
-        request_to_stop._event.clear()
+        request_to_stop.clear()
 
 
 def test_stopped_before_the_flip_rate_is_known_there_is_no_model(request_to_stop):

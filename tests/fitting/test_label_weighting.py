@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from labelgap import LowRankClassifier, ObservedLabels
 from labelgap.exceptions import InvalidParameterError
-from labelgap.fitting.variants import differ_in_positives
+from labelgap.fitting.penalty_grid import differ_in_positives
 from labelgap.objective.frame import scales_by_positives
 
 SEARCHED: dict[str, Any] = {"ridge_penalty": 0.0, "tol": 1e-2, "threshold": "holdout", "random_state": 0}

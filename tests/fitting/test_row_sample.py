@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting import row_sample
 from labelgap.fitting import run as fit_run
-from labelgap.fitting.checkpoint import StopRequest
 from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.judges import MetricJudge
@@ -183,7 +183,7 @@ def test_a_resumed_fit_ends_with_the_same_model(
 def test_stopped_while_it_looks_at_a_sample_the_best_so_far_is_taken(
     samples_soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = StopRequest()
+    request = threading.Event()
     monkeypatch.setattr(fit_run, "stop_on_interrupt", lambda: contextlib.nullcontext(request))
 
     class Stopper(FitListener):
@@ -192,7 +192,7 @@ def test_stopped_while_it_looks_at_a_sample_the_best_so_far_is_taken(
         def candidate(self, candidate: Any) -> None:
             self.seen += 1
             if self.seen == 4:
-                request.make()
+                request.set()
 
     with pytest.warns(InterruptedFitWarning, match="while choosing penalties"):
         model = LowRankClassifier(**OPTIONS).fit(X, LABELS, Stopper())

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap import _arrays
-from labelgap.kernels import blocks, scattered, threads
+from labelgap.kernels import entries, entry_pattern, threads
 from labelgap.kernels.entries import (
     csr_product,
     csr_product_pair,
@@ -14,8 +14,13 @@ from labelgap.kernels.entries import (
     sparse_sampled_product,
     sparse_sparse_product,
 )
-from labelgap.kernels.entry_pattern import EntryPattern, hessian_product
-from labelgap.kernels.scattered import row_parts, scattered_product, strip_of
+from labelgap.kernels.entry_pattern import (
+    EntryPattern,
+    hessian_product,
+    row_parts,
+    scattered_product,
+    strip_of,
+)
 from labelgap.kernels.threads import limit_threads, thread_count
 
 N, N_LABELS = 23, 11
@@ -165,7 +170,7 @@ def test_answers_do_not_depend_on_the_number_of_threads(count, dtype, monkeypatc
 @pytest.mark.parametrize("k", [1, 5, 40])
 def test_sums_by_label_are_the_same_in_parts_and_strips_whatever_the_threads(k, monkeypatch):
     monkeypatch.setattr(threads, "_MIN_WORK_PER_THREAD", 1)
-    monkeypatch.setattr(scattered, "_PART_WORK", 1)
+    monkeypatch.setattr(entry_pattern, "_PART_WORK", 1)
     S, dense, indptr, indices = random_sparse(3, shape=(900, 4), density=0.5)
     rng = np.random.default_rng(4)
     P, dP = rng.standard_normal((2, 900, k))
@@ -189,7 +194,7 @@ def test_sums_by_label_are_the_same_in_parts_and_strips_whatever_the_threads(k, 
         for one, same in zip(found[0], other, strict=True):
             assert_array_equal(one, same)
     # By the rows of each label, as where the sums do not fit into a cache.
-    monkeypatch.setattr(scattered, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(entry_pattern, "_CACHE_BYTES", 0)
     assert strip_of(4, k) == 0
     for one, other in zip(
         found[0][1:], hessian_product(pattern, P, dP, B, dB, db, curvature, S.data), strict=True
@@ -310,7 +315,7 @@ def test_kernels_with_threads_work_in_a_forked_child(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [16, 40, 100])
 def test_dense_patterns_go_by_blocks_and_come_to_the_same(k, dtype, monkeypatch):
-    monkeypatch.setattr(blocks, "_BLOCK_ENTRIES", 200)
+    monkeypatch.setattr(entries, "_BLOCK_ENTRIES", 200)
     rng = np.random.default_rng(k)
     mask = rng.random((37, 23)) < 0.8
     mask[5] = False
@@ -320,7 +325,7 @@ def test_dense_patterns_go_by_blocks_and_come_to_the_same(k, dtype, monkeypatch)
     data = rng.standard_normal(len(indices)).astype(dtype)
     S = np.zeros(mask.shape)
     S[mask] = data
-    assert blocks.is_dense(len(indices), *mask.shape)
+    assert entries.is_dense(len(indices), *mask.shape)
     tolerance = 1e-4 if dtype == np.float32 else 1e-12
     assert_allclose(
         sampled_product(indptr, indices, P, B), (P.astype(float) @ B.T)[mask], rtol=0, atol=tolerance
@@ -329,7 +334,7 @@ def test_dense_patterns_go_by_blocks_and_come_to_the_same(k, dtype, monkeypatch)
     expected = S.T @ P.astype(float)
     for count in (1, 3):
         with limit_threads(count):
-            found = blocks.transposed_by_blocks(indptr, indices, data, P, mask.shape[1])
+            found = entries.transposed_by_blocks(indptr, indices, data, P, mask.shape[1])
         assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 

@@ -8,14 +8,14 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
-from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_family, get_loss
+from labelgap.objective.moments import smoothed_rates
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
-from labelgap.solvers.certificate import certify
-from labelgap.solvers.penalties import with_best_intercept
+from labelgap.solvers.certificate import certify, with_best_intercept
 from oracles_objective import (
     CLOSE,
     CVXPY_LOSSES,

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import LabelSums
 from labelgap.objective import moments as moments_module
 from labelgap.objective.cpu.part import CpuRows
 from labelgap.objective.moments import (
     ColumnMoments,
     FeatureMoments,
+    LabelSums,
     ObservedMoments,
     RootMoments,
     SecondMoments,

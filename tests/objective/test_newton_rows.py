@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from labelgap._arrays import binary_and_real, read_only
+from labelgap.kernels.entries import padded_width
 from labelgap.kernels.losses import COMPILED
 from labelgap.kernels.newton_rows import Workspace, newton_rows
-from labelgap.kernels.vectors import padded_width
 from labelgap.losses import LOSSES, Logistic, Squared
 from solver_problems import random_values
 

@@ -11,12 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.threads import limit_threads
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss, loss_names
 from labelgap.objective.cpu import entries as weighted_loss
 from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.entries import EntryTerm, WeightedLoss
 from labelgap.objective.cpu.features import IdentityFeatures, SparseFeatures
+from labelgap.objective.moments import smoothed_rates
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient, zero_sum_factors
 from labelgap.objective.sum import SumObjective
 from oracles_objective import DenseTerm

@@ -13,7 +13,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.objective.cpu.features import ScaledIdentityFeatures, SparseFeatures
 from labelgap.objective.cpu.rowwise_gram import diagonalise_jointly
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.certificate import Penalties
 from oracles_objective import flat
 from solver_problems import make_problem
 

@@ -24,8 +24,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, entries_kept_within, entries_within
 from labelgap.objective.unlabelled import UnlabelledObjective
 from labelgap.solvers import Penalties
-from labelgap.solvers.certificate import certify
-from labelgap.solvers.penalties import with_best_intercept
+from labelgap.solvers.certificate import certify, with_best_intercept
 from oracles_objective import CLOSE, AgainstDense, DenseTerm, Setup, answers, flat
 from solver_problems import dense_coordinates, make_problem, random_factors, random_features
 

@@ -18,8 +18,8 @@ from labelgap.report.calibration import reliability, with_intervals
 from labelgap.report.collect import collect
 from labelgap.report.fit_figures import describe_criterion, describe_fit
 from labelgap.report.provenance import date_text, describe_settings, setting_text
+from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.loop import Candidate
-from labelgap.solvers.penalties import Penalties
 
 PROBLEM = small_problem()
 MODEL = fitted(PROBLEM)

@@ -6,7 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.losses import loss_names
 from labelgap.solvers import SOLVERS, Penalties
 from solver_problems import METHODS, Case

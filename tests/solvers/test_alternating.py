@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.exceptions import InvalidParameterError
-from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import loss_names
 from labelgap.solvers import Penalties, solve_bounded, solve_factored

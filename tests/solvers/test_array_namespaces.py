@@ -263,6 +263,7 @@ class Memory(Checkpoint):
     """Keeps the last snapshots; begins with one."""
 
     def __init__(self, start=None):
+        super().__init__()
         self.snapshots, self._start = [], start
 
     def last(self):

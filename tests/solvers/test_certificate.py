@@ -3,7 +3,7 @@ import pytest
 import scipy.linalg
 from numpy.testing import assert_allclose
 
-from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.losses import loss_names
 from labelgap.objective.protocol import Factors, zero_sum_factors
 from labelgap.solvers import SOLVERS, Penalties, spectral

@@ -13,7 +13,8 @@ import pytest
 from scipy.special import xlogy
 
 from labelgap.estimators.regressor import LowRankRegressor
-from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import family_names, get_family
 from labelgap.objective.problem import Problem

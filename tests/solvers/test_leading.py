@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import alternating
 from labelgap.solvers.alternating import with_leading_columns
+from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.linalg import thin_qr
-from labelgap.solvers.penalties import Penalties
 from solver_problems import Case
 
 

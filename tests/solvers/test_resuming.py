@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from labelgap.fitting.comparison_log import ComparisonLog
+from labelgap.fitting.cross_validation import ComparisonLog
 from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.search import Candidate, select_penalties
 from labelgap.solvers import Penalties, solve_alternating, solve_bounded, solve_factored, solve_proximal
@@ -19,6 +19,7 @@ class Memory(Checkpoint):
     """Keeps every snapshot and every finished part, as copies; ``start`` is what an earlier run left."""
 
     def __init__(self, start=None, fits=None, stop_after=np.inf):
+        super().__init__()
         self.snapshots = []
         self.fits = {} if fits is None else fits
         self._start, self._stop_after, self._asked, self._name = start, stop_after, 0, ""

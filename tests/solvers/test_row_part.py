@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import loss_names
 from labelgap.objective.protocol import Factors

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
 from labelgap.solvers import Penalties, solve_bounded, solve_factored, solve_proximal

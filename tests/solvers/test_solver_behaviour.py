@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from labelgap.fitting.cross_validation import largest_trace_penalty
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import get_loss, loss_names
+from labelgap.objective.moments import smoothed_rates
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties, solve_bounded
 from solver_problems import METHODS, Case, make_problem, random_features, random_labels

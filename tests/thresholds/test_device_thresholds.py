@@ -28,7 +28,7 @@ def sample(seed: int, dtype: Any, ties: bool) -> tuple[Any, ObservedLabels]:
 @pytest.fixture(autouse=True)
 def many_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough for buckets at this size."""
-    monkeypatch.setattr("labelgap.thresholds.narrowing._MANY_ENTRIES", 1 << 12)
+    monkeypatch.setattr("labelgap.thresholds.narrowing.MANY_ENTRIES", 1 << 12)
 
 
 @pytest.mark.parametrize("device", DEVICES)

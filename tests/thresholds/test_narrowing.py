@@ -21,7 +21,7 @@ NAMED = ["f1", "f2", "jaccard", "accuracy", "precision", "recall", "specificity"
 
 def narrow_everything(monkeypatch: pytest.MonkeyPatch, n_buckets: int) -> None:
     for name, value in {
-        "_MANY_ENTRIES": 1,
+        "MANY_ENTRIES": 1,
         "_FEWEST_BUCKETS": 1,
         "_WORTH_SORTING": 1.0,
         "_ENTRIES_PER_THREAD": 1,
@@ -121,7 +121,7 @@ KINDS = ["plain", "probabilities", "crowded", "rounded", "with infinity"]
 @pytest.mark.parametrize("average", ["micro", "macro"])
 def test_many_entries(kind, dtype, average):
     scores, labels = many_entries(kind, 4000, dtype)
-    assert labels.n_observed > narrowing._MANY_ENTRIES
+    assert labels.n_observed > narrowing.MANY_ENTRIES
     for name in ("f1", "accuracy", "balanced-accuracy"):
         check(scores, labels, get_metric(f"{average}-{name}"))
 

@@ -18,7 +18,7 @@ from labelgap import (
     get_metric,
 )
 from labelgap.exceptions import UninformativeLabelsWarning
-from labelgap.thresholds.one_class import OneClassEffect, one_class_labels
+from labelgap.thresholds.cross_fit import OneClassEffect, one_class_labels
 
 
 def problem(n: int = 120, constant: float | None = None) -> tuple[Any, Any]:

@@ -2,7 +2,8 @@
 
 from labelgap.arriving.batches import Batch
 from labelgap.arriving.drift import DRIFT_LEVEL, expected_interval, forget_weights
-from labelgap.arriving.union import JoinedLabels, RowIds, join_labels, place_labels
+from labelgap.arriving.kept import RowIds
+from labelgap.arriving.union import JoinedLabels, join_labels, place_labels
 
 __all__ = [
     "DRIFT_LEVEL",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,29 +14,14 @@ from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.arriving.batches import Batch
 from labelgap.exceptions import DriftWarning, InvalidParameterError
-from labelgap.metrics.jackknife import N_PARTS, standard_error
+from labelgap.metrics.jackknife import N_PARTS
 
 DRIFT_LEVEL = 0.99
 """The coverage of the interval in which the metric of a new batch is expected."""
 DRIFT_WINDOW = 10
 """How many of the latest batches the interval comes from."""
-# Batches of fewer rows are too small for a jackknife.
-_FEWEST_ROWS = N_PARTS
 # Beyond so many half-lives a weight does not get smaller: it must stay above 0.
 _MOST_HALVES = 500.0
-
-
-def metric_error(leave_out: Floats | None) -> float | None:
-    """The standard error of a metric from its leave-out values; None with too few parts of the rows.
-
-    Examples
-    --------
-    >>> metric_error(None) is None, metric_error(np.full(20, 0.5))
-    (True, 0.0)
-    """
-    if leave_out is None or len(leave_out) < _FEWEST_ROWS:
-        return None
-    return standard_error(leave_out, np.zeros(len(leave_out)))
 
 
 def expected_interval(
@@ -172,18 +157,3 @@ def forget_weights(ages: NDArray[Any], half_life: float | None) -> Floats | None
     if half_life is None:
         return None
     return np.exp2(-np.minimum(np.asarray(ages, dtype=np.float64) / half_life, _MOST_HALVES))
-
-
-def check_arriving(model: Any) -> None:
-    """Raise unless ``warm_start``, ``memory`` and ``forget`` of an estimator can be used."""
-    if not isinstance(model.warm_start, (bool, np.bool_)):
-        raise InvalidParameterError(f"warm_start must be True or False; got {model.warm_start!r}.")
-    check_half_life(model.forget)
-    # A recommender keeps its ratings, and has no such parameter.
-    memory: Any = getattr(model, "memory", None)
-    is_count = type(memory) is not bool and isinstance(memory, Integral) and int(memory) >= 1
-    if not (memory is None or (isinstance(memory, str) and memory == "all") or is_count):
-        raise InvalidParameterError(
-            f"memory must be 'all', the number of entries to keep, 1 or more, or None to keep nothing; got "
-            f"{memory!r}."
-        )

@@ -7,8 +7,9 @@ sum over entries keeps its expectation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.arriving.drift import forget_weights
-from labelgap.arriving.union import JoinedLabels, RowIds, join_labels, place_labels
+from labelgap.arriving.union import JoinedLabels, join_labels, place_labels
+from labelgap.exceptions import InvalidInputError
 from labelgap.labels import ObservedLabels
 from labelgap.objective.moments import FeatureMoments
 from labelgap.objective.parts import FeatureSettings
 from labelgap.persistence.registry import savable_record
+from labelgap.recommending.ids import Ids, number_ids
 
 
 class Incoming(NamedTuple):
@@ -32,6 +35,68 @@ class Incoming(NamedTuple):
     row_ids: Any
     row_weights: Floats | None
     propensities: Floats | None
+
+
+@savable_record("row_ids")
+@dataclass(frozen=True)
+class RowIds:
+    """Which rows have an id, so that a later batch can say more about them.
+
+    Attributes
+    ----------
+    n_rows : int
+        All rows, those without an id too.
+    ids : tuple of hashable values
+    rows : int64 array
+        The row of each id.
+
+    Examples
+    --------
+    >>> known, rows = RowIds().place(["a", "b"], 2)
+    >>> known, rows = known.place(["b", "c"], 2)
+    >>> rows.tolist(), known.n_rows, known.ids
+    ([1, 2], 3, ('a', 'b', 'c'))
+    """
+
+    n_rows: int = 0
+    ids: Ids = ()
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @cached_property
+    def _row_of(self) -> dict[Hashable, int]:
+        return dict(zip(self.ids, self.rows.tolist(), strict=True))
+
+    def place(self, row_ids: Any, n: int) -> tuple[Self, NDArray[np.int64]]:
+        """The rows with those of a batch of n rows, and the row of the union that each of these has.
+
+        Parameters
+        ----------
+        row_ids : sequence of n hashable values, or None
+            A row with a known id is that row. All others are new rows, which come last and in order; without
+            ids (None) every row is new. An id may come once in a batch.
+        """
+        if row_ids is None:
+            rows = np.arange(self.n_rows, self.n_rows + n, dtype=np.int64)
+            return replace(self, n_rows=self.n_rows + n), rows
+        numbers, ids = number_ids(row_ids, "row")
+        if len(numbers) != n:
+            raise InvalidInputError(f"There are {len(numbers)} row_ids for {n} rows of X; give one for each.")
+        if len(ids) != n:
+            twice = int(np.argmax(np.bincount(numbers) > 1))
+            first, second = np.flatnonzero(numbers == twice)[:2].tolist()
+            raise InvalidInputError(
+                f"The row id {ids[twice]!r} comes twice in one batch, at rows {first} and {second}; merge "
+                "these rows, or pass them as two batches, of which the later one counts."
+            )
+        rows = np.array([self._row_of.get(name, -1) for name in ids], dtype=np.int64)
+        fresh = np.flatnonzero(rows < 0)
+        rows[fresh] = np.arange(self.n_rows, self.n_rows + len(fresh))
+        joined = type(self)(
+            self.n_rows + len(fresh),
+            self.ids + tuple(ids[row] for row in fresh.tolist()),
+            np.concatenate([self.rows, rows[fresh]]),
+        )
+        return joined, rows
 
 
 @savable_record("kept_data")

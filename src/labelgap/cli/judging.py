@@ -16,7 +16,7 @@ from labelgap.cli.session import Session
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, confusion_counts, unlabelled_metric
-from labelgap.thresholds.one_class import describe_one_class, one_class_labels, without_labels
+from labelgap.thresholds.cross_fit import describe_one_class, one_class_labels, without_labels
 
 # A smaller difference than this would not change a printed figure.
 _NOTICED = 5e-5

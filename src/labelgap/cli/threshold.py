@@ -38,7 +38,7 @@ from labelgap.data.files.source import Source
 from labelgap.data.files.writing import WRITTEN
 from labelgap.estimators.description import metric_name
 from labelgap.exceptions import DataFileError
-from labelgap.fitting.decision_rule import DecisionRule, decision_rule
+from labelgap.fitting.judges import DecisionRule, decision_rule
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import confusion_counts
 from labelgap.thresholds import ThresholdResult

@@ -24,8 +24,7 @@ from labelgap._types import Floats
 from labelgap.completing.row_choice import RowChoice, RowModel, fit_rows
 from labelgap.fitting.choice import SELECTION_TOL
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.decision_rule import DecisionRule
-from labelgap.fitting.judges import Judge, Verdict
+from labelgap.fitting.judges import DecisionRule, Judge, Verdict
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import leading
 from labelgap.labels import ObservedLabels
@@ -34,8 +33,15 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit
 from labelgap.solvers.joint_state import JointFactors
 from labelgap.solvers.loop import Candidate, Stopped
-from labelgap.thresholds.cross_fit import NEVER, HeldOutScores, gather, hold_out_plan, map_folds
-from labelgap.thresholds.one_class import OneClassEffect, one_class_labels
+from labelgap.thresholds.cross_fit import (
+    NEVER,
+    HeldOutScores,
+    OneClassEffect,
+    gather,
+    hold_out_plan,
+    map_folds,
+    one_class_labels,
+)
 
 # Values of ω that are compared, each only if the one before was the best so far.
 _WEIGHTS = (1.0, 3.0, 10.0)

@@ -15,17 +15,14 @@ from labelgap.distributed.folds import FoldPlan
 from labelgap.distributed.judging import cluster_judge, cluster_threshold
 from labelgap.fitting.choice import PenaltyChoice, folds_with
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.comparison_log import FoldFit
-from labelgap.fitting.cross_validation import CrossValidation, SolverSettings, start_for
-from labelgap.fitting.penalty_grid import PenaltyGrid
+from labelgap.fitting.cross_validation import CrossValidation, FoldFit, SolverSettings, start_for
+from labelgap.fitting.penalty_grid import PenaltyGrid, Variants
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.variants import Variants
 from labelgap.metrics import LinearFractional
 from labelgap.objective.protocol import Objective
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
-from labelgap.thresholds.cross_fit import N_FOLDS
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import N_FOLDS, OneClassEffect
 
 # Fits at a time, whose rounds are one. More of them share a round's fixed costs, and take more memory.
 SIDE_BY_SIDE = 8

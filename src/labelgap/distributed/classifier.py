@@ -28,7 +28,7 @@ from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.objective.parts import ProblemSettings
 from labelgap.solvers import Callback
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import OneClassEffect
 from labelgap.thresholds.sweep import steady_threshold
 
 _UNOBSERVED = ("missing", "negative")

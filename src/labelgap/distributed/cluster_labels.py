@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labelgap.distributed.folds import FoldPlan
 from labelgap.exceptions import InvalidLabelsError
-from labelgap.labels.rates import LabelSums
+from labelgap.objective.moments import LabelSums
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from labelgap.distributed.partitions import Own, Partition
 from labelgap.distributed.rounds import Rounds
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError, LabelgapError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import LabelSums
+from labelgap.objective.moments import LabelSums
 
 _FORMS = (
     "X and y are dask arrays or dask DataFrames with the same rows; or X is a dask DataFrame or the path of "

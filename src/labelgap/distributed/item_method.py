@@ -22,7 +22,7 @@ from labelgap.distributed.item_objective import ItemObjective, ItemState, leadin
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import newton
-from labelgap.solvers.certificate import Certificate
+from labelgap.solvers.certificate import Certificate, Penalties
 from labelgap.solvers.linalg import Array, balanced, dot, product_values, thin_qr
 from labelgap.solvers.loop import (
     Callback,
@@ -35,7 +35,6 @@ from labelgap.solvers.loop import (
     run,
     scalars,
 )
-from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.spectral import SingularTriplets
 
 # Directions of W below this fraction of the largest are dead.

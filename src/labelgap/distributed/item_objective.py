@@ -16,9 +16,9 @@ from labelgap.distributed.rounds import Rounds
 from labelgap.distributed.users import ItemPlace, answer_for_items
 from labelgap.objective.frame import Frame
 from labelgap.objective.protocol import ScoreBounds
+from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.linalg import dot, rounding
 from labelgap.solvers.newton import Variables
-from labelgap.solvers.penalties import Penalties
 
 _RESOLUTION = 45
 # The least diagonal of a preconditioner, as a fraction of its largest number.

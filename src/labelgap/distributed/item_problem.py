@@ -27,7 +27,7 @@ from labelgap.objective.moments import FeatureMoments, ObservedMoments
 from labelgap.objective.parts import FeatureSettings, ProblemSettings
 from labelgap.objective.problem import frame_of
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.certificate import Penalties
 
 # The accuracy of the largest penalty, which begins a search.
 _ACCURACY = 1e-3

@@ -19,8 +19,8 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.judges import Judge, MetricJudge, SteadyJudge, Verdict
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
+from labelgap.thresholds.cross_fit import OneClassEffect
 from labelgap.thresholds.narrowing import MOST_BUCKETS, narrowed_cut
-from labelgap.thresholds.one_class import OneClassEffect
 from labelgap.thresholds.sweep import best_threshold, between
 
 # Entries that are gathered: as many as a threshold is averaged over parts of (``steady_threshold``).

@@ -20,7 +20,7 @@ from labelgap.objective.moments import ObservedMoments
 from labelgap.objective.parts import ProblemSettings
 from labelgap.objective.problem import Problem, frame_of
 from labelgap.objective.protocol import Factors, Objective
-from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.certificate import Penalties
 
 
 class ClusterProblem(Problem):

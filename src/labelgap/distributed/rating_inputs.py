@@ -18,7 +18,7 @@ from labelgap.distributed.partitions import Own, Partition
 from labelgap.distributed.rounds import Rounds
 from labelgap.exceptions import InvalidLabelsError, LabelgapError, LabelgapWarning
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import LabelSums
+from labelgap.objective.moments import LabelSums
 from labelgap.recommending.ratings import Rule, read_ratings
 
 # Users whose partitions the client looks at, to see whether each is in one only.

@@ -25,9 +25,8 @@ from labelgap.estimators.recommender import Recommender
 from labelgap.estimators.recommender_choice import INTERCEPT_STRENGTHS
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
-from labelgap.fitting.penalty_grid import grid_for
+from labelgap.fitting.penalty_grid import Variant, Variants, grid_for
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.variants import Variant, Variants
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.objective.parts import ProblemSettings

@@ -18,7 +18,7 @@ from labelgap.distributed.partitions import Own, Prepared
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.cpu.entries import EntryPoint
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.penalties import Penalties
+from labelgap.solvers.certificate import Penalties
 
 # Newton steps for all users at a time; and the gain, as a fraction of the objective, that is nothing.
 _MOST_STEPS, _NOTHING = 60, 1e-15

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,20 +23,23 @@ from labelgap._arrays import row_names_of
 from labelgap._types import Floats
 from labelgap.arriving.batches import Batch
 from labelgap.arriving.drift import check_half_life, judge_drift, warn_of_drift
-from labelgap.arriving.kept import Incoming, KeptData
-from labelgap.arriving.union import RowIds
+from labelgap.arriving.kept import Incoming, KeptData, RowIds
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
+from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.feature_maps import mapped
 from labelgap.fitting.penalty_grid import PenaltyRequest
+from labelgap.fitting.run import FitRun
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import smoothed_rates
+from labelgap.metrics.jackknife import leave_out_values, metric_error
 from labelgap.objective.cpu.part import CpuRows
-from labelgap.objective.moments import FeatureMoments
-from labelgap.objective.parts import FeatureSettings, RowBlock
+from labelgap.objective.moments import FeatureMoments, smoothed_rates
+from labelgap.objective.parts import RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.persistence.saving import save
+from labelgap.sampling.weights import propensities_on
 from labelgap.solvers import Callback
+from labelgap.thresholds.cross_fit import HeldOutScores
 
 GROWTH = 1.5
 """The growth of the data since the last choice of penalties from which on they are chosen anew."""
@@ -144,16 +148,52 @@ class ArrivingBatches:
         for name in ("_kept_data", "batches_", "_saves_data"):
             self.__dict__.pop(name, None)
 
-    def _keep_first(
-        self, batch: Incoming, held_out: Floats, features: FeatureSettings, record: Batch
+    def _keep_first_batch(
+        self: Any,
+        X: Any,
+        labels: ObservedLabels,
+        chosen: ChosenFit,
+        run: FitRun,
+        *,
+        sample_weight: Any,
+        propensities: Any = None,
+        held_out: HeldOutScores | None = None,
     ) -> None:
-        """Keep the data of a fit."""
-        kept = KeptData.begin(batch, held_out, features)
-        labels = kept.labels
+        """Keep the data of a fit.
+
+        ``labels`` are those of y, in its units and without the weights that a fit gives them. ``held_out``
+        are the scores that chose the threshold; without any, the last candidate says how sure its metric is.
+        """
+        self._forget_batches()
+        if self.memory is None:
+            return
+        known = None if propensities is None else propensities_on(labels, propensities)
+        batch = incoming(X, labels, self._first_row_ids, sample_weight, known)
+        labels = batch.labels
+        scores, leave_out = np.full(labels.n_observed, np.nan), None
+        if held_out is None:
+            leave_out = chosen.candidates[-1].leave_out if chosen.candidates else None
+        elif held_out.scores is not None and held_out.labels is not None:
+            found, held = held_out.scores, held_out.labels
+            scores[places_of(labels, held)] = found
+            leave_out = leave_out_values(self.metric_, found >= self._entry_cut(held.indices), held)
+        assert chosen.problem is not None
+        kept = KeptData.begin(batch, scores, chosen.problem.settings.features)
         self._kept_data = self._within_memory(kept)
-        new_labels, added = labels.shape[1], labels.n_observed
-        first = replace(record, new_rows=labels.shape[0], new_labels=new_labels, added=added)
-        self.batches_ = (replace(first, chosen_anew="first"),)
+        record = Batch(
+            1,
+            new_rows=labels.shape[0],
+            new_labels=labels.shape[1],
+            added=labels.n_observed,
+            metric=chosen.held_out_metric,
+            standard_error=metric_error(leave_out),
+            held_out_metric=chosen.held_out_metric,
+            chosen_anew="first",
+            objective=self.objective_,
+            relative_gap=self.relative_gap_,
+            seconds=time.perf_counter() - run.began,
+        )
+        self.batches_ = (record,)
 
     # -- more batches ----------------------------------------------------------------------------------
 
@@ -280,6 +320,40 @@ def start_from(
     return start
 
 
+# -- parameters ----------------------------------------------------------------------------------------------
+
+
+def check_arriving(model: Any) -> None:
+    """Raise unless ``warm_start``, ``memory`` and ``forget`` of an estimator can be used."""
+    if not isinstance(model.warm_start, (bool, np.bool_)):
+        raise InvalidParameterError(f"warm_start must be True or False; got {model.warm_start!r}.")
+    if model.forget is not None:
+        check_half_life(model.forget)
+    # A recommender keeps its ratings, and has no such parameter.
+    memory: Any = getattr(model, "memory", None)
+    is_count = type(memory) is not bool and isinstance(memory, Integral) and int(memory) >= 1
+    if not (memory is None or (isinstance(memory, str) and memory == "all") or is_count):
+        raise InvalidParameterError(
+            f"memory must be 'all', the number of entries to keep, 1 or more, or None to keep nothing; got "
+            f"{memory!r}."
+        )
+
+
+def refuse_other_weights(model: Any, labels: ObservedLabels, propensities: Any) -> None:
+    """Raise where a sample or a half-life would weigh entries that may not be weighed so."""
+    if model.weights is not None and propensities is None and not isinstance(model.memory, str | None):
+        raise InvalidParameterError(
+            f"memory={model.memory!r} keeps a sample of the entries, from which propensities cannot be "
+            "estimated. Give propensities with each batch, or leave memory at 'all'."
+        )
+    for name in ("memory", "forget") if labels.unobserved == "unlabelled" else ():
+        if getattr(model, name) not in (None, "all"):
+            raise InvalidParameterError(
+                f"{name}={getattr(model, name)!r} weighs entries, and under unobserved='unlabelled' every "
+                "entry counts once. Leave it out; all data are kept then."
+            )
+
+
 # -- reading a batch -----------------------------------------------------------------------------------------
 
 
@@ -320,6 +394,14 @@ def incoming(
             X, labels, weights = X[rows], labels.take_rows(rows), weights[rows]
             row_ids = None if row_ids is None else [list(row_ids)[row] for row in rows.tolist()]
     return Incoming(X, labels, row_ids, None if np.all(weights == 1) else weights, propensities)
+
+
+def places_of(labels: ObservedLabels, some: Any) -> Any:
+    """The numbers of some of the entries of labels among all of them."""
+    if some.n_observed == labels.n_observed:
+        return slice(None)
+    width = labels.shape[1]
+    return np.searchsorted(labels.rows * width + labels.cols, some.rows * width + some.cols)
 
 
 def _refuse_mixed_propensities(kept: KeptData, batch: Incoming) -> None:

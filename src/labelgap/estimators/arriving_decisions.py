@@ -9,11 +9,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from labelgap.arriving.batches import Batch
-from labelgap.arriving.drift import check_half_life, metric_error
+from labelgap.arriving.drift import check_half_life
 from labelgap.arriving.kept import KeptData
 from labelgap.arriving.union import JoinedLabels
-from labelgap.estimators.arriving import ArrivingBatches, Judged, incoming, read_row_ids, start_from
+from labelgap.estimators.arriving import (
+    ArrivingBatches,
+    Judged,
+    incoming,
+    places_of,
+    read_row_ids,
+    refuse_other_weights,
+    start_from,
+)
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import (
     check_decision_parameters,
@@ -23,19 +30,20 @@ from labelgap.estimators.inputs import (
     solver_settings,
     weighted_labels,
 )
-from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.choice import PenaltyChoice
+from labelgap.exceptions import InvalidLabelsError
+from labelgap.fitting.choice import PenaltyChoice, StartOf
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.decision_choice import choice_for_decisions
-from labelgap.fitting.decision_rule import DecisionRule, decision_rule
+from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.feature_maps import mapped, tells_rows_apart
-from labelgap.fitting.penalty_grid import grid_for_observed
+from labelgap.fitting.judges import DecisionRule, decision_rule
+from labelgap.fitting.penalty_grid import PenaltyRequest, grid_for_observed
 from labelgap.fitting.problem import backend_for, jobs_for, observed_problem
 from labelgap.fitting.run import FitRun, fit_run
 from labelgap.fitting.unlabelled import UnlabelledChoice
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.metrics.jackknife import leave_out_values
+from labelgap.metrics.jackknife import leave_out_values, metric_error
+from labelgap.objective.parts import Backend, FeatureSettings
 from labelgap.objective.protocol import Factors
 from labelgap.sampling.weights import propensities_on
 from labelgap.solvers import Callback
@@ -99,50 +107,6 @@ class ArrivingDecisions(ArrivingBatches):
         later._learn(X, y, row_ids, propensities, sample_weight, callback)
         return self._become(later)
 
-    def _keep_first_batch(
-        self: Any, X: Any, labels: ObservedLabels, given: dict[str, Any], chosen: ChosenFit, run: FitRun
-    ) -> None:
-        """Keep the data of a fit; ``labels`` are those of y, without the weights that a fit gives them."""
-        self._forget_batches()
-        if self.memory is None:
-            return
-        sample_weight, propensities = given["sample_weight"], given["propensities"]
-        held_out = given["held_out"]
-        known = None if propensities is None else propensities_on(labels, propensities)
-        batch = incoming(X, labels, self._first_row_ids, sample_weight, known)
-        scores = np.full(batch.labels.n_observed, np.nan)
-        error = None
-        if held_out.scores is not None:
-            found, held = held_out.scores, held_out.labels
-            scores[_places(batch.labels, held)] = found
-            yes = found >= self._entry_cut(held.indices)
-            error = metric_error(leave_out_values(self.metric_, yes, held))
-        assert chosen.problem is not None
-        record = Batch(
-            1,
-            metric=chosen.held_out_metric,
-            standard_error=error,
-            held_out_metric=chosen.held_out_metric,
-            objective=self.objective_,
-            relative_gap=self.relative_gap_,
-            seconds=time.perf_counter() - run.began,
-        )
-        self._keep_first(batch, scores, chosen.problem.settings.features, record)
-
-    def _refuse_other_weights(self: Any, labels: ObservedLabels, propensities: Any) -> None:
-        """Raise where a sample or a half-life would weigh entries that may not be weighed so."""
-        if self.weights is not None and propensities is None and not isinstance(self.memory, str | None):
-            raise InvalidParameterError(
-                f"memory={self.memory!r} keeps a sample of the entries, from which propensities cannot be "
-                "estimated. Give propensities with each batch, or leave memory at 'all'."
-            )
-        for name in ("memory", "forget") if labels.unobserved == "unlabelled" else ():
-            if getattr(self, name) not in (None, "all"):
-                raise InvalidParameterError(
-                    f"{name}={getattr(self, name)!r} weighs entries, and under unobserved='unlabelled' every "
-                    "entry counts once. Leave it out; all data are kept then."
-                )
-
     # -- the next batch --------------------------------------------------------------------------------
 
     def _learn(
@@ -156,7 +120,8 @@ class ArrivingDecisions(ArrivingBatches):
     ) -> None:
         began = time.perf_counter()
         check_decision_parameters(self)
-        check_calibration(self.calibration, self.threshold)
+        if self.calibration is not None:
+            check_calibration(self.calibration, self.threshold)
         self.loss_ = get_loss(self.loss)
         self._metric()
         ids = read_row_ids(row_ids, X, y)
@@ -169,7 +134,7 @@ class ArrivingDecisions(ArrivingBatches):
                 "row (inconsistent numbers of samples)."
             )
         labels.require_observed()
-        self._refuse_other_weights(labels, propensities)
+        refuse_other_weights(self, labels, propensities)
         known = None
         if propensities is not None:
             # Refuses those that would not be used.
@@ -222,23 +187,10 @@ class ArrivingDecisions(ArrivingBatches):
             run.n_jobs = jobs_for(backend, run.n_jobs)
             held_out = HeldOutScores()
             if unlabelled:
-                chosen: ChosenFit = self._fit_unlabelled(
-                    UnlabelledChoice(
-                        Z,
-                        labels,
-                        features,
-                        self.loss_,
-                        request,
-                        settings,
-                        run,
-                        fit_intercept=self.fit_intercept,
-                        score_bound=self.score_bound,
-                        memory_limit_mb=self.memory_limit_mb,
-                        backend=backend,
-                        start=start,
-                    ),
-                    why,
+                of_recorded = self._unlabelled_choice(
+                    Z, labels, features, request, settings, run, backend, start
                 )
+                chosen: ChosenFit = self._fit_unlabelled(of_recorded, why)
             else:
                 problem = observed_problem(
                     Z,
@@ -251,24 +203,17 @@ class ArrivingDecisions(ArrivingBatches):
                     gone=kept.gone,
                 )
                 grid = grid_for_observed(problem, labels, request)
-                if why is None:
-                    judge = rule.search_judge(self.loss_)
-                    choice = PenaltyChoice(problem, labels, grid, judge, settings, run)
-                else:
-                    choice = choice_for_decisions(
-                        problem,
-                        labels,
-                        grid,
-                        self.metric_,
-                        settings,
-                        run,
+                judge = rule.search_judge(self.loss_)
+                choice = PenaltyChoice(problem, labels, grid, judge, settings, run, start=start)
+                if why is not None:
+                    choice = replace(
+                        choice,
                         how=self.threshold,
                         by_row=self._holds_out_rows,
+                        last_judge=rule.last_judge(self.loss_, None, held_out),
                         rule=rule,
-                        held_out=held_out,
                         every_fold=self._wants_held_out,
                     )
-                choice.start = start
                 chosen = choice.fit()
                 if why is None:
                     chosen = self._with_present_thresholds(chosen, kept, labels, rule, held_out)
@@ -286,7 +231,7 @@ class ArrivingDecisions(ArrivingBatches):
         if why is not None:
             scores = np.full(kept.labels.n_observed, np.nan)
             if held_out.scores is not None:
-                scores[_places(kept.labels, held_out.labels)] = held_out.scores
+                scores[places_of(kept.labels, held_out.labels)] = held_out.scores
             features = chosen.problem.settings.features
             kept = replace(kept, held_out=scores, features=features, chosen_at=kept.total_weight)
         self._keep_decisions(chosen)
@@ -337,6 +282,33 @@ class ArrivingDecisions(ArrivingBatches):
             held_out_metric=verdict.value,
         )
 
+    def _unlabelled_choice(
+        self: Any,
+        Z: Any,
+        labels: ObservedLabels,
+        features: FeatureSettings,
+        request: PenaltyRequest,
+        settings: SolverSettings,
+        run: FitRun,
+        backend: Backend | None,
+        start: StartOf | None,
+    ) -> UnlabelledChoice:
+        """The choice of penalties for recorded positives."""
+        return UnlabelledChoice(
+            Z,
+            labels,
+            features,
+            self.loss_,
+            request,
+            settings,
+            run,
+            fit_intercept=self.fit_intercept,
+            score_bound=self.score_bound,
+            memory_limit_mb=self.memory_limit_mb,
+            backend=backend,
+            start=start,
+        )
+
     def _fit_unlabelled(self: Any, choice: UnlabelledChoice, why: str | None) -> ChosenFit:
         """The fit to recorded positives; the flip rate is estimated again where penalties are chosen anew."""
         estimated = isinstance(self.flip_rate, str)
@@ -346,11 +318,3 @@ class ArrivingDecisions(ArrivingBatches):
             rates = replace(chosen.flip_rates, interval=self.flip_rate_interval_)
             chosen = replace(chosen, flip_rates=rates)
         return chosen
-
-
-def _places(labels: ObservedLabels, some: Any) -> Any:
-    """The numbers of some of the entries of labels among all of them."""
-    if some.n_observed == labels.n_observed:
-        return slice(None)
-    width = labels.shape[1]
-    return np.searchsorted(labels.rows * width + labels.cols, some.rows * width + some.cols)

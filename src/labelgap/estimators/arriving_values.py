@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from labelgap.arriving.batches import Batch
-from labelgap.arriving.drift import check_half_life, metric_error
+from labelgap.arriving.drift import check_half_life
 from labelgap.arriving.kept import KeptData
 from labelgap.arriving.union import JoinedLabels
 from labelgap.estimators.arriving import ArrivingBatches, Judged, incoming, read_row_ids, start_from
@@ -31,14 +30,14 @@ from labelgap.estimators.regression_values import (
 )
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.choice import PenaltyChoice
-from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.feature_maps import mapped, tells_rows_apart
 from labelgap.fitting.judges import deviance_judge
 from labelgap.fitting.penalty_grid import grid_for_observed
 from labelgap.fitting.problem import backend_for, feature_settings, jobs_for, observed_problem
-from labelgap.fitting.run import FitRun, fit_run
+from labelgap.fitting.run import fit_run
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_family
+from labelgap.metrics.jackknife import metric_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Callback
@@ -94,28 +93,6 @@ class ArrivingValues(ArrivingBatches):
         later = self._next()
         later._learn(X, y, row_ids, offset, exposure, sample_weight, callback)
         return self._become(later)
-
-    def _keep_first_batch(
-        self: Any, X: Any, labels: ObservedLabels, sample_weight: Any, chosen: ChosenFit, run: FitRun
-    ) -> None:
-        """Keep the data of a fit; ``labels`` are those of y with their offsets, in the user's units."""
-        self._forget_batches()
-        if self.memory is None:
-            return
-        assert chosen.problem is not None
-        batch = incoming(X, labels, self._first_row_ids, sample_weight)
-        leave_out = chosen.candidates[-1].leave_out if chosen.candidates else None
-        record = Batch(
-            1,
-            metric=chosen.held_out_metric,
-            standard_error=metric_error(leave_out),
-            held_out_metric=chosen.held_out_metric,
-            objective=self.objective_,
-            relative_gap=self.relative_gap_,
-            seconds=time.perf_counter() - run.began,
-        )
-        nothing = np.full(batch.labels.n_observed, np.nan)
-        self._keep_first(batch, nothing, chosen.problem.settings.features, record)
 
     def _refuse_memory(self: Any, X: Any) -> None:
         """Raise where rows would be left out that have parameters."""

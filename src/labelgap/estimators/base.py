@@ -16,6 +16,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from labelgap._arrays import like_input, to_host
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap._warn import warn
+from labelgap.confidence.calibration import calibrate
+from labelgap.confidence.conformal import ConformalScores
 from labelgap.estimators.confidence import ConfidentDecisions
 from labelgap.estimators.deciding import Deciding
 from labelgap.estimators.frames import FrameOutput
@@ -33,16 +36,28 @@ from labelgap.estimators.inputs import (
 from labelgap.estimators.notebook import NotebookView
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.suggesting import Suggesting
-from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.metrics import LinearFractional, get_metric
+from labelgap.objective.problem import Problem
+from labelgap.objective.protocol import Factors
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.top_items import top_columns
+from labelgap.thresholds.cross_fit import HeldOutScores
 
 # Scores held at one time when all labels of many rows are scored.
 _BLOCK_SCORES = 1 << 22
+
+
+def keep_unless_default(model: Any, **attributes: Any) -> None:
+    """Set fitted attributes; those that equal the class's own are left to it, and are not saved."""
+    for name, value in attributes.items():
+        # An earlier fit may have left one.
+        model.__dict__.pop(name, None)
+        if value != getattr(type(model), name):
+            setattr(model, name, value)
 
 
 class CertifiedFit(NotebookView):
@@ -79,6 +94,13 @@ class CertifiedFit(NotebookView):
             self.flip_rate_interval_ = chosen.flip_rates.interval
             self._label_flip_rates = chosen.flip_rates.by_label
 
+    def _keep_weights(self, problem: Problem, factors: Factors) -> None:
+        """Set W and b in the features that the map makes."""
+        self.feature_scales_ = problem.feature_scales
+        self.coef_left_, _, self.intercept_ = problem.to_original(factors)
+        # With the scales that a label weighting gives the labels.
+        self.coef_right_ = np.asarray(problem.right(factors.right))
+
 
 class DecisionEstimator(
     Deciding,
@@ -100,6 +122,7 @@ class DecisionEstimator(
     """Whether it can learn from recorded positives alone."""
 
     metric: str | LinearFractional
+    threshold_: float
     classes_: NDArray[Any]
     label_names_: NDArray[Any] | None
 
@@ -168,6 +191,63 @@ class DecisionEstimator(
         """The metric by name or as given, kept for :meth:`score`."""
         self.metric_ = get_metric(self.metric)
         return self.metric_
+
+    # -- thresholds and confidence ---------------------------------------------------------------------
+
+    def _keep_confidence(self, held_out: HeldOutScores) -> None:
+        """Keep what the held-out scores say; nothing where there are none."""
+        if self._wants_held_out:
+            self._held_out = held_out
+        self._conformal = self._calibrator = self.calibration_error_ = None
+        scores, labels = held_out.scores, held_out.labels
+        how = getattr(self, "calibration", None)
+        if scores is None or labels is None or labels.n_observed == 0:
+            if how is not None:
+                warn(
+                    f"calibration={how!r} needs held-out scores, and this fit has none: the probabilities "
+                    "are not calibrated. Observe more labels, or call recalibrate.",
+                    LabelgapWarning,
+                )
+            return
+        self._conformal = ConformalScores.of(scores, labels)
+        if how is not None:
+            known = self._probabilities(scores) if self._scores_have_probabilities() else None
+            of_probabilities = self._scores_are_probabilities()
+            self._calibrator, self.calibration_error_ = calibrate(
+                scores, labels, how, known, of_probabilities
+            )
+
+    def _set_thresholds(self, threshold: float, thresholds: Floats | None, kind: str) -> None:
+        """Set the shared threshold, that of each label, and what they are."""
+        self.threshold_ = float(threshold)
+        # An earlier fit may have left thresholds, which do not belong to these labels.
+        for name in ("_label_thresholds", "_thresholds_kind"):
+            self.__dict__.pop(name, None)
+        if kind != "shared":
+            self._label_thresholds = np.array(thresholds, dtype=np.float64)
+            self._thresholds_kind = kind
+
+    @property
+    def thresholds_(self) -> Floats:
+        """The threshold of each label; ``threshold_`` everywhere where they share it."""
+        if self.thresholds_kind_ == "shared":
+            return np.full(self.n_labels_, float(self.threshold_))
+        return self._label_thresholds
+
+    @property
+    def thresholds_kind_(self) -> str:
+        """What ``thresholds_`` are: "shared", "per-label" or "shrunk"."""
+        # Only thresholds of their own are kept, so that models with one are saved as they always were.
+        return str(self.__dict__.get("_thresholds_kind", "shared"))
+
+    def _cut(self) -> float | Floats:
+        """What scores are compared with: the shared threshold, or a row with one for each label."""
+        return float(self.threshold_) if self.thresholds_kind_ == "shared" else self._label_thresholds
+
+    def _entry_cut(self, labels: NDArray[Any]) -> float | Floats:
+        """What the scores of entries of these labels are compared with."""
+        cut = self._cut()
+        return cut if isinstance(cut, float) else cut[labels]
 
     # -- deciding --------------------------------------------------------------------------------------
 
@@ -242,60 +322,6 @@ class DecisionEstimator(
             return like_input(self._budget_output(X, given, output, came_sparse, budget), given)
         return like_input(self._decisions(X, given, output, came_sparse), given)
 
-    def _budget_output(self, X: Any, given: Any, output: str, came_sparse: bool, budget: Any) -> Any:
-        self._refuse_sparse_vector(output)
-        found = self._budgeted(X, budget)
-        if self._single:
-            return self._framed(self.classes_[found.toarray()[:, 0].astype(np.intp)], given)
-        if output == "dense" or (output == "auto" and not came_sparse):
-            return self._framed(found.toarray(), given)
-        return found
-
-    def _refuse_sparse_vector(self, output: str) -> None:
-        if self._single and output == "sparse":
-            raise InvalidParameterError(
-                "output='sparse' is for a matrix of labels; the estimator was fitted to a 1-d y."
-            )
-
-    def _decisions(self, X: Any, given: Any, output: str, came_sparse: bool) -> Any:
-        self._refuse_sparse_vector(output)
-        cut = self._cut()
-        if self._single:
-            yes = np.concatenate([block[:, 0] for _, block in self._blocks(X)]) >= self.threshold_
-            return self._framed(self.classes_[yes.astype(np.intp)], given)
-        if output == "dense" or (output == "auto" and not came_sparse):
-            device = self._on_device(X)
-            if device is not None:
-                return self._framed(device.decisions(X, cut), given)
-            decisions = np.empty((_num_samples(X), self.n_labels_), dtype=np.int8)
-            for start, block in self._blocks(X):
-                decisions[start : start + len(block)] = block >= cut
-            return self._framed(decisions, given)
-        return self._sparse_decisions(X)
-
-    def _sparse_decisions(self, X: Any) -> sp.csr_array:
-        # 32 bits hold any column number that occurs; they halve the size of the result.
-        width = np.int32 if self.n_labels_ <= np.iinfo(np.int32).max else np.int64
-        counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=width)]
-        for count, chosen in self._yes_columns(X):
-            counts.append(count)
-            columns.append(chosen.astype(width))
-        indices = np.concatenate(columns)
-        return sp.csr_array(
-            (np.ones(len(indices), dtype=np.int8), indices, np.cumsum(np.concatenate(counts))),
-            shape=(_num_samples(X), self.n_labels_),
-        )
-
-    def _yes_columns(self, X: Any) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """The number of yes in each row of a block, and their columns in order."""
-        device = self._on_device(X)
-        if device is not None:
-            yield from device.yes_columns(X, self._cut())
-            return
-        for _, block in self._blocks(X):
-            yes = block >= self._cut()
-            yield yes.sum(axis=1), np.nonzero(yes)[1]
-
     def predict_topk(self, X: Any, k: int = 5, return_scores: bool = False) -> Any:
         """The k labels with the highest scores of each row, best first.
 
@@ -341,7 +367,8 @@ class DecisionEstimator(
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
         labels = read_judged_labels(self, y, _num_samples(X), unobserved or self._unobserved)
-        X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
         if labels.unobserved == "unlabelled":
             return self._unlabelled_score(X, labels)
         return self.metric_(labels, self._score_entries(X, labels) >= self._entry_cut(labels.indices))

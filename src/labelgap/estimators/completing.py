@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.completing.completion import Completion, RowCandidate
@@ -19,7 +18,6 @@ from labelgap.completing.row_choice import ChosenRows, RowChoice, RowModel, fit_
 from labelgap.completing.soft_labels import with_soft_labels
 from labelgap.confidence.calibration import CalibrationMap, calibrate
 from labelgap.estimators.inputs import (
-    check_at_least_zero,
     check_number,
     read_judged_labels,
     refuse_misaligned,
@@ -30,9 +28,8 @@ from labelgap.estimators.row_weights import weigh_rows
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
-from labelgap.fitting.decision_rule import DecisionRule, decision_rule
 from labelgap.fitting.feature_maps import mapped, mapped_product
-from labelgap.fitting.judges import Verdict, mean_loss
+from labelgap.fitting.judges import DecisionRule, Verdict, decision_rule, mean_loss
 from labelgap.fitting.problem import observed_problem
 from labelgap.fitting.run import FitRun
 from labelgap.labels import ObservedLabels
@@ -42,8 +39,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties
 from labelgap.solvers.joint_state import JointFactors
 from labelgap.solvers.row_part import JointFit
-from labelgap.thresholds.cross_fit import HeldOutScores, hold_out_plan
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect, hold_out_plan
 
 # How far the objective of the model over the given rows may be from that of the fit, as a fraction of it.
 _SAME_OBJECTIVE = 1e-4
@@ -93,15 +89,9 @@ class Completing:
 
     # -- soft labels -----------------------------------------------------------------------------------
 
-    def _check_soft_labels(self) -> None:
+    def _refuse_soft_labels(self) -> None:
+        """Raise where soft labels are asked for and cannot be."""
         value = self.soft_labels
-        if isinstance(value, str):
-            check_choice("soft_labels", value, ("auto",))
-        else:
-            check_at_least_zero("soft_labels", value)
-            check_number("soft_labels", value, above=-1.0)
-        if value == 0:
-            return
         if not isinstance(self.loss_, Logistic):
             raise InvalidParameterError(
                 f"soft_labels={value!r} needs loss='logistic', under which a label may be a probability. "
@@ -128,14 +118,11 @@ class Completing:
         run: FitRun,
         effect: OneClassEffect,
         held_out: HeldOutScores,
-    ) -> ChosenFit:
-        """The fit with soft labels, where they are asked for and pay."""
-        self.__dict__.pop("soft_label_weight_", None)
-        if self.soft_labels == 0:
-            return chosen
+    ) -> tuple[ChosenFit, float]:
+        """The fit with soft labels, where they pay, and their weight."""
         _refuse_offsets(labels)
         Z = mapped(chosen.feature_map, X)
-        chosen, weight = with_soft_labels(
+        return with_soft_labels(
             chosen,
             Z,
             labels,
@@ -148,9 +135,6 @@ class Completing:
             effect=effect,
             held_out=held_out,
         )
-        if weight:
-            self.soft_label_weight_ = weight
-        return chosen
 
     # -- gaps of the training rows -----------------------------------------------------------------------
 
@@ -215,7 +199,8 @@ class Completing:
         _refuse_offsets(given)
         labels = weighted_labels(given, self.weights, propensities)
         everyone = X
-        X, labels = weigh_rows(X, labels, sample_weight)
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight)
         run = FitRun(verbose=self.verbose, name=type(self).__name__)
         with threadpool_limits(limits=1, user_api="blas"):
             model, start = self._row_model(X, labels)
@@ -319,7 +304,9 @@ class Completing:
             return None
         X = self._read_features(X, reset=False)
         given = read_judged_labels(self, y, _num_samples(X), self._unobserved)
-        X, labels = weigh_rows(X, weighted_labels(given, self.weights, None), sample_weight)
+        labels = weighted_labels(given, self.weights, None)
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight)
         plan = hold_out_plan(labels, "cross-fit", check_random_state(self.random_state))
         if labels.offsets is not None or not (plan >= 0).any():
             return None

@@ -15,7 +15,7 @@ from labelgap._arrays import like_input, to_host
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.confidence.calibration import FIT_MAP, CalibrationError, CalibrationMap, calibrate
+from labelgap.confidence.calibration import FIT_MAP, CalibrationError, CalibrationMap
 from labelgap.confidence.conformal import ConformalScores, SetCuts, check_coverage, sets_of
 from labelgap.estimators.inputs import OUTPUTS, read_judged_labels, refuse_misaligned
 from labelgap.estimators.row_weights import weigh_rows
@@ -28,9 +28,7 @@ _BLOCK_SCORES = 1 << 22
 
 
 def check_calibration(calibration: Any, threshold: str = "cross-fit") -> None:
-    """Raise unless the parameter ``calibration`` can be used with the parameter ``threshold``."""
-    if calibration is None:
-        return
+    """Raise unless this ``calibration`` can be used with the parameter ``threshold``."""
     check_choice("calibration", calibration, FIT_MAP)
     if threshold == "train":
         raise InvalidParameterError(
@@ -68,6 +66,7 @@ class ConfidentDecisions:
         def _on_device(self, X: Any) -> Any: ...
         def _probabilities(self, scores: Floats) -> Floats: ...
         def _framed(self, values: Any, X: Any, columns: Any = None) -> Any: ...
+        def _keep_confidence(self, held_out: HeldOutScores) -> None: ...
 
     _wants_held_out = False
     """Whether the fit is to score every fold, and to keep the held-out scores."""
@@ -76,29 +75,6 @@ class ConfidentDecisions:
     calibration_error_: CalibrationError | None = None
 
     # -- fitting ---------------------------------------------------------------------------------------
-
-    def _keep_confidence(self, held_out: HeldOutScores) -> None:
-        """Keep what the held-out scores say; nothing where there are none."""
-        if self._wants_held_out:
-            self._held_out = held_out
-        self._conformal = self._calibrator = self.calibration_error_ = None
-        scores, labels = held_out.scores, held_out.labels
-        how = getattr(self, "calibration", None)
-        if scores is None or labels is None or labels.n_observed == 0:
-            if how is not None:
-                warn(
-                    f"calibration={how!r} needs held-out scores, and this fit has none: the probabilities "
-                    "are not calibrated. Observe more labels, or call recalibrate.",
-                    LabelgapWarning,
-                )
-            return
-        self._conformal = ConformalScores.of(scores, labels)
-        if how is not None:
-            known = self._probabilities(scores) if self._scores_have_probabilities() else None
-            of_probabilities = self._scores_are_probabilities()
-            self._calibrator, self.calibration_error_ = calibrate(
-                scores, labels, how, known, of_probabilities
-            )
 
     def _scores_have_probabilities(self) -> bool:
         """Whether probabilities follow from the scores without calibration."""
@@ -148,7 +124,8 @@ class ConfidentDecisions:
         X = self._read_features(X, reset=False)
         as_in_fit = "missing" if self._unobserved == "unlabelled" else self._unobserved
         labels = read_judged_labels(self, y, _num_samples(X), unobserved or as_in_fit)
-        X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
         labels.require_both_classes()
         held_out = HeldOutScores()
         held_out.see(self._score_entries(X, labels), labels)

@@ -1,57 +1,90 @@
-"""From scores to decisions: one threshold or one for each label, and decisions within a budget."""
+"""From scores to decisions in blocks of rows, by the thresholds or within a budget."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.validation import _num_samples
 
 from labelgap._types import Floats
 from labelgap.decisions import Budget, decide_within, read_budget
-from labelgap.exceptions import InvalidScoresError
+from labelgap.exceptions import InvalidParameterError, InvalidScoresError
 from labelgap.metrics import LinearFractional
 
 
 class Deciding:
-    """The thresholds of a fitted estimator, and what they are compared with."""
+    """The decisions of a fitted estimator; the class that scores rows supplies what is declared here."""
 
-    metric_: LinearFractional
-    threshold_: float
-    n_labels_: int
+    if TYPE_CHECKING:
+        metric_: LinearFractional
+        threshold_: float
+        classes_: NDArray[Any]
+        n_labels_: int
+        _single: bool
 
-    def _set_thresholds(self, threshold: float, thresholds: Floats | None, kind: str) -> None:
-        """Set the shared threshold, that of each label, and what they are."""
-        self.threshold_ = float(threshold)
-        # An earlier fit may have left thresholds, which do not belong to these labels.
-        for name in ("_label_thresholds", "_thresholds_kind"):
-            self.__dict__.pop(name, None)
-        if kind != "shared":
-            self._label_thresholds = np.array(thresholds, dtype=np.float64)
-            self._thresholds_kind = kind
+        def _cut(self) -> float | Floats: ...
+        def _blocks(self, X: Any) -> Iterator[tuple[int, Floats]]: ...
+        def _on_device(self, X: Any) -> Any: ...
+        def _framed(self, values: Any, X: Any, columns: Any = None) -> Any: ...
+        def _final_probabilities(self, scores: Floats) -> Floats: ...
 
-    @property
-    def thresholds_(self) -> Floats:
-        """The threshold of each label; ``threshold_`` everywhere where they share it."""
-        if self.thresholds_kind_ == "shared":
-            return np.full(self.n_labels_, float(self.threshold_))
-        return self._label_thresholds
+    def _budget_output(self, X: Any, given: Any, output: str, came_sparse: bool, budget: Any) -> Any:
+        self._refuse_sparse_vector(output)
+        found = self._budgeted(X, budget)
+        if self._single:
+            return self._framed(self.classes_[found.toarray()[:, 0].astype(np.intp)], given)
+        if output == "dense" or (output == "auto" and not came_sparse):
+            return self._framed(found.toarray(), given)
+        return found
 
-    @property
-    def thresholds_kind_(self) -> str:
-        """What ``thresholds_`` are: "shared", "per-label" or "shrunk"."""
-        # Only thresholds of their own are kept, so that models with one are saved as they always were.
-        return str(self.__dict__.get("_thresholds_kind", "shared"))
+    def _refuse_sparse_vector(self, output: str) -> None:
+        if self._single and output == "sparse":
+            raise InvalidParameterError(
+                "output='sparse' is for a matrix of labels; the estimator was fitted to a 1-d y."
+            )
 
-    def _cut(self) -> float | Floats:
-        """What scores are compared with: the shared threshold, or a row with one for each label."""
-        return float(self.threshold_) if self.thresholds_kind_ == "shared" else self._label_thresholds
-
-    def _entry_cut(self, labels: NDArray[Any]) -> float | Floats:
-        """What the scores of entries of these labels are compared with."""
+    def _decisions(self, X: Any, given: Any, output: str, came_sparse: bool) -> Any:
+        self._refuse_sparse_vector(output)
         cut = self._cut()
-        return cut if isinstance(cut, float) else cut[labels]
+        if self._single:
+            yes = np.concatenate([block[:, 0] for _, block in self._blocks(X)]) >= self.threshold_
+            return self._framed(self.classes_[yes.astype(np.intp)], given)
+        if output == "dense" or (output == "auto" and not came_sparse):
+            device = self._on_device(X)
+            if device is not None:
+                return self._framed(device.decisions(X, cut), given)
+            decisions = np.empty((_num_samples(X), self.n_labels_), dtype=np.int8)
+            for start, block in self._blocks(X):
+                decisions[start : start + len(block)] = block >= cut
+            return self._framed(decisions, given)
+        return self._sparse_decisions(X)
+
+    def _sparse_decisions(self, X: Any) -> sp.csr_array:
+        # 32 bits hold any column number that occurs; they halve the size of the result.
+        width = np.int32 if self.n_labels_ <= np.iinfo(np.int32).max else np.int64
+        counts, columns = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=width)]
+        for count, chosen in self._yes_columns(X):
+            counts.append(count)
+            columns.append(chosen.astype(width))
+        indices = np.concatenate(columns)
+        return sp.csr_array(
+            (np.ones(len(indices), dtype=np.int8), indices, np.cumsum(np.concatenate(counts))),
+            shape=(_num_samples(X), self.n_labels_),
+        )
+
+    def _yes_columns(self, X: Any) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The number of yes in each row of a block, and their columns in order."""
+        device = self._on_device(X)
+        if device is not None:
+            yield from device.yes_columns(X, self._cut())
+            return
+        for _, block in self._blocks(X):
+            yes = block >= self._cut()
+            yield yes.sum(axis=1), np.nonzero(yes)[1]
 
     # -- within a budget -------------------------------------------------------------------------------
 
@@ -60,7 +93,7 @@ class Deciding:
         asked: Budget = read_budget(budget)
 
         def blocks() -> Iterator[Floats]:
-            for start, scores in self._blocks(X):  # type: ignore[attr-defined]
+            for start, scores in self._blocks(X):
                 yield self._block_probabilities(scores, start)
 
         return decide_within(blocks, self.n_labels_, asked, self.metric_)
@@ -68,7 +101,7 @@ class Deciding:
     def _block_probabilities(self, scores: Floats, start: int) -> Floats:
         """The probabilities of a block of scores, or an error where there are none."""
         if hasattr(self, "predict_proba"):
-            return np.asarray(self._final_probabilities(scores), dtype=np.float64)  # type: ignore[attr-defined]
+            return np.asarray(self._final_probabilities(scores), dtype=np.float64)
         outside = ~((scores >= 0) & (scores <= 1))
         if outside.any():
             row, label = np.argwhere(outside)[0]

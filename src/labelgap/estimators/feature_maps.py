@@ -16,11 +16,8 @@ from labelgap.fitting.feature_maps import is_clearly_ahead, mapped, mapped_produ
 from labelgap.fitting.problem import device_scores
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_values, standard_error
-from labelgap.objective.problem import Problem
-from labelgap.objective.protocol import Factors
 from labelgap.thresholds.choosing import ChosenThresholds
-from labelgap.thresholds.cross_fit import HeldOutScores
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect
 from labelgap.thresholds.sweep import best_threshold
 
 # ε, where the eigenvalues of the kernel between landmarks have a mean of 1.
@@ -63,12 +60,6 @@ class FeatureMapped:
             return "linear"
         return "rbf" if kernel_of(self.feature_map_) is not None else type(self.feature_map_).__name__
 
-    def _keep_map(self, transformer: Any) -> None:
-        """Keep the map of a fit, in place of that of an earlier one."""
-        self.__dict__.pop("feature_map_", None)
-        if transformer is not None:
-            self.feature_map_ = transformer
-
 
 class MappedFeatures(FeatureMapped):
     """The part of a low-rank estimator that knows the feature map of its fit."""
@@ -79,13 +70,6 @@ class MappedFeatures(FeatureMapped):
     label_names_: NDArray[Any] | None
     n_labels_: int
     device: str
-
-    def _keep_weights(self, problem: Problem, factors: Factors) -> None:
-        """Set W and b in the features that the map makes."""
-        self.feature_scales_ = problem.feature_scales
-        self.coef_left_, _, self.intercept_ = problem.to_original(factors)
-        # With the scales that a label weighting gives the labels.
-        self.coef_right_ = np.asarray(problem.right(factors.right))
 
     def _left_product(self, X: Any) -> Floats:
         """``φ(X) A`` of validated rows."""

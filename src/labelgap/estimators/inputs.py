@@ -17,7 +17,7 @@ from labelgap._arrays import plain_array, refuse_other_order, row_names_of, to_h
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.arriving.drift import check_arriving
+from labelgap.estimators.arriving import check_arriving
 from labelgap.exceptions import (
     InvalidFeaturesError,
     InvalidLabelsError,
@@ -28,9 +28,9 @@ from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.feature_maps import check_features
 from labelgap.kernels.gpu.device import check_device
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import is_tag_sets
 from labelgap.labels.matching import as_kept, in_label_order
 from labelgap.labels.sources import observed_mask
-from labelgap.labels.tags import is_tag_sets
 from labelgap.objective.frame import SCALINGS
 from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import RIVALS, SOLVERS
@@ -338,6 +338,15 @@ def check_penalty(name: str, value: Any) -> None:
         raise InvalidParameterError(f"{name} must be 'auto' or a finite number, 0 or more; got {value!r}.")
 
 
+def check_soft_labels(value: Any) -> None:
+    """Raise unless ``value`` is "auto" or a finite number of at least 0, the weight of soft labels."""
+    if isinstance(value, str):
+        check_choice("soft_labels", value, ("auto",))
+    else:
+        check_at_least_zero("soft_labels", value)
+        check_number("soft_labels", value, above=-1.0)
+
+
 # -- of low-rank estimators -------------------------------------------------------------------------------
 
 
@@ -345,7 +354,8 @@ def check_fit_parameters(model: Any) -> None:
     """Raise unless the parameters of a low-rank estimator, those that it has, can be used together."""
     given = model.get_params(deep=False)
     check_choice("solver", model.solver, SOLVERS | RIVALS)
-    check_device(model.device)
+    if model.device != "auto":
+        check_device(model.device)
     if "penalty" in given:
         _check_feature_parameters(model)
     if "features" in given:

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from labelgap._types import Floats
-from labelgap.estimators.arriving import start_from
+from labelgap.estimators.arriving import refuse_other_weights, start_from
 from labelgap.estimators.arriving_decisions import ArrivingDecisions
-from labelgap.estimators.base import CertifiedFit, DecisionEstimator
+from labelgap.estimators.base import CertifiedFit, DecisionEstimator, keep_unless_default
 from labelgap.estimators.completing import Completing
 from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.inputs import (
     check_decision_parameters,
+    check_soft_labels,
     judging_labels,
     refuse_flip_rate,
     refuse_huge,
@@ -26,10 +27,16 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.fitting.checkpoint import digest
-from labelgap.fitting.decision_choice import choice_for_decisions
-from labelgap.fitting.decision_rule import decision_rule
+from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.feature_maps import FeatureMaps, first_map, mapped, tells_rows_apart
-from labelgap.fitting.penalty_grid import PenaltyGrid, PenaltyRequest, grid_for_observed
+from labelgap.fitting.judges import decision_rule
+from labelgap.fitting.penalty_grid import (
+    PenaltyGrid,
+    PenaltyRequest,
+    first_weighting,
+    grid_for_observed,
+    label_variants,
+)
 from labelgap.fitting.problem import (
     backend_for,
     feature_settings,
@@ -38,8 +45,7 @@ from labelgap.fitting.problem import (
     observed_problem,
 )
 from labelgap.fitting.run import fit_run
-from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
-from labelgap.fitting.variants import first_weighting, label_variants
+from labelgap.fitting.unlabelled import check_unlabelled
 from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
@@ -49,8 +55,7 @@ from labelgap.objective.problem import Problem
 from labelgap.persistence.checks import LOW_RANK_CLASSIFIER
 from labelgap.persistence.registry import savable_estimator
 from labelgap.solvers import Callback
-from labelgap.thresholds.cross_fit import HeldOutScores
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect
 from labelgap.thresholds.sweep import steady_threshold
 
 
@@ -310,7 +315,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse()
+        tags.input_tags.sparse = not tells_rows_apart(self.features)
         return tags
 
     # -- fitting ---------------------------------------------------------------------------------------
@@ -353,21 +358,25 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             lets the labels of its batch judge too.
         """
         check_decision_parameters(self)
-        check_calibration(self.calibration, self.threshold)
+        if self.calibration is not None:
+            check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
-        self._check_soft_labels()
+        check_soft_labels(self.soft_labels)
+        if self.soft_labels != 0:
+            self._refuse_soft_labels()
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        self._refuse_other_weights(targets.labels, propensities)
+        refuse_other_weights(self, targets.labels, propensities)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         if judged is not None:
             labels = judging_labels(labels, judged)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         whole = X
-        X, labels = weigh_rows(X, labels, sample_weight)
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight)
         refuse_huge(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
-        held_out = HeldOutScores()
+        held_out, soft_weight = HeldOutScores(), 0.0
         present = self._warm_factors()
         start = None if present is None else start_from(present)
         with fit_run(
@@ -386,20 +395,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             if unlabelled:
                 check_unlabelled(labels, self.loss_, metric)
                 refuse_calibration(self.calibration)
-                choice = UnlabelledChoice(
-                    Z,
-                    labels,
-                    features,
-                    self.loss_,
-                    request,
-                    settings,
-                    run,
-                    fit_intercept=self.fit_intercept,
-                    score_bound=self.score_bound,
-                    memory_limit_mb=self.memory_limit_mb,
-                    backend=backend,
-                    start=start,
-                )
+                choice = self._unlabelled_choice(Z, labels, features, request, settings, run, backend, start)
                 chosen = choice.fit(metric, self.flip_rate, how=self.threshold, by_row=self._holds_out_rows)
             else:
                 refuse_flip_rate(self.flip_rate, labels.unobserved)
@@ -421,38 +417,39 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
 
                 problem, grid = made(Z, labels, features.label_weighting)
                 effect = OneClassEffect(labels, metric, lambda z, some: steady_threshold(z, some, metric))
-                competition = choice_for_decisions(
+                competition = PenaltyChoice(
                     problem,
                     labels,
                     grid,
-                    metric,
+                    rule.search_judge(self.loss_),
                     settings,
                     run,
                     how=self.threshold,
                     by_row=self._holds_out_rows,
-                    variants=label_variants(problem, labels, self.label_weighting, request),
-                    effect=effect,
+                    last_judge=rule.last_judge(self.loss_, effect, held_out),
                     rule=rule,
-                    held_out=held_out,
+                    variants=label_variants(problem, labels, self.label_weighting, request),
                     every_fold=self._wants_held_out,
+                    start=start,
                 )
-                competition.start = start
                 maps = FeatureMaps.of(self, X, labels, request, made, transformer)
                 chosen = maps.fit(competition)
                 transformer = chosen.feature_map
-                chosen = self._with_soft_labels(chosen, X, labels, rule, settings, run, effect, held_out)
+                if self.soft_labels != 0:
+                    given = labels, rule, settings, run, effect, held_out
+                    chosen, soft_weight = self._with_soft_labels(chosen, X, *given)
                 effect.warn()
             self._keep_decisions(chosen)
             self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
             assert chosen.problem is not None
             self._keep_weights(chosen.problem, chosen.fit.factors)
-            self._keep_map(transformer)
-            self.__dict__.pop("label_weighting_", None)
-            if weighting := chosen.problem.settings.features.label_weighting:
-                self.label_weighting_ = weighting
+            weighting = chosen.problem.settings.features.label_weighting
+            keep_unless_default(
+                self, feature_map_=transformer, label_weighting_=weighting, soft_label_weight_=soft_weight
+            )
             self._keep_confidence(held_out)
-            given = {"sample_weight": sample_weight, "propensities": propensities, "held_out": held_out}
-            self._keep_first_batch(whole, targets.labels, given, chosen, run)
+            weights = {"sample_weight": sample_weight, "propensities": propensities}
+            self._keep_first_batch(whole, targets.labels, chosen, run, **weights, held_out=held_out)
         return self
 
     def _request(self, Z: Any, *, unlabelled: bool = False) -> tuple[PenaltyRequest, FeatureSettings]:

@@ -43,15 +43,14 @@ from labelgap.exceptions import (
     InvalidScoresError,
     UninformativeLabelsWarning,
 )
-from labelgap.fitting.decision_rule import DecisionRule, decision_rule
+from labelgap.fitting.judges import DecisionRule, decision_rule
 from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import in_label_order, same_names
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import METRIC_THRESHOLD
 from labelgap.persistence.registry import savable_estimator
 from labelgap.thresholds.choosing import ChosenThresholds
-from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, HeldOutScores, hold_out_plan
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, HeldOutScores, OneClassEffect, hold_out_plan
 
 
 def _has_probabilities(self: MetricThreshold) -> bool:
@@ -213,14 +212,17 @@ class MetricThreshold(DecisionEstimator):
             twice, and one of weight 0 is left out.
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
-        check_calibration(self.calibration, "given" if self.estimator is None else self.threshold)
+        if self.calibration is not None:
+            check_calibration(self.calibration, "given" if self.estimator is None else self.threshold)
         held_out = HeldOutScores()
         metric = self._metric()
         rule = decision_rule(metric, self.thresholds, self.subject_to)
         if self.estimator is not None:
             _check_scores(self.estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        X, labels = weigh_rows(X, targets.labels, sample_weight)
+        labels = targets.labels
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight)
         if self.estimator is None:
             _check_width(X, labels)
             labels = self._in_order_of_scores(labels)

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state, get_tags
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.estimators.base import DecisionEstimator
+from labelgap.estimators.base import DecisionEstimator, keep_unless_default
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.feature_maps import (
     FeatureMapped,
@@ -27,8 +27,8 @@ from labelgap.estimators.score_models import (
     warn_of_training_scores,
 )
 from labelgap.exceptions import InvalidParameterError
-from labelgap.fitting.decision_rule import decision_rule
 from labelgap.fitting.feature_maps import check_features, maps_to_compare
+from labelgap.fitting.judges import decision_rule
 from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
@@ -186,12 +186,15 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         """
         check_choice("threshold", self.threshold, THRESHOLDS)
         check_features(self.features)
-        check_calibration(self.calibration, self.threshold)
+        if self.calibration is not None:
+            check_calibration(self.calibration, self.threshold)
         metric, estimator = self._metric(), self._inner()
         rule = decision_rule(metric, self.thresholds, self.subject_to)
         _check_probabilistic(estimator)
         X, targets = self._read_fit_input(X, y, self.unobserved)
-        X, labels = weigh_rows(X, targets.labels, sample_weight)
+        labels = targets.labels
+        if sample_weight is not None:
+            X, labels = weigh_rows(X, labels, sample_weight)
         warn_of_unseen_labels(labels)
         rng = check_random_state(self.random_state)
         maps = maps_to_compare(self.features, X, labels.n_observed, rng)
@@ -200,7 +203,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
             warn_of_training_scores(labels)
         seeds = draw_seeds(rng, labels.shape[1])
 
-        bar = bar_for(self)
+        bar = bar_for(self) if self.verbose == 1 else None
 
         def fit_in(Z: Any) -> Outcome:
             def fit_part(part: ObservedLabels) -> LabelModels:
@@ -212,7 +215,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
             return Outcome(model, chosen, value, effect, held_out)
 
         transformer, best = best_map(maps, X, fit_in)
-        self._keep_map(transformer)
+        keep_unless_default(self, feature_map_=transformer)
         best.effect.warn()
         self._model, chosen = best.model, best.chosen
         self.estimators_ = self._model.estimators

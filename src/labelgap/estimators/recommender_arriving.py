@@ -10,18 +10,18 @@ from typing import Any, Self
 
 from labelgap._types import Floats
 from labelgap.arriving.batches import Batch
-from labelgap.arriving.drift import judge_drift, metric_error, warn_of_drift
+from labelgap.arriving.drift import judge_drift, warn_of_drift
 from labelgap.estimators.arriving import GROWTH
 from labelgap.estimators.description import metric_name
 from labelgap.estimators.recommender_fit import for_ids, warn_of_items_without_ratings
 from labelgap.estimators.recommender_ratings import KeptRatings
 from labelgap.exceptions import InterruptedFitWarning, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.penalty_grid import Variant
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.silence_weights import decayed
-from labelgap.fitting.variants import Variant
 from labelgap.labels import ObservedLabels
-from labelgap.metrics.jackknife import leave_out_values
+from labelgap.metrics.jackknife import leave_out_values, metric_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.recommending.progressive import judge_ranks, judge_ratings

@@ -18,15 +18,20 @@ from labelgap.estimators.inputs import (
 )
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.cross_validation import SolverSettings, largest_trace_penalty
-from labelgap.fitting.penalty_grid import PenaltyRequest
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.fitting.penalty_grid import (
+    COUNT_WEIGHTINGS,
+    PenaltyRequest,
+    Variant,
+    Variants,
+    largest_trace_penalty,
+)
 from labelgap.fitting.problem import backend_for, jobs_for, observed_problem, recommender_features
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.sampled import RatingsChoice
 from labelgap.fitting.silence import MOST_FACTORS, SilenceChoice
 from labelgap.fitting.silence_weights import silence_variants
 from labelgap.fitting.unlabelled import UnlabelledChoice, check_unlabelled
-from labelgap.fitting.variants import COUNT_WEIGHTINGS, Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional

@@ -15,8 +15,8 @@ from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidPa
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.problem import best_constants
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import smoothed_rates
 from labelgap.losses import Family, Gaussian, Poisson
+from labelgap.objective.moments import smoothed_rates
 from labelgap.objective.protocol import Factors
 from labelgap.persistence.registry import savable_record
 from labelgap.solvers import Fit, Penalties, Progress

@@ -13,7 +13,7 @@ from labelgap._arrays import like_input, to_host
 from labelgap._types import Floats
 from labelgap.estimators.arriving import start_from
 from labelgap.estimators.arriving_values import ArrivingValues
-from labelgap.estimators.base import CertifiedFit
+from labelgap.estimators.base import CertifiedFit, keep_unless_default
 from labelgap.estimators.feature_maps import MappedFeatures
 from labelgap.estimators.frames import FrameOutput
 from labelgap.estimators.inputs import (
@@ -359,14 +359,14 @@ class LowRankRegressor(
                 start=None if present is None else start_from(self._units.from_user(present)),
             )
             chosen = FeatureMaps.of(self, X, labels, self._request(Z), made, transformer).fit(choice)
-            self._keep_map(chosen.feature_map)
+            keep_unless_default(self, feature_map_=chosen.feature_map)
             assert chosen.problem is not None
             problem = chosen.problem
             self.feature_scales_ = problem.feature_scales
             factors = self._units.factors(problem.to_original(chosen.fit.factors))
             self.coef_left_, self.coef_right_, self.intercept_ = factors
             self._keep_fit(in_user_units(chosen, self._units))
-            self._keep_first_batch(*whole, sample_weight, chosen, run)
+            self._keep_first_batch(*whole, chosen, run, sample_weight=sample_weight)
         return self
 
     def _request(self, Z: Any) -> PenaltyRequest:

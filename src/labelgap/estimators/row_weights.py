@@ -26,8 +26,6 @@ def weigh_rows(
     >>> X.ravel().tolist(), weighted.weights.tolist()
     ([6.0, 7.0], [2.0, 1.0])
     """
-    if sample_weight is None:
-        return X, labels
     # Checks the weights, too.
     weighted = labels.with_row_weights(sample_weight)
     weights = np.asarray(sample_weight, dtype=np.float64)

@@ -25,13 +25,12 @@ from threadpoolctl import threadpool_limits
 from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
-from labelgap.fitting.decision_rule import DecisionRule
+from labelgap.fitting.judges import DecisionRule
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import smoothed_rates
+from labelgap.objective.moments import smoothed_rates
 from labelgap.persistence.registry import savable_record
 from labelgap.thresholds.choosing import ChosenThresholds
-from labelgap.thresholds.cross_fit import HeldOutScores, gather, map_folds
-from labelgap.thresholds.one_class import OneClassEffect
+from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect, gather, map_folds
 from labelgap.thresholds.sweep import best_threshold
 
 # Scores held at one time when rows are scored for the sake of some entries.

@@ -39,47 +39,24 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _FUNCTIONS = (types.FunctionType, types.MethodType)
 
 
-class StopRequest:
-    """A request to end the fit, which a signal handler or another thread may make."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
-    def make(self) -> None:
-        self._event.set()
-
-    @property
-    def made(self) -> bool:
-        return self._event.is_set()
-
-
-class StoppableCheckpoint(Checkpoint):
-    """Keeps nothing, but stops the work on request."""
-
-    def __init__(self, request: StopRequest) -> None:
-        self._request = request
-
-    def stopping(self) -> bool:
-        return self._request.made
-
-
 @dataclass
 class _Shared:
     """What all parts of the work in a folder have in common."""
 
-    request: StopRequest
+    stop: threading.Event
+    """Set to end the fit, by a signal handler or another thread."""
     open: bool = True
     """Whether the folder is still ours: a thread that outlives the fit must not write into it."""
     writable: bool = True
 
 
-class FolderCheckpoint(StoppableCheckpoint):
+class FolderCheckpoint(Checkpoint):
     """Keeps states and finished fits in a folder, and those of each part of the work in a folder below it."""
 
     keeps = True
 
     def __init__(self, folder: Path, shared: _Shared) -> None:
-        super().__init__(shared.request)
+        super().__init__(shared.stop)
         self._folder, self._shared = folder, shared
         self._next_snapshot = time.monotonic() + _EVERY
 
@@ -143,7 +120,7 @@ class FolderCheckpoint(StoppableCheckpoint):
 
 @contextlib.contextmanager
 def open_checkpoint(
-    folder: str | os.PathLike[str], about: Mapping[str, str], request: StopRequest
+    folder: str | os.PathLike[str], about: Mapping[str, str], stop: threading.Event
 ) -> Iterator[tuple[FolderCheckpoint, int]]:
     """The checkpoint in a folder, new or of an earlier run of the same fit, and the seed that goes with it.
 
@@ -165,7 +142,7 @@ def open_checkpoint(
         else:
             document = {"about": dict(about), "seed": int(np.random.SeedSequence().generate_state(1)[0])}
             write_file(header, _KIND, document, {})
-        shared = _Shared(request)
+        shared = _Shared(stop)
         try:
             yield FolderCheckpoint(work, shared), int(document["seed"])
         finally:

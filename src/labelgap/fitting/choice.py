@@ -18,15 +18,13 @@ from labelgap._warn import warn
 from labelgap.exceptions import LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings, plain_scores
-from labelgap.fitting.decision_rule import DecisionRule
-from labelgap.fitting.judges import Judge
-from labelgap.fitting.penalty_grid import PenaltyGrid, Place, trace_for_all
+from labelgap.fitting.judges import DecisionRule, Judge
+from labelgap.fitting.penalty_grid import PenaltyGrid, Place, Variant, Variants, trace_for_all
 from labelgap.fitting.row_sample import RowSample, SampleValidation, draw_rows
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import select_penalties, select_roughly, select_trace
 from labelgap.fitting.trace_search import confirm_trace, weaken
 from labelgap.fitting.variant_choice import select_variant
-from labelgap.fitting.variants import Variant, Variants
 from labelgap.kernels.threads import thread_count
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
@@ -463,7 +461,8 @@ def folds_for_threshold(labels: ObservedLabels, plan: NDArray[Any]) -> int:
 
 
 def _folds_of(labels: ObservedLabels, plan: NDArray[Any], n_entries: int, n_rare: int) -> int:
-    labels = labels.judged()
+    if labels.judging is not None:
+        labels = labels.judged()
     values = labels.values
     rarer = min(int(np.sum(values == values.min())), int(np.sum(values != values.min())))
     return folds_with(int(plan.max()) + 1, labels.n_observed, rarer, n_entries, n_rare)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labelgap._types import Floats
-from labelgap.fitting.variants import Variant
+from labelgap.fitting.penalty_grid import Variant
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 from labelgap.solvers import Fit, Penalties

@@ -84,7 +84,7 @@ class NotebookBar(FitProgress):
 
 
 def bar_for(model: Any) -> NotebookBar | None:
-    """A bar for an estimator with ``verbose=1``, in a notebook; None elsewhere, where lines are printed."""
-    if model.verbose != 1 or not in_notebook():
+    """A bar for an estimator, in a notebook; None elsewhere, where lines are printed."""
+    if not in_notebook():
         return None
     return NotebookBar(type(model).__name__, str(getattr(model, "metric", "D²")), getattr(model, "tol", 0.0))

@@ -1,18 +1,23 @@
-"""The penalties to compare: the grid that "auto" stands for, in units of the problem."""
+"""What is compared: the grid of penalties that "auto" stands for, and variants of the problem.
+
+Penalties are in units of the problem. A variant is a choice of other settings, such as a weighting of the
+labels, which is made together with the penalties, one change at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from labelgap._types import Floats
-from labelgap.fitting.cross_validation import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
-from labelgap.solvers.penalties import Penalties
+from labelgap.objective.protocol import Factors, Objective
+from labelgap.solvers.certificate import Penalties, with_best_intercept
+from labelgap.solvers.spectral import LowRankShift, leading_triplets
 
 Place: TypeAlias = tuple[int, int, int]
 """The numbers of λ, λ₂ and κ in a grid."""
@@ -30,6 +35,14 @@ _FIRST_RIDGE = 5
 _STRIDES = ((4, 2), (2, 1), (1, 1))
 # κ in units of 1/|Ω|: a strength s is a normal prior of variance 1/s on a label's log-odds.
 INTERCEPT_STRENGTHS = (0.0, 1.0, 100.0)
+
+COUNT_WEIGHTINGS = (0.0, 0.5, 0.75, 1.0)
+"""How the penalty may grow with the number of ratings."""
+LABEL_WEIGHTINGS = (0.0, 0.5, 1.0)
+"""The powers of the number of positives that are compared."""
+# The mean number of positives that a positive shares its label with, as a multiple of the mean over labels,
+# from which on the labels differ enough for a weighting to change decisions.
+_UNEVEN = 2.0
 
 
 @dataclass(frozen=True)
@@ -153,6 +166,14 @@ def penalty_grid(
     )
 
 
+def largest_trace_penalty(objective: Objective) -> float:
+    """``λ_max = σ₁(XᵀG(0))`` at the best intercept; at this λ and above it W = 0."""
+    start = Factors.zero(objective.shape, objective.starting_intercept())
+    point = with_best_intercept(objective, objective.at(start), Penalties(1.0))
+    shift = LowRankShift(point.score_gradient(), start.left, start.right)
+    return leading_triplets(shift, objective.shape, 1, objective.may_form).top
+
+
 def largest_penalty_of(problem: Problem, labels: ObservedLabels) -> float:
     """The smallest λ at which W = 0."""
     return largest_trace_penalty(problem.objective(labels))
@@ -201,3 +222,98 @@ def grid_for_observed(
         largest=largest,
         intercept_strengths=intercept_strengths,
     )
+
+
+# -- variants ------------------------------------------------------------------------------------------------
+
+
+class Variant(NamedTuple):
+    """One choice of these settings; None for one that the problem does not have."""
+
+    count_weighting: float = 0.0
+    silence_weight: float | None = None
+    dislikes: float | None = None
+    """The weight of a dislike, as a multiple of that of silence."""
+    confidence: float | None = None
+    given_dislike_weight: float | None = None
+    """The weight of a dislike where it was given, whatever that of silence is."""
+    label_weighting: float | None = None
+
+    @property
+    def dislike_weight(self) -> float | None:
+        """The weight of a dislike, where that of a like is 1."""
+        if self.given_dislike_weight is not None:
+            return self.given_dislike_weight
+        if self.silence_weight is None or self.dislikes is None:
+            return None
+        return min(1.0, self.dislikes * self.silence_weight)
+
+    def settings(self) -> dict[str, Any]:
+        """What a candidate says of it."""
+        return {
+            # A problem with features has a weighting of its labels instead.
+            "count_weighting": self.count_weighting if self.label_weighting is None else None,
+            "silence_weight": self.silence_weight,
+            "dislike_weight": self.dislike_weight,
+            "confidence": self.confidence,
+            "label_weighting": self.label_weighting,
+        }
+
+
+@dataclass(frozen=True)
+class Variants:
+    """The choices, and the problem of each with the labels as it weighs them.
+
+    The search begins with ``first``, which is mostly close to the best. Its neighbours are compared with it
+    at the penalties found, and theirs if they win.
+    """
+
+    first: Variant
+    values: Mapping[str, Sequence[float]]
+    """The values of each setting that may change, in rising order."""
+    problem: Callable[[Variant], tuple[Problem, ObservedLabels]]
+
+    def beside(self, variant: Variant) -> Iterator[Variant]:
+        """The variants in which one setting is a step larger or smaller."""
+        for name, values in self.values.items():
+            place = list(values).index(getattr(variant, name))
+            for near in (place + 1, place - 1):
+                if 0 <= near < len(values):
+                    yield variant._replace(**{name: float(values[near])})
+
+
+def label_variants(
+    problem: Problem, labels: ObservedLabels, weighting: float | str, request: PenaltyRequest
+) -> Variants | None:
+    """The label weightings to choose from; None where one is given or there is nothing to choose.
+
+    A λ that is given refers to the trace norm as it is.
+    """
+    if weighting != "auto" or request.trace != "auto" or not differ_in_positives(labels):
+        return None
+
+    def variant(chosen: Variant) -> tuple[Problem, ObservedLabels]:
+        features = replace(problem.settings.features, label_weighting=chosen.label_weighting or 0.0)
+        return problem.with_settings(features=features), labels
+
+    first = Variant(label_weighting=LABEL_WEIGHTINGS[0])
+    return Variants(first, {"label_weighting": LABEL_WEIGHTINGS}, variant)
+
+
+def first_weighting(weighting: float | str) -> float:
+    """The weighting as given, or that which a search begins with."""
+    return LABEL_WEIGHTINGS[0] if isinstance(weighting, str) else float(weighting)
+
+
+def differ_in_positives(labels: ObservedLabels) -> bool:
+    """Whether some labels have many more positives than others.
+
+    Examples
+    --------
+    >>> even = ObservedLabels.from_dense([[1, 0], [0, 1], [1, 1]])
+    >>> differ_in_positives(even)
+    False
+    """
+    positives = labels.positive_counts().astype(np.float64)
+    total = positives.sum()
+    return bool(total > 0 and np.sum(positives**2) / total >= _UNEVEN * positives.mean())

@@ -17,7 +17,7 @@ from labelgap.objective.moments import ColumnMoments, FeatureMoments
 from labelgap.objective.parts import Backend, FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors, Point, entries_kept_within, entries_within
-from labelgap.solvers.penalties import Penalties, with_best_intercept
+from labelgap.solvers.certificate import Penalties, with_best_intercept
 
 # The length of the column of ones that carries the users' intercepts, in units in which an item's own column
 # has length 1. Longer is cheaper under the trace norm, but slower to fit; beyond this nothing is gained.

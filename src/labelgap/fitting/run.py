@@ -19,7 +19,7 @@ from labelgap._types import Floats
 from labelgap._version import __version__
 from labelgap._warn import warn
 from labelgap.exceptions import InterruptedFitWarning
-from labelgap.fitting.checkpoint import StoppableCheckpoint, StopRequest, described, open_checkpoint
+from labelgap.fitting.checkpoint import described, open_checkpoint
 from labelgap.fitting.notebook import NotebookBar, bar_for
 from labelgap.kernels.gpu.device import memory_error
 from labelgap.labels import ObservedLabels
@@ -118,24 +118,24 @@ class FitRun:
 
 
 @contextlib.contextmanager
-def stop_on_interrupt() -> Iterator[StopRequest]:
-    """Inside, the first Ctrl-C makes a request instead of raising KeyboardInterrupt; the second one raises.
+def stop_on_interrupt() -> Iterator[threading.Event]:
+    """Inside, the first Ctrl-C sets the event instead of raising KeyboardInterrupt; the second one raises.
 
     This holds in the main thread, the only one that may handle signals, and where no other handler is set.
     """
-    request = StopRequest()
+    stop = threading.Event()
     free = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not free or threading.current_thread() is not threading.main_thread():
-        yield request
+        yield stop
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        request.make()
+        stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     signal.signal(signal.SIGINT, handle)
     try:
-        yield request
+        yield stop
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -161,35 +161,35 @@ class fit_run(contextlib.AbstractContextManager[FitRun]):
         model = self._model
         model.interrupted_ = False
         with contextlib.ExitStack() as stack:
-            request = stack.enter_context(stop_on_interrupt())
+            stop = stack.enter_context(stop_on_interrupt())
             run = FitRun(
                 self._callback,
-                StoppableCheckpoint(request),
+                Checkpoint(stop),
                 model.random_state,
                 n_jobs=model.n_jobs,
                 verbose=model.verbose,
                 name=type(model).__name__,
-                bar=bar_for(model),
+                bar=bar_for(model) if model.verbose == 1 else None,
             )
             if self._checkpoint is not None:
                 about = {**_settings_of(model), **self._data()}
-                run.checkpoint, seed = stack.enter_context(open_checkpoint(self._checkpoint, about, request))
+                run.checkpoint, seed = stack.enter_context(open_checkpoint(self._checkpoint, about, stop))
                 if model.random_state is None or model.random_state is np.random:
                     run.random_state = seed
             stack.enter_context(threadpool_limits(limits=1, user_api="blas"))
-            self._run, self._request, self._stack = run, request, stack.pop_all()
+            self._run, self._stop, self._stack = run, stop, stack.pop_all()
         return run
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         stopped = self._run.checkpoint.stopping()
         # Threads that are still at work after an error are to stop.
-        self._request.make()
+        self._stop.set()
         self._stack.__exit__(kind, error, traceback)
         if self._run.bar is not None and error is None:
             self._run.bar.end()
         if error is not None:
             _forget_fit(self._model)
-        if (too_large := memory_error(error)) is not None:
+        if error is not None and (too_large := memory_error(error)) is not None:
             raise too_large from error
         if isinstance(error, Stopped):
             raise KeyboardInterrupt(

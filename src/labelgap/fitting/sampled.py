@@ -18,17 +18,18 @@ from sklearn.utils import check_random_state
 from labelgap.fitting.choice import PenaltyChoice
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings
-from labelgap.fitting.decision_choice import choice_for_decisions
+from labelgap.fitting.judges import DecisionRule
 from labelgap.fitting.penalty_grid import (
     LargestPenalty,
     PenaltyGrid,
     PenaltyRequest,
     Place,
+    Variant,
+    Variants,
     grid_for_observed,
 )
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.trace_search import loss_curvature
-from labelgap.fitting.variants import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.solvers.loop import Candidate
@@ -126,16 +127,17 @@ class RatingsChoice:
         self, variants: Variants, grid: PenaltyGrid, metric: LinearFractional, how: str, run: FitRun
     ) -> PenaltyChoice:
         problem, labels = variants.problem(variants.first)
-        choice = choice_for_decisions(
+        rule = DecisionRule(metric)
+        return PenaltyChoice(
             problem,
             labels,
             grid,
-            metric,
+            rule.search_judge(problem.loss),
             self.settings,
             run,
             how=how,
+            last_judge=rule.last_judge(problem.loss, None, run.held_out),
+            rule=rule,
             variants=variants if any(len(values) > 1 for values in variants.values.values()) else None,
-            held_out=run.held_out,
+            start=run.start,
         )
-        choice.start = run.start
-        return choice

@@ -16,8 +16,8 @@ import numpy as np
 from labelgap._names import check_choice
 from labelgap.fitting.penalty_grid import PenaltyGrid, Place
 from labelgap.metrics.jackknife import standard_error
+from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.loop import Candidate, Stopped
-from labelgap.solvers.penalties import Penalties
 
 Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence[Candidate]]
 

@@ -27,12 +27,12 @@ from labelgap.fitting.penalty_grid import (
     LargestPenalty,
     PenaltyGrid,
     PenaltyRequest,
+    Variants,
     grid_for,
     largest_penalty_of,
 )
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.sampled import Found, found_by, moved, sample_of_users
-from labelgap.fitting.variants import Variants
 from labelgap.labels import ObservedLabels
 from labelgap.labels.unobserved import draw_unobserved
 from labelgap.metrics import LinearFractional

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from labelgap._types import Floats
-from labelgap.fitting.variants import Variant, Variants
+from labelgap.fitting.penalty_grid import Variant, Variants
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss
 from labelgap.objective.parts import Backend, FeatureSettings, ProblemSettings, RowBlock

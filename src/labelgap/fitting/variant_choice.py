@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from labelgap.fitting.penalty_grid import PenaltyGrid
+from labelgap.fitting.penalty_grid import PenaltyGrid, Variant, Variants
 from labelgap.fitting.search import ALIKE_IN_SAMPLE, ahead_in_errors, leading
-from labelgap.fitting.variants import Variant, Variants
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
+from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.loop import Candidate, Stopped
-from labelgap.solvers.penalties import Penalties
 from labelgap.thresholds.cross_fit import side_by_side
 
 if TYPE_CHECKING:

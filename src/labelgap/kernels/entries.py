@@ -6,21 +6,16 @@ size n x L appears: each kernel touches the entries of Ω and the factors.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 from labelgap._arrays import read_only
 from labelgap._types import Floats, Ints
-from labelgap.kernels.blocks import (
-    PRODUCT_COLUMNS,
-    SAMPLED_COLUMNS,
-    is_dense,
-    product_by_blocks,
-    sampled_by_blocks,
-)
 from labelgap.kernels.options import OPTIONS
-from labelgap.kernels.threads import run_over_rows
-from labelgap.kernels.vectors import gathered_dots, gathered_sum, lanes_of, padded_width
+from labelgap.kernels.threads import map_in_order, run_over_rows
+from labelgap.kernels.vectors import VECTOR_BYTES, gathered_dots, gathered_sum, lanes_of
 
 # A constant that is written out where a function is called has a type of its own, for which the function is
 # compiled again. This one has not.
@@ -28,6 +23,18 @@ _ZERO = np.int64(0)
 
 # Below this many columns there is nothing to vectorise.
 _FEW_COLUMNS = 4
+
+# Parts of the rows whose sums are added up in the end: as many whatever the threads.
+_MOST_PARTS = 8
+# Cells of a block: it stays in the second cache while its entries are picked.
+_BLOCK_ENTRIES = 1 << 17
+# The fraction of observed entries from which on blocks win, and the columns that it takes: a sampled product
+# has a sum across a vector for each entry, which a sparse one has not.
+_FRACTION = 0.4
+_SAMPLED_COLUMNS, _PRODUCT_COLUMNS = 16, 96
+# What a cell of a block takes, besides and for each column, where an entry that is added to the sum of its
+# label takes 1 for each column: that sum is loaded and stored with every entry.
+_CELL_BY_LABEL, _COLUMN_BY_LABEL = 11.0, 0.18
 
 
 @njit(**OPTIONS)
@@ -155,6 +162,12 @@ def _sparse_sampled_product(  # type: ignore[no-untyped-def]
 _NO_ORDER = read_only(np.empty(0), np.int32)
 
 
+def padded_width(k: int, dtype: Any) -> int:
+    """The least whole number of vectors that holds k numbers, and at least one."""
+    lanes = VECTOR_BYTES // np.dtype(dtype).itemsize
+    return int(max(1, -(-k // lanes)) * lanes)
+
+
 def filled_up(M: Floats) -> Floats:
     """A factor with columns of zeros beside its own, so that rows are a whole number of vectors."""
     n, k = M.shape
@@ -198,7 +211,7 @@ def sampled_product(
     result = np.empty(len(indices), dtype=P.dtype) if out is None else out
     left, right = (read_only(M, P.dtype) for M in (P, B))
     indptr, indices = pattern_arrays(indptr, indices)
-    if not by_entry and P.shape[1] >= SAMPLED_COLUMNS and is_dense(len(indices), len(P), len(B)):
+    if not by_entry and P.shape[1] >= _SAMPLED_COLUMNS and is_dense(len(indices), len(P), len(B)):
         sampled_by_blocks(indptr, indices, left, right, result)
         return result
     if by_entry and len(right) > len(indices):
@@ -237,7 +250,7 @@ def csr_product(
     result = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype) if out is None else out
     values, right = read_only(data, M.dtype), read_only(M, M.dtype)
     indptr, indices = pattern_arrays(indptr, indices)
-    if order is None and M.shape[1] >= PRODUCT_COLUMNS and is_dense(len(indices), len(result), len(M)):
+    if order is None and M.shape[1] >= _PRODUCT_COLUMNS and is_dense(len(indices), len(result), len(M)):
         product_by_blocks(indptr, indices, values, right, result)
         return result
     gathered = table(right, len(indices))
@@ -265,3 +278,80 @@ def sparse_sparse_product(
     per_entry = 1 + len(right[1]) // max(len(right[0]) - 1, 1)
     run_over_rows(_sparse_sparse_product, left[0], per_entry, *sparse_rows(left), *sparse_rows(right), out)
     return out
+
+
+# -- by dense blocks -----------------------------------------------------------------------------------------
+
+# A matrix product computes a score many times faster than a loop over entries, but it computes all of them.
+# So there is a fraction of observed entries from which on it wins; ``python -m benchmarks kernels`` measures
+# it.
+
+
+def is_dense(n_entries: int, n_rows: int, n_columns: int) -> bool:
+    """Whether so many of the entries are observed that blocks are worth their while."""
+    return n_entries > _FRACTION * n_rows * n_columns
+
+
+def is_dense_by_label(n_entries: int, n_rows: int, n_columns: int, k: int) -> bool:
+    """The same for sums of k columns by label (:func:`labelgap.kernels.entry_pattern.scattered_product`)."""
+    return n_entries * k > n_rows * n_columns * (_CELL_BY_LABEL + _COLUMN_BY_LABEL * k)
+
+
+@njit(**OPTIONS)
+def _pick(indptr, indices, scores, out, first):  # type: ignore[no-untyped-def]
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        for e in range(indptr[first + i], indptr[first + i + 1]):
+            out[e] = row[indices[e]]
+
+
+@njit(**OPTIONS)
+def _spread(indptr, indices, data, dense, first):  # type: ignore[no-untyped-def]
+    for i in range(dense.shape[0]):
+        row = dense[i]
+        for e in range(indptr[first + i], indptr[first + i + 1]):
+            row[indices[e]] = data[e]
+
+
+def _row_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    step = max(1, _BLOCK_ENTRIES // max(n_columns, 1))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def sampled_by_blocks(indptr: Ints, indices: Ints, P: Floats, B: Floats, out: Floats) -> None:
+    """``(P Bᵀ)`` at the entries, by way of all scores of some rows at a time."""
+
+    def work(rows: slice) -> None:
+        _pick(indptr, indices, P[rows] @ B.T, out, rows.start)
+
+    map_in_order(work, _row_blocks(len(P), len(B)))
+
+
+def product_by_blocks(indptr: Ints, indices: Ints, data: Floats, M: Floats, out: Floats) -> None:
+    """``S M`` for the sparse S, by way of some of its rows made dense."""
+
+    def work(rows: slice) -> None:
+        dense = np.zeros((rows.stop - rows.start, len(M)), dtype=M.dtype)
+        _spread(indptr, indices, data, dense, rows.start)
+        np.matmul(dense, M, out=out[rows])
+
+    map_in_order(work, _row_blocks(len(out), len(M)))
+
+
+def transposed_by_blocks(indptr: Ints, indices: Ints, data: Floats, M: Floats, n_columns: int) -> Floats:
+    """``Sᵀ M`` for the sparse S with so many columns, by way of some of its rows made dense."""
+    all_blocks = _row_blocks(len(M), n_columns)
+    # The sums of all parts together are no larger than M.
+    parts = max(1, min(_MOST_PARTS, len(all_blocks), len(M) // max(n_columns, 1)))
+    cuts = [len(all_blocks) * part // parts for part in range(parts + 1)]
+    arrays = indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), data
+
+    def work(part: int) -> Floats:
+        total = np.zeros((n_columns, M.shape[1]), dtype=M.dtype)
+        for rows in all_blocks[cuts[part] : cuts[part + 1]]:
+            dense = np.zeros((rows.stop - rows.start, n_columns), dtype=M.dtype)
+            _spread(*arrays, dense, rows.start)
+            total += dense.T @ M[rows]
+        return total
+
+    return np.asarray(sum(map_in_order(work, range(parts))))

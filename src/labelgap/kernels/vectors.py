@@ -3,7 +3,7 @@
 The compiler's own vectoriser gives up on loops over k neighbouring numbers: it cannot know that arrays do not
 overlap, or that k is a whole number of vectors. These building blocks say so. They are called from compiled
 kernels, and expect C-contiguous arrays whose rows are a whole number of vectors long
-(:func:`padded_width`); what fills a row up is 0 and stays 0.
+(:func:`labelgap.kernels.entries.padded_width`); what fills a row up is 0 and stays 0.
 """
 
 from __future__ import annotations
@@ -12,24 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-# One vector: a cache line. Where registers are narrower, the compiler splits it.
-_VECTOR_BYTES = 64
+VECTOR_BYTES = 64
+"""One vector: a cache line. Where registers are narrower, the compiler splits it."""
 # Registers that sums may take up; the others are for what is added to them.
 _FRACTION_FOR_SUMS = 0.75
 _FLAGS = ("reassoc", "contract", "nsz")
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
-
-
-def padded_width(k: int, dtype: Any) -> int:
-    """The least whole number of vectors that holds k numbers, and at least one."""
-    lanes = _VECTOR_BYTES // np.dtype(dtype).itemsize
-    return int(max(1, -(-k // lanes)) * lanes)
 
 
 def lanes_of(array: Any) -> int:
@@ -39,7 +32,7 @@ def lanes_of(array: Any) -> int:
 
 @overload(lanes_of, inline="always")
 def _lanes_of(array):  # type: ignore[no-untyped-def]
-    lanes = _VECTOR_BYTES // (array.dtype.bitwidth // 8)
+    lanes = VECTOR_BYTES // (array.dtype.bitwidth // 8)
     return lambda array: lanes
 
 
@@ -50,7 +43,7 @@ class _Emitter:
         self.context, self.builder = context, builder
         self.number = context.get_value_type(element)
         self.size = element.bitwidth // 8
-        self.lanes = _VECTOR_BYTES // self.size
+        self.lanes = VECTOR_BYTES // self.size
         self.vector = ir.VectorType(self.number, self.lanes)
         # By default wide registers are left unused for fear of a lower clock; these loops are worth it. The
         # attributes mean nothing to other processors.
@@ -71,7 +64,7 @@ class _Emitter:
             registers, size = 16, 32
         else:
             registers, size = (32 if codegen._tm.triple.startswith(("aarch64", "arm64")) else 16), 16
-        return int(max(1, min(most, _FRACTION_FOR_SUMS * registers * size // _VECTOR_BYTES)))
+        return int(max(1, min(most, _FRACTION_FOR_SUMS * registers * size // VECTOR_BYTES)))
 
     def array(self, kind: Any, value: Any) -> tuple[Any, list[Any]]:
         """The data pointer of an array, and its shape."""

@@ -13,13 +13,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from labelgap._arrays import frame_library
 from labelgap._names import check_choice
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.labels import sources
-from labelgap.labels.frames import frame_library, read_long, read_wide
-from labelgap.labels.tags import is_tag_sets, read_tags
+from labelgap.labels.frames import read_long, read_wide
+from labelgap.labels.tags import read_tags
 
 UNOBSERVED = ("missing", "negative", "unlabelled")
+
+
+def is_tag_sets(labels: Any) -> bool:
+    """Whether these are tags by row: a list or tuple of sets, with None where nothing is known.
+
+    Lists within a list are rows of a matrix; ``from_tags`` takes them as tags.
+
+    Examples
+    --------
+    >>> is_tag_sets([{"sport"}, None, set()]), is_tag_sets([[1, 0], [0, 1]]), is_tag_sets([None])
+    (True, False, False)
+    """
+    if not isinstance(labels, list | tuple):
+        return False
+    known = [one for one in labels if one is not None]
+    return bool(known) and all(isinstance(one, set | frozenset) for one in known)
 
 
 class LabelConstructors(ABC):

@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import frame_library
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.labels.sources import Entries, Names, check_names, is_null, read_dense
-
-
-def frame_library(obj: object) -> str | None:
-    """``"pandas"`` or ``"polars"`` when ``obj`` comes from there, else None."""
-    root = type(obj).__module__.partition(".")[0]
-    return root if root in ("pandas", "polars") else None
 
 
 def _check_frame(frame: Any) -> str:

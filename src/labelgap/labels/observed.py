@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from labelgap._arrays import plain_array, refuse_other_rows, sums_by_number
+from labelgap._arrays import frame_library, plain_array, refuse_other_rows, sums_by_number
 from labelgap._html import paragraph, table
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
 from labelgap.labels import sources
 from labelgap.labels.constructors import LabelConstructors
-from labelgap.labels.frames import frame_library
 from labelgap.labels.matching import names_in_order, same_names
 from labelgap.labels.splitting import LabelSplits
 from labelgap.labels.weighting import LabelWeights

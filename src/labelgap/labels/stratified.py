@@ -19,8 +19,8 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
+from labelgap._arrays import frame_library
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
-from labelgap.labels.frames import frame_library
 from labelgap.labels.observed import ObservedLabels
 from labelgap.labels.sources import row_pointers
 

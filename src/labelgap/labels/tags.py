@@ -71,22 +71,6 @@ def _in_order(tags: dict[Hashable, None]) -> list[Hashable]:
         return list(tags)
 
 
-def is_tag_sets(labels: Any) -> bool:
-    """Whether these are tags by row: a list or tuple of sets, with None where nothing is known.
-
-    Lists within a list are rows of a matrix; ``from_tags`` takes them as tags.
-
-    Examples
-    --------
-    >>> is_tag_sets([{"sport"}, None, set()]), is_tag_sets([[1, 0], [0, 1]]), is_tag_sets([None])
-    (True, False, False)
-    """
-    if not isinstance(labels, list | tuple):
-        return False
-    known = [one for one in labels if one is not None]
-    return bool(known) and all(isinstance(one, set | frozenset) for one in known)
-
-
 def split_tags(text: str, separator: str) -> list[str]:
     """The tags of a text; a blank as the separator stands for any white space.
 

@@ -111,6 +111,20 @@ def standard_error(first: NDArray[np.float64], second: NDArray[np.float64]) -> f
     return float(np.sqrt((parts - 1) / parts * np.sum((difference - difference.mean()) ** 2)))
 
 
+def metric_error(leave_out: NDArray[np.float64] | None) -> float | None:
+    """The standard error of a metric from its leave-out values; None with too few parts of the rows.
+
+    Examples
+    --------
+    >>> metric_error(None) is None, metric_error(np.full(20, 0.5))
+    (True, 0.0)
+    """
+    # With fewer rows than parts, a jackknife says little.
+    if leave_out is None or len(leave_out) < N_PARTS:
+        return None
+    return standard_error(leave_out, np.zeros(len(leave_out)))
+
+
 def _in_order(counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
     """Columns for (no, no), (no, yes), (yes, no), (yes, yes) as tp, fp, fn, tn."""
     tn, fp, fn, tp = counts.T

@@ -106,10 +106,13 @@ def get_metric(
                 "Parameters go with a metric's name; this metric is complete already."
             )
         return name
-    if isinstance(name, str) and looks_like_formula(name):
+    known = _parse(name)
+    if known is None:
+        if not (isinstance(name, str) and looks_like_formula(name)):
+            raise _unknown(name)
         _check_params(name, params, ())
         return parse_formula(name, zero_division=0.0 if zero_division is None else zero_division)
-    average, balanced, base = _parse(name)
+    average, balanced, base = known
     form = "balanced-" if balanced else ""
     if base in _BUILDERS:
         _check_params(name, params, tuple(inspect.signature(_BUILDERS[base]).parameters))
@@ -132,22 +135,31 @@ def get_metric(
     )
 
 
-def _parse(name: object) -> tuple[str, bool, str]:
-    """Average, whether balanced, and base of a name, or an error that suggests the nearest."""
+def _parts(name: object) -> tuple[str, str, str]:
+    """A name in one spelling, its average and what follows that."""
     text = str(name).lower().replace("_", "-")
     prefix, _, rest = text.partition("-")
-    average = _ALIASES.get(prefix, prefix)
-    if isinstance(name, str) and average in AVERAGES:
-        base = rest.removeprefix("balanced-")
-        if base in _BUILDERS or _F_NUMBER.fullmatch(base):
-            return average, base != rest, base
+    return text, _ALIASES.get(prefix, prefix), rest
+
+
+def _parse(name: object) -> tuple[str, bool, str] | None:
+    """Average, whether balanced, and base of a name; None for one that is not known."""
+    _, average, rest = _parts(name)
+    base = rest.removeprefix("balanced-")
+    known = isinstance(name, str) and average in AVERAGES and (base in _BUILDERS or _F_NUMBER.fullmatch(base))
+    return (average, base != rest, base) if known else None
+
+
+def _unknown(name: object) -> UnknownNameError:
+    """The error for a name that is not known, which suggests the nearest."""
+    text, average, rest = _parts(name)
     bare = text.removeprefix("balanced-")
     if isinstance(name, str) and (bare in _BUILDERS or _F_NUMBER.fullmatch(bare)):
         choices = ", ".join(f"{average}-{text}" for average in AVERAGES)
-        raise UnknownNameError(f"{name!r} does not say how to average; write one of {choices}.")
+        return UnknownNameError(f"{name!r} does not say how to average; write one of {choices}.")
     base = rest.removeprefix("balanced-") if average in AVERAGES else bare
     if isinstance(name, str) and _RANKING.search(base):
-        raise UnknownNameError(
+        return UnknownNameError(
             f"{name!r} judges scores or their order, and not decisions, so no threshold could be best for "
             "it. Choose a metric of decisions, such as micro-f1 or micro-balanced-accuracy; precision@k, "
             "recall@k and nDCG@k are functions of labelgap.metrics."
@@ -157,11 +169,11 @@ def _parse(name: object) -> tuple[str, bool, str]:
         near = difflib.get_close_matches(base, [*_BUILDERS, "balanced-accuracy"], n=1, cutoff=0.6)
         hint = f" Did you mean '{average}-{near[0]}'?" if near else ""
         known = ", ".join(sorted(_BUILDERS))
-        raise UnknownNameError(
+        return UnknownNameError(
             f"Unknown metric {name!r}.{hint} After {average}- comes one of {known}, or balanced- and one of "
             "these; or write a formula such as 'tp/(tp + fp)'."
         )
-    raise unknown_name("metric", name, metric_names())
+    return unknown_name("metric", name, metric_names())
 
 
 def _check_params(name: object, params: dict[str, float], known: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labelgap._arrays import plain_array
+from labelgap._arrays import frame_library, plain_array
 from labelgap._types import Floats
 from labelgap.exceptions import (
     InvalidInputError,
@@ -22,7 +22,6 @@ from labelgap.exceptions import (
     UnknownIdError,
 )
 from labelgap.labels import ObservedLabels
-from labelgap.labels.frames import frame_library
 from labelgap.labels.sources import is_null
 
 Ids = tuple[Hashable, ...]

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import frame_library
 from labelgap._names import check_choice
 from labelgap._types import Floats, Ints
 from labelgap.exceptions import InvalidInputError
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
-from labelgap.labels.frames import frame_library
 from labelgap.metrics import unlabelled_metric
 from labelgap.recommending.best_items import decisions_of
 from labelgap.recommending.factor_model import UNKNOWN, FactorModel

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.arriving.drift import metric_error
 from labelgap.labels import ObservedLabels
-from labelgap.metrics.jackknife import leave_out_means, leave_out_values
+from labelgap.metrics.jackknife import leave_out_means, leave_out_values, metric_error
 from labelgap.recommending.factor_model import contains
 from labelgap.recommending.ranks import ranks_alone, ranks_of_held_out
 

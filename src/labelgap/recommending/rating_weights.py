@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labelgap._arrays import plain_array
+from labelgap._arrays import frame_library, plain_array
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.frames import frame_library
 from labelgap.recommending.ids import number_ids
 
 

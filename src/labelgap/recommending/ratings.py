@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labelgap._arrays import frame_library
 from labelgap._names import check_choice
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
-from labelgap.labels.frames import frame_library, read_long
+from labelgap.labels.frames import read_long
 from labelgap.labels.sources import Entries, index_type, is_null, read_sparse
 from labelgap.recommending.ids import number_ids
 

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from labelgap._arrays import plain_array
+from labelgap._arrays import frame_library, plain_array
 from labelgap._types import Floats
 from labelgap.data.files.side_tables import SideTable
 from labelgap.exceptions import InvalidFeaturesError
-from labelgap.labels.frames import frame_library
 from labelgap.persistence.registry import savable_record
 from labelgap.recommending.ids import Ids, number_ids
 

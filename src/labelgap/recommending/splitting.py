@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from labelgap._arrays import frame_library
 from labelgap._names import check_choice
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.frames import frame_library
 from labelgap.recommending.factor_model import whole_number
 from labelgap.recommending.ids import number_ids
 

@@ -2,9 +2,9 @@
 
 from labelgap.solvers.alternating import solve_alternating
 from labelgap.solvers.bounded import Solver, solve_bounded
+from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.factored import solve_factored
 from labelgap.solvers.loop import Callback, Candidate, Fit, FitListener, Progress
-from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import solve_proximal
 from labelgap.solvers.sweeping import solve_auto
 

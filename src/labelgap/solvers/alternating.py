@@ -28,7 +28,7 @@ from labelgap._memory import give_back_freed
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers import newton
-from labelgap.solvers.certificate import Certificate, GapBound
+from labelgap.solvers.certificate import Certificate, GapBound, Penalties
 from labelgap.solvers.linalg import (
     Array,
     contiguous,
@@ -54,7 +54,6 @@ from labelgap.solvers.loop import (
     starting_factors,
 )
 from labelgap.solvers.newton import BlockState, FactoredState, WholeState
-from labelgap.solvers.penalties import Penalties
 
 _CERTIFY_EVERY = 5
 # A sweep that gains less than this fraction of the tolerance ends the run.
@@ -256,15 +255,11 @@ class Sweeps(Protocol):
 
 def make_sweeps(objective: Objective, penalties: Penalties, start: Factors, tol: float) -> Sweeps:
     """The fastest sweeps that the objective allows for."""
-    steps = row_steps(objective, tol)
+    # As precise as the tolerance needs; None where rows share parameters.
+    steps = objective.rowwise(objective.xp.float32 if tol >= _SINGLE else objective.dtype)
     if steps is None:
         return BlockSweeps(objective, penalties, start)
     return RowSweeps(steps, penalties, start)
-
-
-def row_steps(objective: Objective, tol: float) -> Rowwise | None:
-    """Newton steps row by row, as precise as the tolerance needs; None where rows share parameters."""
-    return objective.rowwise(objective.xp.float32 if tol >= _SINGLE else objective.dtype)
 
 
 class RowSweeps:

@@ -15,10 +15,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreBounds
-from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.certificate import Certificate, Penalties, best_intercept_within, certify
 from labelgap.solvers.linalg import like, rounding
 from labelgap.solvers.loop import Callback, Checkpoint, Fit, Method, State, run, starting_factors
-from labelgap.solvers.penalties import Penalties, best_intercept_within
 
 # How much stiffer than an entry's loss the constraint may become before rounding spoils the inner fits.
 _STIFFEST = 1e4

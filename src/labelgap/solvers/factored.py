@@ -27,7 +27,7 @@ import numpy as np
 
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
-from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.certificate import Certificate, Penalties, certify
 from labelgap.solvers.linalg import Array, column_squares, dot, namespace, smallest, thin_qr
 from labelgap.solvers.loop import (
     Callback,
@@ -43,7 +43,6 @@ from labelgap.solvers.loop import (
     starting_factors,
 )
 from labelgap.solvers.newton import FactoredState, NewtonReport
-from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.proximal import ProximalPath
 from labelgap.solvers.spectral import SingularTriplets
 

@@ -12,10 +12,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient, may_form
-from labelgap.solvers.certificate import DataDual
+from labelgap.solvers.certificate import DataDual, Penalties
 from labelgap.solvers.linalg import Array, contiguous, dot, rounding
 from labelgap.solvers.newton import RESOLUTION, FactorPenalty, Variables, positive_diagonal
-from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
 
 # Singular triplets that are asked for: as many as a part has directions, within these bounds.

@@ -10,6 +10,7 @@ A method takes a snapshot at places where it restarts from that snapshot itself,
 from __future__ import annotations
 
 import math
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,9 +23,8 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective
-from labelgap.solvers.certificate import Certificate
+from labelgap.solvers.certificate import Certificate, Penalties
 from labelgap.solvers.linalg import Array, balanced, contiguous, host, like
-from labelgap.solvers.penalties import Penalties
 
 
 class Method(ABC):
@@ -215,14 +215,20 @@ class Stopped(Exception):
 
 
 class Checkpoint:
-    """Snapshots of a run and of the runs that it is made of. This one keeps none and never asks to stop."""
+    """Snapshots of a run and of the runs that it is made of. This one keeps none.
+
+    ``stop`` is set by whoever wants the run to end.
+    """
 
     keeps: bool = False
     """Whether snapshots are kept."""
 
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self._stop = stop
+
     def stopping(self) -> bool:
         """Whether the run should end as soon as it can, with what it has."""
-        return False
+        return self._stop is not None and self._stop.is_set()
 
     def last(self) -> State | None:
         """The last snapshot of an earlier run; None where there was none."""

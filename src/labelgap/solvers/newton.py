@@ -18,10 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias
 
-from labelgap._caching import cached_property
 from labelgap.objective.protocol import Factors, Objective, Point
+from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.linalg import Array, dot, inner, namespace, rounding, zeros_like
-from labelgap.solvers.penalties import Penalties
 
 Variables: TypeAlias = Sequence[Array]
 
@@ -310,14 +309,21 @@ class WholeState:
 
     def __init__(self, state: FactoredState) -> None:
         self.state = state
+        # Not a cached_property, which before Python 3.12 holds one lock for fits in all threads.
+        self._gradient: Factors | None = None
+        self._preconditioner: Factors | None = None
 
-    @cached_property
+    @property
     def gradient(self) -> Factors:
-        return self.state.gradient()
+        if self._gradient is None:
+            self._gradient = self.state.gradient()
+        return self._gradient
 
-    @cached_property
+    @property
     def preconditioner(self) -> Factors:
-        return self.state.preconditioner()
+        if self._preconditioner is None:
+            self._preconditioner = self.state.preconditioner()
+        return self._preconditioner
 
 
 class BlockState:
@@ -326,6 +332,7 @@ class BlockState:
     def __init__(self, whole: WholeState, block: tuple[int, ...]) -> None:
         self.whole, self._block = whole, block
         self.value, self.resolution = whole.state.value, whole.state.resolution
+        self._zeros: Variables | None = None
 
     def _part(self, whole: Variables) -> Variables:
         return tuple(whole[number] for number in self._block)
@@ -344,12 +351,10 @@ class BlockState:
     def preconditioner(self) -> Variables:
         return self._part(self.whole.preconditioner)
 
-    @cached_property
-    def _held(self) -> Variables:
-        return tuple(zeros_like(part) for part in self.whole.state.x)
-
     def hessian_product(self, direction: Variables) -> Variables:
-        return self._part(self.whole.state.hessian_product(self._filled(direction, self._held)))
+        if self._zeros is None:
+            self._zeros = tuple(zeros_like(part) for part in self.whole.state.x)
+        return self._part(self.whole.state.hessian_product(self._filled(direction, self._zeros)))
 
     def moved_to(self, x: Variables) -> BlockState:
         moved = self.whole.state.moved_to(self._filled(x, self.whole.state.x))

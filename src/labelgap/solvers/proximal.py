@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from labelgap.objective.protocol import Factors, Objective, Point
-from labelgap.solvers.certificate import Certificate, certify
+from labelgap.solvers.certificate import Certificate, Penalties, best_intercept_within, certify
 from labelgap.solvers.linalg import Array, column_squares, dot, rounding
 from labelgap.solvers.loop import (
     Callback,
@@ -33,7 +33,6 @@ from labelgap.solvers.loop import (
     scalars,
     starting_factors,
 )
-from labelgap.solvers.penalties import Penalties, best_intercept_within
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 
 _CERTIFY_EVERY = 10

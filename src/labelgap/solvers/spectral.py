@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse.linalg as spla
 from array_api_compat import device, is_numpy_array
 
-from labelgap._caching import cached_property
 from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
 from labelgap.solvers.linalg import (
@@ -42,7 +41,7 @@ _ARPACK_RESTARTS = 1000
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
 
 
-@dataclass(frozen=True)
+@dataclass
 class LowRankShift:
     """``Xᵀ G + scale · left @ right.T`` as a linear map on L-vectors, never formed unless small."""
 
@@ -52,11 +51,15 @@ class LowRankShift:
     product: Array | None = None
     """``left @ right.T``, if that has been made."""
     scale: float = 1.0
+    _formed: Array | None = field(default=None, init=False, repr=False)
 
-    @cached_property
+    @property
     def gradient_matrix(self) -> Array:
-        """``Xᵀ G``, formed."""
-        return self.gradient.matrix()
+        """``Xᵀ G``, formed once."""
+        # Before Python 3.12, cached_property holds one lock for all folds that are fitted side by side.
+        if self._formed is None:
+            self._formed = self.gradient.matrix()
+        return self._formed
 
     def matrix(self) -> Array:
         if self.scale == 0 or self.left.shape[1] == 0:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
-from labelgap.solvers.alternating import RowSweeps, certify_to_tolerance, row_steps
-from labelgap.solvers.certificate import Certificate
+from labelgap.solvers.alternating import RowSweeps, certify_to_tolerance
+from labelgap.solvers.certificate import Certificate, Penalties
 from labelgap.solvers.factored import FactoredMethod, growth_along
 from labelgap.solvers.linalg import Array, balanced, contiguous, dot, host, like, thin_qr
 from labelgap.solvers.loop import (
@@ -39,7 +39,6 @@ from labelgap.solvers.loop import (
     starting_factors,
 )
 from labelgap.solvers.newton import FactoredState
-from labelgap.solvers.penalties import Penalties
 from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets, roughly_leading
 
 # Columns to begin with. Their number may double in a round, and from many on grow by half.
@@ -329,7 +328,10 @@ def solve_auto(
     by, and the tolerance is one that they reach in single precision. ``rank`` is a cap, not a guess;
     ``max_iter`` bounds the sweeps, and the Newton steps after them.
     """
-    steps = row_steps(objective, tol) if penalties.trace > 0 and tol >= LEAST_TOL else None
+    steps = None
+    if penalties.trace > 0 and tol >= LEAST_TOL:
+        # None where rows share parameters.
+        steps = objective.rowwise(objective.xp.float32)
     options: dict[str, Any] = {"rank": rank, "tol": tol, "max_iter": max_iter}
     method: Method
     if steps is None:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from labelgap.fitting.cross_validation import largest_trace_penalty
-from labelgap.labels.rates import smoothed_rates
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics.linear_fractional import judged_labels
+from labelgap.objective.moments import smoothed_rates
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.theory.assumptions import check_count, check_in_range

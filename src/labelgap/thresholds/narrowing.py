@@ -12,8 +12,8 @@ from labelgap._arrays import read_only
 from labelgap.kernels import buckets as kernels
 from labelgap.kernels.threads import map_in_order, thread_count
 
-# Fewer entries are sorted in less time than it takes to narrow the search.
-_MANY_ENTRIES = 1 << 16
+MANY_ENTRIES = 1 << 16
+"""Fewer entries are sorted in less time than it takes to narrow the search."""
 # Bounds from fewer buckets would leave too much to be sorted, and more than these would not leave much less.
 _FEWEST_BUCKETS = 1 << 6
 _ENOUGH_BUCKETS = 1 << 8
@@ -66,7 +66,7 @@ def narrowed_cut(
     be left to be sorted, half of them unless it is given.
     """
     n_buckets = _count_of_buckets(entries.size, n_groups, entries.most_buckets)
-    if entries.size < _MANY_ENTRIES or n_buckets < _FEWEST_BUCKETS:
+    if entries.size < MANY_ENTRIES or n_buckets < _FEWEST_BUCKETS:
         return None
     highest = entries.highest()
     counts = entries.counts(n_buckets).astype(np.int64, copy=False)

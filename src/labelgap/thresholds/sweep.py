@@ -20,9 +20,9 @@ from labelgap.kernels import sweep as kernels
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.linear_fractional import judged_labels
+from labelgap.thresholds import narrowing
 from labelgap.thresholds.constraints import Constraints, best_within, read_constraints
 from labelgap.thresholds.curves import ThresholdCurve, ThresholdResult
-from labelgap.thresholds.narrowing import Entries, HostEntries, narrowed_cut
 
 ScoreArray: TypeAlias = NDArray[np.floating[Any]]
 
@@ -79,7 +79,8 @@ def best_threshold(
     0.5
     """
     observed = judged_labels(labels)
-    psi, bounds = get_metric(metric), read_constraints(subject_to)
+    psi = get_metric(metric)
+    bounds = () if subject_to is None else read_constraints(subject_to)
     if is_tensor(scores) and scores.ndim == 1 and len(scores) == observed.n_observed:
         # They stay on their device.
         entry_scores: Any = scores
@@ -177,9 +178,10 @@ def sweep_entries(
         np.array(vertex_denominator, np.float64),
         float(zero_division),
     )
-    if weights is None and group_weights is None and not return_curve:
+    is_plain = weights is None and group_weights is None and not return_curve
+    if is_plain and len(scores) >= narrowing.MANY_ENTRIES:
         n_parts = 1 if groups is None else n_groups
-        cut = narrowed_cut(_entries(scores, values, groups, n_parts), n_parts, coefficients)
+        cut = narrowing.narrowed_cut(_entries(scores, values, groups, n_parts), n_parts, coefficients)
         if cut is not None:
             above, below, value = cut
             return ThresholdResult(float(between(_one(above, scores), _one(below, scores))[0]), value)
@@ -262,10 +264,10 @@ def _class_factors(values: NDArray[np.int8], weights: NDArray[np.float64] | None
     return np.array([up, down, up, down])
 
 
-def _entries(scores: Any, values: Any, groups: Any, n_groups: int) -> Entries:
+def _entries(scores: Any, values: Any, groups: Any, n_groups: int) -> narrowing.Entries:
     """The entries where their scores are."""
     if not is_tensor(scores):
-        return HostEntries(scores, values, _NO_GROUPS if groups is None else groups, n_groups)
+        return narrowing.HostEntries(scores, values, _NO_GROUPS if groups is None else groups, n_groups)
     from labelgap.kernels.gpu.buckets import entries_on_device
 
     return entries_on_device(scores, values, groups, n_groups)

@@ -148,7 +148,7 @@ def require_memory(device: Any, n_bytes: float, what: str) -> None:
         )
 
 
-def memory_error(error: BaseException | None) -> DeviceMemoryError | None:
+def memory_error(error: BaseException) -> DeviceMemoryError | None:
     """The error to raise in place of torch's own where a device has run out of memory; None for another."""
     kind = type(error)
     if kind.__name__ != "OutOfMemoryError" or kind.__module__.split(".")[0] != "torch":

@@ -36,6 +36,11 @@ class Design:
         return self.rows.n_features, self.columns.n_features
 
     @property
+    def has_own_rows(self) -> bool:
+        """Whether rows and labels have parameters of their own, so that steps can be made row by row."""
+        return self.rows.has_own_rows and self.columns.has_own_rows
+
+    @property
     def n_labels(self) -> int:
         return self.columns.n_rows
 

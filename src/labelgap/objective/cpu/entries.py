@@ -107,7 +107,7 @@ class EntryTerm(NumpyTerm):
         if not isinstance(function, WeightedLoss) or function.offsets is not None:
             return None
         form = compiled_loss(function.loss)
-        if form is None or not RowwiseSteps.fits(self.design):
+        if form is None or not self.design.has_own_rows:
             return None
         return RowwiseSteps(
             self.design,

@@ -30,6 +30,8 @@ _GATHER = 14
 _KEPT_PRODUCT = 1
 # Rows at least this long can be streamed.
 _SHORTEST = 8
+# Features beside the identity, at most, whose regression on the factors is next to nothing.
+_MOST_SHARED = 1024
 
 
 class Features(Protocol):
@@ -38,6 +40,8 @@ class Features(Protocol):
     n_rows: int
     n_features: int
     n_stored: int
+    has_own_rows: bool
+    """Whether every row has parameters of its own, and few are shared, as steps row by row need it."""
 
     def product(self, M: Floats) -> Floats:
         """``X M``."""
@@ -72,6 +76,8 @@ class Features(Protocol):
 class IdentityFeatures:
     """``X = I``: each row has parameters of its own. Never formed."""
 
+    has_own_rows = True
+
     def __init__(self, n_rows: int) -> None:
         self.n_rows = self.n_features = n_rows
         self.n_stored = 0
@@ -99,6 +105,8 @@ class IdentityFeatures:
 
 class ScaledIdentityFeatures:
     """``X = diag(s)``: each row has parameters of its own, in units of its own. Never formed."""
+
+    has_own_rows = True
 
     def __init__(self, scales: Floats) -> None:
         self.scales = np.asarray(scales, dtype=np.float64)
@@ -132,6 +140,8 @@ class SparseFeatures:
 
     ``scales`` multiply the columns.
     """
+
+    has_own_rows = False
 
     def __init__(self, X: Any, scales: Floats | None = None) -> None:
         rows = sp.csr_array(X, dtype=np.float64)
@@ -194,6 +204,8 @@ class SparseFeatures:
 class DenseFeatures:
     """Dense features, in the coordinates of the frame."""
 
+    has_own_rows = False
+
     def __init__(self, X: Floats) -> None:
         self._X = np.ascontiguousarray(X, dtype=np.float64)
         self.n_rows, self.n_features = self._X.shape
@@ -242,6 +254,8 @@ class StackedFeatures:
         self._ends = np.cumsum([part.n_features for part in parts])
         self.n_features = int(self._ends[-1])
         self.n_stored = sum(part.n_stored for part in parts)
+        shared = self.n_features - self.first.n_features
+        self.has_own_rows = self.first.has_own_rows and shared <= _MOST_SHARED
 
     @property
     def first(self) -> Features:

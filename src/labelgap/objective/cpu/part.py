@@ -16,7 +16,6 @@ from labelgap.kernels.entries import sampled_product
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.unlabelled_passes import LEFT_OUT, RECORDED, UNLABELLED
 from labelgap.labels import ObservedLabels
-from labelgap.labels.rates import LabelSums
 from labelgap.labels.unobserved import observed_among
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.objective.cpu.all_entries import AllEntriesTerm
@@ -44,6 +43,7 @@ from labelgap.objective.frame import Coordinates, FeatureFrame, Frame, scales_by
 from labelgap.objective.moments import (
     ColumnMoments,
     FeatureMoments,
+    LabelSums,
     ObservedMoments,
     RootMoments,
     SecondMoments,

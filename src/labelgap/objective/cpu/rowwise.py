@@ -88,11 +88,6 @@ class RowwiseSteps:
         self._gains = np.zeros(max(pattern.n_rows, pattern.n_labels))
         self._no_shift = np.zeros(pattern.n_rows, self.dtype)
 
-    @staticmethod
-    def fits(design: Design) -> bool:
-        """Whether both sides are made of rows with entries of their own."""
-        return SideModel.fits(design.rows) and SideModel.fits(design.columns)
-
     def start(self, factors: Factors) -> WorkingFactors:
         return working_factors(self._models, factors, self.dtype)
 

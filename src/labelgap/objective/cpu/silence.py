@@ -16,7 +16,6 @@ from labelgap.objective.cpu.design import Design
 from labelgap.objective.cpu.entries import EntryTerm
 from labelgap.objective.cpu.gram import GramTerm
 from labelgap.objective.cpu.rowwise_silence import SilenceRowwise
-from labelgap.objective.cpu.working_factors import SideModel
 from labelgap.objective.frame import Frame
 from labelgap.objective.moments import SilenceMoments
 from labelgap.objective.parts import ProblemSettings
@@ -29,7 +28,7 @@ class CpuSilence(SilenceObjective):
 
     def rowwise(self, dtype: Any) -> Rowwise | None:
         design, correction = self.every.design, self.correction
-        if not all(map(SideModel.fits, (design.rows, design.columns))):
+        if not design.has_own_rows:
             return None
         return SilenceRowwise(
             design,

@@ -11,7 +11,6 @@ from labelgap.losses import Loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.objective.cpu.gram import GramTerm
 from labelgap.objective.cpu.rowwise_gram import GramRowwise
-from labelgap.objective.cpu.working_factors import SideModel
 from labelgap.objective.unlabelled import UnlabelledObjective
 
 
@@ -82,8 +81,7 @@ class CpuUnlabelled(UnlabelledObjective):
     def rowwise(self, dtype: Any) -> GramRowwise | None:
         """Exact steps under the squared loss, where all entries count."""
         every, pattern = self.every, self.recorded.pattern
-        sides = (every.design.rows, every.design.columns)
-        if not isinstance(every, GramTerm) or len(self.held.pattern) or not all(map(SideModel.fits, sides)):
+        if not isinstance(every, GramTerm) or len(self.held.pattern) or not every.design.has_own_rows:
             return None
         slopes = np.zeros(self.n_labels)
         # ((z − 1)² − (z + 1)²) / (1 − ρ)

@@ -14,20 +14,13 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.kernels.vectors import padded_width
-from labelgap.objective.cpu.features import (
-    Features,
-    IdentityFeatures,
-    ScaledIdentityFeatures,
-    StackedFeatures,
-)
+from labelgap.kernels.entries import padded_width
+from labelgap.objective.cpu.features import Features, ScaledIdentityFeatures, StackedFeatures
 from labelgap.objective.protocol import Factors
 
 WorkingArray = NDArray[Any]
 """Numbers in the working precision."""
 
-# Features beside the identity, at most, whose regression on the factors is next to nothing.
-_MOST_FEATURES = 1024
 # Directions below this fraction of the largest are dead.
 _DEAD = 1e-6
 
@@ -46,16 +39,6 @@ class SideModel:
             X = np.ascontiguousarray(self.others.product(np.eye(self.others.n_features)))
             gram = self.others.transposed_product(X * self.sizes[:, None])
             self._gram = scipy.linalg.cho_factor(gram + np.eye(len(gram)))
-
-    @staticmethod
-    def fits(features: Features) -> bool:
-        """Whether every row has parameters of its own, and few are shared."""
-        own = features
-        if isinstance(features, StackedFeatures):
-            own = features.first
-            if features.others.n_features > _MOST_FEATURES:
-                return False
-        return isinstance(own, (IdentityFeatures, ScaledIdentityFeatures))
 
     def prior(self, P: WorkingArray) -> tuple[WorkingArray, WorkingArray]:
         """XU and U, for the U at which P is cheapest: ``(I + XᵀS⁻²X)⁻¹ XᵀS⁻²P``."""
