@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from labelgap._memory import give_back_freed
 from labelgap.kernels.entry_pattern import EntryPattern
+from labelgap.kernels.threads import limit_threads
 from labelgap.labels.sources import chosen_before
 from labelgap.objective.cpu import features
 from labelgap.objective.cpu.features import DenseFeatures, SparseFeatures
@@ -18,12 +19,24 @@ def some_entries(n=30, n_labels=7, fraction=0.3, seed=0):
     return EntryPattern(S.indptr, S.indices, n_labels), S
 
 
-def test_entries_in_label_order():
-    pattern, S = some_entries()
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_entries_in_label_order(monkeypatch, threads):
+    monkeypatch.setattr("labelgap.kernels.entry_pattern._WORTH_THREADS", 1)
+    monkeypatch.setenv("LABELGAP_NUM_THREADS", str(threads))
+    _, S = some_entries()
+    # Rows without entries at both ends and in between, and a label without any.
+    S = S.toarray()
+    S[[0, 12, 13, 29]] = 0.0
+    S[:, 3] = 0.0
+    S = sp.csr_array(S)
+    pattern = EntryPattern(S.indptr, S.indices, S.shape[1])
     columns = S.tocsc()
     np.testing.assert_array_equal(pattern.in_label_order(S.data), columns.data)
     np.testing.assert_array_equal(S.data[pattern.by_label], columns.data)
     np.testing.assert_array_equal(pattern.label_rows, columns.indices)
+    np.testing.assert_array_equal(pattern.label_indptr, columns.indptr)
+    with limit_threads(1):
+        np.testing.assert_array_equal(pattern.in_label_order(S.data), columns.data)
 
 
 @pytest.mark.parametrize("block", [1, 5, 1 << 18])

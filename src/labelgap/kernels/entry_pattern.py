@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from labelgap._arrays import read_only, row_slices, sums_by_number
+from labelgap._arrays import read_only, row_slices
 from labelgap._types import Floats, Ints
 from labelgap.kernels.entries import (
     copy_row,
@@ -29,11 +29,13 @@ from labelgap.kernels.entries import (
     transposed_by_blocks,
 )
 from labelgap.kernels.options import OPTIONS
-from labelgap.kernels.threads import run_over_rows
+from labelgap.kernels.threads import run_over_rows, run_parts, thread_count
 from labelgap.kernels.vectors import _Emitter
 
 # Entries at which a product is made at a time, where not all of them are needed at once.
 _BLOCK = 1 << 18
+# Entries from which on threads sort them by label together.
+_WORTH_THREADS = 1 << 18
 _ZERO = np.int64(0)
 # Bytes of sums that are added to at a time.
 _CACHE_BYTES = 640 << 10
@@ -46,26 +48,37 @@ _PART_WORK = 200_000
 
 
 @njit(**OPTIONS)
-def _rows_by_label(indptr, indices, ends, rows):  # type: ignore[no-untyped-def]
-    """A counting sort; ``ends`` holds where each label's entries begin, and then where they end."""
-    for i in range(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            rows[ends[j]] = i
-            ends[j] += 1
+def _count_labels(indices, counts, start, stop):  # type: ignore[no-untyped-def]
+    for e in range(start, stop):
+        counts[indices[e]] += 1
+
+
+# Counting sorts of the entries from start to stop; ``ends`` holds where those of each label begin, and then
+# where they end.
 
 
 @njit(**OPTIONS)
-def _data_by_label(indices, ends, data, ordered):  # type: ignore[no-untyped-def]
-    for e in range(len(indices)):
+def _rows_by_label(indptr, indices, rows, ends, start, stop):  # type: ignore[no-untyped-def]
+    i = 0
+    for e in range(start, stop):
+        while indptr[i + 1] <= e:
+            i += 1
+        j = indices[e]
+        rows[ends[j]] = i
+        ends[j] += 1
+
+
+@njit(**OPTIONS)
+def _data_by_label(indices, data, ordered, ends, start, stop):  # type: ignore[no-untyped-def]
+    for e in range(start, stop):
         j = indices[e]
         ordered[ends[j]] = data[e]
         ends[j] += 1
 
 
 @njit(**OPTIONS)
-def _numbers_by_label(indices, ends, order):  # type: ignore[no-untyped-def]
-    for e in range(len(indices)):
+def _numbers_by_label(indices, order, ends, start, stop):  # type: ignore[no-untyped-def]
+    for e in range(start, stop):
         j = indices[e]
         order[ends[j]] = e
         ends[j] += 1
@@ -93,11 +106,27 @@ class EntryPattern:
         self.indptr = np.ascontiguousarray(indptr, dtype=np.int64)
         self.indices = np.ascontiguousarray(indices, dtype=np.int32)
         self.n_rows, self.n_labels = len(self.indptr) - 1, n_labels
+        # Each thread sorts a part of the entries. All parts have counts of all labels.
+        parts = thread_count() if len(self) >= max(_WORTH_THREADS, n_labels) else 1
+        self._cuts = [len(self) * part // parts for part in range(parts + 1)]
+        self._counts = [np.zeros(n_labels, dtype=np.int64) for _ in range(parts)]
+        given = (read_only(self.indices, np.int32),)
+        run_parts(_count_labels, self._cuts, given, [(counts,) for counts in self._counts])
         self.label_indptr = np.zeros(n_labels + 1, dtype=np.int64)
-        np.cumsum(sums_by_number(self.indices, n_labels), out=self.label_indptr[1:])
-        # Within a label the rows stay in order, so that sums are repeatable.
+        np.cumsum(np.sum(self._counts, axis=0), out=self.label_indptr[1:])
         self.label_rows = np.empty(len(self.indices), dtype=np.int32)
-        _rows_by_label(self.indptr, self.indices, self.label_indptr[:-1].copy(), self.label_rows)
+        self._sort_by_label(_rows_by_label, read_only(self.indptr, np.int64), *given, self.label_rows)
+
+    def _sort_by_label(self, sort: Callable[..., None], *args: Any) -> None:
+        """Sort by label with a kernel; within a label the entries stay in order, so sums are repeatable."""
+        starts = [self.label_indptr[:-1].copy()]
+        if thread_count() == 1:
+            # Also within work that has a thread to itself: it may not wait for others.
+            sort(*args, starts[0], 0, len(self))
+            return
+        for counts in self._counts[:-1]:
+            starts.append(starts[-1] + counts)
+        run_parts(sort, self._cuts, args, [(start,) for start in starts])
 
     @cached_property
     def by_label(self) -> Ints:
@@ -106,7 +135,7 @@ class EntryPattern:
         Not every solver needs them.
         """
         order = np.empty(len(self), dtype=np.int32 if len(self) < 1 << 31 else np.int64)
-        _numbers_by_label(self.indices, self.label_indptr[:-1].copy(), order)
+        self._sort_by_label(_numbers_by_label, read_only(self.indices, np.int32), order)
         return order
 
     def __len__(self) -> int:
@@ -165,7 +194,8 @@ class EntryPattern:
     def in_label_order(self, data: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
         """The data as the labels meet them, in another precision where one is given."""
         ordered = np.empty(len(data), data.dtype if dtype is None else dtype)
-        _data_by_label(self.indices, self.label_indptr[:-1].copy(), data, ordered)
+        given = read_only(self.indices, np.int32), read_only(data, data.dtype)
+        self._sort_by_label(_data_by_label, *given, ordered)
         return ordered
 
     def transposed_times_ordered(self, by_label: Floats, M: Floats) -> Floats:
