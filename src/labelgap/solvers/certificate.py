@@ -34,6 +34,8 @@ from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_tr
 _BLOCK = 64
 # A shrinking of the gradient beyond which the point is far from the optimum.
 _FAR = 0.5
+# The accuracy of directions that a fit may grow along.
+_ROUGH = 0.1
 
 # The intercepts. Steps of Newton's method, at most.
 _MAX_STEPS = 60
@@ -276,6 +278,11 @@ class GapBound:
             square = _squared_norm(self._shift, objective)
             lower = max(lower, self._data_dual(1.0) - square / (2 * penalties.ridge))
         return Certificate(self._primal, float(lower), residual, self._size)
+
+    def directions(self, count: int) -> SingularTriplets:
+        """About the leading singular triplets of the gradient, as many as are asked for."""
+        objective = self._objective
+        return leading_triplets(self._shift, objective.shape, count, objective.may_form, accuracy=_ROUGH)
 
     def may_prove(self, found: Certificate, tol: float) -> bool:
         """Whether a more accurate σ₁ could prove a relative gap of ``tol``.

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from labelgap.objective.protocol import Factors, Objective, Point
 from labelgap.solvers import newton
-from labelgap.solvers.certificate import Certificate, Penalties, certify
+from labelgap.solvers.certificate import Certificate, GapBound, Penalties
 from labelgap.solvers.linalg import Array, column_squares, dot, namespace, smallest, thin_qr
 from labelgap.solvers.loop import (
     Callback,
@@ -49,6 +50,10 @@ from labelgap.solvers.spectral import SingularTriplets
 # Directions of W below this fraction of the largest are dead.
 _DEAD = 1e-6
 _MAX_NEW_DIRECTIONS = 64
+# Directions that come with σ₁ at no cost, where the gradient is not formed.
+_FEW_DIRECTIONS = 8
+# The accuracy of σ₁ as a fraction of the tolerance, and the finest that is asked for.
+_SIGMA_FRACTION, _FINEST = 0.03, 1e-7
 # Lengths that are tried for new directions, each half of the one before.
 _GROWTH_TRIALS = 6
 # A Newton round ends when a step gains less than this fraction of the gap that is still to be closed.
@@ -168,12 +173,25 @@ class FactoredMethod(Method):
             self._certificate = self._path.certificate(count)
             self._gaps.append(self._certificate.gap)
         else:
-            found = certify(self._objective, self._point, self._penalties, directions=count)
-            self._certificate = found.with_bound(self._dual)
+            self._certificate = self._certify_point(count).with_bound(self._dual)
             # A step that gains nothing measurable of the objective may still close the gap.
             self._died_out &= self._certificate.gap > 0.5 * self._last_gap
         self._dual = self._certificate.dual
         return self._certificate
+
+    def _certify_point(self, count: int) -> Certificate:
+        """The certificate, with this many directions where so many may be worth growing along."""
+        objective, penalties = self._objective, self._penalties
+        bound = GapBound(objective, self._point, penalties)
+        # Part of the gap is only that σ₁ is not known better; near the optimum, where the values that W has
+        # directions for all are about λ, each further digit of it takes long.
+        accuracy = max(_FINEST, _SIGMA_FRACTION * self._tol)
+        if objective.may_form or penalties.trace == 0 or count <= _FEW_DIRECTIONS:
+            return bound.certificate(directions=count, accuracy=accuracy)
+        found = bound.certificate(directions=_FEW_DIRECTIONS, accuracy=accuracy)
+        if found.relative_gap > self._tol and float(found.residual.values[-1]) > penalties.trace:
+            found = replace(found, residual=replace(bound.directions(count), top=found.residual.top))
+        return found
 
     def step(self, stopping: Callable[[], bool]) -> None:
         if self._path is not None and self._newton_is_faster():

@@ -88,6 +88,7 @@ def minimise(
 ) -> NewtonReport:
     """Step until a step gains less than ``enough``, or for ``max_steps``, or until ``stopping`` is true.
 
+    A good step that the trust region cut short does not count as the last one: the next may be longer.
     ``radius`` is the trust region's in the preconditioned norm, to continue an earlier run. ``forcing`` is
     the fraction of the gradient that the inner iterations may leave, ``max_products`` bounds their number in
     one step.
@@ -125,13 +126,14 @@ def minimise(
                 break
         ratio = decrease / predicted if predicted > 0 else 0.0
         # A step to where nothing can be computed gains NaN, and is too long like one that gains little.
+        cut_short = ratio > 0.75 and at_border
         if not ratio >= 0.25:
             radius = 0.25 * min(radius, _norm(step, diagonal))
-        elif ratio > 0.75 and at_border:
+        elif cut_short:
             radius = 3.0 * radius
         if ratio > 1e-4:
             state, gained = candidate, decrease
-            if gained < enough:
+            if gained < enough and not cut_short:
                 break
             gradient, diagonal = there or state.gradient(), state.preconditioner()
         else:
