@@ -34,8 +34,8 @@ from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_tr
 _BLOCK = 64
 # A shrinking of the gradient beyond which the point is far from the optimum.
 _FAR = 0.5
-# The accuracy of directions that a fit may grow along.
-_ROUGH = 0.1
+# The accuracy of directions that a fit may grow along. Coarser ones are mixed with those that it has.
+_ROUGH = 1e-3
 
 # The intercepts. Steps of Newton's method, at most.
 _MAX_STEPS = 60
