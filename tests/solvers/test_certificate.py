@@ -102,6 +102,24 @@ def test_a_decision_is_that_of_an_exact_certificate(loss, name):
                 assert (decided.relative_gap <= tol) == (exact.relative_gap <= tol)
 
 
+@pytest.mark.parametrize("trace", [4e-3, 1e-3])
+def test_a_large_fit_grows_by_many_directions_and_its_gap_is_not_too_small(trace):
+    case = Case("dense", "logistic", centre=False, n=120, d=60, n_labels=50)
+    penalties = Penalties(trace)
+    objective = case.objective()
+    large = Asked(objective, may_form=False)
+    best = SOLVERS["factored"](objective, penalties, tol=1e-9)
+    assert best.rank > 8
+    for tol in (1e-2, 1e-3):
+        fit = SOLVERS["factored"](large, penalties, tol=tol)
+        assert fit.converged
+        assert best.objective - 1e-12 <= fit.objective <= best.objective + fit.gap
+        exact = certify(objective, objective.at(fit.factors), penalties)
+        # A bound of an earlier round may be the better one.
+        assert fit.objective - fit.gap <= best.objective + 1e-12
+        assert fit.gap <= exact.gap * (1 + 1e-6) + 0.1 * tol * exact.scale
+
+
 def test_what_more_accuracy_can_prove_is_known():
     case = Case("dense", "logistic", n=40, d=20, n_labels=24)
     penalties = Penalties(0.02)

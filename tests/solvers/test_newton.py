@@ -132,6 +132,13 @@ def test_a_radius_keeps_the_step_short():
     assert report.radius == pytest.approx(3e-3)
 
 
+def test_a_step_that_the_radius_cut_short_is_not_the_last_one():
+    start, solution = quadratic()
+    report = minimise(start, enough=np.inf, max_steps=100, radius=1e-3, forcing=1e-9)
+    assert report.steps > 3
+    assert_allclose(report.state.place, solution, rtol=1e-6, atol=1e-7)
+
+
 def test_a_stationary_start_takes_no_step():
     start, solution = quadratic()
     flat = Function(np.zeros(2), lambda x: 1.0, lambda x: np.zeros(2), lambda x: np.eye(2))
