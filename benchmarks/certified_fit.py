@@ -6,39 +6,20 @@ number. Both predict the same held-out ratings.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from benchmarks.generated_ratings import log_loss, make_split
 from benchmarks.harness import Line, Options, Report, take_turns
-from benchmarks.one_bit import RANK, WEIGHTING, labelgap_labels, labelgap_scores
+from benchmarks.one_bit import RANK, WEIGHTING, fit_recommender, labelgap_labels, labelgap_scores
 from benchmarks.rivals import lightfm_logistic
-from labelgap import Recommender
-from labelgap.exceptions import LabelgapWarning
 
 EPOCHS = 30
 # λ|Ω|, about what a default fit chooses at this size.
 STRENGTH = 12.0
 # The relative gap, and the most time for it as a multiple of that of LightFM's epochs.
 TARGETS = ((1e-2, 4.0), (1e-3, 10.0))
-
-
-def fit_to_gap(labels: Any, gap: float) -> Recommender:
-    """One fit at given penalties, with the solver that "auto" picks, and the threshold."""
-    model = Recommender(
-        trace_penalty=STRENGTH / labels.n_observed,
-        ridge_penalty=0.0,
-        count_weighting=WEIGHTING,
-        threshold="train",
-        tol=gap,
-        random_state=0,
-    )
-    with warnings.catch_warnings():
-        # Some items have no ratings.
-        warnings.simplefilter("ignore", LabelgapWarning)
-        return model.fit(labels)
 
 
 def run(options: Options) -> Report:
@@ -59,7 +40,10 @@ def run(options: Options) -> Report:
     def keep(name: str, fit: Any) -> None:
         found[name] = fit()
 
-    jobs = {f"{gap:g}": partial(keep, f"{gap:g}", partial(fit_to_gap, labels, gap)) for gap, _ in TARGETS}
+    jobs = {
+        f"{gap:g}": partial(keep, f"{gap:g}", partial(fit_recommender, labels, STRENGTH, tol=gap))
+        for gap, _ in TARGETS
+    }
     absent = lightfm_logistic.unavailable()
     if absent is None:
         fit = partial(
@@ -74,7 +58,7 @@ def run(options: Options) -> Report:
         jobs["lightfm"] = partial(keep, "lightfm", fit)
     else:
         report.remarks.append(absent)
-    fit_to_gap(labels, 0.3)  # compiles
+    fit_recommender(labels, STRENGTH, tol=0.3)  # compiles
     seconds = take_turns(jobs, options.repeats, warm_up=False)
     if "lightfm" in found:
         loss = log_loss(lightfm_logistic.scores(found["lightfm"], split.held_out), split.held_out.values)

@@ -131,18 +131,21 @@ class Climb:
 
 def fit_labelgap(labels: Any, sweeps: int, strength: float) -> Any:
     """The call of labelgap that is timed: a Recommender by alternating minimisation, threshold included."""
+    return fit_recommender(labels, strength, rank=RANK, solver="alternating", max_iter=sweeps)
+
+
+def fit_recommender(labels: Any, strength: float, **settings: Any) -> Any:
+    """A Recommender at one λ and weighting, with the threshold of the training scores."""
     from labelgap import Recommender
     from labelgap.exceptions import LabelgapWarning
 
     model = Recommender(
-        rank=RANK,
         trace_penalty=strength / labels.n_observed,
         ridge_penalty=0.0,
         count_weighting=WEIGHTING,
         threshold="train",
-        solver="alternating",
-        max_iter=sweeps,
         random_state=0,
+        **settings,
     )
     with warnings.catch_warnings():
         # The number of sweeps is what varies here, so a fit seldom converges; some items have no ratings.
