@@ -274,6 +274,16 @@ def test_close_looks_decide():
     assert 2.0**-4 in close.traces
 
 
+# The best λ as a power of two; of 2⁻⁴, which leads, the neighbour of a smaller λ is better from 4.5 on only.
+@pytest.mark.parametrize(("power", "beside"), [(3.2, 3), (3.8, 3), (4.4, 3), (4.6, 5), (4.9, 5)])
+def test_a_smaller_penalty_is_looked_at_closely_only_where_a_parabola_says_that_it_is_better(power, beside):
+    quality = hill(2.0**-power)
+    close = FakeJudge(quality)
+    grid = PenaltyGrid(TRACES, strides=((2, 1), (2, 1), (1, 1)))
+    select_penalties(FakeJudge(quality), grid, closely=close)
+    assert close.traces == [2.0**-4, 2.0**-beside]
+
+
 def test_a_coarse_search_ends_at_the_first_penalty_that_is_clearly_too_small():
     def cliff(trace, ridge, intercept):
         return 0.5 - 0.001 * abs(np.log2(trace) + 4) if trace > 2.0**-5 else 0.1

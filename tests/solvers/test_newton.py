@@ -139,6 +139,13 @@ def test_a_step_that_the_radius_cut_short_is_not_the_last_one():
     assert_allclose(report.state.place, solution, rtol=1e-6, atol=1e-7)
 
 
+def test_steps_that_the_radius_cut_short_end_where_the_gradient_is_half_of_what_it_was():
+    start, _ = quadratic(condition=1.0)
+    report = minimise(start, enough=np.inf, max_steps=100, radius=1.8e-3, forcing=1e-9)
+    left = np.linalg.norm(np.concatenate(report.state.gradient()))
+    assert 0.01 < left / np.linalg.norm(np.concatenate(start.gradient())) <= 0.5
+
+
 def test_a_stationary_start_takes_no_step():
     start, solution = quadratic()
     flat = Function(np.zeros(2), lambda x: 1.0, lambda x: np.zeros(2), lambda x: np.eye(2))

@@ -8,8 +8,8 @@ from test_resuming import Memory, bits
 from labelgap.labels import ObservedLabels
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties, factored, solve_auto, solve_factored, sweeping
-from labelgap.solvers.factored import FactoredMethod
-from labelgap.solvers.spectral import LowRankShift, roughly_leading
+from labelgap.solvers.factored import FactoredMethod, growth_along
+from labelgap.solvers.spectral import LowRankShift, leading_triplets, roughly_leading
 from labelgap.solvers.sweeping import SweepingMethod
 from solver_problems import Case, make_problem
 
@@ -176,3 +176,36 @@ def test_rough_triplets_are_those_outside_of_the_spans():
     np.testing.assert_allclose(V.T @ found.right, 0, atol=1e-10)
     np.testing.assert_allclose(found.left.T @ found.left, np.eye(6), atol=1e-10)
     np.testing.assert_allclose(np.sum(found.left * (rest @ found.right), axis=0), found.values, rtol=1e-8)
+
+
+def test_directions_to_spare_do_not_shorten_those_along_which_the_objective_falls():
+    objective = objective_of()
+    point = objective.at(solve_factored(objective, Penalties(2e-3), tol=1e-8).factors)
+    left, right = point.factors[:2]
+    rank = left.shape[1]
+    shift = LowRankShift(point.score_gradient(), left, right, scale=0.0)
+    residual = leading_triplets(shift, objective.shape, rank + 20, may_form=True)
+    # Of the directions that W does not have, one is above λ by a little, and nineteen are below it.
+    trace = 0.5 * float(residual.values[rank] + residual.values[rank + 1])
+    growth = growth_along(objective, Penalties(trace), point, residual, 60, -1.0, 0.05)
+    expected = (residual.values[rank] - trace) / point.curvature_along(growth.U, growth.V)[0]
+    assert len(growth.lengths) == 20
+    assert growth.lengths.min() > 0
+    np.testing.assert_allclose(growth.lengths[0] ** 2, expected, rtol=1e-10)
+    # All of it is followed at once.
+    grown = growth.followed(objective, trace)
+    np.testing.assert_allclose(grown.factors.right[:, rank:], growth.lengths * growth.V)
+    size = sum(np.sum(factor**2) for factor in grown.factors[:2])
+    assert grown.value + 0.5 * trace * size < growth.value
+
+
+def test_rough_directions_of_a_small_matrix_are_no_more_than_it_has():
+    rng = np.random.default_rng(1)
+    H, U, V = rng.standard_normal((30, 40)), np.eye(30, 4), np.eye(40, 4)
+    none = Factors.zero((30, 40), np.zeros(40))
+    found = roughly_leading(
+        LowRankShift(Matrix(H), none.left, none.right), rng.standard_normal((40, 10)), (U, V)
+    )
+    values = np.linalg.svd(H[4:, 4:], compute_uv=False)
+    assert np.all(found.values <= values[:10] * (1 + 1e-10))
+    np.testing.assert_allclose(found.left.T @ found.left, np.eye(10), atol=1e-10)

@@ -205,7 +205,7 @@ def _halve_trace(contest: Contest, grid: PenaltyGrid) -> tuple[Place, int]:
             break
     start = contest.leader()
     # Where nothing is known of larger λ, smaller ones are known to be worse.
-    return start, _worse_side(contest, start, step) or 1
+    return start, _worse_side(contest, grid, start, step) or 1
 
 
 def _coarse_stride(grid: PenaltyGrid) -> tuple[int, int]:
@@ -256,7 +256,7 @@ def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid, togeth
     step, ridge_step = _coarse_stride(grid)
     _lower_trace(contest, grid, step, coarse=True, together=together)
     start = contest.leader()
-    worse = _worse_side(contest, start, step)
+    worse = _worse_side(contest, grid, start, step)
     near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
     hopeful = [place for place in near if worse == 0 or (place[0] - start[0]) * worse <= 0]
     try:
@@ -328,10 +328,12 @@ def _follow_ridge(contest: Contest, grid: PenaltyGrid, start: Place) -> None:
         step = 2 * step if reach == step else 0
 
 
-def _worse_side(contest: Contest, start: Place, reach: int) -> int:
-    """The side of larger (−1) or smaller λ (1) on which the loss rises more; 0 if that is not known.
+def _worse_side(contest: Contest, grid: PenaltyGrid, start: Place, reach: int) -> int:
+    """The side of larger (−1) or smaller λ (1) that is not worth a look; 0 if that is not known.
 
-    A smaller λ that was not tried is judged by the parabola through the larger ones.
+    Fits take the longer the smaller λ is. So the smallest step to that side is worth it only where a parabola
+    through the losses at ``reach`` steps says that its loss is lower. A smaller λ that was not tried is
+    judged by the parabola through the larger ones.
     """
     places = [(start[0] + steps * reach, *start[1:]) for steps in (-2, -1, 0, 1)]
     losses = [contest.tried[place].loss if place in contest.tried else None for place in places]
@@ -342,7 +344,9 @@ def _worse_side(contest: Contest, start: Place, reach: int) -> int:
         if far is None:
             return 0
         smaller = 3 * (here - larger) + far
-    return 1 if smaller >= larger else -1
+    slope, bend = (smaller - larger) / 2, (smaller - 2 * here + larger) / 2
+    step = grid.strides[-1][0] / reach
+    return -1 if slope < -max(bend, 0.0) * step else 1
 
 
 def _neighbours(grid: PenaltyGrid, start: Place, stride: tuple[int, int]) -> Iterator[Place]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,8 @@ _FEW_DIRECTIONS = 8
 _SIGMA_FRACTION, _FINEST = 0.03, 1e-7
 # Lengths that are tried for new directions, each half of the one before.
 _GROWTH_TRIALS = 6
+# Lengths that are tried for directions that the optimum may not have, each a quarter of the one before.
+_SPARE_TRIALS = 12
 # A Newton round ends when a step gains less than this fraction of the gap that is still to be closed.
 _ROUND_FRACTION = 0.02
 # Proximal steps between two certificates, from a tolerance on: fewer where a few steps may be enough. From
@@ -356,17 +358,39 @@ def growth_along(
     """The directions in which the objective falls fastest, each as far as its curvature says; or None.
 
     A singular value that exceeds λ by a fraction below ``negligible`` does not keep the gap open. Each
-    direction is followed as if it exceeded λ by a fraction of at least ``least``.
+    direction is followed as if it exceeded λ by a fraction of ``least``, or of less where that would cost too
+    much of what the others gain.
     """
     xp = objective.xp
     factors = point.factors
     U, V, surplus = fresh_directions(residual, penalties.trace, factors.left, cap, negligible)
     if not surplus.shape[0]:
         return None
-    surplus = xp.clip(surplus, least * penalties.trace, None)
     curvature = point.curvature_along(U, V) + penalties.ridge
-    lengths = xp.sqrt(surplus / xp.clip(curvature, smallest(curvature), None))
+    curvature = xp.clip(curvature, smallest(curvature), None)
+    lengths = xp.sqrt(_products(xp, surplus, curvature, least * penalties.trace))
     return Growth(factors, point.value + penalties.trace * 0.5 * _square(factors), U, V, lengths)
+
+
+def _products(xp: Any, surplus: Array, curvature: Array, least: float) -> Array:
+    """How far to go along each direction ``u vᵀ``, whose value exceeds λ by this ``surplus``.
+
+    The objective changes by ``−surplus t + curvature t²/2`` along it, so a positive surplus asks for
+    ``t = surplus / curvature``. The others are followed as if theirs was ``least``, at which they cost
+    something: that is made smaller until they cost at most half of what the first ones gain.
+    """
+
+    def change(products: Array) -> float:
+        return float(xp.sum((0.5 * curvature * products - surplus) * products))
+
+    best = xp.clip(surplus, 0.0, None) / curvature
+    enough = 0.5 * change(best)
+    for _ in range(_SPARE_TRIALS if least else 0):
+        products = xp.clip(surplus, least, None) / curvature
+        if change(products) <= enough:
+            return products
+        least *= 0.25
+    return best
 
 
 def fresh_directions(

@@ -29,6 +29,8 @@ Variables: TypeAlias = Sequence[Array]
 RESOLUTION, _NOISE = 45, 10.0
 # The least diagonal of a preconditioner, as a fraction of its largest number and in units of rounding.
 _LEAST, _LEAST_ROUNDING = 1e-10, 64
+# Steps that the trust region cut short end where the gradient is this fraction of what it was at first.
+_FLATTER = 0.5
 
 
 class SmoothState(Protocol):
@@ -88,20 +90,20 @@ def minimise(
 ) -> NewtonReport:
     """Step until a step gains less than ``enough``, or for ``max_steps``, or until ``stopping`` is true.
 
-    A good step that the trust region cut short does not count as the last one: the next may be longer.
-    ``radius`` is the trust region's in the preconditioned norm, to continue an earlier run. ``forcing`` is
-    the fraction of the gradient that the inner iterations may leave, ``max_products`` bounds their number in
-    one step.
+    A good step that the trust region cut short does not count as the last one, since the next may be longer;
+    such steps end where the gradient is half of what it was. ``radius`` is the trust region's in the
+    preconditioned norm, to continue an earlier run. ``forcing`` is the fraction of the gradient that the
+    inner iterations may leave, ``max_products`` bounds their number in one step.
     """
     state = start
     products = steps = 0
     gained, at_floor = 0.0, False
     gradient, diagonal = state.gradient(), state.preconditioner()
+    first = slope = _dual_norm(gradient, diagonal)
     if radius is None:
         # As long as the preconditioned gradient step.
-        radius = _dual_norm(gradient, diagonal)
+        radius = slope
     while steps < max_steps and not stopping():
-        slope = _dual_norm(gradient, diagonal)
         if slope == 0:
             gained = 0.0
             break
@@ -136,6 +138,9 @@ def minimise(
             if gained < enough and not cut_short:
                 break
             gradient, diagonal = there or state.gradient(), state.preconditioner()
+            slope = _dual_norm(gradient, diagonal)
+            if gained < enough and slope <= _FLATTER * first:
+                break
         else:
             candidate.release()
     return NewtonReport(state, steps, products, gained, at_floor, radius)

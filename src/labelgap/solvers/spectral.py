@@ -125,7 +125,8 @@ def roughly_leading(
     span, V = outside
     n_outside = span.shape[1]
     right, images = start, []
-    for _ in range(steps):
+    # No more columns than the left side has.
+    for _ in range(max(1, min(steps, (span.shape[0] - n_outside) // start.shape[1]))):
         left = operator.times(right - V @ (V.T @ right))
         # Twice, since one pass leaves what rounding makes of it.
         for _ in range(2):

@@ -58,15 +58,18 @@ _OUTSIDE = 0.3
 # Conjugate gradients take over from plain sweeps after a round that lowers the objective by less than this
 # fraction of it.
 _FALLING = 1e-3
-# Steps of conjugate gradients in a round, and trials of a length in each, the longest of which is so many
-# times the one before.
-_CONJUGATE_STEPS, _TRIALS, _LONGER = 10, 4, 4.0
+# Steps of conjugate gradients in a round, and in one that has to close the gap by less than this factor.
+_CONJUGATE_STEPS, _LAST_STEPS, _NEARLY = 10, 5, 2.0
+# Trials of a length in each, the longest of which is so many times the one before.
+_TRIALS, _LONGER = 4, 4.0
 # A length that is this close to the best one, as a fraction, will do.
 _CLOSE = 0.2
-# A round whose last sweep gains less than this fraction of the tolerance has come to its end.
-_NOTHING = 2e-3
+# A round whose last step gains less than this fraction of the tolerance has come to its end where the rank
+# is limited. Elsewhere the gap has to close, which falls with about the square root of what is left to gain:
+# there the fraction is one of the square of the tolerance.
+_NOTHING, _NOTHING_OF_SQUARE = 2e-3, 0.02
 # The gap has to fall by this factor within so many rounds.
-_FASTER, _PATIENCE = 0.7, 2
+_FASTER, _PATIENCE = 0.7, 1
 # The least tolerance that sweeps in single precision are made for.
 LEAST_TOL = 1e-4
 _HANDED_OVER = "handed_over"
@@ -154,7 +157,8 @@ class SweepingMethod(Method):
         start, grown = self._with_columns()
         move = self._sweep if self._falling else self._sweep_conjugately
         gained = move(start, stopping)
-        self._died_out = grown == 0 and gained <= _NOTHING * self._tol * self._certificate.scale
+        nothing = _NOTHING * self._tol if self.capped else _NOTHING_OF_SQUARE * self._tol**2
+        self._died_out = grown == 0 and gained <= nothing * self._certificate.scale
 
     def _sweep(self, start: Factors, stopping: Callable[[], bool]) -> float:
         """A few sweeps; what the last one gained."""
@@ -177,7 +181,9 @@ class SweepingMethod(Method):
         steps, penalties, gained = self._steps, self._penalties, 0.0
         state = FactoredState(self._objective, penalties, self._objective.at(start))
         before: tuple[Factors, Factors, Factors] | None = None
-        for _ in range(min(_CONJUGATE_STEPS, self._max_iter - self.iteration)):
+        nearly = self._certificate.relative_gap < _NEARLY * self._tol
+        most = _LAST_STEPS if nearly else _CONJUGATE_STEPS
+        for _ in range(min(most, self._max_iter - self.iteration)):
             at = steps.start(state.x)
             steps.step_labels(at, penalties, 1.0)
             steps.step_rows(at, penalties, 1.0)
