@@ -127,7 +127,7 @@ def evaluate(
       labelgap evaluate films.labelgap later_ratings.csv --json
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
-        check_table_output(out, force)
+        check_table_output(session, out, force, inputs=(model, data, label_file))
         loaded = load_model(model)
         session.result = {"model": str(model), "data": str(data)}
         session.step(f"loaded {model}")

@@ -287,7 +287,6 @@ def fit(
         "tol": tol,
         "threshold": _word(threshold),
         "thresholds": _word(thresholds),
-        "subject_to": read_bounds(subject_to),
         "calibration": _word(calibration),
         "forget": forget,
         "memory": memory,
@@ -296,6 +295,7 @@ def fit(
         "device": device,
     }
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
+        given["subject_to"] = read_bounds(subject_to)
         check_cluster_options(cluster, workers, worker_memory)
         refuse(without_data and memory is not None, "--memory", "--without-data keeps none at all")
         if cluster is not None:
@@ -303,7 +303,7 @@ def fit(
                 why = "a fit on a cluster leaves no data in the model file"
                 refuse(given[name] is not None, option_name(name), why)
             given["metric"] = read_metric(metric, average)
-            check_output(out, force or _continues(out, checkpoint))
+            check_output(session, out, force or _continues(out, checkpoint), inputs=(data,))
             session.kept = checkpoint
             with opened_cluster(cluster, workers, worker_memory) as client:
                 job = cluster_job(client, data, setting, given, seed, format)
@@ -316,8 +316,9 @@ def fit(
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
         refuse_unused(chosen, given)
         given["metric"] = read_metric(metric, average)
-        check_output(out, force or _continues(out, checkpoint))
-        check_lists(lists, out, force)
+        read = (data, label_file, items, users)
+        check_output(session, out, force or _continues(out, checkpoint), inputs=read)
+        check_lists(session, lists, out, force, inputs=read)
         model = make_model(chosen, given, seed)
         training = read_training(session, source, chosen, given)
         session.step(f"read {training.size} of {data}")

@@ -150,7 +150,7 @@ def predict(
         refuse(long and what is not None, "--what", "--long has its own columns")
         limit = read_budgets(budget, total_budget, exactly)
         refuse(limit is not None and coverage is not None, "--coverage", "a budget decides every entry")
-        check_table_output(out, force)
+        check_table_output(session, out, force, inputs=(model, data))
         refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model)
         use_device(loaded.estimator, device)
