@@ -83,6 +83,7 @@ from labelgap.cli.options import (
 from labelgap.cli.outputs import check_output
 from labelgap.cli.preparing import around
 from labelgap.cli.progress import watched
+from labelgap.cli.ratings import is_without_values
 from labelgap.cli.session import Session, command
 from labelgap.cli.sets import Calibration
 from labelgap.cli.training import Training, read_training
@@ -314,12 +315,15 @@ def fit(
             return
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
-        refuse_unused(chosen, given)
+        refuse_unused(chosen, given, asked=setting is not Setting.auto)
         given["metric"] = read_metric(metric, average)
         read = (data, label_file, items, users)
         check_output(session, out, force or _continues(out, checkpoint), inputs=read)
         check_lists(session, lists, out, force, inputs=read)
         model = make_model(chosen, given, seed)
+        if chosen is Setting.recommender and is_without_values(source, value):
+            refuse(positive is not None, "--positive", "--value none says that each line is a like")
+            model.set_params(value=None)
         training = read_training(session, source, chosen, given)
         session.step(f"read {training.size} of {data}")
         session.make_room()
