@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,20 @@ def test_devices_and_pipes_are_not_replaced(fitted: dict[str, Path], force: tupl
         assert "is a device or a pipe" in said
         assert "--force" not in said
     assert Path("pipe.csv").is_fifo()
+
+
+def test_standard_output_is_a_stream_also_where_it_goes_to_a_file() -> None:
+    with open("there.txt", "w") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "labelgap", "fit", *TABLE, "--out", "/dev/stdout", "--force", "--quiet"],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+        )
+    assert done.returncode == 1
+    assert "/dev/stdout is a device or a pipe" in done.stderr
+    assert Path("there.txt").read_text() == ""
 
 
 def test_a_file_that_is_replaced_in_one_step_is_no_pipe() -> None:

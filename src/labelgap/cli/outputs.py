@@ -23,6 +23,9 @@ from labelgap.persistence.atomic import atomic_write
 Block: TypeAlias = dict[str, Any]
 """Columns of some rows, by name; all blocks of a table have the same ones."""
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
+# What stands for a stream that is open already, also where the shell has redirected it to a file.
+_STREAMS = ("/dev/fd", "/proc/self/fd")
+_STANDARD_STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
 # A tab or a carriage return in front does not keep a spreadsheet from reading a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -44,7 +47,7 @@ def check_output(
     if path.is_dir():
         raise DataFileError(f"{path} is a folder; {option} takes the name of a file.")
     _refuse_input(path, inputs, option)
-    if path.exists() and not path.is_file():
+    if _is_stream(path):
         raise DataFileError(
             f"{path} is a device or a pipe, and {option} takes the name of a file, which appears when it is "
             "complete. Write a file, and let the next program read that."
@@ -71,6 +74,14 @@ def check_table_output(
     check_output(session, path, force, option, inputs=inputs)
     if path is not None:
         check_writable(path)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether it is a device or a pipe, or names the file of an open stream as /dev/stdout does."""
+    if path.exists() and not path.is_file():
+        return True
+    named = path.absolute()
+    return any(named.is_relative_to(folder) for folder in _STREAMS) or str(named) in _STANDARD_STREAMS
 
 
 def _refuse_input(path: Path, inputs: Iterable[Path | None], option: str) -> None:
