@@ -14,14 +14,17 @@ from typing import Any
 
 from labelgap import LowRankClassifier, PlugInClassifier, best_threshold, get_metric
 from labelgap.data import LowRankProblem, make_low_rank_labels
-from labelgap.exceptions import MissingExtraError
+from labelgap.exceptions import LabelgapError, MissingExtraError
 from labelgap.report import save_threshold_curves
+from labelgap.report.threshold_curve import picture_format
 
 METRIC = "micro-f1"
 
 
 def show(seed: int, picture: Path) -> None:
     """The demo on the draw of that seed."""
+    # What could not be saved at the end is said before the fits.
+    picture_format(picture)
     run(make_low_rank_labels(random_state=seed), picture, seed)
 
 
@@ -89,6 +92,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--picture", type=Path, default=Path("labelgap-demo.png"), help="where to save it")
     parser.add_argument("--seed", type=int, default=0, help="draw of the synthetic data")
     options = parser.parse_args(arguments)
+    try:
+        picture_format(options.picture)
+    except LabelgapError as error:
+        parser.error(str(error))
     with warnings.catch_warnings():
         # A progress line in the middle of a table helps nobody; the table says what was reached.
         warnings.simplefilter("default")

@@ -59,7 +59,7 @@ def test_bounds(tables: tuple[str, str]) -> None:
     assert (said["threshold"], said["value"]) == (best.threshold, best.value)
     told = error_of("threshold", *tables, "--subject-to", "precision >= 0.99, recall >= 0.99")
     assert "No threshold gives" in told
-    assert "subject_to holds 'recall'" in error_of("threshold", *tables, "--subject-to", "recall")
+    assert "--subject-to holds 'recall'" in error_of("threshold", *tables, "--subject-to", "recall")
 
 
 @pytest.fixture

@@ -295,6 +295,9 @@ def test_an_interrupt_at_once_saves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     told = error_of("fit", "articles.csv", *TAGS, code=130)
     assert told == "Error: Interrupted; nothing was saved."
     told = error_of("fit", "articles.csv", *TAGS, "--checkpoint", "kept", code=130)
+    assert told == "Error: Interrupted; nothing was saved.", "this fit had not begun to keep its progress"
+    Path("kept").mkdir()
+    told = error_of("fit", "articles.csv", *TAGS, "--checkpoint", "kept", code=130)
     assert "is kept in kept: the same command continues from there" in told
     assert not Path("model.labelgap").exists()
 

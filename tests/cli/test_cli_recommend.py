@@ -90,7 +90,7 @@ def test_a_fit_does_not_hold_the_file_that_it_has_read(
     ("arguments", "code", "words"),
     [
         (("--lists", "model.labelgap"), 2, "the model itself is saved under that name"),
-        (("--lists", "lists.xlsx"), 1, "'.xlsx' does not say what format it has"),
+        (("--lists", "lists.xlsx"), 1, "'.xlsx' does not say what format to write. Let the name end in .csv"),
         (("--lists", "there.csv"), 1, "there.csv exists already. Say --force to replace it"),
         (("--lists", "lists.csv", "--setting", "features"), 2, "it is for recommender"),
     ],

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
 import gzip
 import io
+import lzma
 import math
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labelgap.data import detect_format, read_label_table, read_numbers, write_columns
-from labelgap.exceptions import DataFileError, InvalidParameterError, UnknownNameError
+from labelgap.exceptions import DataFileError, InvalidParameterError, LabelgapWarning, UnknownNameError
 
 SONGS = """id,pace,loud,live,tag_calm,tag_sad
 7,1.5,2,true,yes,?
@@ -441,11 +444,75 @@ def test_formats() -> None:
         "ratings.dat": "movielens",
     }
     assert {name: detect_format(name) for name in known} == known
-    for name in ("a.xlsx", "a", "a.npz.gz", ".csv.bz2"):
+    for name in ("a.table", "a", "a.npz.gz"):
         with pytest.raises(DataFileError, match=r"Known: csv \(\.csv\), tsv.*--format"):
+            detect_format(name)
+    for name, packer in {
+        "a.csv.bz2": "bzip2",
+        "a.csv.ZST": "Zstandard",
+        "a.tsv.xz": "xz",
+        "a.zip": "zip",
+    }.items():
+        with pytest.raises(
+            DataFileError, match=f"packed by {packer} are not read. Unpack it first, or pack it by"
+        ):
+            detect_format(name)
+    for name, kind in {"a.feather": "Feather", "a.jsonl": "JSON Lines", "a.xlsx": "Excel"}.items():
+        with pytest.raises(
+            DataFileError, match=f"{kind} files are not read. Save the table as CSV or Parquet"
+        ):
             detect_format(name)
     with pytest.raises(UnknownNameError, match=r"'cvs'. Did you mean 'csv'"):
         detect_format("a.csv", "cvs")
+
+
+@pytest.mark.parametrize("packer", ["bz2", "lzma", "zipfile"])
+def test_a_text_that_is_packed_otherwise_than_by_gzip(tmp_path: Path, packer: str) -> None:
+    path = tmp_path / "a.csv"
+    if packer == "zipfile":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.csv", SONGS)
+    else:
+        path.write_bytes({"bz2": bz2.compress, "lzma": lzma.compress}[packer](SONGS.encode()))
+    with pytest.raises(DataFileError, match=r"is packed by .*, which is not read. Unpack it first"):
+        read_label_table(path)
+
+
+def test_a_text_that_is_not_of_the_encoding_that_was_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    # An even number of bytes can be read as UTF-16, as one line of strange signs.
+    path.write_text("a,b\n1,22\n")
+    for encoding in ("utf-16", "utf-16-le", "utf-32"):
+        with pytest.raises(
+            DataFileError, match=r"no text in UTF.*no zero byte. Leave encoding= \(--encoding\) out"
+        ):
+            read_label_table(path, encoding=encoding)
+    path.write_bytes("a,b\n1,22\n".encode("utf-16-le"))
+    assert read_label_table(path, encoding="utf-16-le").feature_names == ("a", "b")
+
+
+# -- a header that is missing -------------------------------------------------------------------------------
+
+
+def test_a_header_of_numbers_may_be_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x1,0.5,1.25,3\nx2,0.75,2,1\n")
+    with pytest.warns(
+        LabelgapWarning, match="line 1: most names in the header are numbers, such as '0.5'. If"
+    ):
+        read_label_table(path, drop="x1")
+    path.write_text("0.5,0,0\n1,2,3\n")
+    with pytest.raises(
+        DataFileError, match="columns 2 and 3 are both named '0'; is this a row, and the header m"
+    ):
+        read_label_table(path)
+
+
+@pytest.mark.parametrize("header", ["0,1,2", "id,2019,2020", "a,b,7", "nan,na,x"])
+def test_a_header_that_counts_is_one(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}\n1,2,3\n")
+    assert read_label_table(path).feature_names == tuple(header.split(","))
 
 
 # -- labels in a second file --------------------------------------------------------------------------------

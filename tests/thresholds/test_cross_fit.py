@@ -101,6 +101,13 @@ def test_two_jobs_run_side_by_side():
     map_folds(labels, plan, lambda *_: barrier.wait(timeout=20), n_jobs=2)
 
 
+def test_no_more_threads_are_started_than_there_are_tasks():
+    before = threading.active_count()
+    counts = cross_fit.side_by_side([threading.active_count] * 3, n_jobs=200)
+    # joblib has a few threads of its own beside the workers.
+    assert max(counts) - before < 20
+
+
 @pytest.mark.parametrize(("few", "expected"), [(10, 2), (10**6, 4)])
 def test_few_entries_are_worked_on_one_fold_after_the_other(few, expected, monkeypatch):
     monkeypatch.setattr(cross_fit, "_FEW_FOR_THREADS", few)

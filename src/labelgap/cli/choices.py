@@ -47,6 +47,8 @@ _ESTIMATORS: dict[Setting, Any] = {
     Setting.recommender: Recommender,
     Setting.regression: LowRankRegressor,
 }
+# Options that only a recommender has a use for, so that they suggest one.
+_OF_RATINGS = ("user", "item", "value", "positive", "items", "users", "for", "silence_weight", "lists")
 _OPTION_NAMES = {"n_jobs": "--jobs"}
 
 
@@ -67,23 +69,35 @@ def choose_setting(asked: Setting, given: Mapping[str, Any], *, ratings_file: bo
     """
     if asked is not Setting.auto:
         return asked
-    of_ratings = ("user", "item", "value", "positive", "items", "users", "for", "silence_weight", "lists")
-    if ratings_file or any(given.get(name) is not None for name in of_ratings):
+    if ratings_file or any(given.get(name) is not None for name in _OF_RATINGS):
         return Setting.recommender
     return Setting.regression if given.get("family") is not None else Setting.features
 
 
-def refuse_unused(setting: Setting, given: Mapping[str, Any]) -> None:
-    """Wrong usage if an option was given that this setting has no use for."""
+def _chosen_by(setting: Setting, given: Mapping[str, Any]) -> str | None:
+    """The option that suggests this setting, if one does."""
+    suggest = {Setting.recommender: _OF_RATINGS, Setting.regression: ("family",)}.get(setting, ())
+    return next((option_name(name) for name in suggest if given.get(name) is not None), None)
+
+
+def refuse_unused(setting: Setting, given: Mapping[str, Any], *, asked: bool = False) -> None:
+    """Wrong usage if an option was given that this setting has no use for.
+
+    ``asked`` is whether --setting chose it, and not another option or the file.
+    """
+    chosen_by = None if asked else _chosen_by(setting, given)
     used = (*PARAMETERS[setting], *FILE_OPTIONS[setting])
     for name, value in given.items():
         if value is not None and name not in used:
             takers = [
                 other.value for other in PARAMETERS if name in (*PARAMETERS[other], *FILE_OPTIONS[other])
             ]
+            chosen, out = (
+                ("", "it") if chosen_by is None else (f", which {chosen_by} chose", "one of the two")
+            )
             raise typer.BadParameter(
-                f"it has no use in the setting {setting.value!r}; it is for {' and '.join(takers)}. Leave it "
-                "out, or choose another --setting.",
+                f"it has no use in the setting {setting.value!r}{chosen}; it is for {' and '.join(takers)}. "
+                f"Leave {out} out, or choose another --setting.",
                 param_hint=f"'{option_name(name)}'",
             )
 

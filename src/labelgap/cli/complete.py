@@ -50,7 +50,7 @@ from labelgap.cli.options import (
 )
 from labelgap.cli.outputs import Block, check_table_output, free_name, refuse_unguarded, write_blocks
 from labelgap.cli.progress import watched
-from labelgap.cli.session import Session, command
+from labelgap.cli.session import Session, command, without_unfinished
 from labelgap.cli.training import Training, data_lines, read_training
 from labelgap.completing import Completion
 from labelgap.data.files.dialect import Dialect
@@ -161,7 +161,6 @@ def complete(
         "label_file": label_file,
         "unobserved": None,
         "thresholds": word(thresholds),
-        "subject_to": read_bounds(subject_to),
         "rank": rank,
         "trace_penalty": number_or("auto", trace_penalty, "--trace-penalty"),
         "ridge_penalty": number_or("auto", ridge_penalty, "--ridge-penalty"),
@@ -175,7 +174,8 @@ def complete(
         raise typer.BadParameter("it must be above 0.", param_hint="'--row-penalty'")
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         given["metric"] = read_metric(metric, average)
-        check_table_output(out, force)
+        given["subject_to"] = read_bounds(subject_to)
+        check_table_output(session, out, force, inputs=(data, label_file))
         refuse_unguarded(out, spreadsheet_safe)
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         _refuse_ratings(source)
@@ -184,8 +184,11 @@ def complete(
         _refuse_one_class(source, known)
         session.step(f"read {training.size} of {data}")
         model = make_model(Setting.features, given, seed)
-        with watched(session, str(model.metric), tolerance_of(model)) as display:
+        with watched(session, str(model.metric), tolerance_of(model)) as display, without_unfinished():
             model.fit(X, known, callback=display)
+        if model.interrupted_:
+            # Blanks that an unfinished model decides are not what was asked for.
+            raise KeyboardInterrupt
         found = model.complete(X, known, "auto" if mu is None else mu)
         session.step(f"decided {known.shape[0] * known.shape[1] - known.n_observed} blanks")
         session.result = _facts(data, known, model, found)

@@ -171,7 +171,7 @@ def errors(
                 param_hint="'--unobserved'",
             )
         given["metric"] = read_metric(metric, average)
-        check_table_output(out, force)
+        check_table_output(session, out, force, inputs=(data, label_file))
         refuse_unguarded(out, spreadsheet_safe)
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         _refuse_ratings(source)

@@ -40,6 +40,7 @@ from labelgap.cli.options import (
 )
 from labelgap.cli.outputs import check_table_output
 from labelgap.cli.ranking import tell_ranking
+from labelgap.cli.rating_checks import refuse_unknown
 from labelgap.cli.ratings import known_ratings, read_judged_ratings, warn_of_unknown
 from labelgap.cli.session import Session, command
 from labelgap.data.files.dialect import Dialect
@@ -127,7 +128,7 @@ def evaluate(
       labelgap evaluate films.labelgap later_ratings.csv --json
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
-        check_table_output(out, force)
+        check_table_output(session, out, force, inputs=(model, data, label_file))
         loaded = load_model(model)
         session.result = {"model": str(model), "data": str(data)}
         session.step(f"loaded {model}")
@@ -143,6 +144,8 @@ def evaluate(
             how = (unknown or Unknown.average).value
             if how == "average":
                 warn_of_unknown(session, loaded.estimator, ratings.users, ratings.items)
+            elif not skip_unknown:
+                refuse_unknown(source, loaded.estimator, ratings.users, ratings.items)
             _tell_recommender(
                 session, loaded.estimator, ratings.answers, metrics, unobserved, per_label, bool(metric), how
             )

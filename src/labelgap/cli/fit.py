@@ -83,6 +83,7 @@ from labelgap.cli.options import (
 from labelgap.cli.outputs import check_output
 from labelgap.cli.preparing import around
 from labelgap.cli.progress import watched
+from labelgap.cli.ratings import is_without_values
 from labelgap.cli.session import Session, command
 from labelgap.cli.sets import Calibration
 from labelgap.cli.training import Training, read_training
@@ -287,7 +288,6 @@ def fit(
         "tol": tol,
         "threshold": _word(threshold),
         "thresholds": _word(thresholds),
-        "subject_to": read_bounds(subject_to),
         "calibration": _word(calibration),
         "forget": forget,
         "memory": memory,
@@ -296,6 +296,7 @@ def fit(
         "device": device,
     }
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
+        given["subject_to"] = read_bounds(subject_to)
         check_cluster_options(cluster, workers, worker_memory)
         refuse(without_data and memory is not None, "--memory", "--without-data keeps none at all")
         if cluster is not None:
@@ -303,7 +304,7 @@ def fit(
                 why = "a fit on a cluster leaves no data in the model file"
                 refuse(given[name] is not None, option_name(name), why)
             given["metric"] = read_metric(metric, average)
-            check_output(out, force or _continues(out, checkpoint))
+            check_output(session, out, force or _continues(out, checkpoint), inputs=(data,))
             session.kept = checkpoint
             with opened_cluster(cluster, workers, worker_memory) as client:
                 job = cluster_job(client, data, setting, given, seed, format)
@@ -314,11 +315,15 @@ def fit(
             return
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
-        refuse_unused(chosen, given)
+        refuse_unused(chosen, given, asked=setting is not Setting.auto)
         given["metric"] = read_metric(metric, average)
-        check_output(out, force or _continues(out, checkpoint))
-        check_lists(lists, out, force)
+        read = (data, label_file, items, users)
+        check_output(session, out, force or _continues(out, checkpoint), inputs=read)
+        check_lists(session, lists, out, force, inputs=read)
         model = make_model(chosen, given, seed)
+        if chosen is Setting.recommender and is_without_values(source, value):
+            refuse(positive is not None, "--positive", "--value none says that each line is a like")
+            model.set_params(value=None)
         training = read_training(session, source, chosen, given)
         session.step(f"read {training.size} of {data}")
         session.make_room()

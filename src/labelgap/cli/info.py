@@ -25,6 +25,7 @@ from labelgap.cli.options import (
     Decimal,
     Delimiter,
     Encoding,
+    Force,
     Format,
     IdColumn,
     Json,
@@ -34,6 +35,7 @@ from labelgap.cli.options import (
     Verbose,
     existing,
 )
+from labelgap.cli.outputs import check_output
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
 from labelgap.data.files.dialect import Dialect
@@ -281,9 +283,13 @@ def _labels(known: ObservedLabels) -> dict[str, Any]:
 
 def demo(
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The draw of the synthetic data.")] = 0,
-    picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("labelgap-demo.png"),
+    picture: Annotated[
+        Path,
+        typer.Option(help="Where to save the picture; its ending, such as .png, says the format."),
+    ] = Path("labelgap-demo.png"),
     quiet: Quiet = False,
     verbose: Verbose = False,
+    force: Force = False,
 ) -> None:
     """Fit a synthetic problem with 10 % of the labels known, and compare with one model per label.
 
@@ -297,6 +303,7 @@ def demo(
     from labelgap.demo import show
 
     with command(quiet=quiet, verbose=verbose) as session:
+        check_output(session, picture, force, "--picture")
         with contextlib.redirect_stdout(io.StringIO() if quiet else sys.stdout):
             show(seed, picture)
         session.step(f"wrote {picture}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import typer
@@ -24,13 +24,15 @@ def list_columns(model: Recommender) -> list[str]:
     return [name for name in _NAMES if name != "title" or model.item_titles_ is not None]
 
 
-def check_lists(out: Path | None, model_file: Path, force: bool) -> None:
+def check_lists(
+    session: Session, out: Path | None, model_file: Path, force: bool, *, inputs: Iterable[Path | None]
+) -> None:
     """Raise before the fit begins if the lists could not be written after it."""
     if out is not None and out.resolve() == model_file.resolve():
         raise typer.BadParameter(
             "the model itself is saved under that name; choose another one.", param_hint="'--lists'"
         )
-    check_table_output(out, force, "--lists")
+    check_table_output(session, out, force, "--lists", inputs=inputs)
 
 
 def warn_of_decisions(session: Session, model: Recommender, which: str) -> None:

@@ -289,7 +289,8 @@ ValueColumn: TypeAlias = Annotated[
         metavar="COLUMN",
         rich_help_panel=_DATA_PANEL,
         show_default=False,
-        help="The column of ratings, for a recommender. Without such a column every line is a like.",
+        help="The column of ratings, for a recommender; none if each line is a like, whatever other columns "
+        "there are.",
     ),
 ]
 

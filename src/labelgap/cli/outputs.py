@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from labelgap.cli.choices import refuse
+from labelgap.cli.session import STANDARD_INPUT, Session
 from labelgap.data.files import check_writable, detect_format, write_column_blocks
 from labelgap.exceptions import DataFileError
 from labelgap.persistence.atomic import atomic_write
@@ -22,16 +23,35 @@ from labelgap.persistence.atomic import atomic_write
 Block: TypeAlias = dict[str, Any]
 """Columns of some rows, by name; all blocks of a table have the same ones."""
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
+# What stands for a stream that is open already, also where the shell has redirected it to a file.
+_STREAMS = ("/dev/fd", "/proc/self/fd")
+_STANDARD_STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
 # A tab or a carriage return in front does not keep a spreadsheet from reading a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def check_output(path: Path | None, force: bool, option: str = "--out") -> None:
-    """Raise before the work begins if the file could not be written at its end."""
+def check_output(
+    session: Session,
+    path: Path | None,
+    force: bool,
+    option: str = "--out",
+    *,
+    inputs: Iterable[Path | None] = (),
+) -> None:
+    """Raise before the work begins if the file could not be written at its end.
+
+    ``inputs`` are the files that the command reads; none of them is replaced, with --force neither.
+    """
     if path is None:
         return
     if path.is_dir():
         raise DataFileError(f"{path} is a folder; {option} takes the name of a file.")
+    _refuse_input(path, inputs, option)
+    if _is_stream(path):
+        raise DataFileError(
+            f"{path} is a device or a pipe, and {option} takes the name of a file, which appears when it is "
+            "complete. Write a file, and let the next program read that."
+        )
     if path.exists() and not force:
         raise DataFileError(f"{path} exists already. Say --force to replace it, or choose another {option}.")
     folder = path.parent
@@ -39,13 +59,40 @@ def check_output(path: Path | None, force: bool, option: str = "--out") -> None:
         raise DataFileError(f"{path}: there is no folder {folder}; make it first.")
     if not os.access(folder, os.W_OK):
         raise DataFileError(f"{path}: this user may not write in the folder {folder}.")
+    session.will_write(path)
 
 
-def check_table_output(path: Path | None, force: bool, option: str = "--out") -> None:
+def check_table_output(
+    session: Session,
+    path: Path | None,
+    force: bool,
+    option: str = "--out",
+    *,
+    inputs: Iterable[Path | None] = (),
+) -> None:
     """As :func:`check_output`, for a table, whose name must say a format that can be written."""
-    check_output(path, force, option)
+    check_output(session, path, force, option, inputs=inputs)
     if path is not None:
         check_writable(path)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether it is a device or a pipe, or names the file of an open stream as /dev/stdout does."""
+    if path.exists() and not path.is_file():
+        return True
+    named = path.absolute()
+    return any(named.is_relative_to(folder) for folder in _STREAMS) or str(named) in _STANDARD_STREAMS
+
+
+def _refuse_input(path: Path, inputs: Iterable[Path | None], option: str) -> None:
+    """Raise if the file is one that the command reads, under this name or another."""
+    for given in inputs:
+        read = STANDARD_INPUT if str(given) == "-" else given
+        if read is not None and path.exists() and read.exists() and path.samefile(read):
+            raise DataFileError(
+                f"{path} is read by this command, and what it holds would be lost. Choose another file for "
+                f"{option}; --force does not allow this."
+            )
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:

@@ -46,6 +46,7 @@ from labelgap.cli.outputs import (
     refuse_unguarded,
     write_blocks,
 )
+from labelgap.cli.rating_checks import refuse_unknown
 from labelgap.cli.ratings import known_pairs, read_pairs, warn_of_unknown
 from labelgap.cli.session import Session, command
 from labelgap.cli.sets import Coverage, Decide, GuaranteeOf, count_sets, decider
@@ -150,7 +151,7 @@ def predict(
         refuse(long and what is not None, "--what", "--long has its own columns")
         limit = read_budgets(budget, total_budget, exactly)
         refuse(limit is not None and coverage is not None, "--coverage", "a budget decides every entry")
-        check_table_output(out, force)
+        check_table_output(session, out, force, inputs=(model, data))
         refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model)
         use_device(loaded.estimator, device)
@@ -165,8 +166,10 @@ def predict(
             refuse(skip_unknown and unknown is not None, "--unknown", "--skip-unknown leaves them out")
             if skip_unknown:
                 users, items = known_pairs(session, loaded.estimator, users, items)
-            if unknown is Unknown.average:
+            elif unknown is Unknown.average:
                 warn_of_unknown(session, loaded.estimator, users, items)
+            else:
+                refuse_unknown(source, loaded.estimator, users, items)
             how = (unknown or Unknown.raise_).value
             table, n_rows = _pair_table(loaded.estimator, users, items, what, how), len(users)
         else:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from labelgap import Recommender
+from labelgap.cli.rating_checks import count_pairs
 from labelgap.cli.session import Session
 from labelgap.data.files import AnswerTable
 from labelgap.data.files.ids import listed
@@ -16,12 +18,26 @@ from labelgap.data.files.rating_files import read_ratings_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import UnknownIdError
 
+NO_VALUES = "none"
+"""What --value says where no column holds ratings and each line is a like."""
+
 
 def read_ratings_file(
     source: Source, user: str | None, item: str | None, value: str | None, time: str | None = None
 ) -> AnswerTable:
     """The ratings in a file, with times if their column is named; other columns have the usual names."""
-    return read_ratings_from(source, user or "user", item or "item", value or "value", time)
+    likes_only = is_without_values(source, value)
+    column = None if likes_only else value or "value"
+    table = read_ratings_from(source, user or "user", item or "item", column, time)
+    # MovieLens files without a header are read as they are.
+    return replace(table, values=None) if likes_only else table
+
+
+def is_without_values(source: Source, value: str | None) -> bool:
+    """Whether --value says none, and means that each line is a like and not a column of that name."""
+    if value is None or value.lower() != NO_VALUES:
+        return False
+    return not (source.is_sheet and value in source.sheet.names)
 
 
 def read_judged_ratings(
@@ -30,6 +46,7 @@ def read_judged_ratings(
     """As :func:`read_ratings_file`, with the ids and, where none are named, the columns of the model."""
     user, item, value = _columns(model, source, user=user, item=item, value=value)
     table = read_ratings_file(source, user, item, value)
+    count_pairs(source, table, model.positive)
     users, items = own_ids(model.user_ids_, table.users), own_ids(model.item_ids_, table.items)
     return AnswerTable(users, items, table.values)
 
@@ -49,6 +66,9 @@ def _columns(model: Recommender, source: Source, **named: str | None) -> list[st
     elif source.kind == "npz":
         there = {str(getattr(model, what)) for what in named if getattr(model, what) in source.archive}
     fitted = {what: getattr(model, what) for what in named}
+    if fitted.get("value", "") is None and source.is_sheet and not there & {"value", "rating"}:
+        # The model was fitted to likes, and this file has nothing else either.
+        named["value"] = named["value"] or NO_VALUES
     return [given or (fitted[what] if fitted[what] in there else None) for what, given in named.items()]
 
 

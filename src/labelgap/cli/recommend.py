@@ -180,7 +180,8 @@ def recommend(
                 param_hint="'--user'",
             )
         refuse(why and out is not None, "--why", "a file has no column for reasons")
-        check_table_output(out, force)
+        read = (model, items, users_table, users_file, only_file, not_file)
+        check_table_output(session, out, force, inputs=read)
         refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model).estimator
         session.step(f"loaded {model}")

@@ -96,7 +96,7 @@ def report(
     from labelgap.report import write_report
 
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
-        check_output(out, force)
+        check_output(session, out, force, inputs=(model, data, label_file, *(compare or ())))
         loaded = load_model(model)
         session.step(f"loaded {model}")
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
@@ -196,7 +196,7 @@ def export(
     from labelgap.onnx_export import to_onnx
 
     with command(as_json=json, quiet=quiet, verbose=verbose) as session:
-        check_output(target, force, "TARGET")
+        check_output(session, target, force, "TARGET", inputs=(model,))
         to_onnx(load(model), target, dtype=dtype.value)
         session.step(f"exported {model}")
         session.result = {"out": str(target), "bytes": target.stat().st_size}

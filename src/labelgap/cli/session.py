@@ -12,7 +12,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,10 @@ from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.reading import split_label_file
 from labelgap.data.files.source import Source
-from labelgap.exceptions import DataFileError, LabelgapError, LabelgapWarning
+from labelgap.exceptions import DataFileError, InterruptedFitWarning, LabelgapError, LabelgapWarning
 
 PROBLEM, USAGE, PIPE_CLOSED = 1, 2, 141
-_STANDARD_INPUT = Path("/dev/stdin")
+STANDARD_INPUT = Path("/dev/stdin")
 
 
 class Session:
@@ -63,12 +63,14 @@ class Session:
         self.warnings: list[str] = []
         self.kept: Path | None = None
         """The folder of the checkpoint from which the same command would continue."""
+        self._before: dict[Path, tuple[int, int] | None] = {}
+        """The files that are to be written, each with the one that was there before."""
         self._opened = contextlib.ExitStack()
 
     def source(self, path: Path, format: str | None = None, dialect: Dialect | None = None) -> Source:
         """A data file or a pipe, which is read once and closed when the command ends; - is standard input."""
         if str(path) == "-":
-            path, format = _STANDARD_INPUT, format or "csv"
+            path, format = STANDARD_INPUT, format or "csv"
         if path.is_dir():
             raise DataFileError(
                 f"{path} is a folder, not a file. (`labelgap fit --cluster local` reads a folder of Parquet "
@@ -89,6 +91,20 @@ class Session:
         """Close the data files, which have been read: what they take would stand beside the fit to come."""
         self.close()
         give_back_freed()
+
+    def will_write(self, path: Path) -> None:
+        """Note that the command is to write this file."""
+        self._before[path] = _identity(path)
+
+    def interrupted(self) -> str:
+        """What an interrupted command has written and what not, in words."""
+        # A file is replaced in one step by another one, so that it is another file once it is written.
+        done = [path for path, before in self._before.items() if _identity(path) not in (None, before)]
+        if not done:
+            return "Interrupted; nothing was saved."
+        said = f"Interrupted after {_listed(done)} written; what is there is complete."
+        missing = [path for path in self._before if path not in done]
+        return said + (f" {_listed(missing)} not written." if missing else "")
 
     @property
     def talks(self) -> bool:
@@ -154,6 +170,19 @@ class Session:
         print(json_text(value, sys.stdout), flush=True)
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from the one that replaces it; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    return " and ".join(map(str, paths)) + (" was" if len(paths) == 1 else " were")
+
+
 @contextmanager
 def command(
     *,
@@ -212,8 +241,9 @@ def _errors_told(session: Session) -> Iterator[None]:
             raise typer.Exit(PROBLEM) from error
         raise session.fail(type(error).__name__, in_words(error), PROBLEM) from error
     except KeyboardInterrupt:
-        message = "Interrupted; nothing was saved."
-        if session.kept is not None:
+        message = session.interrupted()
+        # A fit that has ended needs no checkpoint, and has removed it.
+        if session.kept is not None and session.kept.is_dir():
             message += f" The progress is kept in {session.kept}: the same command continues from there."
         raise session.fail("Interrupted", message, INTERRUPTED) from None
     finally:
@@ -249,6 +279,16 @@ def _warnings_told(session: Session) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def without_unfinished() -> Iterator[None]:
+    """Leave out the warning that a fit was stopped and its model can be used, where a command has no use for
+    it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedFitWarning)
+        yield
+
+
 # -- messages of the library, in the words of the command line -----------------------------------------------
 
 # Not where it is part of a name, a path or a quoted text.
@@ -261,6 +301,7 @@ _OPTIONS = {
     "label_file": "--label-file",
     "trace_penalty": "--trace-penalty",
     "ridge_penalty": "--ridge-penalty",
+    "subject_to": "--subject-to",
 }
 _RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     # What says both already: format= (--format), with drop (--drop x), value='x' (--value x).

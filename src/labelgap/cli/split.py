@@ -111,8 +111,8 @@ def split(
         refuse(seed is not None and by_time, "--seed", "nothing is random here")
         if train.resolve() == held_out.resolve():
             raise DataFileError(f"--train and --held-out are both {train}; name two files.")
-        check_table_output(train, force, "--train")
-        check_table_output(held_out, force, "--held-out")
+        check_table_output(session, train, force, "--train", inputs=(data,))
+        check_table_output(session, held_out, force, "--held-out", inputs=(data,))
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         table = read_ratings_file(source, user, item, value, (time or "timestamp") if by_time else None)
         session.step(f"read {len(table)} ratings of {data}")

@@ -129,7 +129,7 @@ def suggest(
       labelgap suggest films.labelgap --user ann
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
-        check_table_output(out, force)
+        check_table_output(session, out, force, inputs=(model, data, label_file, items))
         refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model)
         session.result = {"model": str(model)}

@@ -136,8 +136,10 @@ def threshold(
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         chosen = get_metric(str(read_metric(metric, average)))
         rule = decision_rule(chosen, word(thresholds) or "shared", read_bounds(subject_to))
-        check_table_output(out, force)
-        check_table_output(curve, force, "--curve")
+        check_table_output(session, out, force, inputs=(scores, labels))
+        check_table_output(session, curve, force, "--curve", inputs=(scores, labels))
+        if out is not None and curve is not None and out.resolve() == curve.resolve():
+            raise DataFileError(f"--out and --curve are both {out}; name two files.")
         if format is not None and format not in WRITTEN:
             raise typer.BadParameter(
                 f"{format!r} is no format of tables of numbers; these are {', '.join(WRITTEN)}.",

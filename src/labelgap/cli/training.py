@@ -10,6 +10,7 @@ import numpy as np
 from labelgap.cli.inputs import read_training_table, warn_of_repeated_ids
 from labelgap.cli.options import Setting
 from labelgap.cli.preparing import make_preparation, prepared
+from labelgap.cli.rating_checks import check_likes, count_pairs
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session
 from labelgap.cli.side_tables import Sides, read_sides
@@ -53,8 +54,10 @@ def read_training(session: Session, source: Source, setting: Setting, given: dic
     """Read the data of a fit, as the options in ``given`` say."""
     if setting is Setting.recommender:
         ratings = read_ratings_file(source, given["user"], given["item"], given["value"])
+        check_likes(source, ratings, given["positive"], given["unobserved"])
+        pairs = count_pairs(source, ratings, given["positive"])
         sides = read_sides(session, ratings, given)
-        return Training((ratings.answers,), {"answers": len(ratings)} | sides.facts, sides=sides)
+        return Training((ratings.answers,), {"answers": pairs} | sides.facts, sides=sides)
     second, xml = session.label_file(given["label_file"])
     plan = FeaturePlan(given["categorical"] or (), keep_missing=given["impute"] is not None)
     if not source.is_sheet and given["categorical"]:

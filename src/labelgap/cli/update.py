@@ -44,7 +44,7 @@ from labelgap.cli.options import (
 from labelgap.cli.outputs import check_output
 from labelgap.cli.progress import watched
 from labelgap.cli.ratings import own_ids, read_judged_ratings
-from labelgap.cli.session import Session, command
+from labelgap.cli.session import Session, command, without_unfinished
 from labelgap.cli.side_tables import read_more_sides
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
@@ -119,7 +119,7 @@ def update(
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         # What cannot be written at the end is said at the start.
-        check_output(out or model, force or out is None)
+        check_output(session, out or model, force or out is None, inputs=(data, label_file, items, users))
         loaded = load_model(model)
         session.step(f"loaded {model}")
         estimator = loaded.estimator
@@ -201,7 +201,7 @@ def _learn(session: Session, model: Any, arguments: tuple[Any, ...], more: dict[
     """Let the model learn; the time that it took."""
     metric = getattr(model, "candidates_metric", None) or str(getattr(model, "metric", "D²"))
     began = time.perf_counter()
-    with watched(session, metric, tolerance_of(model)) as display:
+    with watched(session, metric, tolerance_of(model)) as display, without_unfinished():
         model.partial_fit(*arguments, callback=display, **more)
     if getattr(model, "interrupted_", False):
         # What an unfinished fit has reached is not the model that was asked for.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -21,7 +22,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     It is written under another name and renamed when it is complete and on the disk. So a reader sees the old
     file or the new one, even if the writer is killed. What a killed writer left behind is removed by the next
-    one. An error of the system names ``path``.
+    one. An error of the system names ``path``. A device or a pipe is refused: it is never replaced by a file.
 
     Examples
     --------
@@ -32,6 +33,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     # If the path is a link, the file that it points to is replaced, not the link.
     given, path = path, Path(os.path.realpath(path))
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "It is a device or a pipe, and no file to replace", os.fspath(given))
     temporary = path.with_name(f".{_short_name(path.name)}.{secrets.token_hex(6)}.part")
     try:
         # Opened like any new file, so that the system gives it the usual permissions. Asking for the umask

@@ -128,6 +128,8 @@ _SPECIAL: dict[str, list[_Test]] = {
         (lambda value: isinstance(value, np.random.RandomState), "a RandomState"),
     ],
     "flip_rate": [_TEXT, _NUMBER, (_is_rates, "rates"), _NONE],
+    # The column of ratings; None where each line of a table is a like.
+    "value": [_TEXT, _NONE],
     "subject_to": [_NONE, _TEXT, (_is_bounds, "bounds on metrics")],
     "estimator": [_NONE, (_is_estimator, "an estimator that files can hold")],
     "features": [

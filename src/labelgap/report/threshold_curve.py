@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from labelgap.exceptions import InvalidParameterError
+from labelgap.persistence.atomic import atomic_write
 from labelgap.report.displays.style import BLUE, ORANGE, matplotlib
 from labelgap.report.displays.threshold_curve import ThresholdCurveDisplay
 from labelgap.thresholds import ThresholdCurve
@@ -40,5 +42,25 @@ def save_threshold_curves(
         panel.label_outer()
     figure.suptitle(title)
     path = Path(path)
-    figure.savefig(path, dpi=130)
+    with atomic_write(path) as file:
+        figure.savefig(file, format=picture_format(path), dpi=130)
     return path
+
+
+def picture_format(path: str | Path) -> str:
+    """The format that the ending of a name says, or an error: for asking before the work starts.
+
+    Examples
+    --------
+    >>> picture_format("curves.SVG")
+    'svg'
+    """
+    known = matplotlib("backend_bases").FigureCanvasBase.get_supported_filetypes()
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in known:
+        listed = ", ".join(f".{one}" for one in sorted(known))
+        what = f"are not saved in the format {ending!r}" if ending else "need a format, which the name says"
+        raise InvalidParameterError(
+            f"{path}: pictures {what}. Let the name end in .png, or another of {listed}."
+        )
+    return ending

@@ -126,8 +126,8 @@ def side_by_side(tasks: Sequence[Callable[[], T]], n_jobs: int | None = None) ->
     Tasks side by side divide the caller's threads among them (a limit does not reach into other threads).
     """
     n_jobs = thread_count() if n_jobs is None else n_jobs
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads")
-    jobs = min(parallel.n_jobs if parallel.n_jobs > 0 else thread_count(), max(len(tasks), 1))
+    asked = Parallel(n_jobs=n_jobs, prefer="threads").n_jobs
+    jobs = min(asked if asked > 0 else thread_count(), max(len(tasks), 1))
     threads_each = max(1, thread_count() // jobs)
 
     def run(task: Callable[[], T]) -> T:
@@ -136,6 +136,8 @@ def side_by_side(tasks: Sequence[Callable[[], T]], n_jobs: int | None = None) ->
 
     if jobs <= 1:
         return [run(task) for task in tasks]
+    # joblib starts as many threads as it is asked for, also where there are fewer tasks.
+    parallel = Parallel(n_jobs=jobs, prefer="threads")
     return list(parallel(delayed(run)(task) for task in tasks))
 
 

@@ -53,20 +53,42 @@ def choose_columns(
                 raise DataFileError(f"{path}: the column {pattern!r} in {what} is {taken[pattern]} already.")
             chosen.add(pattern)
             continue
-        matched = [name for name in _matches(path, names, pattern, what) if name not in taken]
+        matched = _matches(path, names, pattern, what)
         if not matched:
-            raise DataFileError(f"{path}: {pattern!r} in {what} matches no column{_nearest(pattern, names)}.")
-        chosen.update(matched)
+            hint = f"{_nearest(pattern, names)}.{_by_number(pattern)}"
+            raise DataFileError(f"{path}: {pattern!r} in {what} matches no column{hint}")
+        free = [name for name in matched if name not in taken]
+        if not free:
+            used = " or ".join(dict.fromkeys(taken[name] for name in matched))
+            raise DataFileError(
+                f"{path}: every column that {pattern!r} in {what} matches is {used} already. Choose other "
+                "columns."
+            )
+        chosen.update(free)
     return tuple(name for name in (*names, *aside) if name in chosen)
 
 
 def split_patterns(patterns: Patterns, names: Collection[str] = ()) -> list[str]:
-    """Patterns one by one; a text is split at its commas, unless it is a name as it stands."""
-    if not isinstance(patterns, str):
-        return list(patterns)
-    if patterns in names:
-        return [patterns]
-    return [part.strip() for part in patterns.split(",") if part.strip()]
+    """Patterns one by one; a text is split at its commas, unless it is a name as it stands.
+
+    So is each text of a list, except for a pattern whose comma is that of a name.
+
+    Examples
+    --------
+    >>> split_patterns(["a", "b, c", "x,*"], names=["x,y"])
+    ['a', 'b', 'c', 'x,*']
+    """
+    if isinstance(patterns, str):
+        return [patterns] if patterns in names else _at_commas(patterns)
+    parts: list[str] = []
+    for text in patterns:
+        whole = "," not in text or text in names or any(fnmatchcase(name, text) for name in names)
+        parts += [text] if whole else _at_commas(text)
+    return parts
+
+
+def _at_commas(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def require_column(path: object, names: Sequence[str], name: str, what: str) -> None:
@@ -87,6 +109,13 @@ def _matches(path: object, names: Sequence[str], pattern: str, what: str) -> lis
             f"counted from 1 to {len(names)}."
         )
     return list(names[first - 1 : last])
+
+
+def _by_number(pattern: str) -> str:
+    """A hint where a number was given, which may be that of a column."""
+    if not pattern.isdecimal():
+        return ""
+    return f" The column with the number {pattern}, counted from 1, is written {pattern}:{pattern}."
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:

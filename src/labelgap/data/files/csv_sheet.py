@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from labelgap._warn import warn
 from labelgap.data.files.formats import (
     PathLike,
     arrow_reader,
@@ -15,12 +17,29 @@ from labelgap.data.files.formats import (
     is_worth_threads,
     shortened,
 )
-from labelgap.data.files.tables import MISSING_SPELLINGS
+from labelgap.data.files.tables import MISSING_SPELLINGS, number_of
 from labelgap.data.files.text_encoding import line_of
-from labelgap.exceptions import DataFileError
+from labelgap.exceptions import DataFileError, LabelgapWarning
 
 _BLOCK = 1 << 22
 _EMPTY_LINE = re.compile(rb"\n[ \t]*\r?(?=\n)")
+
+
+def _is_number(text: str) -> bool:
+    value = number_of(text)
+    return value is not None and not math.isnan(value) and text[-1:].isdigit()
+
+
+def _are_mostly_numbers(names: Sequence[str]) -> bool:
+    """Whether more than half of the names of a header are numbers, as those of a row are."""
+    return 2 * sum(map(_is_number, names)) > len(names)
+
+
+def _count(names: Sequence[str]) -> bool:
+    """Whether the names that are numbers count one by one, as those of years or of unnamed columns do."""
+    numbers = [int(name) for name in names if name.isdecimal()]
+    whole = len(numbers) == sum(map(_is_number, names))
+    return whole and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 class CsvSheet:
@@ -103,12 +122,22 @@ class CsvSheet:
                     "without an index."
                 )
             if name in seen:
+                advice = "rename one."
+                if _are_mostly_numbers(names):
+                    advice = "is this a row, and the header missing? Write a first line with the names."
                 raise DataFileError(
                     f"{self.path}, line {line}: columns {seen[name]} and {number} are both named "
-                    f"{shortened(name)}; "
-                    "rename one."
+                    f"{shortened(name)}; {advice}"
                 )
             seen[name] = number
+        if _are_mostly_numbers(names) and not _count(names):
+            first = next(name for name in names if _is_number(name))
+            warn(
+                f"{self.path}, line {line}: most names in the header are numbers, such as "
+                f"{shortened(first)}. If the file has no header, its first row was taken for one and is "
+                "missing among the rows: write a first line with the names of the columns.",
+                LabelgapWarning,
+            )
         # A quoted name may hold line breaks.
         return names, line + sum(name.count("\n") for name in header)
 

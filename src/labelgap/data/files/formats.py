@@ -27,6 +27,38 @@ SHEETS = ("csv", "tsv", "parquet")
 """Formats of rows and named columns."""
 TEXT = ("csv", "tsv", "arff", "xmc", "movielens")
 """Formats that may be compressed by gzip."""
+UNPACK = "Unpack it first, or pack it by gzip (.gz) instead."
+"""What to do with a file that is packed otherwise than by gzip."""
+# Suffixes of files that are never read, so that --format would not help.
+_PACKED = {
+    ".bz2": "bzip2",
+    ".xz": "xz",
+    ".lzma": "lzma",
+    ".zst": "Zstandard",
+    ".lz4": "lz4",
+    ".zip": "zip",
+    ".7z": "7-Zip",
+    ".tar": "tar",
+    ".tgz": "tar",
+}
+_OTHERS = {
+    ".feather": "Feather",
+    ".arrow": "Arrow",
+    ".json": "JSON",
+    ".jsonl": "JSON Lines",
+    ".ndjson": "JSON Lines",
+    ".xlsx": "Excel",
+    ".xls": "Excel",
+    ".ods": "OpenDocument",
+    ".orc": "ORC",
+    ".avro": "Avro",
+    ".pkl": "pickle",
+    ".npy": "npy",
+    ".h5": "HDF5",
+    ".dta": "Stata",
+    ".sav": "SPSS",
+    ".sas7bdat": "SAS",
+}
 _THREADS_FROM = 1 << 23
 _SHOWN = 60
 
@@ -43,19 +75,40 @@ def detect_format(path: PathLike, format: str | None = None) -> str:
         if format not in FORMATS:
             raise unknown_name("format", format, FORMATS)
         return format
+    found = format_by_name(path)
+    if found is not None:
+        return found
+    if Path(path).is_dir():
+        raise DataFileError(f"{path} is a folder, not a file.")
+    suffix = last_suffix(path)
+    if suffix in _PACKED:
+        raise DataFileError(f"{path}: files packed by {_PACKED[suffix]} are not read. {UNPACK}")
+    if suffix in _OTHERS:
+        raise DataFileError(
+            f"{path}: {_OTHERS[suffix]} files are not read. Save the table as CSV or Parquet, and give that "
+            "file."
+        )
+    listed = ", ".join(f"{known} ({' '.join(suffixes)})" for known, suffixes in FORMATS.items())
+    raise DataFileError(
+        f"{path}: the suffix {suffix!r} does not say what format it has. Known: {listed}, those of text also "
+        "with .gz. Name the format with format= (--format)."
+    )
+
+
+def format_by_name(path: PathLike) -> str | None:
+    """The format that the suffix says, with ``.gz`` set aside; None where it says none."""
     name = Path(path).name.lower()
     packed = name.endswith(".gz")
     suffix = Path(name.removesuffix(".gz")).suffix
     for known, suffixes in FORMATS.items():
         if suffix in suffixes and (not packed or known in TEXT):
             return known
-    if Path(path).is_dir():
-        raise DataFileError(f"{path} is a folder, not a file.")
-    listed = ", ".join(f"{known} ({' '.join(suffixes)})" for known, suffixes in FORMATS.items())
-    raise DataFileError(
-        f"{path}: the suffix {''.join(Path(name).suffixes[-1:])!r} does not say what format it has. Known: "
-        f"{listed}, those of text also with .gz. Name the format with format= (--format)."
-    )
+    return None
+
+
+def last_suffix(path: PathLike) -> str:
+    """The last suffix of a name, in lower case; empty where it has none."""
+    return Path(Path(path).name.lower()).suffix
 
 
 def import_pyarrow(what: str) -> Any:

@@ -160,7 +160,8 @@ def _column_names(
         if "rating" not in others:
             raise DataFileError(
                 f"{sheet.path} has no column 'value'. Say which one holds the ratings, such as "
-                f"value={others[0]!r} (--value {others[0]}), or value=None where each line is a like."
+                f"value={others[0]!r} (--value {others[0]}), or value=None "
+                "(--value none) where each line is a like."
             )
         value = "rating"
     if value is not None:

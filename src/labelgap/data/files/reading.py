@@ -254,7 +254,12 @@ def _read_sheet(sheet: Sheet, wanted: Columns, unobserved: str | None, binary: b
     def choose(patterns: Patterns, what: str) -> tuple[str, ...]:
         return choose_columns(sheet.path, sheet.names, patterns, what, taken, sheet.index_names)
 
-    taken |= dict.fromkeys(choose(wanted.drop, "drop"), "dropped")
+    dropped = choose(wanted.drop, "drop")
+    taken |= dict.fromkeys(dropped, "dropped")
+    if dropped and len(sheet.names) > 1 and all(name in taken for name in sheet.names):
+        raise DataFileError(
+            f"{sheet.path}: all columns but the ids are left out with drop (--drop). Leave out fewer of them."
+        )
     label_names = () if labels is None else choose(labels, "labels")
     taken |= dict.fromkeys(label_names, "a label")
     if wanted.features is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -108,6 +109,15 @@ class Source:
     def archive(self) -> Archive:
         """The arrays of an npz file."""
         return Archive(self.path, self.limits)
+
+    def place(self, row: int) -> str:
+        """Where row ``row`` (from 0) of what was read is in the file, in words."""
+        if self.is_sheet or "sheet" in self.__dict__:
+            return self.sheet.place(row)
+        if self.kind not in TEXT:
+            return f"row {row + 1}"
+        filled = (number for number, line in enumerate(self.text.split(b"\n"), start=1) if line.strip())
+        return f"line {next(islice(filled, row, None))}"
 
     def close(self) -> None:
         """Close the file if it is still open, and let go of what was read, which is as large as the file."""

@@ -7,11 +7,18 @@ import io
 import zlib
 from pathlib import Path
 
-from labelgap.data.files.formats import PathLike, open_errors
+from labelgap.data.files.formats import UNPACK, PathLike, open_errors
 from labelgap.data.files.limits import Limits
 from labelgap.data.files.text_encoding import to_utf8
 from labelgap.exceptions import DataFileError
 
+# What packed files begin with, and no text does.
+_OTHER_PACKERS = {
+    **{b"BZh%d\x31\x41\x59" % level: "bzip2" for level in range(1, 10)},
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"PK\x03\x04": "zip (as Excel files are, too)",
+}
 _PIECE = 1 << 20
 # To read text takes about so many times its size.
 _TIMES = 7.0
@@ -21,6 +28,9 @@ def read_packed(path: PathLike, limits: Limits) -> bytes:
     """The bytes of a file, unpacked if it is gzip."""
     with open_errors(path):
         data = Path(path).read_bytes()
+    for begins, packer in _OTHER_PACKERS.items():
+        if data.startswith(begins):
+            raise DataFileError(f"{path} is packed by {packer}, which is not read. {UNPACK}")
     return _unpack(path, data, limits) if data.startswith(b"\x1f\x8b") else data
 
 

@@ -83,6 +83,12 @@ def to_utf8(path: PathName, data: bytes, encoding: str | None = None) -> bytes:
 
 
 def _decoded(path: PathName, data: bytes, encoding: str) -> bytes:
+    if encoding.startswith(("utf-16", "utf-32")) and data and b"\0" not in data:
+        # Bytes of another encoding make signs in this one as well, but its line ends have zero bytes.
+        raise DataFileError(
+            f"{path} is no text in {encoding.upper()}, for it has no zero byte. Leave encoding= (--encoding) "
+            "out, so that the encoding is found, or name another one."
+        )
     try:
         return data.decode(encoding).encode()
     except UnicodeDecodeError as error:

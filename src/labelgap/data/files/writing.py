@@ -16,12 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from labelgap.data.files.formats import SHEETS, PathLike, detect_format, import_pyarrow
+from labelgap.data.files.formats import (
+    SHEETS,
+    PathLike,
+    detect_format,
+    format_by_name,
+    import_pyarrow,
+    last_suffix,
+)
 from labelgap.exceptions import DataFileError, InvalidInputError
 from labelgap.persistence.atomic import atomic_write
 
 WRITTEN = (*SHEETS, "npz")
 """Formats that can be written."""
+_ENDINGS = "Let the name end in .csv, .tsv, .parquet or .npz; after .csv and .tsv, .gz may follow."
 
 
 def check_writable(path: PathLike, format: str | None = None) -> str:
@@ -32,9 +40,13 @@ def check_writable(path: PathLike, format: str | None = None) -> str:
     >>> check_writable("decisions.csv")
     'csv'
     """
-    kind = detect_format(path, format)
+    kind = format_by_name(path) if format is None else detect_format(path, format)
+    if kind is None:
+        raise DataFileError(
+            f"{path}: the suffix {last_suffix(path)!r} does not say what format to write. {_ENDINGS}"
+        )
     if kind not in WRITTEN:
-        raise DataFileError(f"{path}: {kind} is not written; choose one of {', '.join(WRITTEN)} (--format).")
+        raise DataFileError(f"{path}: files of the format {kind} are not written. {_ENDINGS}")
     if Path(path).is_dir():
         raise DataFileError(f"{path} is a folder, not a file.")
     folder = Path(path).parent
