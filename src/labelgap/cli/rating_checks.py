@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labelgap import Recommender
 from labelgap.data.files import AnswerTable
@@ -18,14 +19,22 @@ def count_pairs(source: Source, table: AnswerTable, positive: Any) -> int:
 
     ``positive`` is the rule for likes. Two ratings that are both likes, or both dislikes, count once.
     """
-    users, _ = number_ids(table.users, "user")
-    items, names = number_ids(table.items, "item")
-    pairs = users * len(names) + items
-    found = np.sort(pairs)
-    count = len(found) - int(np.sum(found[1:] == found[:-1]))
-    if count < len(pairs) and table.values is not None and not callable(positive):
-        _refuse_contradictions(source, table, pairs, positive)
+    found = _pairs(table)
+    # In place: a file may have very many ratings.
+    found.sort()
+    count = len(found) - int(np.count_nonzero(found[1:] == found[:-1]))
+    if count < len(found) and table.values is not None and not callable(positive):
+        _refuse_contradictions(source, table, _pairs(table), positive)
     return count
+
+
+def _pairs(table: AnswerTable) -> NDArray[np.int64]:
+    """One number for each pair of a user and an item, by rating."""
+    pairs, _ = number_ids(table.users, "user")
+    items, names = number_ids(table.items, "item")
+    pairs *= len(names)
+    pairs += items
+    return pairs
 
 
 def _refuse_contradictions(source: Source, table: AnswerTable, pairs: Any, positive: float | None) -> None:
