@@ -393,6 +393,13 @@ ERRORS = [
         lambda: Recommender().fit((["a", "a"], ["x", "x"], [1, 0])),
     ),
     Case(
+        "answers-twice",
+        InvalidLabelsError,
+        "'x' by user 'a': 50 in line 0 and 4 in line 1.*add them up",
+        lambda: Recommender(positive=4, unobserved="negative").fit((["a", "a"], ["x", "x"], [50, 4])),
+        "two likes",
+    ),
+    Case(
         "unknown-id",
         UnknownIdError,
         "The user 'eve' is not among the 3 users that are known.*fold_in",

@@ -218,6 +218,19 @@ def test_a_pair_twice() -> None:
         read_ratings(sp.coo_array(([1, 0], ([0, 0], [1, 1])), shape=(1, 2)))
 
 
+def test_a_pair_twice_where_the_values_of_likes_count() -> None:
+    users, items = ["c", "a", "b", "a", "b"], ["x"] * 5
+    kept = read_ratings((users, items, [NAN, 5, 1, 5, 2]), positive=4, keep_values=True)
+    assert kept.weights is not None
+    assert kept.weights.tolist() == [5.0, 1.0]  # b's two dislikes agree, whatever their values
+    for first, second in ((50, 4), (4, 50)):
+        message = (
+            f"two ratings of item 'x' by user 'a': {first} in line 1 and {second} in line 3. Both are likes"
+        )
+        with pytest.raises(InvalidLabelsError, match=message):
+            read_ratings((users, items, [NAN, first, 1, second, 1]), positive=4, keep_values=True)
+
+
 @pytest.mark.parametrize(
     ("ratings", "message"),
     [

@@ -46,7 +46,7 @@ def read_ratings(
 
     A rating is a like (1) or a dislike (0); NaN and None mean that there is no rating. The same pair may come
     twice if both ratings are the same after the rule ``positive``, and then counts once; if they differ, that
-    is an error.
+    is an error. With ``keep_values`` the values of two likes must be the same too.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ def read_ratings(
         What a pair without a rating means, as in ``ObservedLabels``. Under "unlabelled" only likes are kept;
         under "negative" every pair becomes an entry.
     keep_values : bool, default False
-        Keep the values of the likes, such as play counts, as weights; that of a dislike is 1. The last value
-        of a pair that comes twice counts. ObservedLabels keep their own weights.
+        Keep the values of the likes, such as play counts, as weights; that of a dislike is 1. ObservedLabels
+        keep their own weights.
 
     Examples
     --------
@@ -344,6 +344,10 @@ def _values_of_likes(entries: Entries, labels: ObservedLabels) -> NDArray[np.flo
     places = np.searchsorted(labels.rows * width + labels.indices, keys)
     values = np.ones(labels.n_observed)
     values[places] = entries.values[given]
+    # Of a pair that comes twice the last value is kept, so an earlier one that differs shows here.
+    differs = (values[places] != entries.values[given]) & (labels.values[places] == 1)
+    if differs.any():
+        raise _two_values(entries, given[keys == keys[int(np.argmax(differs))]])
     return np.where((labels.values == 1) & (values > 0), values, 1.0)
 
 
@@ -356,4 +360,16 @@ def _two_ratings(
     return InvalidLabelsError(
         f"There are two ratings of {_pair(entries, one)}: {entries.values[one]:g} in line {first} and "
         f"{entries.values[other]:g} in line {second}. Keep one of them."
+    )
+
+
+def _two_values(entries: Entries, lines: NDArray[np.int64]) -> InvalidLabelsError:
+    """The error for likes of one pair, in these lines, whose values are not all the same."""
+    values = entries.values[lines]
+    first, second = 0, int(np.argmax(values != values[0]))
+    return InvalidLabelsError(
+        f"There are two ratings of {_pair(entries, int(lines[first]))}: {values[first]:g} in line "
+        f"{lines[first]} and {values[second]:g} in line {lines[second]}. Both are likes, but their values "
+        "differ, and under unobserved='negative' the value of a like is its weight. Keep one of them, or add "
+        "them up if they are counts."
     )
