@@ -217,6 +217,12 @@ ERRORS = [
         lambda: fit(features=with_value(X, 2, 1, 1e150)),
     ),
     Case(
+        "features-tiny",
+        InvalidFeaturesError,
+        r"as small as \d\.\de-200, and the squares of its values vanish",
+        lambda: fit(features=X * 1e-200),
+    ),
+    Case(
         "features-not-finite",
         InvalidFeaturesError,
         "NaN at row 2, column 1.*SimpleImputer",

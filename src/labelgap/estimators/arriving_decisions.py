@@ -25,7 +25,7 @@ from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import (
     check_decision_parameters,
     read_labels_like,
-    refuse_huge,
+    refuse_extreme_values,
     refuse_misaligned,
     solver_settings,
     weighted_labels,
@@ -173,7 +173,7 @@ class ArrivingDecisions(ArrivingBatches):
         labels.require_both_classes()
         rule = decision_rule(self.metric_, self.thresholds, self.subject_to, labels.unobserved)
         start = start_from(Factors(self.coef_left_, self.coef_right_, self.intercept_))
-        refuse_huge(kept.X)
+        refuse_extreme_values(kept.X)
         with fit_run(self, callback, None, dict) as run:
             Z = mapped(self.feature_map_, kept.X)
             unlabelled = labels.unobserved == "unlabelled"

@@ -36,6 +36,7 @@ from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import RIVALS, SOLVERS
 
 _LARGEST_FEATURE = 1e100
+_SMALLEST_FEATURE = 1e-100
 
 
 # -- features ----------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ def _where_bad(X: Any, is_bad: Callable[[Floats], NDArray[np.bool_]], names: NDA
     )
 
 
-def refuse_huge(X: Any) -> None:
+def refuse_extreme_values(X: Any) -> None:
     """Raise unless squares and sums of the features stay within the range of floating point."""
     values = X.data if sp.issparse(X) else X
     # Without a copy of X, which its absolute values would be.
@@ -110,6 +111,12 @@ def refuse_huge(X: Any) -> None:
         raise InvalidFeaturesError(
             f"X holds values as large as {largest:.1e}, whose squares overflow. Scale the features first, "
             "for instance with sklearn.preprocessing.StandardScaler."
+        )
+    # Zeros alone say nothing about a unit; they are constant features.
+    if 0 < largest < _SMALLEST_FEATURE:
+        raise InvalidFeaturesError(
+            f"The largest value of X is as small as {largest:.1e}, and the squares of its values vanish. "
+            "Scale the features first, for instance with sklearn.preprocessing.StandardScaler."
         )
 
 
