@@ -153,14 +153,20 @@ def decide_coordinates(moments: FeatureMoments, *, scaling: str, penalty: str, c
         return Coordinates(d, True, scales)
     scaled_mean = columns.mean if scales is None else columns.mean * scales
     moved = scaled_mean if centre else None
-    if centre and not np.any(columns.spreads(centred=True) > _NO_SPREAD * columns.largest):
-        # Only rounding is left of constant features: one direction stays, with features and W of 0.
+    if centre and _only_rounding(columns):
+        # One direction stays, with features and W of 0.
         return Coordinates(d, False, None, columns.mean, np.zeros((d, 1)), np.zeros((1, d)))
     basis = None
     if axes:
         assert moments.second is not None
         basis = _principal_axes(moments.second, scales, moved)
     return Coordinates(d, False, scales, moved, basis)
+
+
+def _only_rounding(columns: ColumnMoments) -> bool:
+    """Whether centred features would be rounding alone: they are constant, but not exactly zero."""
+    spreads = columns.spreads(centred=True)
+    return bool(np.any(spreads > 0) and np.all(spreads <= _NO_SPREAD * columns.largest))
 
 
 def _principal_axes(second: SecondMoments, scales: Floats | None, centre: Floats | None) -> Floats:
