@@ -129,7 +129,7 @@ ERRORS = [
         "sample-weight-unlabelled",
         InvalidParameterError,
         "every entry counts once",
-        lambda: low_rank(unobserved="unlabelled").fit(X, Y, sample_weight=np.arange(len(X))),
+        lambda: low_rank(unobserved="unlabelled").fit(X, COMPLETE, sample_weight=np.arange(len(X))),
     ),
     Case(
         "coverage",
@@ -533,7 +533,7 @@ ERRORS = [
         InvalidParameterError,
         "score_bound=1e[+]06 is too large for the exponential loss",
         lambda: low_rank(loss="exponential", score_bound=1e6, unobserved="unlabelled", flip_rate=0.1).fit(
-            X, Y
+            X, COMPLETE
         ),
     ),
     Case(
@@ -715,6 +715,12 @@ EXTREME = np.where(np.arange(Y.size).reshape(Y.shape) == int(np.flatnonzero(~np.
 FEW = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, 0.0]])
 
 WARNINGS = [
+    Case(
+        "unlabelled-negatives",
+        LabelgapWarning,
+        rf"^{int(np.sum(Y == 0))} known negatives were not used.*unobserved='missing'",
+        lambda: fit(Y, unobserved="unlabelled", flip_rate=0.3, loss="squared"),
+    ),
     Case(
         "popularity-wins",
         LabelgapWarning,

@@ -29,6 +29,7 @@ from labelgap.estimators.inputs import (
     refuse_misaligned,
     solver_settings,
     weighted_labels,
+    warn_of_unused_negatives,
 )
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.fitting.choice import PenaltyChoice, StartOf
@@ -127,6 +128,9 @@ class ArrivingDecisions(ArrivingBatches):
         ids = read_row_ids(row_ids, X, y)
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
+        if self._unobserved == "unlabelled":
+            y = read_labels_like(y, self._single, self.classes_, "missing")
+            warn_of_unused_negatives(y)
         labels = read_labels_like(y, self._single, self.classes_, self._unobserved)
         if labels.shape[0] != _num_samples(X):
             raise InvalidLabelsError(

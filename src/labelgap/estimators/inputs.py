@@ -22,6 +22,7 @@ from labelgap.exceptions import (
     InvalidFeaturesError,
     InvalidLabelsError,
     InvalidParameterError,
+    LabelgapWarning,
     UninformativeLabelsWarning,
 )
 from labelgap.fitting.cross_validation import SolverSettings
@@ -150,11 +151,35 @@ def read_targets(y: Any, unobserved: str) -> Targets:
         # Where silence has a meaning of its own, the yes alone may be given.
         likes_alone = unobserved != "missing" and len(known) > 0 and bool(np.all(known == 1))
         classes = np.array([0, 1]) if likes_alone else _two_classes(known)
-        labels = ObservedLabels.from_any(_encode(values, missing, classes), unobserved=unobserved)
+        labels = _read_as(_encode(values, missing, classes), unobserved)
         return Targets(labels, classes, single=True, sparse=False)
-    labels = ObservedLabels.from_any(y, unobserved=unobserved)
+    labels = _read_as(y, unobserved)
     is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels) or is_tag_sets(y)
     return Targets(labels, np.array([0, 1]), single=False, sparse=is_sparse)
+
+
+def _read_as(y: Any, unobserved: str) -> ObservedLabels:
+    if unobserved == "unlabelled":
+        # First with the known negatives, to say how many are about to be left out.
+        y = ObservedLabels.from_any(y)
+        warn_of_unused_negatives(y)
+    return ObservedLabels.from_any(y, unobserved=unobserved)
+
+
+def warn_of_unused_negatives(labels: ObservedLabels) -> None:
+    """Warn of known negatives that a fit with ``unobserved="unlabelled"`` leaves out.
+
+    In a matrix of zeros and ones alone a zero is how "not recorded" is written; beside entries that are not
+    observed it says something else.
+    """
+    negatives = int(np.sum(labels.values == 0))
+    if negatives and not labels.is_complete:
+        warn(
+            f"{negatives} known negatives were not used: under unobserved='unlabelled' only positives count, "
+            "and a 0 is taken for not recorded. To learn from the negatives, fit with unobserved='missing'; "
+            "if they are not known to be no, leave them blank (NaN) as well.",
+            LabelgapWarning,
+        )
 
 
 def read_judged_labels(estimator: Any, y: Any, n: int, unobserved: str) -> ObservedLabels:
