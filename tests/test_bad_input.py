@@ -517,7 +517,7 @@ ERRORS = [
     Case(
         "other-order",
         InvalidLabelsError,
-        "X and y have the same rows in another order: row 0 is 0 in X and 39 in y",
+        "X and y have the same rows in another order; row 0 is 0 in X and 39 in y",
         lambda: low_rank().fit(pandas.DataFrame(X, columns=list("abc")), pandas.DataFrame(Y)[::-1]),
         "estimator",
     ),
@@ -526,6 +526,23 @@ ERRORS = [
         InvalidInputError,
         "the scores and the labels have the same rows in another order",
         lambda: best_threshold(pandas.DataFrame({"a": [1.0, 2.0]}), pandas.DataFrame({"a": [1, 0]})[::-1]),
+        "scores",
+    ),
+    Case(
+        "other-rows",
+        InvalidLabelsError,
+        "only 38 of the 39 rows of X are also in y; row 0 is 0 in X and 1 in y.*intersection.*to_numpy",
+        lambda: low_rank().fit(pandas.DataFrame(X).iloc[:-1], pandas.DataFrame(Y).iloc[1:]),
+        "estimator",
+    ),
+    Case(
+        "other-rows",
+        InvalidInputError,
+        "the scores and the labels have different rows: only 1 of the 2",
+        lambda: best_threshold(
+            pandas.DataFrame({"a": [1.0, 2.0]}, index=list("uv")),
+            pandas.DataFrame({"a": [1, 0]}, index=list("vw")),
+        ),
         "scores",
     ),
     Case(

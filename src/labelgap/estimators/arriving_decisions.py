@@ -28,8 +28,8 @@ from labelgap.estimators.inputs import (
     refuse_extreme_values,
     refuse_misaligned,
     solver_settings,
-    weighted_labels,
     warn_of_unused_negatives,
+    weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.fitting.choice import PenaltyChoice, StartOf

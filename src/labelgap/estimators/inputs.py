@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from labelgap._arrays import plain_array, refuse_other_order, row_names_of, to_host
+from labelgap._arrays import plain_array, refuse_unmatched_rows, row_names_of, to_host
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
@@ -70,14 +70,14 @@ def safe_features(X: Any) -> Any:
 
 
 def refuse_misaligned(X: Any, y: Any) -> None:
-    """Raise if X and y name the same rows in another order, because rows are matched by their order."""
-    refuse_other_order(
+    """Raise if the names of rows contradict their order, because rows of X and y are matched by it."""
+    refuse_unmatched_rows(
         row_names_of(X),
         row_names_of(y),
         ("X", "y"),
-        "row",
-        "Rows are matched by their order: pass y.loc[X.index], or reset both indices with "
-        "reset_index(drop=True) if the rows are in the same order already.",
+        "Rows are matched by their order: pass X.loc[rows] and y.loc[rows] with "
+        "rows = X.index.intersection(y.index); or, if the rows are in the same order already, reset both "
+        "indices with reset_index(drop=True), or pass y.to_numpy().",
         InvalidLabelsError,
     )
 
