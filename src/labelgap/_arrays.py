@@ -141,6 +141,11 @@ def frame_library(given: object) -> str | None:
     return root if root in ("pandas", "polars") else None
 
 
+def is_arrow_table(given: object) -> bool:
+    """Whether ``given`` is a table of pyarrow, which is not imported for that."""
+    return type(given).__module__.partition(".")[0] == "pyarrow" and type(given).__name__ == "Table"
+
+
 def row_names_of(given: Any) -> Sequence[Hashable] | None:
     """The index of a pandas frame or series, or the names of rows that labels have; None without any."""
     if frame_library(given) == "pandas":

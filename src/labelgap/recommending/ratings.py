@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labelgap._arrays import frame_library
+from labelgap._arrays import frame_library, is_arrow_table
 from labelgap._names import check_choice
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
@@ -25,11 +25,13 @@ Rule: TypeAlias = float | Callable[..., Any] | None
 
 _FORMS = (
     "Ratings are three sequences (users, items, values), two sequences (users, items) of likes, a long "
-    "frame, a scipy sparse matrix, or ObservedLabels"
+    "frame or pyarrow table, a scipy sparse matrix, or ObservedLabels"
 )
-# A frame without this column holds likes; any other name was chosen by the user, and must be there.
-_DEFAULT_VALUE = "value"
+# A frame without either of these columns holds likes; any other name was chosen by the user, and must be
+# there.
+_DEFAULT_VALUE, _USUAL_VALUE = "value", "rating"
 _LIKES_COLUMN = "labelgap: like"
+_NUMBERS = (bool, int, float, np.number, np.bool_)
 
 
 def read_ratings(
@@ -54,15 +56,15 @@ def read_ratings(
 
         - Three sequences of one length, ``(users, items, values)``, or two, ``(users, items)``, where each
           pair is a like. Ids are any hashable values, also of several types, in order of first appearance.
-        - A long pandas or polars frame with one line per rating.
+        - A long pandas or polars frame, or a pyarrow table, with one line per rating.
         - A scipy sparse matrix, users x items. Ids are the numbers of its rows and columns; a stored zero is
           a rating, an absent entry is none.
         - ObservedLabels. Their names are the ids, or else their numbers; weights are kept.
 
         Ids of lines without a rating (NaN) are known too.
     user, item, value : names of columns, default "user", "item", "value"
-        They are read in a frame only. A frame without a column "value", or any frame with ``value=None``,
-        holds likes.
+        They are read in a frame only. Where there is no column "value", "rating" is read. A frame with
+        neither, or any frame with ``value=None``, holds likes.
     positive : None, number or function, default None
         Which values are likes. With None the values are 0 and 1 (or False and True) already. With a number,
         values of at least that are likes. A function takes the values as a float64 vector, or else one value,
@@ -94,6 +96,10 @@ def read_ratings(
         )
     elif frame_library(ratings):
         entries = _from_frame(ratings, user, item, value, positive)
+    elif is_arrow_table(ratings):
+        value = _value_column(ratings.column_names, user, item, value, positive)
+        chosen = (user, item) if value is None else (user, item, value)
+        entries = _from_sequences([ratings[name].to_pylist() for name in chosen])
     else:
         entries = _from_sequences(ratings)
     if entries.values.dtype != np.bool_:
@@ -139,23 +145,45 @@ def _from_frame(frame: Any, user: str, item: str, value: str | None, positive: R
         raise InvalidLabelsError(
             f"{_FORMS}; got a {type(frame).__name__}. Use frame.collect() for a LazyFrame."
         )
-    columns = list(frame.columns)
-    for column, what in ((user, "user"), (item, "item")):
-        if column not in columns:
-            raise InvalidLabelsError(
-                f"The frame has no column {column!r}; it has {', '.join(map(repr, columns))}. "
-                f"Say which of them holds the {what} ids: {what}=..."
-            )
-    if value is None or (value == _DEFAULT_VALUE and value not in columns and positive is None):
+    value = _value_column(list(frame.columns), user, item, value, positive)
+    if value is None:
         ones = _with_likes(frame[[user, item]])
         entries = read_long(ones, user, item, _LIKES_COLUMN, None, None, None)
         return replace(entries, values=np.ones(len(entries.rows), dtype=np.bool_))
-    if value not in columns:
+    try:
+        return read_long(frame, user, item, value, None, None, None)
+    except InvalidLabelsError:
+        _refuse_texts(list(frame[user]), list(frame[item]), list(frame[value]))
+        raise
+
+
+def _value_column(columns: list[str], user: str, item: str, value: str | None, positive: Rule) -> str | None:
+    """The column of the ratings, None if every line is a like; an error if a column is not there."""
+    has = f"it has {', '.join(map(repr, columns))}"
+    for column, what in ((user, "user"), (item, "item")):
+        if column not in columns:
+            raise InvalidLabelsError(
+                f"The frame has no column {column!r}; {has}. Say which of them holds the {what} ids when you "
+                f"make the recommender: Recommender({what}=...)."
+            )
+    if value == _DEFAULT_VALUE and value not in columns:
+        if _USUAL_VALUE in columns:
+            return _USUAL_VALUE
+        if positive is None:
+            return None
+    if value is not None and value not in columns:
         raise InvalidLabelsError(
-            f"The frame has no column {value!r}; it has {', '.join(map(repr, columns))}. "
-            "Say which of them holds the ratings: value=..., or value=None if every line is a like."
+            f"The frame has no column {value!r}; {has}. Say which of them holds the ratings when you make "
+            "the recommender: Recommender(value=...), or value=None if every line is a like."
         )
-    return read_long(frame, user, item, value, None, None, None)
+    return value
+
+
+def _refuse_texts(users: list[Any], items: list[Any], values: list[Any]) -> None:
+    """Raise if a rating is no number, in words about ratings; labels of a table have another advice."""
+    for user, item, given in zip(users, items, values, strict=True):
+        if not (is_null(given) or isinstance(given, _NUMBERS)):
+            raise _no_number(f"item {item!r} by user {user!r}", given)
 
 
 def _with_likes(frame: Any) -> Any:
@@ -223,14 +251,18 @@ def _as_numbers(entries: Entries) -> NDArray[np.float64]:
     for entry, given in enumerate(values.tolist()):
         if is_null(given):
             numbers[entry] = np.nan
-        elif isinstance(given, bool | int | float | np.number | np.bool_):
+        elif isinstance(given, _NUMBERS):
             numbers[entry] = float(given)
         else:
-            raise InvalidLabelsError(
-                f"The rating of {_pair(entries, entry)} is {given!r}, which is no number. Give likes as 1, "
-                "dislikes as 0, or ratings as numbers together with positive=..."
-            )
+            raise _no_number(_pair(entries, entry), given)
     return numbers
+
+
+def _no_number(pair: str, given: object) -> InvalidLabelsError:
+    return InvalidLabelsError(
+        f"The rating of {pair} is {given!r}, which is no number. Give likes as 1, dislikes as 0, or ratings "
+        "as numbers together with positive=..."
+    )
 
 
 def _pair(entries: Entries, entry: int) -> str:
