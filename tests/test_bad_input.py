@@ -217,6 +217,27 @@ ERRORS = [
         lambda: fit(features=with_value(X, 2, 1, 1e150)),
     ),
     Case(
+        "features-text",
+        InvalidFeaturesError,
+        "Column 'growth' of X has the text '1.23%' at row 2.*numbers first.*OneHotEncoder.*drop it",
+        lambda: fit(
+            features=pandas.DataFrame(X[:, :1], columns=["size"]).assign(growth=["1", "2", "1.23%", "x"] * 10)
+        ),
+    ),
+    Case(
+        "verbose",
+        InvalidParameterError,
+        "verbose must be 0 for nothing, 1 for the stages.*got 'x'",
+        lambda: fit(verbose="x"),
+    ),
+    Case(
+        "verbose",
+        InvalidParameterError,
+        "got 'x'",
+        lambda: PlugInClassifier(verbose="x").fit(X, Y),
+        "plug-in",
+    ),
+    Case(
         "features-tiny",
         InvalidFeaturesError,
         r"as small as \d\.\de-200, and the squares of its values vanish",

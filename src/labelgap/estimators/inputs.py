@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from labelgap._arrays import plain_array, refuse_unmatched_rows, row_names_of, to_host
+from labelgap._arrays import frame_library, plain_array, refuse_unmatched_rows, row_names_of, to_host
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
@@ -45,10 +45,14 @@ _SMALLEST_FEATURE = 1e-100
 
 def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = False) -> Any:
     """X as float64, dense or CSR; ``reset`` at fit, else it must have the features of the fit."""
-    X = safe_features(X)
-    X = validate_data(
-        estimator, to_host(X), reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
-    )
+    X = to_host(safe_features(X))
+    try:
+        X = validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
+        )
+    except ValueError as error:
+        _refuse_texts(X, error)
+        raise
     values = X.data if sp.issparse(X) else X
     # A sum is finite only if all its terms are (or they cancel, or it overflows: then look closer).
     with np.errstate(over="ignore", invalid="ignore"):
@@ -59,6 +63,30 @@ def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = Fa
             names = getattr(estimator, "feature_names_in_", None)
             raise InvalidFeaturesError(_where_bad(X, is_bad, names))
     return X
+
+
+def _refuse_texts(X: Any, error: Exception) -> None:
+    """Raise if a column of a frame has a text that is no number, with the name of the column."""
+    if frame_library(X) is None or "could not convert" not in str(error):
+        return
+    for name in X.columns:
+        for row, value in enumerate(X[name]):
+            if not isinstance(value, str) or _number_or_none(value) is not None:
+                continue
+            raise InvalidFeaturesError(
+                f"Column {name!r} of X has the text {value!r} at row {row}, which is no number. If the "
+                "column holds amounts, turn them into numbers first (take away signs such as % and $); if it "
+                "holds categories, encode them (for instance with sklearn.preprocessing.OneHotEncoder); else "
+                "drop it."
+            ) from error
+
+
+def _number_or_none(text: str) -> float | None:
+    """The number that a text stands for, as numpy reads it; None if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def safe_features(X: Any) -> Any:
@@ -362,6 +390,15 @@ def check_between(name: str, value: Any, low: int, high: int, what: str) -> None
         )
 
 
+def check_verbose(value: Any) -> None:
+    """Raise unless ``value`` is a whole number; True and False count as 1 and 0."""
+    if not isinstance(value, Integral | np.bool_):
+        raise InvalidParameterError(
+            "verbose must be 0 for nothing, 1 for the stages of the fit, or 2 for each round of the solver "
+            f"too; got {value!r}."
+        )
+
+
 def check_penalty(name: str, value: Any) -> None:
     """Raise unless ``value`` is "auto" or a finite number of at least 0."""
     if isinstance(value, str):
@@ -407,6 +444,7 @@ def check_fit_parameters(model: Any) -> None:
         check_number("score_bound", model.score_bound, above=0.0, or_none="no bound on the scores")
     check_number("tol", model.tol, above=0.0, below=1.0, or_none=getattr(model, "_tol_of_none", None))
     check_whole("rank", model.rank, or_none="no cap")
+    check_verbose(model.verbose)
     jobs: Any = model.n_jobs
     if jobs is not None and (not isinstance(jobs, (int, np.integer)) or jobs == 0):
         raise InvalidParameterError(
