@@ -71,9 +71,10 @@ def _warn_of_different_texts(name: str, texts: Any) -> None:
         return
     warn(
         f"The column {name!r} is text, and nearly every row has a value of its own ({len(set(known))} "
-        f"different ones in {len(known)} rows, such as {known[0]!r} and {known[1]!r}). Each became a feature, "
-        "which says nothing about new rows. If the values are amounts, write them as numbers; else leave the "
-        f"column out with --drop {name}, or say --categorical {name} if they are categories all the same.",
+        f"different ones in {len(known)} rows, such as {known[0]!r} and {known[1]!r}). Each became a "
+        "feature, which says nothing about new rows. If the values are amounts, write them as numbers; else "
+        f"leave the column out with --drop {name}, or say --categorical {name} if they are categories all "
+        "the same.",
         LabelgapWarning,
     )
 
@@ -91,8 +92,8 @@ def _warn_of_unseen_texts(prepare: Any, X: Any) -> None:
             if set(seen.tolist()).isdisjoint(texts.tolist()):
                 warn(
                     f"The column {name!r} has no value that the fit has seen (the first here: {texts[0]!r}, "
-                    f"in the fit: {seen.tolist()[0]!r}), so it says nothing about these rows. Write the values "
-                    "as in the fit, or fit again without the column.",
+                    f"in the fit: {seen.tolist()[0]!r}), so it says nothing about these rows. Write the "
+                    "values as in the fit, or fit again without the column.",
                     LabelgapWarning,
                 )
 
