@@ -97,7 +97,7 @@ def read_ratings(
     elif frame_library(ratings):
         entries = _from_frame(ratings, user, item, value, positive)
     elif is_arrow_table(ratings):
-        value = _value_column(ratings.column_names, user, item, value, positive)
+        value = value_column(ratings.column_names, user, item, value, positive)
         chosen = (user, item) if value is None else (user, item, value)
         entries = _from_sequences([ratings[name].to_pylist() for name in chosen])
     else:
@@ -145,7 +145,7 @@ def _from_frame(frame: Any, user: str, item: str, value: str | None, positive: R
         raise InvalidLabelsError(
             f"{_FORMS}; got a {type(frame).__name__}. Use frame.collect() for a LazyFrame."
         )
-    value = _value_column(list(frame.columns), user, item, value, positive)
+    value = value_column(list(frame.columns), user, item, value, positive)
     if value is None:
         ones = _with_likes(frame[[user, item]])
         entries = read_long(ones, user, item, _LIKES_COLUMN, None, None, None)
@@ -157,7 +157,7 @@ def _from_frame(frame: Any, user: str, item: str, value: str | None, positive: R
         raise
 
 
-def _value_column(columns: list[str], user: str, item: str, value: str | None, positive: Rule) -> str | None:
+def value_column(columns: list[str], user: str, item: str, value: str | None, positive: Rule) -> str | None:
     """The column of the ratings, None if every line is a like; an error if a column is not there."""
     has = f"it has {', '.join(map(repr, columns))}"
     for column, what in ((user, "user"), (item, "item")):
