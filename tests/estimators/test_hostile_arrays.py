@@ -91,6 +91,20 @@ def test_rows_of_frames_that_are_partly_others_are_refused() -> None:
         model.fit(some_rows, some_labels)
 
 
+@pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame])
+def test_texts_in_a_frame_are_named_in_fit_and_predict(form: Any) -> None:
+    model = ESTIMATORS[0]
+    columns = {"size": X[:, 0], "growth": [f"{value:.2f}%" for value in X[:, 1]]}
+    says = "Column 'growth' of X has the text '.*%' at row 0, which is no number"
+    with pytest.raises(InvalidFeaturesError, match=says):
+        model.fit(form(columns), Y)
+    fitted = model.fit(form({"size": X[:, 0], "growth": X[:, 1]}), Y)
+    with pytest.raises(InvalidFeaturesError, match=says):
+        fitted.predict(form(columns))
+    with pytest.raises(ValueError, match=r"could not convert|Expected 2D"):
+        model.fit(pd.Series(columns["growth"]), Y)
+
+
 def test_frames_of_scores_with_rows_in_another_order_are_refused_and_columns_are_matched() -> None:
     labels = pd.DataFrame(Y, columns=["p", "q"])
     scores = pd.DataFrame(X[:, :2], columns=["p", "q"])

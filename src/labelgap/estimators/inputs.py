@@ -13,7 +13,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from labelgap._arrays import frame_library, plain_array, refuse_unmatched_rows, row_names_of, to_host
+from labelgap._arrays import (
+    column_names_of,
+    frame_library,
+    plain_array,
+    refuse_unmatched_rows,
+    row_names_of,
+    to_host,
+)
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
@@ -67,10 +74,13 @@ def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = Fa
 
 def _refuse_texts(X: Any, error: Exception) -> None:
     """Raise if a column of a frame has a text that is no number, with the name of the column."""
-    if frame_library(X) is None or "could not convert" not in str(error):
+    names = column_names_of(X)
+    if names is None or "could not convert" not in str(error):
         return
-    for name in X.columns:
-        for row, value in enumerate(X[name]):
+    for place, name in enumerate(names):
+        # By place in pandas, which allows two columns of one name.
+        column = X.iloc[:, place] if frame_library(X) == "pandas" else X[name]
+        for row, value in enumerate(column):
             if not isinstance(value, str) or _number_or_none(value) is not None:
                 continue
             raise InvalidFeaturesError(
