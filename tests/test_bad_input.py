@@ -129,7 +129,7 @@ ERRORS = [
         "sample-weight-unlabelled",
         InvalidParameterError,
         "every entry counts once",
-        lambda: low_rank(unobserved="unlabelled").fit(X, Y, sample_weight=np.arange(len(X))),
+        lambda: low_rank(unobserved="unlabelled").fit(X, COMPLETE, sample_weight=np.arange(len(X))),
     ),
     Case(
         "coverage",
@@ -215,6 +215,33 @@ ERRORS = [
         InvalidFeaturesError,
         r"as large as 1\.0e\+150, whose squares overflow",
         lambda: fit(features=with_value(X, 2, 1, 1e150)),
+    ),
+    Case(
+        "features-text",
+        InvalidFeaturesError,
+        "Column 'growth' of X has the text '1.23%' at row 2.*numbers first.*OneHotEncoder.*drop it",
+        lambda: fit(
+            features=pandas.DataFrame(X[:, :1], columns=["size"]).assign(growth=["1", "2", "1.23%", "x"] * 10)
+        ),
+    ),
+    Case(
+        "verbose",
+        InvalidParameterError,
+        "verbose must be 0 for nothing, 1 for the stages.*got 'x'",
+        lambda: fit(verbose="x"),
+    ),
+    Case(
+        "verbose",
+        InvalidParameterError,
+        "got 'x'",
+        lambda: PlugInClassifier(verbose="x").fit(X, Y),
+        "plug-in",
+    ),
+    Case(
+        "features-tiny",
+        InvalidFeaturesError,
+        r"as small as \d\.\de-200, and the squares of its values vanish",
+        lambda: fit(features=X * 1e-200),
     ),
     Case(
         "features-not-finite",
@@ -393,6 +420,13 @@ ERRORS = [
         lambda: Recommender().fit((["a", "a"], ["x", "x"], [1, 0])),
     ),
     Case(
+        "answers-twice",
+        InvalidLabelsError,
+        "'x' by user 'a': 50 in line 0 and 4 in line 1.*add them up",
+        lambda: Recommender(positive=4, unobserved="negative").fit((["a", "a"], ["x", "x"], [50, 4])),
+        "two likes",
+    ),
+    Case(
         "unknown-id",
         UnknownIdError,
         "The user 'eve' is not among the 3 users that are known.*fold_in",
@@ -504,7 +538,7 @@ ERRORS = [
     Case(
         "other-order",
         InvalidLabelsError,
-        "X and y have the same rows in another order: row 0 is 0 in X and 39 in y",
+        "X and y have the same rows in another order; row 0 is 0 in X and 39 in y",
         lambda: low_rank().fit(pandas.DataFrame(X, columns=list("abc")), pandas.DataFrame(Y)[::-1]),
         "estimator",
     ),
@@ -516,11 +550,28 @@ ERRORS = [
         "scores",
     ),
     Case(
+        "other-rows",
+        InvalidLabelsError,
+        "only 38 of the 39 rows of X are also in y; row 0 is 0 in X and 1 in y.*intersection.*to_numpy",
+        lambda: low_rank().fit(pandas.DataFrame(X).iloc[:-1], pandas.DataFrame(Y).iloc[1:]),
+        "estimator",
+    ),
+    Case(
+        "other-rows",
+        InvalidInputError,
+        "the scores and the labels have different rows: only 1 of the 2",
+        lambda: best_threshold(
+            pandas.DataFrame({"a": [1.0, 2.0]}, index=list("uv")),
+            pandas.DataFrame({"a": [1, 0]}, index=list("vw")),
+        ),
+        "scores",
+    ),
+    Case(
         "exponential-bound",
         InvalidParameterError,
         "score_bound=1e[+]06 is too large for the exponential loss",
         lambda: low_rank(loss="exponential", score_bound=1e6, unobserved="unlabelled", flip_rate=0.1).fit(
-            X, Y
+            X, COMPLETE
         ),
     ),
     Case(
@@ -702,6 +753,12 @@ EXTREME = np.where(np.arange(Y.size).reshape(Y.shape) == int(np.flatnonzero(~np.
 FEW = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, 0.0]])
 
 WARNINGS = [
+    Case(
+        "unlabelled-negatives",
+        LabelgapWarning,
+        rf"^{int(np.sum(Y == 0))} known negatives were not used.*unobserved='missing'",
+        lambda: fit(Y, unobserved="unlabelled", flip_rate=0.3, loss="squared"),
+    ),
     Case(
         "popularity-wins",
         LabelgapWarning,

@@ -1,6 +1,7 @@
 """Yes/no decisions from incomplete labels."""
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from labelgap._public import HOMES
@@ -53,4 +54,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # Neither what this module uses itself nor private modules are for the reader of a list of names.
+    modules = (name for name, found in globals().items() if isinstance(found, ModuleType) and name[0] != "_")
+    special = (name for name in globals() if name.startswith("__"))
+    return sorted({*special, *modules, *__all__})

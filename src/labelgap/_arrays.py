@@ -141,6 +141,11 @@ def frame_library(given: object) -> str | None:
     return root if root in ("pandas", "polars") else None
 
 
+def is_arrow_table(given: object) -> bool:
+    """Whether ``given`` is a table of pyarrow, which is not imported for that."""
+    return type(given).__module__.partition(".")[0] == "pyarrow" and type(given).__name__ == "Table"
+
+
 def row_names_of(given: Any) -> Sequence[Hashable] | None:
     """The index of a pandas frame or series, or the names of rows that labels have; None without any."""
     if frame_library(given) == "pandas":
@@ -154,31 +159,36 @@ def column_names_of(given: Any) -> Sequence[Hashable] | None:
 
 
 def refuse_other_rows(matrix: Any, labels: Any, what: str) -> None:
-    """Raise if a frame names the rows of the labels in another order."""
+    """Raise if a frame names other rows than the labels do, or the same ones in another order."""
     if column_names_of(matrix) is None:
         return
-    pair, advice = (f"the {what}", "the labels"), "Give them in the order of the labels."
-    refuse_other_order(row_names_of(matrix), labels.row_names, pair, "row", advice)
+    pair, advice = (f"the {what}", "the labels"), "Give them for the rows of the labels, in that order."
+    refuse_unmatched_rows(row_names_of(matrix), labels.row_names, pair, advice)
 
 
-def refuse_other_order(
+def refuse_unmatched_rows(
     first: Sequence[Hashable] | None,
     second: Sequence[Hashable] | None,
-    names: tuple[str, str],
-    what: str,
+    tables: tuple[str, str],
     advice: str,
     error: type[InvalidInputError] = InvalidInputError,
 ) -> None:
-    """Raise ``error`` if two tables name the same rows, or columns, in another order.
+    """Raise ``error`` if the names of two tables' rows show that the rows do not belong together.
 
-    They are matched by their order, so this would be a wrong result. Other names in one of them are no
-    contradiction: whoever makes an array into a frame gets new ones.
+    Rows are matched by their order, so this would be a wrong result. They do not belong together if some
+    names are in both tables, but not at the same places. Tables without a name in common are no
+    contradiction, nor is a table whose rows are only numbered from 0: whoever makes an array into a frame
+    gets such names. But two runs of consecutive numbers that overlap are parts of one table.
 
     Examples
     --------
-    >>> refuse_other_order(["a", "b"], ["b", "a"], ("X", "y"), "row", "Sort them.")  # doctest: +ELLIPSIS
+    >>> refuse_unmatched_rows(["a", "b"], ["b", "a"], ("X", "y"), "Sort them.")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    labelgap.exceptions.InvalidInputError: X and y have the same rows in another order: row 0 is 'a' in X ...
+    labelgap.exceptions.InvalidInputError: X and y have the same rows in another order; row 0 is 'a' in X ...
+    >>> refuse_unmatched_rows(["a", "b"], ["b", "c"], ("X", "y"), "Align them.")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    labelgap.exceptions.InvalidInputError: X and y have different rows: only 1 of the 2 rows of X ...
+    >>> refuse_unmatched_rows(["a", "b"], [0, 1], ("X", "y"), "")
     """
     if first is None or second is None or len(first) != len(second):
         return
@@ -186,13 +196,32 @@ def refuse_other_order(
     if equals is not None and type(first) is type(second) and equals(second):
         return
     mine, other = list(first), list(second)
-    if mine == other or Counter(mine) != Counter(other):
+    if mine == other:
         return
+    if Counter(mine) == Counter(other):
+        differ = f"{tables[0]} and {tables[1]} have the same rows in another order"
+    else:
+        in_both = len(set(mine) & set(other))
+        numbered = _run_start(mine) == 0 or _run_start(other) == 0
+        two_runs = _run_start(mine) is not None and _run_start(other) is not None
+        if in_both == 0 or (numbered and not two_runs):
+            return
+        differ = (
+            f"{tables[0]} and {tables[1]} have different rows: only {in_both} of the {len(mine)} rows of "
+            f"{tables[0]} are also in {tables[1]}"
+        )
     at = next(place for place, pair in enumerate(zip(mine, other, strict=True)) if pair[0] != pair[1])
     raise error(
-        f"{names[0]} and {names[1]} have the same {what}s in another order: {what} {at} is {mine[at]!r} in "
-        f"{names[0]} and {other[at]!r} in {names[1]}. {advice}"
+        f"{differ}; row {at} is {mine[at]!r} in {tables[0]} and {other[at]!r} in {tables[1]}. {advice}"
     )
+
+
+def _run_start(names: list[Hashable]) -> int | None:
+    """Where a run of consecutive whole numbers begins; None if the names are something else."""
+    start = names[0]
+    if isinstance(start, bool) or not isinstance(start, int | np.integer):
+        return None
+    return int(start) if names == list(range(int(start), int(start) + len(names))) else None
 
 
 def sums_by_number(

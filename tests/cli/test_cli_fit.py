@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import QUICK, error_of, run, run_json
+from cli_runs import EXAMPLES, QUICK, error_of, run, run_json
 
 import labelgap
 from labelgap.data.files import read_label_table
@@ -324,3 +324,12 @@ def test_the_feature_map_and_the_label_weighting_are_options() -> None:
     assert "from 0 to 1" in error_of("fit", "articles.csv", *TAGS, "--label-weighting", "2", "--force")
     refused = error_of("fit", "articles.csv", *TAGS, "--feature-map", "cubic", code=2)
     assert "cubic" in refused
+
+
+def test_known_negatives_that_are_not_used_are_told_once(tmp_path: Path) -> None:
+    options = ("--unobserved", "unlabelled", "--flip-rate", "0.5", "--tol", "0.01", *QUICK)
+    given = ("--labels", "tag_*", "--id", "id", "--out", tmp_path / "model.labelgap")
+    said = run_json("fit", EXAMPLES / "articles.csv", *given, *options)
+    told = [line for line in said["warnings"] if "known negatives were not used" in line]
+    assert len(told) == 1
+    assert "fit with --unobserved missing" in told[0]

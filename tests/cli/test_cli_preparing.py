@@ -211,3 +211,25 @@ def test_options_of_no_use_are_refused() -> None:
     assert "it has no use in the setting 'recommender'" in error_of(
         "fit", "articles.csv", "--setting", "recommender", "--impute", "mean", code=2
     )
+
+
+@pytest.mark.parametrize("form", ["{:.2f}%", "${:.2f}", "10:{:.2f}"])
+def test_texts_that_nearly_all_differ_are_warned_of_in_fit_and_predict(form: str) -> None:
+    table = [row | {"growth": form.format(number / 7)} for number, row in enumerate(rows())]
+    write("train.csv", table)
+    fit = ("fit", "train.csv", "--out", "model.labelgap", "--force", "--id", "id", *PREPARED)
+    told = run_json(*fit)["warnings"]
+    assert len(told) == 1
+    assert "column 'growth' is text" in told[0]
+    assert "60 different ones in 60 rows" in told[0]
+    assert form.format(0) in told[0]
+    assert "write them as numbers; else leave the column out with --drop growth" in told[0]
+    new = [row | {"growth": form.format(1000 + number)} for number, row in enumerate(rows(20, seed=1))]
+    write("new.csv", new)
+    predict = ("predict", "model.labelgap", "--out", "decisions.csv", "--force")
+    told = run_json(*predict, "new.csv")["warnings"]
+    assert len(told) == 1
+    assert "column 'growth' has no value that the fit has seen" in told[0]
+    # Values of the fit, and a column that somebody has called categories, are fine.
+    assert run_json(*predict, "train.csv")["warnings"] == []
+    assert run_json(*fit, "--categorical", "growth")["warnings"] == []

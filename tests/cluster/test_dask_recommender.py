@@ -75,6 +75,9 @@ def test_ratings_that_are_not_by_user_are_shuffled_and_give_the_same_model(clien
     assert data.items == plain.items
     assert data.n_users == plain.n_users == 40
     assert np.array_equal(data.sums.value, plain.sums.value)
+    # As in a frame on one machine, a column of ratings need not be called "value".
+    rated = read_cluster_ratings(client, partitioned(ratings.rename(columns={"value": "rating"})), columns)
+    assert np.array_equal(rated.sums.value, plain.sums.value)
 
 
 def test_a_parquet_folder_is_read_and_bad_ratings_are_refused(client: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -443,3 +443,14 @@ def test_features_that_are_not_finite(bad: float, layout: Any) -> None:
     features[2, 3] = bad
     with pytest.raises(InvalidFeaturesError, match=r"(NaN|infinity) at row 2, column 3"):
         PlugInClassifier().fit(layout(features), Y)
+
+
+def test_labels_that_cross_val_predict_has_coded_anew_are_refused_with_the_cause() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    Y = np.where(rng.random((30, 4)) < 0.3, np.nan, X[:, :1] > 0)
+    model = LowRankClassifier(trace_penalty=0.01, threshold="train", random_state=0)
+    for method in ("predict_proba", "decision_function"):
+        with pytest.raises(InvalidLabelsError, match=r"is 2, which is neither 0 nor 1.*has coded NaN as 2"):
+            cross_val_predict(model, X, Y, method=method, cv=3)
+    assert cross_val_predict(model, X, Y, cv=3).shape == Y.shape

@@ -67,3 +67,40 @@ def test_the_exponential_loss_of_recorded_positives_needs_a_bound_that_can_be_co
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LowRankClassifier(score_bound=20.0, max_iter=20, **settings).fit(np.eye(2, 3), np.eye(2))
     assert np.isfinite(model.objective_)
+
+
+def _rows_and_labels() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = (X @ rng.normal(size=(3, 4)) > 0).astype(float)
+    Y[rng.random(Y.shape) < 0.4] = np.nan
+    return X, Y
+
+
+@pytest.mark.parametrize("features", ["auto", "rbf"])
+@pytest.mark.parametrize("constant", ["one tenth", "a row", "rounding"])
+def test_constant_features_are_no_signal_whatever_their_rounding(constant: str, features: str) -> None:
+    X, Y = _rows_and_labels()
+    same = {
+        "one tenth": np.full((60, 1), 0.1),
+        "a row": np.tile(X[0], (60, 1)),
+        "rounding": np.where(X[:, :1] > 0, 0.3, 0.1 + 0.2),
+    }[constant]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LowRankClassifier(features=features, random_state=0).fit(same, Y)
+        exact = LowRankClassifier(features=features, random_state=0).fit(np.ones((60, 1)), Y)
+    assert np.ptp(model.decision_function(same), axis=0).max() <= 1e-12
+    np.testing.assert_allclose(model.trace_penalty_, exact.trace_penalty_)
+    np.testing.assert_allclose(model.decision_function(same), exact.decision_function(np.ones((60, 1))))
+
+
+def test_the_unit_of_small_features_does_not_matter() -> None:
+    X, Y = _rows_and_labels()
+    model = LowRankClassifier(features="linear", random_state=0).fit(X, Y)
+    for unit in (1e-20, 1e-60, 1e-99):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            small = LowRankClassifier(features="linear", random_state=0).fit(X * unit, Y)
+        np.testing.assert_allclose(small.decision_function(X * unit), model.decision_function(X), rtol=0.05)
+        np.testing.assert_array_equal(small.predict(X * unit), model.predict(X))

@@ -47,7 +47,7 @@ def test_rows_of_frames_in_another_order_are_refused(model: Any) -> None:
     frame.columns, labels.columns = ["a", "b", "c"], ["p", "q"]
     fitted = model.fit(frame, labels)
     expected = fitted.predict(frame)
-    says = "X and y have the same rows in another order: row 0 is 'r0' in X and 'r11' in y"
+    says = "X and y have the same rows in another order; row 0 is 'r0' in X and 'r11' in y"
     for given in (labels[::-1], ObservedLabels.from_any(labels[::-1]), labels["p"][::-1]):
         with pytest.raises(InvalidLabelsError, match=says):
             model.fit(frame, given)
@@ -62,6 +62,47 @@ def test_rows_of_frames_in_another_order_are_refused(model: Any) -> None:
     shuffled = pd.DataFrame(X).iloc[::-1]
     with pytest.raises(InvalidLabelsError, match="reset_index"):
         model.fit(pd.DataFrame(X), pd.DataFrame(Y).loc[shuffled.index])
+
+
+def test_rows_of_frames_that_are_partly_others_are_refused() -> None:
+    model = ESTIMATORS[0]
+    names = [f"r{row}" for row in range(12)]
+    frame, labels = pd.DataFrame(X), pd.DataFrame(Y)
+    shifted = [
+        (frame.iloc[:-1], labels.iloc[1:]),
+        (frame.iloc[1:], labels.iloc[:-1]),
+        (frame.set_axis(names).iloc[:-1], labels.set_axis(names).iloc[1:]),
+        (frame.iloc[[0, 2, 4, 6, 8]], labels.iloc[[1, 2, 4, 6, 8]]),
+    ]
+    for some_rows, some_labels in shifted:
+        with pytest.raises(InvalidLabelsError, match="X and y have different rows: only"):
+            model.fit(some_rows, some_labels)
+        model.fit(some_rows, some_labels.to_numpy())
+    # Rows that are only numbered, as after reset_index, go with all others; so do indices of two kinds, also
+    # in parts, as cross-validation makes them.
+    part = [7, 2, 9, 0, 4, 5, 11, 3, 8]
+    accepted = [
+        (frame.iloc[part], labels.iloc[part].reset_index(drop=True)),
+        (frame.iloc[part].reset_index(drop=True), labels.iloc[part]),
+        (frame.iloc[part], labels.set_axis(names).iloc[part]),
+        (frame, labels.set_axis(range(100, 112))),
+    ]
+    for some_rows, some_labels in accepted:
+        model.fit(some_rows, some_labels)
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame])
+def test_texts_in_a_frame_are_named_in_fit_and_predict(form: Any) -> None:
+    model = ESTIMATORS[0]
+    columns = {"size": X[:, 0], "growth": [f"{value:.2f}%" for value in X[:, 1]]}
+    says = "Column 'growth' of X has the text '.*%' at row 0, which is no number"
+    with pytest.raises(InvalidFeaturesError, match=says):
+        model.fit(form(columns), Y)
+    fitted = model.fit(form({"size": X[:, 0], "growth": X[:, 1]}), Y)
+    with pytest.raises(InvalidFeaturesError, match=says):
+        fitted.predict(form(columns))
+    with pytest.raises(ValueError, match=r"could not convert|Expected 2D"):
+        model.fit(pd.Series(columns["growth"]), Y)
 
 
 def test_frames_of_scores_with_rows_in_another_order_are_refused_and_columns_are_matched() -> None:

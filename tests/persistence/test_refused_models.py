@@ -22,6 +22,7 @@ from labelgap import (
     MetricThreshold,
     PlugInClassifier,
     Recommender,
+    load,
 )
 from labelgap.exceptions import InvalidInputError
 from labelgap.losses import CustomFamily, Logistic
@@ -211,3 +212,12 @@ def test_a_folder_that_is_missing_is_named(place: str, tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / place)
     assert str(tmp_path / place) in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["a file"]
+
+
+def test_a_folder_in_place_of_a_file_is_said_to_be_one(tmp_path: Path) -> None:
+    model = PlugInClassifier(threshold="train").fit(X, Y)
+    with pytest.raises(IsADirectoryError, match="This is a folder; give the name of a file in it, such as"):
+        model.save(tmp_path)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(IsADirectoryError, match="This is a folder; give the name of a file in it"):
+        load(tmp_path)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas
 import polars
+import pyarrow
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from labelgap import ObservedLabels
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError, UnknownNameError
 from labelgap.recommending.ids import IdIndex, UnknownIdError, number_ids
+from labelgap.recommending.rating_weights import weigh_ratings
 from labelgap.recommending.ratings import read_ratings
 
 pytestmark = pytest.mark.pairwise
@@ -218,6 +220,19 @@ def test_a_pair_twice() -> None:
         read_ratings(sp.coo_array(([1, 0], ([0, 0], [1, 1])), shape=(1, 2)))
 
 
+def test_a_pair_twice_where_the_values_of_likes_count() -> None:
+    users, items = ["c", "a", "b", "a", "b"], ["x"] * 5
+    kept = read_ratings((users, items, [NAN, 5, 1, 5, 2]), positive=4, keep_values=True)
+    assert kept.weights is not None
+    assert kept.weights.tolist() == [5.0, 1.0]  # b's two dislikes agree, whatever their values
+    for first, second in ((50, 4), (4, 50)):
+        message = (
+            f"two ratings of item 'x' by user 'a': {first} in line 1 and {second} in line 3. Both are likes"
+        )
+        with pytest.raises(InvalidLabelsError, match=message):
+            read_ratings((users, items, [NAN, first, 1, second, 1]), positive=4, keep_values=True)
+
+
 @pytest.mark.parametrize(
     ("ratings", "message"),
     [
@@ -238,8 +253,15 @@ def test_a_pair_twice() -> None:
         ([("a", "x", 1)] * 4, r"got 4 sequences. Lines .* transposed by zip"),
         (np.ones((2, 3)), "got ndarray. A dense matrix with NaN is read by ObservedLabels.from_dense"),
         (polars.LazyFrame(FRAME), r"got a LazyFrame. Use frame.collect\(\)"),
-        (pandas.DataFrame({"u": [1], "item": [2]}), "no column 'user'; it has 'u', 'item'. .*: user=..."),
+        (
+            pandas.DataFrame({"u": [1], "item": [2]}),
+            "no column 'user'; it has 'u', 'item'. .* Recommender.user=...",
+        ),
         (polars.DataFrame({"user": ["a"], "item": ["x"], "value": ["yes"]}), "is 'yes', which is no number"),
+        (
+            pandas.DataFrame({"user": ["a", "b"], "item": ["x", "y"], "value": [1, "good"]}),
+            "rating of item 'y' by user 'b' is 'good', which is no number. Give likes as 1",
+        ),
     ],
 )
 def test_what_cannot_be_read(ratings: Any, message: str) -> None:
@@ -248,11 +270,29 @@ def test_what_cannot_be_read(ratings: Any, message: str) -> None:
 
 
 def test_a_missing_column_of_values_is_not_taken_for_likes() -> None:
-    frame = pandas.DataFrame({"user": ["a"], "item": ["x"], "rating": [2]})
+    frame = pandas.DataFrame({"user": ["a"], "item": ["x"], "grade": [2]})
     with pytest.raises(InvalidLabelsError, match=r"no column 'value'; .* value=None if every line is a like"):
         read_ratings(frame, positive=4)
     with pytest.raises(InvalidLabelsError, match="no column 'stars'"):
         read_ratings(frame, value="stars")
+
+
+@pytest.mark.parametrize("form", [pandas.DataFrame, polars.DataFrame, pyarrow.table])
+def test_a_column_of_ratings_and_tables_of_pyarrow(form: Any) -> None:
+    columns = {"user": ["a", "b", "a", "b"], "item": ["x", "x", "y", "y"], "rating": [5.0, 1.0, 2.0, None]}
+    expected = {("a", "x"): 1, ("b", "x"): 0, ("a", "y"): 0}
+    assert table(read_ratings(form(columns), positive=4)) == expected
+    named = {"value" if name == "rating" else name: values for name, values in columns.items()}
+    assert table(read_ratings(form(named), positive=4)) == expected
+    likes = {name: columns[name] for name in ("user", "item")}
+    assert set(table(read_ratings(form(likes))).values()) == {1}
+    weighed = weigh_ratings(
+        read_ratings(form(named), positive=4), form(named), [1, 2, 3, 4], user="user", item="item"
+    )
+    assert weighed.weights is not None
+    assert weighed.weights.tolist() == [1.0, 3.0, 2.0]
+    with pytest.raises(InvalidLabelsError, match="no column 'who'; it has 'user', 'item', 'rating'"):
+        read_ratings(form(columns), user="who", positive=4)
 
 
 # -- finding ids -------------------------------------------------------------------------------------------

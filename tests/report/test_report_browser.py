@@ -509,7 +509,7 @@ def test_words_fit_what_was_judged(opened: Any, folder: Path) -> None:
     write_report(folder / "negative.html", negative, PROBLEM.X_test, PROBLEM.Y_test)
     assert "read as a no" in opened("negative.html").page.locator("#judged").inner_text()
     recorded = np.nan_to_num(PROBLEM.Y_observed)
-    alone = fitted(PROBLEM, unobserved="unlabelled", flip_rate=0.4).fit(PROBLEM.X, recorded)
+    alone = fitted(replace(PROBLEM, Y_observed=recorded), unobserved="unlabelled", flip_rate=0.4)
     write_report(folder / "alone.html", alone, PROBLEM.X_test, PROBLEM.Y_test)
     page = opened("alone.html")
     assert "not comparable" in page.page.locator("#judged").inner_text()

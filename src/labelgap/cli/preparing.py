@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelgap._warn import warn
 from labelgap.data.files.feature_plan import FeaturePlan
-from labelgap.exceptions import MissingExtraError
+from labelgap.exceptions import LabelgapWarning, MissingExtraError
 from labelgap.persistence.transformers import is_pipeline
 
 _NUMBERS, _CATEGORIES = "numbers", "categories"
+# Of fewer rows, that all texts differ says little about the column.
+_FEW_ROWS = 10
+# A column in which more of the rows than this have a text of their own holds no categories.
+_MOST_DIFFERENT = 0.9
 PREPARE, DECIDE = "prepare", "decide"
 
 
@@ -43,6 +48,9 @@ def make_preparation(
     all_names = [f"feature {column}" for column in range(X.shape[1])] if names is None else list(names)
     words = [column for column, name in enumerate(all_names) if name in categories]
     numbers = [column for column in range(len(all_names)) if column not in set(words)]
+    for column in words:
+        if plan is not None and all_names[column] in plan.unasked:
+            _warn_of_different_texts(all_names[column], X[:, column])
     fill: Any = "passthrough"
     if impute is not None:
         fill = SimpleImputer(strategy=impute.value.replace("-", "_"), keep_empty_features=True)
@@ -56,10 +64,45 @@ def make_preparation(
     return prepare
 
 
+def _warn_of_different_texts(name: str, texts: Any) -> None:
+    """Warn if nearly every row has a text of its own, as amounts with a unit and times of day have."""
+    known = [text for text in texts if text]
+    if len(known) < _FEW_ROWS or len(set(known)) <= _MOST_DIFFERENT * len(known):
+        return
+    warn(
+        f"The column {name!r} is text, and nearly every row has a value of its own ({len(set(known))} "
+        f"different ones in {len(known)} rows, such as {known[0]!r} and {known[1]!r}). Each became a "
+        "feature, which says nothing about new rows. If the values are amounts, write them as numbers; else "
+        f"leave the column out with --drop {name}, or say --categorical {name} if they are categories all "
+        "the same.",
+        LabelgapWarning,
+    )
+
+
+def _warn_of_unseen_texts(prepare: Any, X: Any) -> None:
+    """Warn of columns of texts none of which the fit has seen."""
+    names = names_before(prepare)
+    if names is None or len(X) < _FEW_ROWS:
+        return
+    for kind, encoder, columns in _parts(prepare, names):
+        if kind != "OneHotEncoder" or getattr(encoder, "handle_unknown", "error") == "error":
+            continue
+        for name, seen in zip(columns, encoder.categories_, strict=True):
+            texts = X[:, names.index(name)]
+            if set(seen.tolist()).isdisjoint(texts.tolist()):
+                warn(
+                    f"The column {name!r} has no value that the fit has seen (the first here: {texts[0]!r}, "
+                    f"in the fit: {seen.tolist()[0]!r}), so it says nothing about these rows. Write the "
+                    "values as in the fit, or fit again without the column.",
+                    LabelgapWarning,
+                )
+
+
 def prepared(prepare: Any, X: Any) -> Any:
     """The features that the model sees."""
     if prepare is None:
         return X
+    _warn_of_unseen_texts(prepare, X)
     names = names_before(prepare)
     if names is not None and _wants_names(prepare):
         X = _frame(X, names)

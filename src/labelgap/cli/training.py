@@ -72,9 +72,9 @@ def read_training(session: Session, source: Source, setting: Setting, given: dic
         given["separator"],
         plan=plan,
     )
-    table = read_training_table(
-        source, columns, unobserved=given["unobserved"], binary=setting is Setting.features
-    )
+    # Known no are read even if only yes count, so that the fit can say how many it does not use.
+    meant = "missing" if given["unobserved"] == "unlabelled" else given["unobserved"]
+    table = read_training_table(source, columns, unobserved=meant, binary=setting is Setting.features)
     use = "Each of these rows is one example of its own in the fit; drop the copies if they are the same."
     warn_of_repeated_ids(session, source, table.row_ids, use)
     prepare = make_preparation(table.X, table.feature_names, plan, given["impute"])

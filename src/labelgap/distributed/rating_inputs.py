@@ -19,7 +19,7 @@ from labelgap.distributed.rounds import Rounds
 from labelgap.exceptions import InvalidLabelsError, LabelgapError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.objective.moments import LabelSums
-from labelgap.recommending.ratings import Rule, read_ratings
+from labelgap.recommending.ratings import Rule, read_ratings, value_column
 
 # Users whose partitions the client looks at, to see whether each is in one only.
 _LOOKED_AT = 50_000_000
@@ -31,7 +31,8 @@ class RatingColumns:
 
     user: str = "user"
     item: str = "item"
-    value: str = "value"
+    value: str | None = "value"
+    """None where every line is a like."""
     positive: Rule = None
 
     def read(self, number: int, frame: Any) -> ObservedLabels:
@@ -80,10 +81,11 @@ def read_cluster_ratings(client: Any, ratings: Any, columns: RatingColumns) -> C
         if what not in names:
             raise InvalidLabelsError(
                 f"The ratings have no column {what!r}; they have {', '.join(map(repr, names))}. Say which "
-                "columns hold users and items: user=..., item=..."
+                "columns hold users and items when you make the recommender: user=..., item=..."
             )
-    wanted = [name for name in (columns.user, columns.item, columns.value) if name in names]
-    frame = frame[wanted]
+    value = value_column(names, columns.user, columns.item, columns.value, columns.positive)
+    columns = replace(columns, value=value)
+    frame = frame[[columns.user, columns.item] + ([] if value is None else [value])]
     parts = _lines(client, frame)
     ids: list[_Ids] = Rounds(client, parts, _numbers(parts)).each_of(_ids, columns)
     shuffled = not _apart([one.users for one in ids])

@@ -25,9 +25,10 @@ from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import (
     check_decision_parameters,
     read_labels_like,
-    refuse_huge,
+    refuse_extreme_values,
     refuse_misaligned,
     solver_settings,
+    warn_of_unused_negatives,
     weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError
@@ -127,6 +128,9 @@ class ArrivingDecisions(ArrivingBatches):
         ids = read_row_ids(row_ids, X, y)
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
+        if self._unobserved == "unlabelled":
+            y = read_labels_like(y, self._single, self.classes_, "missing")
+            warn_of_unused_negatives(y)
         labels = read_labels_like(y, self._single, self.classes_, self._unobserved)
         if labels.shape[0] != _num_samples(X):
             raise InvalidLabelsError(
@@ -173,7 +177,7 @@ class ArrivingDecisions(ArrivingBatches):
         labels.require_both_classes()
         rule = decision_rule(self.metric_, self.thresholds, self.subject_to, labels.unobserved)
         start = start_from(Factors(self.coef_left_, self.coef_right_, self.intercept_))
-        refuse_huge(kept.X)
+        refuse_extreme_values(kept.X)
         with fit_run(self, callback, None, dict) as run:
             Z = mapped(self.feature_map_, kept.X)
             unlabelled = labels.unobserved == "unlabelled"

@@ -16,7 +16,7 @@ from labelgap.estimators.arriving import ArrivingBatches, Judged, incoming, read
 from labelgap.estimators.inputs import (
     check_fit_parameters,
     read_features,
-    refuse_huge,
+    refuse_extreme_values,
     refuse_misaligned,
     solver_settings,
 )
@@ -173,7 +173,7 @@ class ArrivingValues(ArrivingBatches):
         model = Factors(self.coef_left_, self.coef_right_, self.intercept_)
         earlier = self.candidates_, self.held_out_metric_
         if kept.X is not None:
-            refuse_huge(kept.X)
+            refuse_extreme_values(kept.X)
         with fit_run(self, callback, None, dict) as run:
             self._units, labels = Units.of(labels, self.family_, shifted=self.fit_intercept)
             run.to_user_units = self._units.progress

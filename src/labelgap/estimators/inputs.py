@@ -13,7 +13,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from labelgap._arrays import plain_array, refuse_other_order, row_names_of, to_host
+from labelgap._arrays import (
+    column_names_of,
+    frame_library,
+    plain_array,
+    refuse_unmatched_rows,
+    row_names_of,
+    to_host,
+)
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
@@ -22,6 +29,7 @@ from labelgap.exceptions import (
     InvalidFeaturesError,
     InvalidLabelsError,
     InvalidParameterError,
+    LabelgapWarning,
     UninformativeLabelsWarning,
 )
 from labelgap.fitting.cross_validation import SolverSettings
@@ -36,6 +44,7 @@ from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import RIVALS, SOLVERS
 
 _LARGEST_FEATURE = 1e100
+_SMALLEST_FEATURE = 1e-100
 
 
 # -- features ----------------------------------------------------------------------------------------------
@@ -43,10 +52,14 @@ _LARGEST_FEATURE = 1e100
 
 def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = False) -> Any:
     """X as float64, dense or CSR; ``reset`` at fit, else it must have the features of the fit."""
-    X = safe_features(X)
-    X = validate_data(
-        estimator, to_host(X), reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
-    )
+    X = to_host(safe_features(X))
+    try:
+        X = validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
+        )
+    except ValueError as error:
+        _refuse_texts(X, error)
+        raise
     values = X.data if sp.issparse(X) else X
     # A sum is finite only if all its terms are (or they cancel, or it overflows: then look closer).
     with np.errstate(over="ignore", invalid="ignore"):
@@ -59,6 +72,33 @@ def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = Fa
     return X
 
 
+def _refuse_texts(X: Any, error: Exception) -> None:
+    """Raise if a column of a frame has a text that is no number, with the name of the column."""
+    names = column_names_of(X)
+    if names is None or "could not convert" not in str(error):
+        return
+    for place, name in enumerate(names):
+        # By place in pandas, which allows two columns of one name.
+        column = X.iloc[:, place] if frame_library(X) == "pandas" else X[name]
+        for row, value in enumerate(column):
+            if not isinstance(value, str) or _number_or_none(value) is not None:
+                continue
+            raise InvalidFeaturesError(
+                f"Column {name!r} of X has the text {value!r} at row {row}, which is no number. If the "
+                "column holds amounts, turn them into numbers first (take away signs such as % and $); if it "
+                "holds categories, encode them (for instance with sklearn.preprocessing.OneHotEncoder); else "
+                "drop it."
+            ) from error
+
+
+def _number_or_none(text: str) -> float | None:
+    """The number that a text stands for, as numpy reads it; None if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def safe_features(X: Any) -> Any:
     """X itself, if it may be handed on: with NaN for what is masked, and no sparse entry outside its "
     "shape."""
@@ -68,14 +108,14 @@ def safe_features(X: Any) -> Any:
 
 
 def refuse_misaligned(X: Any, y: Any) -> None:
-    """Raise if X and y name the same rows in another order, because rows are matched by their order."""
-    refuse_other_order(
+    """Raise if the names of rows contradict their order, because rows of X and y are matched by it."""
+    refuse_unmatched_rows(
         row_names_of(X),
         row_names_of(y),
         ("X", "y"),
-        "row",
-        "Rows are matched by their order: pass y.loc[X.index], or reset both indices with "
-        "reset_index(drop=True) if the rows are in the same order already.",
+        "Rows are matched by their order: pass X.loc[rows] and y.loc[rows] with "
+        "rows = X.index.intersection(y.index); or, if the rows are in the same order already, reset both "
+        "indices with reset_index(drop=True), or pass y.to_numpy().",
         InvalidLabelsError,
     )
 
@@ -101,7 +141,7 @@ def _where_bad(X: Any, is_bad: Callable[[Floats], NDArray[np.bool_]], names: NDA
     )
 
 
-def refuse_huge(X: Any) -> None:
+def refuse_extreme_values(X: Any) -> None:
     """Raise unless squares and sums of the features stay within the range of floating point."""
     values = X.data if sp.issparse(X) else X
     # Without a copy of X, which its absolute values would be.
@@ -110,6 +150,12 @@ def refuse_huge(X: Any) -> None:
         raise InvalidFeaturesError(
             f"X holds values as large as {largest:.1e}, whose squares overflow. Scale the features first, "
             "for instance with sklearn.preprocessing.StandardScaler."
+        )
+    # Zeros alone say nothing about a unit; they are constant features.
+    if 0 < largest < _SMALLEST_FEATURE:
+        raise InvalidFeaturesError(
+            f"The largest value of X is as small as {largest:.1e}, and the squares of its values vanish. "
+            "Scale the features first, for instance with sklearn.preprocessing.StandardScaler."
         )
 
 
@@ -143,11 +189,35 @@ def read_targets(y: Any, unobserved: str) -> Targets:
         # Where silence has a meaning of its own, the yes alone may be given.
         likes_alone = unobserved != "missing" and len(known) > 0 and bool(np.all(known == 1))
         classes = np.array([0, 1]) if likes_alone else _two_classes(known)
-        labels = ObservedLabels.from_any(_encode(values, missing, classes), unobserved=unobserved)
+        labels = _read_as(_encode(values, missing, classes), unobserved)
         return Targets(labels, classes, single=True, sparse=False)
-    labels = ObservedLabels.from_any(y, unobserved=unobserved)
+    labels = _read_as(y, unobserved)
     is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels) or is_tag_sets(y)
     return Targets(labels, np.array([0, 1]), single=False, sparse=is_sparse)
+
+
+def _read_as(y: Any, unobserved: str) -> ObservedLabels:
+    if unobserved == "unlabelled":
+        # First with the known negatives, to say how many are about to be left out.
+        y = ObservedLabels.from_any(y)
+        warn_of_unused_negatives(y)
+    return ObservedLabels.from_any(y, unobserved=unobserved)
+
+
+def warn_of_unused_negatives(labels: ObservedLabels) -> None:
+    """Warn of known negatives that a fit with ``unobserved="unlabelled"`` leaves out.
+
+    In a matrix of zeros and ones alone a zero is how "not recorded" is written; beside entries that are not
+    observed it says something else.
+    """
+    negatives = int(np.sum(labels.values == 0))
+    if negatives and not labels.is_complete:
+        warn(
+            f"{negatives} known negatives were not used: under unobserved='unlabelled' only positives count, "
+            "and a 0 is taken for not recorded. To learn from the negatives, fit with unobserved='missing'; "
+            "if they are not known to be no, leave them blank (NaN) as well.",
+            LabelgapWarning,
+        )
 
 
 def read_judged_labels(estimator: Any, y: Any, n: int, unobserved: str) -> ObservedLabels:
@@ -330,6 +400,15 @@ def check_between(name: str, value: Any, low: int, high: int, what: str) -> None
         )
 
 
+def check_verbose(value: Any) -> None:
+    """Raise unless ``value`` is a whole number; True and False count as 1 and 0."""
+    if not isinstance(value, Integral | np.bool_):
+        raise InvalidParameterError(
+            "verbose must be 0 for nothing, 1 for the stages of the fit, or 2 for each round of the solver "
+            f"too; got {value!r}."
+        )
+
+
 def check_penalty(name: str, value: Any) -> None:
     """Raise unless ``value`` is "auto" or a finite number of at least 0."""
     if isinstance(value, str):
@@ -375,6 +454,7 @@ def check_fit_parameters(model: Any) -> None:
         check_number("score_bound", model.score_bound, above=0.0, or_none="no bound on the scores")
     check_number("tol", model.tol, above=0.0, below=1.0, or_none=getattr(model, "_tol_of_none", None))
     check_whole("rank", model.rank, or_none="no cap")
+    check_verbose(model.verbose)
     jobs: Any = model.n_jobs
     if jobs is not None and (not isinstance(jobs, (int, np.integer)) or jobs == 0):
         raise InvalidParameterError(

@@ -19,8 +19,8 @@ from labelgap.estimators.inputs import (
     check_decision_parameters,
     check_soft_labels,
     judging_labels,
+    refuse_extreme_values,
     refuse_flip_rate,
-    refuse_huge,
     solver_settings,
     warn_of_unseen_labels,
     weighted_labels,
@@ -373,7 +373,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         whole = X
         if sample_weight is not None:
             X, labels = weigh_rows(X, labels, sample_weight)
-        refuse_huge(X)
+        refuse_extreme_values(X)
         warn_of_unseen_labels(labels)
         unlabelled = labels.unobserved == "unlabelled"
         held_out, soft_weight = HeldOutScores(), 0.0

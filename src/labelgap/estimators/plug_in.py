@@ -17,7 +17,7 @@ from labelgap.estimators.feature_maps import (
     best_map,
     mapped_rows,
 )
-from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
+from labelgap.estimators.inputs import THRESHOLDS, check_verbose, warn_of_unseen_labels
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
     LabelModels,
@@ -191,6 +191,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         metric, estimator = self._metric(), self._inner()
         rule = decision_rule(metric, self.thresholds, self.subject_to)
         _check_probabilistic(estimator)
+        check_verbose(self.verbose)
         X, targets = self._read_fit_input(X, y, self.unobserved)
         labels = targets.labels
         if sample_weight is not None:

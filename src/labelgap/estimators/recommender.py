@@ -57,7 +57,7 @@ class Recommender(ArrivingRatings, Saved):
         Which values are likes: None where they are 0/1 already, a number for "that much or more", or a
         function of the values, such as ``lambda r: r >= 4``.
     user, item, value : str, default "user", "item", "value"
-        Names of the columns of frames.
+        Names of the columns of frames. Where there is no column "value", "rating" is read.
     loss : {"auto", "logistic", "squared", "squared_hinge", "exponential"} or Loss, default "auto"
         "auto" is the logistic loss, and the squared loss under ``unobserved="negative"`` and
         ``"unlabelled"``, where every pair counts: it sums over all pairs in closed form.

@@ -19,7 +19,7 @@ from labelgap.estimators.frames import FrameOutput
 from labelgap.estimators.inputs import (
     check_fit_parameters,
     read_features,
-    refuse_huge,
+    refuse_extreme_values,
     refuse_misaligned,
     solver_settings,
     warn_of_unseen_labels,
@@ -295,7 +295,7 @@ class LowRankRegressor(
             # A fit before this one may have left names.
             self.__dict__.pop("feature_names_in_", None)
         else:
-            refuse_huge(X)
+            refuse_extreme_values(X)
         whole = X, self._with_known_parts(labels, n, offset, exposure, None)
         labels = self._with_known_parts(labels, n, offset, exposure, sample_weight)
         if X is not None:

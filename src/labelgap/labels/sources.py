@@ -330,6 +330,13 @@ def _refuse(entries: Entries, bad: NDArray[np.bool_], why: str) -> None:
         advice = "For labels coded -1/+1 pass (Y > 0), and mark what is not observed by NaN or a mask."
     else:
         advice = "Code positives as 1, negatives as 0 and what is not observed as NaN."
+    if shown == 2 and entries.values.dtype.kind in "iu":
+        # Its encoder numbers the values of a column, and NaN comes after 0 and 1.
+        advice += (
+            " If the labels go through scikit-learn's cross_val_predict with method='predict_proba' or "
+            "'decision_function': it has coded NaN as 2. Use method='predict', or fit and score each fold in "
+            "a loop of your own."
+        )
     raise InvalidLabelsError(f"The label at {entries.place(first)} is {shown!r}, which {why}. {advice}")
 
 

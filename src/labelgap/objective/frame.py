@@ -33,8 +33,13 @@ from labelgap.objective.protocol import Factors
 SCALINGS = ("none", "root", "standard")
 # Scales this close to each other would change next to nothing.
 _ALIKE = 2.0
-# A spread below this fraction of the largest value of the column is rounding.
+# A spread below this fraction of the largest value of the column is no ground for a scale.
 _ROUNDING = 1e-7
+# A spread below this fraction is rounding alone: the mean of equal values differs from them by that much.
+_NO_SPREAD = 64 * np.finfo(np.float64).eps
+# Features with spreads below this are brought to 1: the curvature, which has the square of their unit, would
+# vanish beside the numbers that the solvers add to it.
+_SMALLEST_SPREAD = 1e-12
 # Directions of X below this fraction of the largest are dropped under a penalty on the scores (or below the
 # precision that X came in): scores come back from W with a relative error of the machine's precision over
 # this.
@@ -49,7 +54,8 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
     columns and their quadratic mean s̄, the scale is ``s̄/s_j`` for "standard", which makes all spreads
     equal, and ``√(s̄/s_j)`` for "root", half the way there on a logarithmic scale. The spread is the standard
     deviation, for a sparse X the quadratic mean (its zeros are its centre). Columns without any spread keep
-    their scale.
+    their scale. Where s̄ is extremely small, all scales are divided by it, so that the units of X do not
+    matter.
 
     Examples
     --------
@@ -63,11 +69,18 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
         return None
     known = spreads[informative]
     largest = known.max()
-    ratios = largest * np.sqrt(np.mean((known / largest) ** 2)) / known
+    mean_spread = largest * np.sqrt(np.mean((known / largest) ** 2))
+    ratios = mean_spread / known
+    used = ratios if scaling == "standard" else np.sqrt(ratios)
+    if used.max() <= _ALIKE * used.min():
+        used = np.ones(len(known))
+    if mean_spread < _SMALLEST_SPREAD:
+        used = used / mean_spread
+    elif used.max() == used.min():
+        return None
     scales = np.ones(len(spreads))
-    scales[informative] = ratios if scaling == "standard" else np.sqrt(ratios)
-    used = scales[informative]
-    return None if used.max() <= _ALIKE * used.min() else scales
+    scales[informative] = used
+    return scales
 
 
 @dataclass(frozen=True)
@@ -140,11 +153,20 @@ def decide_coordinates(moments: FeatureMoments, *, scaling: str, penalty: str, c
         return Coordinates(d, True, scales)
     scaled_mean = columns.mean if scales is None else columns.mean * scales
     moved = scaled_mean if centre else None
+    if centre and _only_rounding(columns):
+        # One direction stays, with features and W of 0.
+        return Coordinates(d, False, None, columns.mean, np.zeros((d, 1)), np.zeros((1, d)))
     basis = None
     if axes:
         assert moments.second is not None
         basis = _principal_axes(moments.second, scales, moved)
     return Coordinates(d, False, scales, moved, basis)
+
+
+def _only_rounding(columns: ColumnMoments) -> bool:
+    """Whether centred features would be rounding alone: they are constant, but not exactly zero."""
+    spreads = columns.spreads(centred=True)
+    return bool(np.any(spreads > 0) and np.all(spreads <= _NO_SPREAD * columns.largest))
 
 
 def _principal_axes(second: SecondMoments, scales: Floats | None, centre: Floats | None) -> Floats:

@@ -13,6 +13,7 @@ objects are refused, so no pickle is read or written. The same contents give the
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -95,6 +96,9 @@ def read_file(
     FileNotFoundError and other errors of the system pass through.
     """
     path = Path(path)
+    if path.is_dir():
+        problem = "This is a folder; give the name of a file in it"
+        raise IsADirectoryError(errno.EISDIR, problem, str(path))
     with open(path, "rb") as file:
         if not _is_as_written(file):
             raise error(f"{path} {_why_not(file)}")

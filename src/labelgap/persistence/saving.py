@@ -149,7 +149,11 @@ def _pipeline_refusal(pipeline: Any, problem: CannotSaveError) -> str | None:
 
 def _require_folder(path: str | os.PathLike[str]) -> None:
     # If the path is a link, the file that it points to is written.
-    folder = Path(os.path.realpath(path)).parent
+    file = Path(os.path.realpath(path))
+    if file.is_dir():
+        problem = "This is a folder; give the name of a file in it, such as model.labelgap"
+        raise IsADirectoryError(errno.EISDIR, problem, os.fspath(path))
+    folder = file.parent
     if not folder.is_dir():
         problem = "There is no such folder to save the model in; make it first"
         raise FileNotFoundError(errno.ENOENT, problem, str(folder))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labelgap._arrays import frame_library, plain_array
+from labelgap._arrays import frame_library, is_arrow_table, plain_array
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
 from labelgap.labels import ObservedLabels
@@ -63,8 +63,12 @@ def _places(labels: ObservedLabels, ratings: Any, user: str, item: str) -> NDArr
         stored = sparse.coo_array(sparse.csr_array(ratings))
         rows, cols = stored.row, stored.col
     else:
-        in_frame = bool(frame_library(ratings))
-        users, items = (ratings[user], ratings[item]) if in_frame else ratings[:2]
+        if is_arrow_table(ratings):
+            users, items = ratings[user].to_pylist(), ratings[item].to_pylist()
+        elif frame_library(ratings):
+            users, items = ratings[user], ratings[item]
+        else:
+            users, items = ratings[:2]
         rows = _positions(users, "user", labels.row_names)
         cols = _positions(items, "item", labels.label_names)
     return np.asarray(rows.astype(np.int64) * labels.shape[1] + cols)

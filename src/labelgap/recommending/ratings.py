@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labelgap._arrays import frame_library
+from labelgap._arrays import frame_library, is_arrow_table
 from labelgap._names import check_choice
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
@@ -25,11 +25,13 @@ Rule: TypeAlias = float | Callable[..., Any] | None
 
 _FORMS = (
     "Ratings are three sequences (users, items, values), two sequences (users, items) of likes, a long "
-    "frame, a scipy sparse matrix, or ObservedLabels"
+    "frame or pyarrow table, a scipy sparse matrix, or ObservedLabels"
 )
-# A frame without this column holds likes; any other name was chosen by the user, and must be there.
-_DEFAULT_VALUE = "value"
+# A frame without either of these columns holds likes; any other name was chosen by the user, and must be
+# there.
+_DEFAULT_VALUE, _USUAL_VALUE = "value", "rating"
 _LIKES_COLUMN = "labelgap: like"
+_NUMBERS = (bool, int, float, np.number, np.bool_)
 
 
 def read_ratings(
@@ -46,7 +48,7 @@ def read_ratings(
 
     A rating is a like (1) or a dislike (0); NaN and None mean that there is no rating. The same pair may come
     twice if both ratings are the same after the rule ``positive``, and then counts once; if they differ, that
-    is an error.
+    is an error. With ``keep_values`` the values of two likes must be the same too.
 
     Parameters
     ----------
@@ -54,15 +56,15 @@ def read_ratings(
 
         - Three sequences of one length, ``(users, items, values)``, or two, ``(users, items)``, where each
           pair is a like. Ids are any hashable values, also of several types, in order of first appearance.
-        - A long pandas or polars frame with one line per rating.
+        - A long pandas or polars frame, or a pyarrow table, with one line per rating.
         - A scipy sparse matrix, users x items. Ids are the numbers of its rows and columns; a stored zero is
           a rating, an absent entry is none.
         - ObservedLabels. Their names are the ids, or else their numbers; weights are kept.
 
         Ids of lines without a rating (NaN) are known too.
     user, item, value : names of columns, default "user", "item", "value"
-        They are read in a frame only. A frame without a column "value", or any frame with ``value=None``,
-        holds likes.
+        They are read in a frame only. Where there is no column "value", "rating" is read. A frame with
+        neither, or any frame with ``value=None``, holds likes.
     positive : None, number or function, default None
         Which values are likes. With None the values are 0 and 1 (or False and True) already. With a number,
         values of at least that are likes. A function takes the values as a float64 vector, or else one value,
@@ -71,8 +73,8 @@ def read_ratings(
         What a pair without a rating means, as in ``ObservedLabels``. Under "unlabelled" only likes are kept;
         under "negative" every pair becomes an entry.
     keep_values : bool, default False
-        Keep the values of the likes, such as play counts, as weights; that of a dislike is 1. The last value
-        of a pair that comes twice counts. ObservedLabels keep their own weights.
+        Keep the values of the likes, such as play counts, as weights; that of a dislike is 1. ObservedLabels
+        keep their own weights.
 
     Examples
     --------
@@ -94,6 +96,10 @@ def read_ratings(
         )
     elif frame_library(ratings):
         entries = _from_frame(ratings, user, item, value, positive)
+    elif is_arrow_table(ratings):
+        value = value_column(ratings.column_names, user, item, value, positive)
+        chosen = (user, item) if value is None else (user, item, value)
+        entries = _from_sequences([ratings[name].to_pylist() for name in chosen])
     else:
         entries = _from_sequences(ratings)
     if entries.values.dtype != np.bool_:
@@ -139,23 +145,45 @@ def _from_frame(frame: Any, user: str, item: str, value: str | None, positive: R
         raise InvalidLabelsError(
             f"{_FORMS}; got a {type(frame).__name__}. Use frame.collect() for a LazyFrame."
         )
-    columns = list(frame.columns)
-    for column, what in ((user, "user"), (item, "item")):
-        if column not in columns:
-            raise InvalidLabelsError(
-                f"The frame has no column {column!r}; it has {', '.join(map(repr, columns))}. "
-                f"Say which of them holds the {what} ids: {what}=..."
-            )
-    if value is None or (value == _DEFAULT_VALUE and value not in columns and positive is None):
+    value = value_column(list(frame.columns), user, item, value, positive)
+    if value is None:
         ones = _with_likes(frame[[user, item]])
         entries = read_long(ones, user, item, _LIKES_COLUMN, None, None, None)
         return replace(entries, values=np.ones(len(entries.rows), dtype=np.bool_))
-    if value not in columns:
+    try:
+        return read_long(frame, user, item, value, None, None, None)
+    except InvalidLabelsError:
+        _refuse_texts(list(frame[user]), list(frame[item]), list(frame[value]))
+        raise
+
+
+def value_column(columns: list[str], user: str, item: str, value: str | None, positive: Rule) -> str | None:
+    """The column of the ratings, None if every line is a like; an error if a column is not there."""
+    has = f"it has {', '.join(map(repr, columns))}"
+    for column, what in ((user, "user"), (item, "item")):
+        if column not in columns:
+            raise InvalidLabelsError(
+                f"The frame has no column {column!r}; {has}. Say which of them holds the {what} ids when you "
+                f"make the recommender: Recommender({what}=...)."
+            )
+    if value == _DEFAULT_VALUE and value not in columns:
+        if _USUAL_VALUE in columns:
+            return _USUAL_VALUE
+        if positive is None:
+            return None
+    if value is not None and value not in columns:
         raise InvalidLabelsError(
-            f"The frame has no column {value!r}; it has {', '.join(map(repr, columns))}. "
-            "Say which of them holds the ratings: value=..., or value=None if every line is a like."
+            f"The frame has no column {value!r}; {has}. Say which of them holds the ratings when you make "
+            "the recommender: Recommender(value=...), or value=None if every line is a like."
         )
-    return read_long(frame, user, item, value, None, None, None)
+    return value
+
+
+def _refuse_texts(users: list[Any], items: list[Any], values: list[Any]) -> None:
+    """Raise if a rating is no number, in words about ratings; labels of a table have another advice."""
+    for user, item, given in zip(users, items, values, strict=True):
+        if not (is_null(given) or isinstance(given, _NUMBERS)):
+            raise _no_number(f"item {item!r} by user {user!r}", given)
 
 
 def _with_likes(frame: Any) -> Any:
@@ -223,14 +251,18 @@ def _as_numbers(entries: Entries) -> NDArray[np.float64]:
     for entry, given in enumerate(values.tolist()):
         if is_null(given):
             numbers[entry] = np.nan
-        elif isinstance(given, bool | int | float | np.number | np.bool_):
+        elif isinstance(given, _NUMBERS):
             numbers[entry] = float(given)
         else:
-            raise InvalidLabelsError(
-                f"The rating of {_pair(entries, entry)} is {given!r}, which is no number. Give likes as 1, "
-                "dislikes as 0, or ratings as numbers together with positive=..."
-            )
+            raise _no_number(_pair(entries, entry), given)
     return numbers
+
+
+def _no_number(pair: str, given: object) -> InvalidLabelsError:
+    return InvalidLabelsError(
+        f"The rating of {pair} is {given!r}, which is no number. Give likes as 1, dislikes as 0, or ratings "
+        "as numbers together with positive=..."
+    )
 
 
 def _pair(entries: Entries, entry: int) -> str:
@@ -344,6 +376,10 @@ def _values_of_likes(entries: Entries, labels: ObservedLabels) -> NDArray[np.flo
     places = np.searchsorted(labels.rows * width + labels.indices, keys)
     values = np.ones(labels.n_observed)
     values[places] = entries.values[given]
+    # Of a pair that comes twice the last value is kept, so an earlier one that differs shows here.
+    differs = (values[places] != entries.values[given]) & (labels.values[places] == 1)
+    if differs.any():
+        raise _two_values(entries, given[keys == keys[int(np.argmax(differs))]])
     return np.where((labels.values == 1) & (values > 0), values, 1.0)
 
 
@@ -356,4 +392,16 @@ def _two_ratings(
     return InvalidLabelsError(
         f"There are two ratings of {_pair(entries, one)}: {entries.values[one]:g} in line {first} and "
         f"{entries.values[other]:g} in line {second}. Keep one of them."
+    )
+
+
+def _two_values(entries: Entries, lines: NDArray[np.int64]) -> InvalidLabelsError:
+    """The error for likes of one pair, in these lines, whose values are not all the same."""
+    values = entries.values[lines]
+    first, second = 0, int(np.argmax(values != values[0]))
+    return InvalidLabelsError(
+        f"There are two ratings of {_pair(entries, int(lines[first]))}: {values[first]:g} in line "
+        f"{lines[first]} and {values[second]:g} in line {lines[second]}. Both are likes, but their values "
+        "differ, and under unobserved='negative' the value of a like is its weight. Keep one of them, or add "
+        "them up if they are counts."
     )

@@ -56,6 +56,11 @@ class FeaturePlan:
         """Whether a model has decided what the columns are; then none of them can be left out."""
         return self._texts is not None
 
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """The columns that were read as texts because of what they hold, and not because somebody said so."""
+        return tuple(name for name in self.categories if name not in self._chosen)
+
     def text_columns(self, sheet: Sheet, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that are to be read as texts, whatever they hold."""
         if self._texts is not None:
