@@ -175,10 +175,10 @@ def refuse_unmatched_rows(
 ) -> None:
     """Raise ``error`` if the names of two tables' rows show that the rows do not belong together.
 
-    Rows are matched by their order, so this would be a wrong result. They do not belong together if some
-    names are in both tables, but not at the same places. Tables without a name in common are no
-    contradiction, nor is a table whose rows are only numbered from 0: whoever makes an array into a frame
-    gets such names. But two runs of consecutive numbers that overlap are parts of one table.
+    Rows are matched by their order, so this would be a wrong result. They do not belong together if they are
+    the same rows in another order, or if only some names are in both tables. Tables without a name in common
+    are no contradiction. Nor are whole numbers, which may number the rows of one table and be ids in the
+    other, in parts of both too; but two runs of consecutive numbers that overlap are parts of one table.
 
     Examples
     --------
@@ -202,9 +202,8 @@ def refuse_unmatched_rows(
         differ = f"{tables[0]} and {tables[1]} have the same rows in another order"
     else:
         in_both = len(set(mine) & set(other))
-        numbered = _run_start(mine) == 0 or _run_start(other) == 0
-        two_runs = _run_start(mine) is not None and _run_start(other) is not None
-        if in_both == 0 or (numbered and not two_runs):
+        numbers = _are_whole_numbers(mine) and _are_whole_numbers(other)
+        if in_both == 0 or (numbers and not (_is_run(mine) and _is_run(other))):
             return
         differ = (
             f"{tables[0]} and {tables[1]} have different rows: only {in_both} of the {len(mine)} rows of "
@@ -216,12 +215,13 @@ def refuse_unmatched_rows(
     )
 
 
-def _run_start(names: list[Hashable]) -> int | None:
-    """Where a run of consecutive whole numbers begins; None if the names are something else."""
-    start = names[0]
-    if isinstance(start, bool) or not isinstance(start, int | np.integer):
-        return None
-    return int(start) if names == list(range(int(start), int(start) + len(names))) else None
+def _are_whole_numbers(names: Sequence[Hashable]) -> bool:
+    return all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in names)
+
+
+def _is_run(numbers: Sequence[Any]) -> bool:
+    """Whether they are consecutive and rise."""
+    return all(later == earlier + 1 for earlier, later in pairwise(numbers))
 
 
 def sums_by_number(

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
 
 from labelgap import (
     LowRankClassifier,
@@ -72,7 +73,7 @@ def test_rows_of_frames_that_are_partly_others_are_refused() -> None:
         (frame.iloc[:-1], labels.iloc[1:]),
         (frame.iloc[1:], labels.iloc[:-1]),
         (frame.set_axis(names).iloc[:-1], labels.set_axis(names).iloc[1:]),
-        (frame.iloc[[0, 2, 4, 6, 8]], labels.iloc[[1, 2, 4, 6, 8]]),
+        (frame.set_axis(names).iloc[[0, 2, 4, 6, 8]], labels.set_axis(names).iloc[[1, 2, 4, 6, 8]]),
     ]
     for some_rows, some_labels in shifted:
         with pytest.raises(InvalidLabelsError, match="X and y have different rows: only"):
@@ -89,6 +90,9 @@ def test_rows_of_frames_that_are_partly_others_are_refused() -> None:
     ]
     for some_rows, some_labels in accepted:
         model.fit(some_rows, some_labels)
+    # Ids beside numbers of rows, in the parts of cross-validation too.
+    ids = frame.set_axis([3, 8, 1, 20, 5, 9, 30, 2, 11, 7, 4, 6])
+    assert np.isfinite(cross_val_score(model, ids, labels, cv=3)).all()
 
 
 @pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame])
