@@ -8,10 +8,10 @@ from test_resuming import Memory, bits
 from labelgap.labels import ObservedLabels
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties, factored, solve_auto, solve_factored, sweeping
-from labelgap.solvers.factored import FactoredMethod, growth_along
+from labelgap.solvers.factored import FEW_DIRECTIONS, FactoredMethod, growth_along
 from labelgap.solvers.spectral import LowRankShift, leading_triplets, roughly_leading
 from labelgap.solvers.sweeping import SweepingMethod
-from solver_problems import Case, make_problem
+from solver_problems import Asked, Case, make_problem
 
 pytestmark = pytest.mark.pairwise
 
@@ -209,3 +209,14 @@ def test_rough_directions_of_a_small_matrix_are_no_more_than_it_has():
     values = np.linalg.svd(H[4:, 4:], compute_uv=False)
     assert np.all(found.values <= values[:10] * (1 + 1e-10))
     np.testing.assert_allclose(found.left.T @ found.left, np.eye(10), atol=1e-10)
+
+
+def test_directions_to_grow_along_are_no_worse_than_those_of_the_certificate():
+    objective = Asked(objective_of(), may_form=False)
+    steps = objective.rowwise(np.float32)
+    method = SweepingMethod(objective, Penalties(1e-3), steps, rank=None, tol=1e-3, max_iter=100)
+    method.begin(None, None)
+    known = method.certify().residual
+    found = method._directions(objective.at(method.factors), 1)
+    assert len(known.values) == FEW_DIRECTIONS
+    assert float(known.values[0]) * (1 - 1e-12) <= float(found.values[0]) <= known.top

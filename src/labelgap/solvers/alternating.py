@@ -214,16 +214,22 @@ Wanted: TypeAlias = Literal["a bound", "a decision", "the gap"]
 
 
 def certify_to_tolerance(
-    objective: Objective, factors: Factors, penalties: Penalties, tol: float, *, wanted: Wanted
+    objective: Objective,
+    factors: Factors,
+    penalties: Penalties,
+    tol: float,
+    *,
+    wanted: Wanted,
+    directions: int = 1,
 ) -> Certificate:
-    """The certificate with σ₁ as accurate as is ``wanted``."""
+    """The certificate with σ₁ as accurate as is ``wanted``, and with this many ``directions``."""
     if objective.n_stored >= _LARGE:
         # The sweeps have left gaps of other sizes than those of the arrays to come.
         give_back_freed()
     bound = GapBound(objective, objective.at(factors), penalties)
     accuracy = _ROUGH
     while True:
-        found = bound.certificate(accuracy=accuracy)
+        found = bound.certificate(directions=directions, accuracy=accuracy)
         if wanted == "a bound" or found.relative_gap > _WIDE * accuracy or accuracy <= _FINE * tol:
             return found
         # A gap that σ₁ to this accuracy shows to be open is open. That it is closed takes more digits: the

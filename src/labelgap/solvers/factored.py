@@ -50,8 +50,8 @@ from labelgap.solvers.spectral import SingularTriplets
 # Directions of W below this fraction of the largest are dead.
 _DEAD = 1e-6
 _MAX_NEW_DIRECTIONS = 64
-# Directions that come with σ₁ at no cost, where the gradient is not formed.
-_FEW_DIRECTIONS = 8
+FEW_DIRECTIONS = 8
+"""Directions that come with σ₁ at no cost, where the gradient is not formed."""
 # The accuracy of σ₁ as a fraction of the tolerance, and the finest that is asked for.
 _SIGMA_FRACTION, _FINEST = 0.03, 1e-7
 # Lengths that are tried for new directions, each half of the one before.
@@ -188,9 +188,9 @@ class FactoredMethod(Method):
         # Part of the gap is only that σ₁ is not known better; near the optimum, where the values that W has
         # directions for all are about λ, each further digit of it takes long.
         accuracy = max(_FINEST, _SIGMA_FRACTION * self._tol)
-        if objective.may_form or penalties.trace == 0 or count <= _FEW_DIRECTIONS:
+        if objective.may_form or penalties.trace == 0 or count <= FEW_DIRECTIONS:
             return bound.certificate(directions=count, accuracy=accuracy)
-        found = bound.certificate(directions=_FEW_DIRECTIONS, accuracy=accuracy)
+        found = bound.certificate(directions=FEW_DIRECTIONS, accuracy=accuracy)
         if found.relative_gap > self._tol and float(found.residual.values[-1]) > penalties.trace:
             found = replace(found, residual=replace(bound.directions(count), top=found.residual.top))
         return found

@@ -22,7 +22,7 @@ import numpy as np
 from labelgap.objective.protocol import Factors, Objective, Point, Rowwise
 from labelgap.solvers.alternating import RowSweeps, certify_to_tolerance
 from labelgap.solvers.certificate import Certificate, Penalties
-from labelgap.solvers.factored import FactoredMethod, growth_along
+from labelgap.solvers.factored import FEW_DIRECTIONS, FactoredMethod, growth_along
 from labelgap.solvers.linalg import Array, balanced, contiguous, dot, host, like, thin_qr
 from labelgap.solvers.loop import (
     Callback,
@@ -58,7 +58,7 @@ _OUTSIDE = 0.3
 # Conjugate gradients take over from plain sweeps after a round that lowers the objective by less than this
 # fraction of it.
 _FALLING = 1e-3
-# Steps of conjugate gradients in a round, and in one that has to close the gap by less than this factor.
+# Steps of conjugate gradients in a round, and in one that is to close the gap by less than this factor.
 _CONJUGATE_STEPS, _LAST_STEPS, _NEARLY = 10, 5, 2.0
 # Trials of a length in each, the longest of which is so many times the one before.
 _TRIALS, _LONGER = 4, 4.0
@@ -138,7 +138,12 @@ class SweepingMethod(Method):
         if self._newton is not None:
             return self._newton.certify()
         self._certificate = certify_to_tolerance(
-            self._objective, self._factors, self._penalties, self._tol, wanted="the gap"
+            self._objective,
+            self._factors,
+            self._penalties,
+            self._tol,
+            wanted="the gap",
+            directions=FEW_DIRECTIONS,
         )
         return self._certificate
 
@@ -181,8 +186,7 @@ class SweepingMethod(Method):
         steps, penalties, gained = self._steps, self._penalties, 0.0
         state = FactoredState(self._objective, penalties, self._objective.at(start))
         before: tuple[Factors, Factors, Factors] | None = None
-        nearly = self._certificate.relative_gap < _NEARLY * self._tol
-        most = _LAST_STEPS if nearly else _CONJUGATE_STEPS
+        most = _LAST_STEPS if self._nearly else _CONJUGATE_STEPS
         for _ in range(min(most, self._max_iter - self.iteration)):
             at = steps.start(state.x)
             steps.step_labels(at, penalties, 1.0)
@@ -209,6 +213,11 @@ class SweepingMethod(Method):
         self._factors = balanced_factors(state.x, self._cap)
         return gained
 
+    @property
+    def _nearly(self) -> bool:
+        """Whether the next round may be the last."""
+        return self._certificate.relative_gap < _NEARLY * self._tol
+
     def _with_columns(self) -> tuple[Factors, int]:
         """The factors without columns that do not matter, with new ones where needed, and how many."""
         objective, penalties, certificate = self._objective, self._penalties, self._certificate
@@ -224,7 +233,9 @@ class SweepingMethod(Method):
         if float(residual.values[0]) - penalties.trace <= _OUTSIDE * total:
             # What keeps the gap open lies within the span of the columns.
             return factors, 0
-        growth = growth_along(objective, penalties, point, residual, self._cap, -_BELOW, _LEAST)
+        # Columns to spare pay in the rounds to come, and the last one leaves them in the model.
+        spare = (excess, 0.0) if self._nearly else (-_BELOW, _LEAST)
+        growth = growth_along(objective, penalties, point, residual, self._cap, *spare)
         if growth is None:
             return factors, 0
         del point
@@ -264,8 +275,12 @@ class SweepingMethod(Method):
         if objective.may_form:
             return leading_triplets(shift, objective.shape, count, may_form=True)
         random = np.random.RandomState(0).standard_normal((objective.shape[1], count))
+        start = like(random, factors.right)
+        # Where many values are close together, random columns alone would miss the largest.
+        known = self._certificate.residual.right[:, :count]
+        start = objective.xp.concat([known, start[:, known.shape[1] :]], axis=1)
         spans = thin_qr(factors.left)[0], thin_qr(factors.right)[0]
-        return roughly_leading(shift, like(random, factors.right), spans)
+        return roughly_leading(shift, start, spans)
 
     def _judge(self, certificate: Certificate) -> None:
         """Whether the objective still falls, and for how many rounds the gap has hardly moved."""
