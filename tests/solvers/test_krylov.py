@@ -55,3 +55,25 @@ def test_a_matrix_of_low_rank():
     A = matrix(np.array([5.0, 2.0]), (100, 80))
     found = found_of(A, 4)
     np.testing.assert_allclose(found.values, [5.0, 2.0, 0.0, 0.0], atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(500, 450), (450, 500)])
+@pytest.mark.parametrize("count", [1, 8])
+def test_rougher_triplets_save_products(shape, count):
+    A = matrix(np.linspace(1.0, 0.9, 400), shape)
+    n_columns = []
+
+    def times(V):
+        n_columns.append(V.shape[1])
+        return A @ V
+
+    rough = leading_by_blocks(times, lambda U: A.T @ U, shape, count, 1e-2)
+    alone = leading_by_blocks(times, lambda U: A.T @ U, shape, count, 1e-6)
+    n_alone = sum(n_columns)
+    from_rough = leading_by_blocks(
+        times, lambda U: A.T @ U, shape, count, 1e-6, start=(rough.left, rough.right)
+    )
+    assert sum(n_columns) - n_alone < n_alone
+    for found in (alone, from_rough):
+        assert found.residual <= 1e-6
+        assert 1 - 1e-6 <= found.values[0] <= 1 + 1e-12

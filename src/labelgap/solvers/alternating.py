@@ -227,9 +227,9 @@ def certify_to_tolerance(
         # The sweeps have left gaps of other sizes than those of the arrays to come.
         give_back_freed()
     bound = GapBound(objective, objective.at(factors), penalties)
-    accuracy = _ROUGH
+    accuracy, found = _ROUGH, None
     while True:
-        found = bound.certificate(directions=directions, accuracy=accuracy)
+        found = bound.certificate(directions=directions, accuracy=accuracy, rougher=found)
         if wanted == "a bound" or found.relative_gap > _WIDE * accuracy or accuracy <= _FINE * tol:
             return found
         # A gap that σ₁ to this accuracy shows to be open is open. That it is closed takes more digits: the

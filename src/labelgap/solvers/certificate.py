@@ -266,11 +266,18 @@ class GapBound:
         gradient = self._data_dual.gradient
         self._shift = LowRankShift(gradient, factors.left, factors.right, product, penalties.ridge)
 
-    def certificate(self, *, directions: int = 1, accuracy: float = 1e-7) -> Certificate:
-        """The certificate with σ₁ to this accuracy."""
+    def certificate(
+        self, *, directions: int = 1, accuracy: float = 1e-7, rougher: Certificate | None = None
+    ) -> Certificate:
+        """The certificate with σ₁ to this accuracy; ``rougher`` is one with σ₁ to less of it."""
         objective, penalties = self._objective, self._penalties
         residual = leading_triplets(
-            self._shift, objective.shape, directions, objective.may_form, accuracy=accuracy
+            self._shift,
+            objective.shape,
+            directions,
+            objective.may_form,
+            accuracy=accuracy,
+            start=None if rougher is None else rougher.residual,
         )
         lower = self._dual(residual.top)
         if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:

@@ -98,6 +98,7 @@ def leading_triplets(
     above: float | None = None,
     accuracy: float = 1e-7,
     every: bool = False,
+    start: SingularTriplets | None = None,
 ) -> SingularTriplets:
     """The ``count`` largest singular triplets of a (d x L) operator, without those not ``above`` a value.
 
@@ -105,12 +106,12 @@ def leading_triplets(
     rounding. Otherwise Lanczos with a fixed random start, to a relative residual of ``accuracy``, which is
     added to ``top``. That is the residual of the first triplet; with ``every``, all have it as far as they
     can be found. ``top`` would still be too low if the start were orthogonal to the leading vector, which has
-    probability zero.
+    probability zero. ``start`` are triplets of the same operator that were found less accurately.
     """
     count = max(1, min(count, *shape))
     if may_form or count >= min(shape) - 1:
         return _dense(operator, shape, count, above)
-    return _lanczos(operator, shape, count, accuracy, every)
+    return _lanczos(operator, shape, count, accuracy, every, start)
 
 
 def roughly_leading(
@@ -185,14 +186,25 @@ def _wanted(values: Array, count: int, above: float | None) -> int:
 
 
 def _lanczos(
-    operator: LowRankShift, shape: tuple[int, int], count: int, accuracy: float, every: bool
+    operator: LowRankShift,
+    shape: tuple[int, int],
+    count: int,
+    accuracy: float,
+    every: bool,
+    start: SingularTriplets | None,
 ) -> SingularTriplets:
     doubles = is_numpy_array(operator.left) and operator.left.dtype == np.float64
     if every and count > _FEW_TRIPLETS and doubles:
         with contextlib.suppress(spla.ArpackError):
             return _arpack(operator, shape, count, min(accuracy, _ARPACK_TOLERANCE))
     found = leading_by_blocks(
-        operator.times, operator.transposed_times, shape, count, accuracy, operator.left
+        operator.times,
+        operator.transposed_times,
+        shape,
+        count,
+        accuracy,
+        operator.left,
+        None if start is None else (start.left, start.right),
     )
     # The residual leaves out what its own computation rounds.
     return SingularTriplets(found.left, found.values, found.right, _rounded_up(found.values) + found.residual)
@@ -261,11 +273,12 @@ def leading_by_blocks(
     count: int,
     accuracy: float,
     example: Array | None = None,
+    start: tuple[Array, Array] | None = None,
 ) -> Leading:
     """The ``count`` largest triplets of the (d x L) map; the first to a residual of ``accuracy · σ₁``.
 
     The others are as good as they come with it. The start is random, with a fixed seed, in the namespace and
-    precision of ``example`` (numpy's doubles without one).
+    precision of ``example`` (numpy's doubles without one), but for the left and right vectors in ``start``.
 
     Examples
     --------
@@ -278,12 +291,22 @@ def leading_by_blocks(
     if shape[0] < shape[1]:
         # With the shorter side on the right the bases can run out only when they hold everything.
         left, values, right, residual = leading_by_blocks(
-            transposed_times, times, (shape[1], shape[0]), count, accuracy, example
+            transposed_times,
+            times,
+            (shape[1], shape[0]),
+            count,
+            accuracy,
+            example,
+            None if start is None else start[::-1],
         )
         return Leading(right, values, left, residual)
     accuracy = max(accuracy, _FINEST * rounding(example))
     block = min(max(_BLOCK, count), shape[1])
-    V = thin_qr(standard_normal(np.random.default_rng(0), (shape[1], block), example))[0]
+    V = standard_normal(np.random.default_rng(0), (shape[1], block), example)
+    if start is not None:
+        known = start[1][:, :block]
+        V = namespace(V).concat([known, V[:, known.shape[1] :]], axis=1)
+    V = thin_qr(V)[0]
     for _ in range(_RESTARTS):
         values, V, residual = _one_run(times, transposed_times, V, accuracy)
         if residual <= accuracy * max(float(values[0]), smallest(example)):
