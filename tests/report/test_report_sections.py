@@ -214,5 +214,8 @@ def test_the_foot_says_how_the_page_was_made(opened: Any, folder: Path) -> None:
     settings = page.page.locator("#settings").inner_text()
     assert settings == "LowRankClassifier(random_state=0, ridge_penalty=0.001, trace_penalty=0.003)"
     page.page.click("footer summary")
-    assert page.page.locator("#settings-table tbody tr").count() == len(MODEL.get_params(deep=False))
+    rows = page.page.locator("#settings-table tbody tr")
+    # The table is made when the browser tells that it was opened, which may be after the click has returned.
+    rows.first.wait_for()
+    assert rows.count() == len(MODEL.get_params(deep=False))
     assert page.texts("#compare-table tbody th") == ["tags", "older"]
