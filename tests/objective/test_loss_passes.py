@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.kernels import loss_passes, threads
+from labelgap.kernels.losses import _log_of
 from labelgap.losses import FAMILIES, LOSSES
 from labelgap.objective.cpu.entries import WeightedLoss
 
@@ -96,3 +98,48 @@ def test_nothing_depends_on_threads_or_blocks(n, monkeypatch):
     for one, other in zip(alone, together, strict=True):
         assert_array_equal(one, other)
     assert_allclose(alone[0], np.sum(LOSSES["logistic"]().value(z + b[labels], targets)) / 3.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("name", ["logistic", "bernoulli"])
+def test_the_conjugate_of_labels_is_that_of_the_loss(name, shifted, weighted):
+    n = 1500
+    labels, z, _, y = entries(n, scale=3.0)
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(0.5, 2.0, n) if weighted else None
+    offsets = rng.standard_normal(n) if shifted else None
+    function = WeightedLoss(
+        ALL[name](), y.astype(np.int8), weights, 3.0 if weights is None else weights.sum(), offsets
+    )
+    passes = function.passes(labels, N_LABELS)
+    _, slopes = function.value_and_gradient(z)
+    for scale in (1.0, 0.7, 1e-9):
+        found = passes.conjugate(slopes, scale)
+        assert_allclose(found, function.conjugate(slopes, scale), rtol=1e-12, atol=1e-15)
+    # The ends, where one probability is 0, and beyond.
+    weight = (np.ones(n) if weights is None else weights) / function.total
+    ends = np.where(y == 1, -1.0, 1.0) * rng.integers(2, size=n) * weight
+    assert_allclose(passes.conjugate(ends, 1.0), function.conjugate(ends, 1.0), atol=1e-12)
+    assert passes.conjugate(1.001 * ends, 1.0) == np.inf
+    assert passes.conjugate(-ends, 1.0) == np.inf
+
+
+def test_only_labels_under_the_logistic_loss_have_a_compiled_conjugate():
+    labels, _, _, y = entries(50)
+    for name in ALL:
+        passes = passes_of(ALL[name](), labels, y.astype(float))
+        assert passes.conjugate(np.zeros(50), 1.0) is None
+
+
+def test_a_logarithm_has_all_its_digits():
+    x = np.concatenate([np.exp(-np.linspace(0, 700, 999)), np.linspace(1e-3, 1, 999), [1 - 1e-15, 0.5**0.5]])
+    found = np.empty_like(x)
+
+    @njit
+    def fill(x, found):
+        for e in range(len(x)):
+            found[e] = _log_of(x[e])
+
+    fill(x, found)
+    assert_allclose(found, np.log(x), rtol=2e-15)

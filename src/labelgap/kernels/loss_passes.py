@@ -14,7 +14,7 @@ from numba import njit
 
 from labelgap._arrays import binary_and_real, read_only
 from labelgap._types import Floats, Ints
-from labelgap.kernels.losses import losses
+from labelgap.kernels.losses import LOGISTIC, logistic_conjugates, losses
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows
 
@@ -103,6 +103,31 @@ def _pass(  # type: ignore[no-untyped-def]
         values[c] = total
 
 
+@njit(**OPTIONS)
+def _logistic_conjugate(cuts, slopes, binary, weights, weight, scale, totals, start, stop):  # type: ignore[no-untyped-def]
+    conjugates, ratios = np.empty(_BLOCK), np.empty(_BLOCK)
+    for c in range(start, stop):
+        total = 0.0
+        for first in range(cuts[c], cuts[c + 1], _BLOCK):
+            last = min(first + _BLOCK, cuts[c + 1])
+            count = last - first
+            some, mine = slopes[first:last], weights[first:last]
+            # An entry's own slope, without its weight.
+            if len(weights):
+                for e in range(count):
+                    ratios[e] = some[e] / mine[e]
+            else:
+                for e in range(count):
+                    ratios[e] = some[e] / weight
+            logistic_conjugates(ratios, binary[first:last], scale, conjugates, count)
+            _times(conjugates[:count], mine, weight)
+            part = 0.0
+            for e in range(count):
+                part += conjugates[e]
+            total += part
+        totals[c] = total
+
+
 class LossPasses:
     """``Σ ω_e ℓ(z_e + b_j + o_e, y_e)`` over fixed entries, as a function of the scores z and intercepts b.
 
@@ -178,3 +203,17 @@ class LossPasses:
         out, chunks = np.empty(len(low_rank)), len(self._cuts) - 1
         self._run(low_rank, intercept, np.empty(0), out, np.empty(chunks), np.empty((chunks, 0, 4)))
         return out
+
+    def conjugate(self, gradient: Floats, scale: float) -> float | None:
+        """The convex conjugate at ``scale · gradient``, for labels under the logistic loss; else None."""
+        _, offsets, binary, _, weights, weight = self._entries
+        if self._code != LOGISTIC or len(binary) != len(gradient):
+            return None
+        totals, slopes = np.empty(len(self._cuts) - 1), read_only(gradient, np.float64)
+        run_over_rows(
+            _logistic_conjugate, self._cuts, _WORK,
+            self._cuts, slopes, binary, weights, weight, float(scale), totals,
+        )  # fmt: skip
+        value = float(totals.sum()) - self._constant
+        # The conjugate of z ↦ ℓ(z + o) is ℓ*(a) − a o.
+        return value - scale * float(gradient @ offsets) if len(offsets) else value

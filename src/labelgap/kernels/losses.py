@@ -52,9 +52,18 @@ def compiled_loss(loss: Any) -> CompiledLoss | None:
     return COMPILED.get(type(loss))
 
 
-# Taylor coefficients of e^x, as many as the type has digits for on |x| ≤ log(2)/2.
-_SINGLE_TERMS, _DOUBLE_TERMS = 7, 13
-_LOG2 = math.log(2.0)
+_LOG2, _ROOT2 = math.log(2.0), math.sqrt(2.0)
+_TINY = float(np.finfo(np.float64).tiny)
+# How far outside of [0, 1] a probability may be by rounding, as the losses of numpy have it.
+_OUTSIDE = 8 * float(np.finfo(np.float64).eps)
+# (e^x − 1 − x)/x² on |x| ≤ log(2)/2: its Taylor coefficients for single precision, and for double precision
+# those of the polynomial through its Chebyshev points, which needs fewer. That one is within 2e-17 of e^x.
+_EXP_SINGLE = tuple(1 / math.factorial(i) for i in range(2, 7))
+_EXP_DOUBLE = (
+    0.5000000000000001, 0.16666666666666669, 0.041666666666623824, 0.008333333333330039,
+    0.0013888888917367081, 0.00019841269863171557, 2.4801521057868204e-05, 2.7557268276905696e-06,
+    2.7620201591031547e-07, 2.5100472505694996e-08,
+)  # fmt: skip
 # For derivatives alone: scores beyond which e^−|z| counts as 0, and beyond which e^z continues as a constant.
 # Both are within the range of both types.
 _FAR, _CAP = 80.0, 40.0
@@ -102,16 +111,14 @@ def exp_of(x: Any) -> Any:
     raise NotImplementedError("for compiled code")
 
 
-def _make_exp(dtype: Any, terms: int) -> Any:
+def _make_exp(dtype: Any) -> Any:
     scale, one = dtype(1 / _LOG2), dtype(1)
     shift = dtype(_SHIFT_SINGLE if dtype is np.float32 else _SHIFT_DOUBLE)
     # log 2 in two parts, so that the reduced argument keeps its digits.
     high = dtype(np.float32(_LOG2)) if dtype is np.float64 else dtype(0.693359375)
     low = dtype(_LOG2 - float(high))
-    inverse = tuple(dtype(1 / math.factorial(i)) for i in range(terms))
-
     if dtype is np.float32:
-        c2, c3, c4, c5, c6 = inverse[2:7]
+        c2, c3, c4, c5, c6 = (dtype(c) for c in _EXP_SINGLE)
 
         def single(x):  # type: ignore[no-untyped-def]
             shifted = x * scale + shift
@@ -121,14 +128,18 @@ def _make_exp(dtype: Any, terms: int) -> Any:
             return p * _power_of_two(shifted)
 
         return single
-    d2, d3, d4, d5, d6, d7, d8, d9, d10, d11, d12 = inverse[2:13]
+    d2, d3, d4, d5, d6, d7, d8, d9, d10, d11 = _EXP_DOUBLE
 
     def double(x):  # type: ignore[no-untyped-def]
         shifted = x * scale + shift
         n = _last_digits(shifted)
         r = (x - n * high) - n * low
-        tail = d7 + r * (d8 + r * (d9 + r * (d10 + r * (d11 + r * d12))))
-        p = one + r * (one + r * (d2 + r * (d3 + r * (d4 + r * (d5 + r * (d6 + r * tail))))))
+        # Pairs of terms rather than one after the other: they need not wait for each other.
+        square = r * r
+        fourth = square * square
+        first = (d2 + r * d3) + square * (d4 + r * d5)
+        second = (d6 + r * d7) + square * (d8 + r * d9)
+        p = (one + r) + square * (first + fourth * (second + fourth * (d10 + r * d11)))
         return p * _power_of_two(shifted)
 
     return double
@@ -136,19 +147,71 @@ def _make_exp(dtype: Any, terms: int) -> Any:
 
 @overload(exp_of, jit_options={"fastmath": OPTIONS["fastmath"]}, inline="always")
 def _exp_of_type(x):  # type: ignore[no-untyped-def]
-    if x == types.float32:
-        return _make_exp(np.float32, _SINGLE_TERMS)
-    return _make_exp(np.float64, _DOUBLE_TERMS)
+    return _make_exp(np.float32 if x == types.float32 else np.float64)
 
 
 # Beyond this e^−|z| stays as it is: its square is still an ordinary number, and the next ones would be slow.
 _FAR_IN_DOUBLE = 350.0
 # Where e^z goes on along its tangent, as the losses of numpy have it.
 _CAP_IN_DOUBLE = math.log(np.finfo(np.float64).max) / 2
-# log(1 + x) = 2 artanh(s) with s = x/(2 + x) ≤ 1/3: so many terms of its series in s².
-_T1, _T2, _T3, _T4, _T5, _T6, _T7, _T8, _T9, _T10, _T11, _T12, _T13, _T14, _T15 = (
-    2.0 / (2 * i + 1) for i in range(1, 16)
-)
+# log(1 + x) = 2 artanh(s) = 2s + s t g(t) with s = x/(2 + x) and t = s² ≤ 1/9: g by the polynomial through
+# its Chebyshev points, which is within 1e-17 of the logarithm.
+_G0, _G1, _G2, _G3, _G4, _G5, _G6, _G7, _G8, _G9 = (
+    0.6666666666666666, 0.40000000000014585, 0.2857142856710876, 0.22222222717427864, 0.18181789436132859,
+    0.15385570064958623, 0.13314144209654935, 0.12001072809590713, 0.08800738486144674, 0.1616404561194353,
+)  # fmt: skip
+
+
+# The bits of a double below its exponent, and those of 1.
+_FRACTION_BITS, _ONE_BITS = (1 << 52) - 1, 1023 << 52
+
+
+@intrinsic
+def _parts_of(typingctx, x):  # type: ignore[no-untyped-def]
+    """The exponent of a positive double, as a double, and what it multiplies, in [1, 2)."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        integer, narrow = ir.IntType(64), ir.IntType(32)
+        bits = builder.bitcast(args[0], integer)
+        raised = builder.trunc(builder.lshr(bits, ir.Constant(integer, 52)), narrow)
+        exponent = builder.sitofp(builder.sub(raised, ir.Constant(narrow, 1023)), args[0].type)
+        within = builder.and_(bits, ir.Constant(integer, _FRACTION_BITS))
+        fraction = builder.bitcast(builder.or_(within, ir.Constant(integer, _ONE_BITS)), args[0].type)
+        return context.make_tuple(builder, signature.return_type, [exponent, fraction])
+
+    return types.UniTuple(types.float64, 2)(types.float64), generate
+
+
+@njit(inline="always", fastmath=OPTIONS["fastmath"], error_model="numpy")
+def _log_of(x):  # type: ignore[no-untyped-def]
+    """log x within a few roundings, for an ordinary positive number."""
+    exponent, fraction = _parts_of(x)
+    # In [1/√2, √2], where the logarithm is small and keeps its digits.
+    upper = fraction > _ROOT2
+    exponent = exponent + (1.0 if upper else 0.0)
+    fraction = fraction * (0.5 if upper else 1.0)
+    s = (fraction - 1.0) / (fraction + 1.0)
+    t = s * s
+    square = t * t
+    # |s| ≤ 0.18 here, so that the last terms of the series do not count.
+    last = (_G4 + t * _G5) + square * (_G6 + t * _G7)
+    series = (_G0 + t * _G1) + square * ((_G2 + t * _G3) + square * last)
+    return exponent * _LOG2 + s * (2.0 + t * series)
+
+
+@njit(**OPTIONS)
+def logistic_conjugates(slopes, y, scale, out, count):  # type: ignore[no-untyped-def]
+    """``p log p + (1 − p) log(1 − p)`` with p the ``scale`` times slope towards the wrong answer, y 0 or 1.
+
+    Infinite where p is outside of [0, 1] by more than rounding.
+    """
+    for e in range(count):
+        slope = scale * slopes[e]
+        raw = -slope if y[e] == 1 else slope
+        p = min(max(raw, 0.0), 1.0)
+        rest = 1.0 - p
+        entropy = p * _log_of(max(p, _TINY)) + rest * _log_of(max(rest, _TINY))
+        out[e] = entropy if abs(raw - p) <= _OUTSIDE else np.inf
 
 
 @njit(**OPTIONS)
@@ -231,21 +294,27 @@ def logistic_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no
     # Two loops: in one, the constants of both series would not fit into the registers.
     for e in range(count):
         decay = exp_of(-min(abs(z[e]), _FAR_IN_DOUBLE))
-        rest = 1.0 / (1.0 + decay)
+        # 1/(1 + decay) and decay/(2 + decay) by one division, which costs as much as ten products.
+        one, two = 1.0 + decay, 2.0 + decay
+        inverse = 1.0 / (one * two)
+        rest = two * inverse
         tail = decay * rest
         right = z[e] > 0
         side = 1.0 - y[e] if right else -y[e]
-        values[e] = decay
+        values[e] = decay * one * inverse
         slopes[e] = side - tail if right else side + tail
         curvatures[e] = tail * rest
     for e in range(count):
-        s = values[e] / (2.0 + values[e])
+        s = values[e]
         t = s * s
-        high = _T8 + t * (_T9 + t * (_T10 + t * (_T11 + t * (_T12 + t * (_T13 + t * (_T14 + t * _T15))))))
-        low = _T1 + t * (_T2 + t * (_T3 + t * (_T4 + t * (_T5 + t * (_T6 + t * (_T7 + t * high))))))
+        square = t * t
+        fourth = square * square
+        first = (_G0 + t * _G1) + square * (_G2 + t * _G3)
+        second = (_G4 + t * _G5) + square * (_G6 + t * _G7)
+        series = first + fourth * (second + fourth * (_G8 + t * _G9))
         # max(z, 0) − y z, written so that a score of the right sign loses no digits; y may be a fraction.
         side = 1.0 - y[e] if z[e] > 0 else -y[e]
-        values[e] = side * z[e] + s * (2.0 + t * low)
+        values[e] = side * z[e] + s * (2.0 + t * series)
 
 
 @njit(**OPTIONS)

@@ -314,7 +314,9 @@ class EntryGradient(DesignGradient):
     def conjugate(self, scale: float, capacity: Floats | None = None) -> float:
         if scale == 0:
             return self._term.conjugate_at_zero
-        return self._term.function.conjugate(self.entries, scale)
+        passes = self._term.passes
+        compiled = None if passes is None else passes.conjugate(self.entries, scale)
+        return self._term.function.conjugate(self.entries, scale) if compiled is None else compiled
 
 
 def _balanced(G: Floats, labels: NDArray[Any], up: Floats, down: Floats) -> Floats:
