@@ -6,7 +6,12 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.kernels import feature_products, threads
-from labelgap.kernels.feature_products import product, sampled_feature_product, transposed_matrix
+from labelgap.kernels.feature_products import (
+    product,
+    sampled_feature_product,
+    scattered_matrix,
+    transposed_matrix,
+)
 
 
 def parts(matrix):
@@ -40,7 +45,10 @@ def test_products_of_every_width(width):
 
 
 @pytest.mark.parametrize("n_labels", [8, 19, 64, 100])
-def test_scores_at_the_entries(n_labels):
+@pytest.mark.parametrize("cache_bytes", [1 << 20, 1])
+def test_scores_at_the_entries(n_labels, cache_bytes, monkeypatch):
+    # In a small cache W takes several blocks of labels.
+    monkeypatch.setattr(feature_products, "_CACHE_BYTES", cache_bytes)
     X, S = features(), entries(n_labels=n_labels)
     indptr, indices, _ = parts(S)
     W = np.random.default_rng(2).standard_normal((X.shape[1], n_labels))
@@ -56,8 +64,9 @@ def test_transposed_matrix_of_every_width(n_labels, few_rows, monkeypatch):
         for name in ("_FEWEST_ROWS", "_MOST_ROWS"):
             monkeypatch.setattr(feature_products, name, 11)
     X, S = features(), entries(n_labels=n_labels)
-    answer = transposed_matrix(parts(X.T), *parts(S), n_labels)
-    assert_allclose(answer, X.T @ S, atol=1e-13)
+    for way in (transposed_matrix, scattered_matrix):
+        answer = way(parts(X.T), *parts(S), n_labels)
+        assert_allclose(answer, X.T @ S, atol=1e-13)
 
 
 def test_rows_at_a_time_and_threads_do_not_change_a_bit(monkeypatch):
@@ -71,6 +80,7 @@ def test_rows_at_a_time_and_threads_do_not_change_a_bit(monkeypatch):
         yield product(parts(X), M)
         yield sampled_feature_product(indptr, indices, parts(X), W)
         yield transposed_matrix(parts(X.T), indptr, indices, data, 19)
+        yield scattered_matrix(parts(X.T), indptr, indices, data, 19)
 
     with threads.limit_threads(1):
         alone = list(answers())
@@ -85,7 +95,6 @@ def test_rows_at_a_time_and_threads_do_not_change_a_bit(monkeypatch):
 def test_patterns_without_any_entry():
     X = parts(features(4, 3))
     none, indptr = np.zeros(0, dtype=np.int32), np.zeros(5, dtype=np.int64)
-    assert_array_equal(
-        transposed_matrix(X, np.zeros(4, dtype=np.int64), none, np.zeros(0), 5), np.zeros((4, 5))
-    )
+    for way in (transposed_matrix, scattered_matrix):
+        assert_array_equal(way(X, np.zeros(4, dtype=np.int64), none, np.zeros(0), 5), np.zeros((4, 5)))
     assert sampled_feature_product(indptr, none, X, np.ones((3, 9))).shape == (0,)

@@ -65,10 +65,16 @@ def test_transposed_matrix_is_dense_X_transposed_times_S(kind, block, monkeypatc
     assert_allclose(answer, X.T @ S.toarray(), atol=1e-13)
 
 
-@pytest.mark.parametrize("gather", [0, 1e9])
+@pytest.mark.parametrize(
+    ("spread", "shortest"), [(1e9, 1), (0, 1), (0, 1e9)], ids=["spread out", "by feature", "by label"]
+)
+@pytest.mark.parametrize("register", [16, 64])
 @pytest.mark.parametrize("kind", list(all_kinds()))
-def test_every_way_to_the_transposed_matrix_is_the_same_one(kind, gather, monkeypatch):
-    monkeypatch.setattr(features_module, "_GATHER", gather)
+def test_every_way_to_the_transposed_matrix_is_the_same_one(kind, register, spread, shortest, monkeypatch):
+    for name in ("_SPREAD", "_SPREAD_SHORT"):
+        monkeypatch.setattr(features_module, name, spread)
+    monkeypatch.setattr(features_module, "_SHORTEST", shortest)
+    monkeypatch.setattr(features_module, "register_bytes", lambda: register)
     features, X = all_kinds()[kind]
     S = sp.random_array((7, 5), density=0.4, format="csr", rng=np.random.default_rng(4))
     answer = features.transposed_matrix(EntryPattern(S.indptr, S.indices, 5), S.data)

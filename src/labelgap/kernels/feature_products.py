@@ -102,6 +102,43 @@ def _add_row_sum(typingctx, table, indices, weights, start, stop, begin, out):  
     return types.void(table, indices, weights, types.intp, types.intp, types.intp, out), generate
 
 
+# Numbers that are added at places of their own in one go.
+_AT_ONCE = 4
+
+
+@intrinsic
+def _add_at(typingctx, target, places, data, start, stop, scale):  # type: ignore[no-untyped-def]
+    """``target[places[e]] += scale · data[e]`` for e from start to stop; no two places are the same."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        emit = _Emitter(context, builder, target.dtype)
+        (to, _), (numbers, _), (values, _) = (
+            emit.array(kind, value) for kind, value in zip((target, places, data), args[:3], strict=True)
+        )
+
+        def add(entries: list[Any]) -> None:
+            named = (builder.load(emit.at(numbers, entry)) for entry in entries)
+            spots = [emit.at(to, n if n.type == _I64 else builder.zext(n, _I64)) for n in named]
+            # All are loaded before one is stored, which the compiler could not know to be safe.
+            sums = [
+                emit.multiply_add(args[5], builder.load(emit.at(values, entry)), builder.load(spot))
+                for entry, spot in zip(entries, spots, strict=True)
+            ]
+            for spot, total in zip(spots, sums, strict=True):
+                builder.store(total, spot)
+
+        at_once = emit.constant(_AT_ONCE)
+        count = builder.sub(args[4], args[3])
+        whole = builder.add(args[3], builder.mul(builder.udiv(count, at_once), at_once))
+        with emit.every(whole, _AT_ONCE, args[3]) as entry:
+            add([builder.add(entry, emit.constant(j)) for j in range(_AT_ONCE)])
+        with emit.every(args[4], 1, whole) as entry:
+            add([entry])
+        return context.get_dummy_value()
+
+    return types.void(target, places, data, types.intp, types.intp, target.dtype), generate
+
+
 @njit(**OPTIONS)
 def _product(indptr, indices, data, M, out, start, stop):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
@@ -109,12 +146,21 @@ def _product(indptr, indices, data, M, out, start, stop):  # type: ignore[no-unt
 
 
 @njit(**OPTIONS)
-def _sampled_product(indptr, indices, x_indptr, x_indices, x_data, W, out, start, stop):  # type: ignore[no-untyped-def]
+def _sampled_product(  # type: ignore[no-untyped-def]
+    indptr, indices, x_indptr, x_indices, x_data, W, first, cursors, out, start, stop
+):
+    """For the labels from ``first`` on that W has columns of; the cursors go on to the labels after those."""
+    end = first + W.shape[1]
     scores = np.empty(W.shape[1])
     for i in range(start, stop):
+        e, last = cursors[i], indptr[i + 1]
+        if e == last or indices[e] >= end:
+            continue
         _row_sum(W, x_indices, x_data, x_indptr[i], x_indptr[i + 1], scores)
-        for e in range(indptr[i], indptr[i + 1]):
-            out[e] = scores[indices[e]]
+        while e < last and indices[e] < end:
+            out[e] = scores[indices[e] - first]
+            e += 1
+        cursors[i] = e
 
 
 @njit(**OPTIONS)
@@ -158,6 +204,24 @@ def _transposed_matrix(  # type: ignore[no-untyped-def]
                     _add_row_sum(spread, x_indices, x_data, begins[f], ends[f], begin, some)
 
 
+@njit(**OPTIONS)
+def _scattered_matrix(  # type: ignore[no-untyped-def]
+    x_indptr, x_indices, x_data, indptr, indices, data, rows_at_a_time, out, start, stop
+):
+    n_rows = len(indptr) - 1
+    cursors = x_indptr[start:stop].copy()
+    out[start:stop] = 0.0
+    for end in range(rows_at_a_time, n_rows + rows_at_a_time, rows_at_a_time):
+        for f in range(stop - start):
+            row = out[start + f]
+            t, last = cursors[f], x_indptr[start + f + 1]
+            while t < last and x_indices[t] < end:
+                i = x_indices[t]
+                _add_at(row, indices, data, indptr[i], indptr[i + 1], x_data[t])
+                t += 1
+            cursors[f] = t
+
+
 def product(X: tuple[Ints, Ints, Floats], M: Floats) -> Floats:
     """``X M`` for sparse X, given by rows."""
     if M.shape[1] < _LANES:
@@ -168,14 +232,32 @@ def product(X: tuple[Ints, Ints, Floats], M: Floats) -> Floats:
 
 
 def sampled_feature_product(indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Floats], W: Floats) -> Floats:
-    """``X W`` at the entries of the pattern, by whole rows of XW; W has at least 8 columns."""
+    """``X W`` at the entries of the pattern, by whole rows of XW, for labels that ascend in each row.
+
+    Some columns of W at a time, which stay in the second cache while the rows of X stream by.
+    """
+    n_features, n_labels = W.shape
+    # What is little larger than the cache is better left whole.
+    in_cache = _CACHE_BYTES // (16 * max(n_features, 1))
+    most = n_labels if W.nbytes <= 2 * _CACHE_BYTES else max(_WIDTH, in_cache)
+    width, blocks = _equal_blocks(n_labels, most)
     out = np.empty(len(indices))
     per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
-    pattern = read_only(indptr, np.int64), read_only(indices, np.int32)
-    run_over_rows(
-        _sampled_product, indptr, per_entry, *pattern, *sparse_rows(X), read_only(W, np.float64), out
-    )
+    pattern, rows = (read_only(indptr, np.int64), read_only(indices, np.int32)), sparse_rows(X)
+    cursors = np.array(indptr[:-1], dtype=np.int64)
+    for first in range(0, width * blocks, width):
+        some = np.zeros((n_features, width))
+        some[:, : n_labels - first] = W[:, first : first + width]
+        run_over_rows(
+            _sampled_product, indptr, per_entry, *pattern, *rows, some, np.int64(first), cursors, out
+        )
     return out
+
+
+def _equal_blocks(n_labels: int, most: int) -> tuple[int, int]:
+    """The width of blocks of labels, about equal and whole vectors of at most ``most``, and their number."""
+    blocks = -(-n_labels // most)
+    return _LANES * -(-n_labels // (_LANES * blocks)), blocks
 
 
 def transposed_matrix(
@@ -185,13 +267,29 @@ def transposed_matrix(
 
     Fast where S is rather dense: some rows and labels of it at a time are spread out.
     """
-    blocks = -(-n_labels // _WIDTH)
-    width = _LANES * -(-n_labels // (_LANES * blocks))
-    per_row = _ENTRY_BYTES * (1 + len(indices) // max(len(indptr) - 1, 1))
-    rows_at_a_time = max(_FEWEST_ROWS, min(_MOST_ROWS, _CACHE_BYTES // per_row))
+    width, blocks = _equal_blocks(n_labels, _WIDTH)
     out = np.empty((len(columns[0]) - 1, width * blocks))
     run_over_rows(
         _transposed_matrix, columns[0], n_labels,
-        *sparse_rows(columns), *sparse_rows((indptr, indices, data)), rows_at_a_time, width, out,
+        *sparse_rows(columns), *sparse_rows((indptr, indices, data)), _rows_in_cache(indptr), width, out,
     )  # fmt: skip
     return out[:, :n_labels]
+
+
+def scattered_matrix(
+    columns: tuple[Ints, Ints, Floats], indptr: Ints, indices: Ints, data: Floats, n_labels: int
+) -> Floats:
+    """The same, entry by entry: fast where rows of S have some entries, but few of the labels."""
+    out = np.empty((len(columns[0]) - 1, n_labels))
+    per_stored = 1 + len(indices) // max(len(indptr) - 1, 1)
+    run_over_rows(
+        _scattered_matrix, columns[0], per_stored,
+        *sparse_rows(columns), *sparse_rows((indptr, indices, data)), _rows_in_cache(indptr), out,
+    )  # fmt: skip
+    return out
+
+
+def _rows_in_cache(indptr: Ints) -> int:
+    """How many rows have entries that stay in the second cache."""
+    per_row = _ENTRY_BYTES * (1 + int(indptr[-1]) // max(len(indptr) - 1, 1))
+    return max(_FEWEST_ROWS, min(_MOST_ROWS, _CACHE_BYTES // per_row))

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 
 VECTOR_BYTES = 64
@@ -34,6 +36,22 @@ def lanes_of(array: Any) -> int:
 def _lanes_of(array):  # type: ignore[no-untyped-def]
     lanes = VECTOR_BYTES // (array.dtype.bitwidth // 8)
     return lambda array: lanes
+
+
+def _registers(codegen: Any) -> tuple[int, int]:
+    """How many vector registers the code is made for, and of how many bytes."""
+    features = str(codegen._tm_features).split(",")
+    if "+avx512f" in features:
+        return 32, 64
+    if "+avx" in features:
+        return 16, 32
+    return (32 if codegen._tm.triple.startswith(("aarch64", "arm64")) else 16), 16
+
+
+@cache
+def register_bytes() -> int:
+    """The size of a vector register: 16 on aarch64 and plain x86-64, more where there is AVX."""
+    return _registers(cpu_target.target_context.codegen())[1]
 
 
 class _Emitter:
@@ -56,14 +74,7 @@ class _Emitter:
         More of them than there is space for would be stored and loaded again with every entry. A vector takes
         up four registers of 128 bits, as aarch64 and plain x86-64 have them.
         """
-        codegen = self.context.codegen()
-        features = str(codegen._tm_features).split(",")
-        if "+avx512f" in features:
-            registers, size = 32, 64
-        elif "+avx" in features:
-            registers, size = 16, 32
-        else:
-            registers, size = (32 if codegen._tm.triple.startswith(("aarch64", "arm64")) else 16), 16
+        registers, size = _registers(self.context.codegen())
         return int(max(1, min(most, _FRACTION_FOR_SUMS * registers * size // VECTOR_BYTES)))
 
     def array(self, kind: Any, value: Any) -> tuple[Any, list[Any]]:

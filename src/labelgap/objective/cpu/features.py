@@ -19,6 +19,7 @@ from labelgap._types import Floats
 from labelgap.kernels import feature_products
 from labelgap.kernels.entries import sampled_product, sparse_sampled_product, sparse_sparse_product
 from labelgap.kernels.entry_pattern import EntryPattern
+from labelgap.kernels.vectors import register_bytes
 from labelgap.labels.sources import index_type
 from labelgap.objective.moments import row_blocks
 
@@ -26,9 +27,12 @@ from labelgap.objective.moments import row_blocks
 _BLOCK = 64
 # A multiply-add that gathers its operand takes about as long as this many that stream theirs.
 _GATHER = 14
+# Cells of S for each of its entries up to which Xᵀ S is had sooner from rows of S that are spread out than
+# entry by entry; and the same where a register of 16 bytes holds two numbers.
+_SPREAD, _SPREAD_SHORT = 14.0, 2.5
 # Numbers for each entry up to which ``X left`` is kept beside the scores.
 _KEPT_PRODUCT = 1
-# Rows at least this long can be streamed.
+# Rows at least this long are worth a loop of their own.
 _SHORTEST = 8
 # Features beside the identity, at most, whose regression on the factors is next to nothing.
 _MOST_SHARED = 1024
@@ -188,10 +192,12 @@ class SparseFeatures:
         return sparse_sampled_product(pattern.indptr, pattern.indices, self._rows, W_by_label), None
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
-        if self.n_rows * pattern.n_labels <= _GATHER * len(pattern):
-            return feature_products.transposed_matrix(
-                self._columns, pattern.indptr, pattern.indices, data, pattern.n_labels
-            )
+        entries = pattern.indptr, pattern.indices, data, pattern.n_labels
+        spread = _SPREAD_SHORT if register_bytes() == 16 else _SPREAD
+        if self.n_rows * pattern.n_labels <= spread * len(pattern):
+            return feature_products.transposed_matrix(self._columns, *entries)
+        if len(pattern) >= _SHORTEST * self.n_rows:
+            return feature_products.scattered_matrix(self._columns, *entries)
         # By label: a label's row of SᵀX stays in the cache while the rows of X stream by.
         rows = (pattern.label_indptr, pattern.label_rows, pattern.in_label_order(data))
         return sparse_sparse_product(rows, self._rows, self.n_features).T
