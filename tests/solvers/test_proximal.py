@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Poisson
-from labelgap.solvers import SOLVERS, Penalties
+from labelgap.solvers import SOLVERS, Penalties, proximal
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.loop import starting_factors
 from labelgap.solvers.proximal import Iterate, ProximalPath
@@ -70,7 +70,12 @@ def test_forming_W_changes_nothing_but_the_work(penalties, kind):
 def test_the_certificate_of_the_path_is_that_of_its_point(penalties, formed):
     objective, path = path_of(penalties, formed)
     for _ in range(4):
-        mine, expected = path.certificate(2), certify(objective, path.point, penalties, directions=2)
+        # From W = 0 the first step needs all triplets above λ.
+        at_zero = formed and path.point.factors.rank == 0
+        wanted = (
+            {"directions": min(objective.shape), "above": penalties.trace} if at_zero else {"directions": 2}
+        )
+        mine, expected = path.certificate(2), certify(objective, path.point, penalties, **wanted)
         assert mine.objective == pytest.approx(expected.objective, rel=1e-12)
         assert mine.dual == pytest.approx(expected.dual, rel=1e-10)
         assert_allclose(mine.residual.values, expected.residual.values, rtol=1e-8, atol=1e-12)
@@ -147,3 +152,69 @@ def test_a_step_far_too_long_does_not_stop_the_path(solver):
     assert fit.converged
     left, right, _ = problem.to_original(fit.factors)
     assert_allclose(left @ right.T, W, atol=0.2)
+
+
+def test_the_first_step_from_zero_uses_the_triplets_of_its_certificate(monkeypatch):
+    penalties = Penalties(trace=0.02, ridge=0.001)
+    _, with_them = path_of(penalties, True)
+    _, without = path_of(penalties, True)
+    with_them.certificate()
+    without.certificate()
+    without._at_zero = None
+    found = []
+    original = proximal.leading_triplets
+
+    def noted(*args, **options):
+        found.append(args)
+        return original(*args, **options)
+
+    monkeypatch.setattr(proximal, "leading_triplets", noted)
+    with_them.advance()
+    assert not found
+    without.advance()
+    assert found
+    assert_allclose(weights(with_them.point), weights(without.point), atol=1e-10)
+    # Another step is from another place.
+    found.clear()
+    with_them.advance()
+    assert found
+
+
+def test_a_step_a_little_too_long_is_kept_where_the_objective_falls(monkeypatch):
+    _, path = path_of(Penalties(trace=0.02), True)
+    path.certificate()
+    path.advance()
+    steps = []
+    original = ProximalPath._step_from
+
+    def counted(self, ahead):
+        steps.append(self._stiffness)
+        return original(self, ahead)
+
+    needed = ProximalPath._needed_stiffness
+    monkeypatch.setattr(ProximalPath, "_step_from", counted)
+    monkeypatch.setattr(ProximalPath, "_needed_stiffness", lambda self, *rest: (1.2 * self._stiffness, True))
+    value = path.value
+    path.advance()
+    assert len(steps) == 1
+    assert path.value < value
+    # The next one is shorter by that.
+    assert path._stiffness == pytest.approx(1.1 * 1.2 * steps[0])
+    # Far too long is made again.
+    steps.clear()
+    asked = []
+
+    def far_too_long(self, *rest):
+        asked.append(self)
+        return (3.0 * self._stiffness, True) if len(asked) == 1 else needed(self, *rest)
+
+    monkeypatch.setattr(ProximalPath, "_needed_stiffness", far_too_long)
+    path.advance()
+    assert len(steps) > 1
+
+
+def test_intercepts_are_found_closely_whatever_the_tolerance():
+    # Loose ones look like curvature, which shortened the steps of loose fits.
+    _, path = path_of(Penalties(trace=0.02), True)
+    loose = ProximalPath(path._objective, path._penalties, path.point.factors, path._cap, 0.5)
+    assert loose._intercept_tol <= 0.05

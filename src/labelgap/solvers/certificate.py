@@ -209,6 +209,7 @@ def certify(
     penalties: Penalties,
     *,
     directions: int = 1,
+    above: float | None = None,
     accuracy: float = 1e-7,
     singular_values: Array | None = None,
     product: Array | None = None,
@@ -217,7 +218,8 @@ def certify(
 ) -> Certificate:
     """Bound the distance of ``point`` from the optimum.
 
-    ``directions`` leading singular triplets are kept; where the gradient is not formed, σ₁ is found to a
+    ``directions`` leading singular triplets are kept, and where the gradient is formed only those ``above`` a
+    value, but for the first; where the gradient is not formed, σ₁ is found to a
     relative residual of ``accuracy``, which widens the gap that is reported by as much. ``singular_values``
     are those of W, and ``product`` is W itself, for a caller who has them. ``primal`` replaces the objective
     value at the point and ``conjugate`` the conjugate of the data term, for a caller whose constraint lies
@@ -234,7 +236,7 @@ def certify(
     )
     # A point that nobody else holds need not be kept while the singular vectors are sought.
     del point
-    return bound.certificate(directions=directions, accuracy=accuracy)
+    return bound.certificate(directions=directions, above=above, accuracy=accuracy)
 
 
 class GapBound:
@@ -267,7 +269,12 @@ class GapBound:
         self._shift = LowRankShift(gradient, factors.left, factors.right, product, penalties.ridge)
 
     def certificate(
-        self, *, directions: int = 1, accuracy: float = 1e-7, rougher: Certificate | None = None
+        self,
+        *,
+        directions: int = 1,
+        above: float | None = None,
+        accuracy: float = 1e-7,
+        rougher: Certificate | None = None,
     ) -> Certificate:
         """The certificate with σ₁ to this accuracy; ``rougher`` is one with σ₁ to less of it."""
         objective, penalties = self._objective, self._penalties
@@ -276,6 +283,7 @@ class GapBound:
             objective.shape,
             directions,
             objective.may_form,
+            above,
             accuracy=accuracy,
             start=None if rougher is None else rougher.residual,
         )

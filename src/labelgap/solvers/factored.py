@@ -60,8 +60,8 @@ _GROWTH_TRIALS = 6
 _SPARE_TRIALS = 12
 # A Newton round ends when a step gains less than this fraction of the gap that is still to be closed.
 _ROUND_FRACTION = 0.02
-# Proximal steps between two certificates, from a tolerance on: fewer where a few steps may be enough. From
-# W = 0 they never are.
+# Proximal steps between two certificates, from a tolerance on: fewer where a few steps may be enough. The
+# first of all, from W = 0, never are.
 _PROXIMAL_ROUNDS, _LEAST_FROM_ZERO = ((0.1, 2), (1e-2, 4), (0.0, 6)), 4
 # Tolerances above this one are those of fits that are compared.
 _LOOSE = 1e-2
@@ -172,7 +172,8 @@ class FactoredMethod(Method):
     def certify(self) -> Certificate:
         count = _count(self._penalties, self.factors.rank, self._cap)
         if self._path is not None:
-            self._certificate = self._path.certificate(count)
+            # Proximal steps find their directions by themselves, and each one costs time here.
+            self._certificate = self._path.certificate(min(count, FEW_DIRECTIONS))
             self._gaps.append(self._certificate.gap)
         else:
             self._certificate = self._certify_point(count).with_bound(self._dual)
@@ -210,7 +211,7 @@ class FactoredMethod(Method):
     @property
     def _proximal_round(self) -> int:
         steps = next(steps for tol, steps in _PROXIMAL_ROUNDS if self._tol >= tol)
-        return max(steps, _LEAST_FROM_ZERO) if self._from_zero else steps
+        return max(steps, _LEAST_FROM_ZERO) if self._from_zero and self.iteration == 0 else steps
 
     def _newton_is_faster(self) -> bool:
         """Whether proximal steps at their present pace would cost more than Newton's method."""

@@ -33,7 +33,7 @@ from labelgap.solvers.loop import (
     scalars,
     starting_factors,
 )
-from labelgap.solvers.spectral import LowRankShift, leading_triplets
+from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
 
 _CERTIFY_EVERY = 10
 # Steps between two places from which a run can be resumed; a multiple of those between two certificates.
@@ -46,10 +46,17 @@ _NOTHING, _NOTHING_CAPPED = 4, 1e-4
 # The intercepts are as good as the gap asks for it; early on, as this fraction of the gap when last computed,
 # and as the gain of the last step, ask for it.
 _EARLY = 0.1
+# Intercepts are no worse than this even where the tolerance is: what they leave looks like curvature of the
+# data term, and shortens the steps.
+_WORST_INTERCEPT = 0.05
 # Directions whose curvature says how long the first step may be, and how many times that curvature is allowed
 # for where the start has directions of its own: all of them together need more than any one, and a step that
 # is too long is made again. From W = 0 long steps pay. And the least curvature that is believed.
 _PROBES, _ALLOWANCE, _LEAST_STIFFNESS = 8, 2.0, 1e-12
+# A step may have been too long by this factor if the objective fell: to make it again would cost as much as
+# the next one. Steps become longer, by the second factor, only after one that could have been longer by the
+# inverse of the third: where each is as long as it may be, longer ones would be made twice.
+_TOO_LONG, _LONGER, _COULD_BE_LONGER = 1.5, 0.9, 0.6
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
 _SLACK, _SLACK_ROUNDING = 1e-13, 16
 
@@ -84,7 +91,7 @@ class ProximalPath:
         self, objective: Objective, penalties: Penalties, start: Factors, cap: int, tol: float
     ) -> None:
         self._objective, self._penalties, self._cap = objective, penalties, cap
-        self._tol = self._intercept_tol = tol
+        self._tol = self._intercept_tol = min(tol, _WORST_INTERCEPT)
         self._formed, self._rounding = objective.may_form, rounding(start.left)
         first = self._iterate(balanced_factors(start, cap))
         self._here = first._replace(point=self._at_best_intercept(first.point))
@@ -94,6 +101,8 @@ class ProximalPath:
         self.value = self._penalised(self.point)
         self._momentum = 1.0
         self._stiffness = self._last_stiffness = 0.0
+        # A place at W = 0 with the singular triplets of its gradient.
+        self._at_zero: tuple[Iterate, SingularTriplets] | None = None
         self.dual = -math.inf
         """The best lower bound on the optimum so far."""
 
@@ -148,14 +157,19 @@ class ProximalPath:
 
     def certificate(self, directions: int = 1) -> Certificate:
         """How good that is. To be asked for before the first step where W = 0: that step goes by it."""
+        # From W = 0 the first step needs the same singular triplets, all those above λ.
+        at_zero = self._formed and self.point.factors.rank == 0
         certificate = certify(
             self._objective,
             self.point,
             self._penalties,
-            directions=directions,
+            directions=min(self._objective.shape) if at_zero else directions,
+            above=self._penalties.trace if at_zero else None,
             singular_values=_singular_values(self.point),
             product=self._here.W,
         )
+        if at_zero:
+            self._at_zero = self._here, certificate.residual
         # With momentum the latest bound is not always the best.
         certificate = certificate.with_bound(self.dual)
         self.dual = certificate.dual
@@ -183,8 +197,9 @@ class ProximalPath:
             ahead_by = (self._momentum - 1) / momentum
             ahead = self._here if ahead_by <= 0 else self._here.beyond(self._previous, ahead_by)
             candidate = self._step_from(ahead)
+            value = self._penalised(candidate.point)
             needed, certain = self._needed_stiffness(ahead, candidate, ahead_by)
-            if needed <= self._stiffness:
+            if needed <= (_TOO_LONG if value < self.value else 1.0) * self._stiffness:
                 break
             # What this step needed, but a step far too long knows nothing of the curvature nearby.
             self._stiffness = min(max(1.1 * needed, 1.6 * self._stiffness), 4.0 * self._stiffness)
@@ -192,7 +207,6 @@ class ProximalPath:
                 # Too close to rounding to insist: the next step will go by it.
                 break
         self._last_stiffness = self._stiffness
-        value = self._penalised(candidate.point)
         if value > self.value and ahead_by > 0:
             # The momentum overshot: forget it and step from the last good point.
             self._previous, self._momentum = self._here, 1.0
@@ -205,7 +219,10 @@ class ProximalPath:
         self._previous, self._here, self.value = self._here, candidate, value
         self._last_overlap = self._overlap
         self._momentum = momentum
-        self._stiffness *= 0.9
+        if needed > self._stiffness:
+            self._stiffness = 1.1 * needed
+        elif needed <= _COULD_BE_LONGER * self._stiffness:
+            self._stiffness *= _LONGER
         # Intercepts as exact as the steps are long.
         relative = gained / max(abs(value), sys.float_info.min)
         self._intercept_tol = max(self._tol, min(self._intercept_tol, relative))
@@ -229,26 +246,31 @@ class ProximalPath:
 
     def _step_from(self, ahead: Iterate) -> Iterate:
         """``prox_{R/M}(Y − XᵀG/M)`` with R the penalties: shrink the singular values of ``M·Y − XᵀG``."""
-        objective, penalties = self._objective, self._penalties
-        shape = objective.shape
-        factors = ahead.point.factors
-        gradient = ahead.point.score_gradient()
-        shift = LowRankShift(gradient, factors.left, factors.right, ahead.W, -self._stiffness)
-        # A matrix that may be formed gives all its triplets for the price of a few.
-        count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
-        while True:
-            triplets = leading_triplets(
-                shift, shape, count, objective.may_form, above=penalties.trace, every=True
-            )
-            if self._formed or float(triplets.values[-1]) <= penalties.trace or count >= min(shape):
-                break
-            count = min(2 * count, *shape)
+        objective, penalties, factors = self._objective, self._penalties, ahead.point.factors
+        triplets = self._triplets(ahead)
         shrunk = (triplets.values - penalties.trace) / (self._stiffness + penalties.ridge)
         kept = min(int(objective.xp.count_nonzero(shrunk > 0)), self._cap)
         roots = objective.xp.sqrt(shrunk[:kept])
         moved = Factors(-triplets.left[:, :kept] * roots, triplets.right[:, :kept] * roots, factors.intercept)
         iterate = self._iterate(moved)
         return iterate._replace(point=self._at_best_intercept(iterate.point))
+
+    def _triplets(self, ahead: Iterate) -> SingularTriplets:
+        """The singular triplets of ``XᵀG − M·Y`` above λ, and sometimes more."""
+        if self._at_zero is not None and self._at_zero[0] is ahead:
+            return self._at_zero[1]
+        self._at_zero = None
+        objective, trace, factors = self._objective, self._penalties.trace, ahead.point.factors
+        shape = objective.shape
+        gradient = ahead.point.score_gradient()
+        shift = LowRankShift(gradient, factors.left, factors.right, ahead.W, -self._stiffness)
+        # A matrix that may be formed gives all its triplets for the price of a few.
+        count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
+        while True:
+            triplets = leading_triplets(shift, shape, count, objective.may_form, above=trace, every=True)
+            if self._formed or float(triplets.values[-1]) <= trace or count >= min(shape):
+                return triplets
+            count = min(2 * count, *shape)
 
     def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> tuple[float, bool]:
         """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept.
