@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 from benchmarks.catalogue import BENCHMARKS
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "performance"
+# Times of another processor are figures of their own.
+RESULTS_HERE = RESULTS / "aarch64" if platform.machine() in ("aarch64", "arm64") else RESULTS
 
 
 def main() -> int:
@@ -25,7 +28,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3, help="runs of which the median counts (default 3)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that all of them work")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the JSON files")
+    parser.add_argument("--out", type=Path, default=RESULTS_HERE, help="folder for the JSON files")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:

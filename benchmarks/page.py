@@ -1,7 +1,8 @@
 """``python -m benchmarks.page``: put the figures of the last run into ``docs/performance.md``.
 
 The page has a place for each benchmark, between ``<!-- NAME -->`` and ``<!-- /NAME -->``. The text there
-is made from the JSON file of that name; the rest is written by hand.
+is made from the JSON file of that name; the rest is written by hand. Figures of aarch64, which are in a
+folder of that name, have places of their own, ``<!-- aarch64/NAME -->``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def section(report: dict[str, Any]) -> str:
 def filled(page: str, folder: Path = RESULTS) -> str:
     """The page with all figures that have been measured."""
     # A GPU has a benchmark of its own, on a machine of its own.
-    for name in (*BENCHMARKS, "gpu"):
+    for name in (*BENCHMARKS, "gpu", *(f"aarch64/{name}" for name in BENCHMARKS)):
         path = folder / f"{name}.json"
         if not path.exists():
             continue

@@ -84,6 +84,15 @@ def test_the_page_takes_the_figures_of_a_folder(tmp_path: Path) -> None:
     assert "| a fit (one run) | 10 x 10 | 0.5 | 2 x rival | ≤ 1 | no | 0.1 s (memory) |" in made
     assert "- a remark" in made
     assert page.filled(made, tmp_path) == made
+    # Those of another processor have a place of their own.
+    (tmp_path / "aarch64").mkdir()
+    (tmp_path / "kernels.json").rename(tmp_path / "aarch64" / "kernels.json")
+    places = (
+        "<!-- kernels -->\nold\n<!-- /kernels -->\n<!-- aarch64/kernels -->\nold\n<!-- /aarch64/kernels -->"
+    )
+    made = page.filled(places, tmp_path)
+    assert made.startswith("<!-- kernels -->\nold\n<!-- /kernels -->")
+    assert made.count("old") == 1
 
 
 def test_the_documented_figures_are_those_of_the_results() -> None:

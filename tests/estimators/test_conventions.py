@@ -59,8 +59,10 @@ every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in C
 
 
 # Weights of rows are repetitions all the same: with a threshold from training scores the checks below pass.
+# They compare probabilities to nine digits, which takes a fit that goes on for as long as rounding lets it: a
+# gap bounds the square of what is left.
 TRAINED = [
-    LowRankClassifier(**FIXED, threshold="train", tol=1e-10),
+    LowRankClassifier(**FIXED, threshold="train", tol=1e-14),
     PlugInClassifier(threshold="train"),
     MetricThreshold(LogisticRegression(), threshold="train"),
 ]
@@ -84,6 +86,7 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore::labelgap.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", TRAINED, ids=lambda estimator: type(estimator).__name__)
 def test_scikit_learn_checks_of_weights(estimator: Any) -> None:
     checks = list(estimator_checks_generator(estimator))
