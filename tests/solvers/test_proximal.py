@@ -70,12 +70,7 @@ def test_forming_W_changes_nothing_but_the_work(penalties, kind):
 def test_the_certificate_of_the_path_is_that_of_its_point(penalties, formed):
     objective, path = path_of(penalties, formed)
     for _ in range(4):
-        # From W = 0 the first step needs all triplets above λ.
-        at_zero = formed and path.point.factors.rank == 0
-        wanted = (
-            {"directions": min(objective.shape), "above": penalties.trace} if at_zero else {"directions": 2}
-        )
-        mine, expected = path.certificate(2), certify(objective, path.point, penalties, **wanted)
+        mine, expected = path.certificate(2), certify(objective, path.point, penalties, directions=2)
         assert mine.objective == pytest.approx(expected.objective, rel=1e-12)
         assert mine.dual == pytest.approx(expected.dual, rel=1e-10)
         assert_allclose(mine.residual.values, expected.residual.values, rtol=1e-8, atol=1e-12)
@@ -200,6 +195,11 @@ def test_a_step_a_little_too_long_is_kept_where_the_objective_falls(monkeypatch)
     assert path.value < value
     # The next one is shorter by that.
     assert path._stiffness == pytest.approx(1.1 * 1.2 * steps[0])
+    # What is only rounding lets steps become shorter by the factor of a repetition, and no more.
+    before = path._stiffness
+    monkeypatch.setattr(ProximalPath, "_needed_stiffness", lambda self, *rest: (1e6 * self._stiffness, False))
+    path.advance()
+    assert path._stiffness <= 4 * before
     # Far too long is made again.
     steps.clear()
     asked = []

@@ -238,14 +238,13 @@ def sampled_feature_product(indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Fl
     """
     n_features, n_labels = W.shape
     # What is little larger than the cache is better left whole.
-    in_cache = _CACHE_BYTES // (16 * max(n_features, 1))
-    most = n_labels if W.nbytes <= 2 * _CACHE_BYTES else max(_WIDTH, in_cache)
-    width, blocks = _equal_blocks(n_labels, most)
+    in_cache = _CACHE_BYTES // (16 * max(n_features, 1)) // _LANES * _LANES
+    width, _ = _equal_blocks(n_labels, n_labels if W.nbytes <= 2 * _CACHE_BYTES else max(_WIDTH, in_cache))
     out = np.empty(len(indices))
     per_entry = 1 + len(X[1]) // max(len(X[0]) - 1, 1)
     pattern, rows = (read_only(indptr, np.int64), read_only(indices, np.int32)), sparse_rows(X)
     cursors = np.array(indptr[:-1], dtype=np.int64)
-    for first in range(0, width * blocks, width):
+    for first in range(0, n_labels, width):
         some = np.zeros((n_features, width))
         some[:, : n_labels - first] = W[:, first : first + width]
         run_over_rows(
@@ -255,7 +254,10 @@ def sampled_feature_product(indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Fl
 
 
 def _equal_blocks(n_labels: int, most: int) -> tuple[int, int]:
-    """The width of blocks of labels, about equal and whole vectors of at most ``most``, and their number."""
+    """The width of blocks of labels, about equal and whole vectors, and their number.
+
+    ``most`` is the most labels of a block, a whole number of vectors unless there is one block.
+    """
     blocks = -(-n_labels // most)
     return _LANES * -(-n_labels // (_LANES * blocks)), blocks
 

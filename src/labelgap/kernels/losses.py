@@ -150,7 +150,7 @@ def _exp_of_type(x):  # type: ignore[no-untyped-def]
     return _make_exp(np.float32 if x == types.float32 else np.float64)
 
 
-# Beyond this e^−|z| stays as it is: its square is still an ordinary number, and the next ones would be slow.
+# Beyond this e^−|z| stays as it is: its square is still an ordinary number, and smaller ones may be slow.
 _FAR_IN_DOUBLE = 350.0
 # Where e^z goes on along its tangent, as the losses of numpy have it.
 _CAP_IN_DOUBLE = math.log(np.finfo(np.float64).max) / 2

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from labelgap.objective.protocol import Factors, Objective, Point
@@ -170,6 +171,7 @@ class ProximalPath:
         )
         if at_zero:
             self._at_zero = self._here, certificate.residual
+            certificate = replace(certificate, residual=certificate.residual.first(directions))
         # With momentum the latest bound is not always the best.
         certificate = certificate.with_bound(self.dual)
         self.dual = certificate.dual
@@ -220,7 +222,8 @@ class ProximalPath:
         self._last_overlap = self._overlap
         self._momentum = momentum
         if needed > self._stiffness:
-            self._stiffness = 1.1 * needed
+            # What is not certain is rounding, and has been allowed for above.
+            self._stiffness = 1.1 * needed if certain else self._stiffness
         elif needed <= _COULD_BE_LONGER * self._stiffness:
             self._stiffness *= _LONGER
         # Intercepts as exact as the steps are long.

@@ -89,6 +89,11 @@ class SingularTriplets:
     right: Array
     top: float
 
+    def first(self, count: int) -> SingularTriplets:
+        """The largest ones, in arrays of their own."""
+        left, right = (contiguous(part[:, :count]) for part in (self.left, self.right))
+        return SingularTriplets(left, self.values[:count], right, self.top)
+
 
 def leading_triplets(
     operator: LowRankShift,
