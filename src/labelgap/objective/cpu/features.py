@@ -28,8 +28,9 @@ _BLOCK = 64
 # A multiply-add that gathers its operand takes about as long as this many that stream theirs.
 _GATHER = 14
 # Cells of S for each of its entries up to which Xᵀ S is had sooner from rows of S that are spread out than
-# entry by entry; and the same where a register of 16 bytes holds two numbers.
-_SPREAD, _SPREAD_SHORT = 14.0, 2.5
+# entry by entry, if a row of X has many stored numbers; and how many it has where that is half of it, since a
+# row is spread out once for all of them. The second pair is for registers that hold two numbers.
+_SPREAD, _SPREAD_SHORT = (14.0, 44.0), (4.0, 9.0)
 # Numbers for each entry up to which ``X left`` is kept beside the scores.
 _KEPT_PRODUCT = 1
 # Rows at least this long are worth a loop of their own.
@@ -193,8 +194,9 @@ class SparseFeatures:
 
     def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
         entries = pattern.indptr, pattern.indices, data, pattern.n_labels
-        spread = _SPREAD_SHORT if register_bytes() == 16 else _SPREAD
-        if self.n_rows * pattern.n_labels <= spread * len(pattern):
+        most, half_at = _SPREAD_SHORT if register_bytes() == 16 else _SPREAD
+        stored = len(self._rows[2]) / max(self.n_rows, 1)
+        if self.n_rows * pattern.n_labels <= most * stored / (stored + half_at) * len(pattern):
             return feature_products.transposed_matrix(self._columns, *entries)
         if len(pattern) >= _SHORTEST * self.n_rows:
             return feature_products.scattered_matrix(self._columns, *entries)
