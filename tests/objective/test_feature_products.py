@@ -45,7 +45,7 @@ def test_products_of_every_width(width):
 
 
 @pytest.mark.parametrize("n_labels", [8, 19, 64, 100, 209])
-# The last makes blocks of 40 and 49 labels, before they are rounded to whole vectors.
+# The last two make blocks of 40 and 49 labels, before they are rounded to whole vectors.
 @pytest.mark.parametrize("cache_bytes", [1 << 20, 1, 40 * 16 * 17, 49 * 16 * 17])
 def test_scores_at_the_entries(n_labels, cache_bytes, monkeypatch):
     # In a small cache W takes several blocks of labels.

@@ -3,7 +3,9 @@
 A loss without a compiled form is left to the slower ways; that is all that its author has to know. To give it
 one, write its two functions here (derivatives in either precision for Newton steps row by row; value and
 derivatives in double precision for passes over all entries), a code with a branch in :func:`derivatives` and
-:func:`losses`, and a line in :data:`COMPILED`. The registry-wide tests check every line of the table.
+:func:`losses`, and a line in :data:`COMPILED`. The registry-wide tests check every line of the table. The
+conjugate of the logistic loss is here too, which every certificate of yes/no labels needs; those of other
+losses are left to numpy.
 """
 
 from __future__ import annotations
