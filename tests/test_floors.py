@@ -129,10 +129,12 @@ def test_only_some_folders_import_compilers(libraries: tuple[str, ...], allowed:
 
 def test_solvers_know_no_loss_and_no_kernel() -> None:
     forbidden = ("labelgap.losses", "labelgap.kernels", "labelgap.objective.cpu.observed")
+    # The linear algebra of numpy's arrays may use routines that numpy has not.
+    allowed = ("linalg.py", "labelgap.kernels.lapack")
     found = [
         f"{path.name}:{line}: {name}"
         for path in sorted((SOURCE / "solvers").glob("*.py"))
         for line, name in imports(path)
-        if name.startswith(forbidden)
+        if name.startswith(forbidden) and (path.name, name) != allowed
     ]
     assert not found

@@ -195,6 +195,10 @@ def test_leading_triplets(machine, shape, count, may_form):
     assert values[0] * (1 - 10 * close) <= found.top <= values[0] * (1 + max(10 * close, 1e-6))
     leading = np.asarray(found.left)[:, 0] @ H @ np.asarray(found.right)[:, 0]
     assert leading == pytest.approx(values[0], rel=1e-5)
+    if may_form:
+        single = leading_triplets(shift, shape, count, may_form, single=True)
+        assert machine.owns(single.left, single.values, single.right)
+        assert_allclose(np.asarray(single.values), values, rtol=1e-4)
 
 
 class KnownMatrix:

@@ -10,7 +10,7 @@ from labelgap.solvers import SOLVERS, Penalties, spectral
 from labelgap.solvers.alternating import certify_to_tolerance
 from labelgap.solvers.certificate import GapBound, certify
 from labelgap.solvers.linalg import balanced
-from labelgap.solvers.spectral import LowRankShift, leading_triplets
+from labelgap.solvers.spectral import LowRankShift, leading_triplets, lost_in_single
 from solver_problems import METHODS, Asked, Case, random_factors
 
 pytestmark = pytest.mark.pairwise
@@ -292,11 +292,53 @@ def test_all_triplets_give_the_matrix_back(shape, made):
     assert_allclose(shift.gradient_matrix, H)
 
 
+@pytest.mark.parametrize("shape", [(50, 60), (70, 45), (20, 25)])
+@pytest.mark.parametrize("size", [1e-100, 1.0, 1e100])
+def test_triplets_in_single_precision_lose_no_more_than_they_say(shape, size):
+    H = with_spectrum(np.logspace(0, -4, min(shape)), shape)
+    shift = LowRankShift(KnownMatrix(size * H), np.zeros((shape[0], 0)), np.zeros((shape[1], 0)), scale=0.0)
+    U, truth, Vt = np.linalg.svd(H, full_matrices=False)
+    above = truth[-1 - min(shape) // 2]
+    found = leading_triplets(shift, shape, min(shape), True, above=0.99 * size * above, single=True)
+    values, kept = found.values / size, len(found.values)
+    assert kept == np.count_nonzero(truth > 0.99 * above)
+    lost = np.array([lost_in_single(truth[0], value) for value in truth[:kept]])
+    assert np.all(np.abs(values - truth[:kept]) <= np.maximum(lost, 1e-14) * truth[:kept])
+    assert found.top == pytest.approx(size * truth[0], rel=1e-6)
+    shorter, longer = (found.right, found.left) if shape[0] >= shape[1] else (found.left, found.right)
+    assert_allclose(shorter.T @ shorter, np.eye(kept), atol=1e-11)
+    assert_allclose(np.linalg.norm(longer, axis=0), 1, rtol=1e-14)
+    assert_allclose(longer.T @ longer, np.eye(kept), atol=2 * lost[-1] + 1e-11)
+    # The span of the first half, where single precision still tells values apart.
+    half = kept // 2
+    assert_allclose(np.linalg.norm(U[:, :half].T @ found.left[:, :half], axis=0), 1, rtol=1e-4)
+    assert_allclose(np.linalg.norm(Vt[:half] @ found.right[:, :half], axis=0), 1, rtol=1e-4)
+
+
+def test_what_single_precision_loses():
+    assert lost_in_single(1.0, 1.0) < 1e-6
+    assert lost_in_single(100.0, 1.0) == pytest.approx(1e4 * lost_in_single(1.0, 1.0))
+    assert lost_in_single(1.0, 0.0) == lost_in_single(np.inf, 1.0) == np.inf
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e-250])
+def test_what_has_no_size_is_left_to_double_precision(value):
+    H = np.full((40, 50), value)
+    shift = LowRankShift(KnownMatrix(H), np.zeros((40, 0)), np.zeros((50, 0)), scale=0.0)
+    with np.errstate(all="ignore"):
+        double, single = (
+            leading_triplets(shift, H.shape, 3, may_form=True, single=few) for few in (False, True)
+        )
+    np.testing.assert_array_equal(single.values, double.values)
+    np.testing.assert_array_equal(single.left, double.left)
+
+
+@pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("formed", [True, False])
 @pytest.mark.parametrize("shape", [(20, 25), (50, 60)])
-def test_triplets_of_a_zero_matrix_are_zero(formed, shape):
+def test_triplets_of_a_zero_matrix_are_zero(formed, shape, single):
     shift = LowRankShift(KnownMatrix(np.zeros(shape)), np.zeros((shape[0], 0)), np.zeros((shape[1], 0)))
-    triplets = leading_triplets(shift, shape, 2, formed)
+    triplets = leading_triplets(shift, shape, 2, formed, single=single)
     assert_allclose(triplets.values, 0, atol=1e-300)
     assert triplets.top == 0
 

@@ -8,6 +8,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Poisson
 from labelgap.solvers import SOLVERS, Penalties, proximal
 from labelgap.solvers.certificate import certify
+from labelgap.solvers.factored import FactoredMethod
 from labelgap.solvers.loop import starting_factors
 from labelgap.solvers.proximal import Iterate, ProximalPath
 from solver_problems import METHODS, Asked, Case, make_problem, random_factors
@@ -218,3 +219,62 @@ def test_intercepts_are_found_closely_whatever_the_tolerance():
     _, path = path_of(Penalties(trace=0.02), True)
     loose = ProximalPath(path._objective, path._penalties, path.point.factors, path._cap, 0.5)
     assert loose._intercept_tol <= 0.05
+
+
+def test_few_digits_will_do_while_the_gap_is_wide(monkeypatch):
+    # More than 32 on the shorter side, below which the matrix is decomposed as it is.
+    penalties = Penalties(trace=0.001, ridge=0.001)
+    asked, ends = [], {}
+    original = proximal.leading_triplets
+
+    def noted(*args, single, **options):
+        asked.append(single)
+        return original(*args, single=single, **options)
+
+    monkeypatch.setattr(proximal, "leading_triplets", noted)
+    for may_be_lost in (0.0, proximal._MAY_BE_LOST):
+        monkeypatch.setattr(proximal, "_MAY_BE_LOST", may_be_lost)
+        objective, path = path_of(penalties, cap=40, n=120, d=40, n_labels=44)
+        asked.clear()
+        for _ in range(3):
+            path.certificate()
+            path.advance()
+        assert any(asked) == (may_be_lost > 0)
+        # The certificate is that of a point whose factors are what they should be.
+        mine, expected = path.certificate(), certify(objective, path.point, penalties)
+        assert mine.objective == pytest.approx(expected.objective, rel=1e-9)
+        assert mine.dual == pytest.approx(expected.dual, rel=1e-9)
+        ends[may_be_lost] = path.value
+        for _ in range(60):
+            path.advance()
+            path.certificate()
+        # The last digits need all of them.
+        assert path.certificate().relative_gap < 1e-7
+        asked.clear()
+        path.advance()
+        assert not any(asked)
+    few, all_digits = ends.values()
+    assert few == pytest.approx(all_digits, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "steps"),
+    [
+        # One round is no pace yet, and a gap that grows has none.
+        ([0.9, 0.2], 4),
+        ([0.9, 0.2, 0.3], 4),
+        # At a factor of 2 for each step of 4: so many to 0.01, but no fewer than half a round.
+        ([0.9, 16.0, 1.0], 4),
+        ([0.9, 0.64, 0.04], 2),
+        ([0.9, 1.28, 0.08], 3),
+        ([0.9, 0.176, 0.011], 2),
+    ],
+)
+def test_the_last_round_is_as_long_as_the_pace_of_the_one_before_asks(gaps, steps):
+    method = FactoredMethod(Case().objective(), Penalties(0.001), rank=None, tol=0.01, max_iter=100)
+    method.begin(None, None)
+    scale = method.certify().scale
+    method._gaps = [gap * scale for gap in gaps]
+    method.iteration = 8
+    method.step(lambda: False)
+    assert method.iteration == 8 + steps

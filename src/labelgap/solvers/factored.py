@@ -200,7 +200,7 @@ class FactoredMethod(Method):
         if self._path is not None and self._newton_is_faster():
             self._point, self._path = self._path.point, None
         if self._path is not None:
-            steps = min(self._proximal_round, self._max_iter - self.iteration)
+            steps = min(self._steps_of_round(), self._max_iter - self.iteration)
             self._gained = sum(self._path.advance() for _ in range(steps))
             self.iteration += steps
         else:
@@ -212,6 +212,16 @@ class FactoredMethod(Method):
     def _proximal_round(self) -> int:
         steps = next(steps for tol, steps in _PROXIMAL_ROUNDS if self._tol >= tol)
         return max(steps, _LEAST_FROM_ZERO) if self._from_zero and self.iteration == 0 else steps
+
+    def _steps_of_round(self) -> int:
+        """Steps until the next certificate: fewer where they will do at the pace of the last round."""
+        steps = self._proximal_round
+        # The first gap is that of W = 0, and the round from there another one.
+        if len(self._gaps) < 3:
+            return steps
+        target = self._tol * self._certificate.scale
+        to_go = _steps_to_go(self._gaps, target, steps, rounds=1)
+        return max(steps // 2, math.ceil(min(steps, to_go)))
 
     def _newton_is_faster(self) -> bool:
         """Whether proximal steps at their present pace would cost more than Newton's method."""
@@ -304,11 +314,11 @@ def solve_factored(
     return run(method, tol=tol, warm_start=warm_start, callback=callback, checkpoint=checkpoint)
 
 
-def _steps_to_go(gaps: list[float], target: float, round_steps: int) -> float:
+def _steps_to_go(gaps: list[float], target: float, round_steps: int, rounds: int = _PACE) -> float:
     """Proximal steps until the gap is ``target``, at the pace of the last rounds of so many steps."""
     if gaps[-1] <= target:
         return 0.0
-    pace = math.log(gaps[-1 - _PACE] / gaps[-1]) / (_PACE * round_steps)
+    pace = math.log(gaps[-1 - rounds] / gaps[-1]) / (rounds * round_steps)
     return math.log(gaps[-1] / target) / pace if pace > 0 and target > 0 else math.inf
 
 

@@ -34,7 +34,7 @@ from labelgap.solvers.loop import (
     scalars,
     starting_factors,
 )
-from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
+from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets, lost_in_single
 
 _CERTIFY_EVERY = 10
 # Steps between two places from which a run can be resumed; a multiple of those between two certificates.
@@ -58,6 +58,9 @@ _PROBES, _ALLOWANCE, _LEAST_STIFFNESS = 8, 2.0, 1e-12
 # the next one. Steps become longer, by the second factor, only after one that could have been longer by the
 # inverse of the third: where each is as long as it may be, longer ones would be made twice.
 _TOO_LONG, _LONGER, _COULD_BE_LONGER = 1.5, 0.9, 0.6
+# Steps that still close gaps above the first number go by singular vectors in single precision, where that
+# loses less than the second number as a fraction of λ: the objective sees only the square of what is lost.
+_FEW_DIGITS_ABOVE, _MAY_BE_LOST = 1e-3, 1e-2
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
 _SLACK, _SLACK_ROUNDING = 1e-13, 16
 
@@ -104,6 +107,8 @@ class ProximalPath:
         self._stiffness = self._last_stiffness = 0.0
         # A place at W = 0 with the singular triplets of its gradient.
         self._at_zero: tuple[Iterate, SingularTriplets] | None = None
+        # σ₁ of the last step, where it is known, and the gap of the last certificate.
+        self._top, self._relative_gap = math.inf, math.inf
         self.dual = -math.inf
         """The best lower bound on the optimum so far."""
 
@@ -136,7 +141,7 @@ class ProximalPath:
             Factors(*(state[f"{name}{field}"] for field in Factors._fields))
             for name in ("here_", "previous_")
         )
-        self._here = self._iterate(here)
+        self._here, self._top = self._iterate(here), math.inf
         self._previous = self._here if state["resting"] else self._iterate(previous)
         return state
 
@@ -175,6 +180,7 @@ class ProximalPath:
         # With momentum the latest bound is not always the best.
         certificate = certificate.with_bound(self.dual)
         self.dual = certificate.dual
+        self._relative_gap = certificate.relative_gap
         self._intercept_tol = max(self._tol, _EARLY * certificate.relative_gap)
         if self._stiffness == 0:
             self._begin_with(certificate.residual.left, certificate.residual.right)
@@ -261,6 +267,7 @@ class ProximalPath:
     def _triplets(self, ahead: Iterate) -> SingularTriplets:
         """The singular triplets of ``XᵀG − M·Y`` above λ, and sometimes more."""
         if self._at_zero is not None and self._at_zero[0] is ahead:
+            self._top = self._at_zero[1].top
             return self._at_zero[1]
         self._at_zero = None
         objective, trace, factors = self._objective, self._penalties.trace, ahead.point.factors
@@ -269,8 +276,12 @@ class ProximalPath:
         shift = LowRankShift(gradient, factors.left, factors.right, ahead.W, -self._stiffness)
         # A matrix that may be formed gives all its triplets for the price of a few.
         count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
+        single = self._relative_gap > _FEW_DIGITS_ABOVE and lost_in_single(self._top, trace) < _MAY_BE_LOST
         while True:
-            triplets = leading_triplets(shift, shape, count, objective.may_form, above=trace, every=True)
+            triplets = leading_triplets(
+                shift, shape, count, objective.may_form, above=trace, every=True, single=single
+            )
+            self._top = triplets.top
             if self._formed or float(triplets.values[-1]) <= trace or count >= min(shape):
                 return triplets
             count = min(2 * count, *shape)

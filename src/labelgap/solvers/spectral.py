@@ -16,7 +16,9 @@ from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
 from labelgap.solvers.linalg import (
     Array,
+    column_squares,
     contiguous,
+    eigenvectors_in_single,
     leading_eigenvectors,
     like,
     namespace,
@@ -30,6 +32,8 @@ from labelgap.solvers.linalg import (
 
 # The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix.
 _SHORT = 32
+# What single precision loses of the square of a singular value, as a fraction of the square of the largest.
+_LOST_IN_SINGLE = 3e-7
 # Triplets up to which blocks of vectors find all of them.
 _FEW_TRIPLETS = 8
 # Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
@@ -104,6 +108,7 @@ def leading_triplets(
     accuracy: float = 1e-7,
     every: bool = False,
     start: SingularTriplets | None = None,
+    single: bool = False,
 ) -> SingularTriplets:
     """The ``count`` largest singular triplets of a (d x L) operator, without those not ``above`` a value.
 
@@ -112,9 +117,14 @@ def leading_triplets(
     added to ``top``. That is the residual of the first triplet; with ``every``, all have it as far as they
     can be found. ``top`` would still be too low if the start were orthogonal to the leading vector, which has
     probability zero. ``start`` are triplets of the same operator that were found less accurately.
+
+    With ``single`` a matrix that may be formed is squared and decomposed in single precision, in half the
+    time: see :func:`lost_in_single` for what that costs. ``top`` is no bound then.
     """
     count = max(1, min(count, *shape))
     if may_form or count >= min(shape) - 1:
+        if single and min(shape) > _SHORT:
+            return _dense_in_single(operator, shape, count, above)
         return _dense(operator, shape, count, above)
     return _lanczos(operator, shape, count, accuracy, every, start)
 
@@ -177,6 +187,37 @@ def _dense(
     other = (H @ known if tall else H.T @ known) / unit
     left, right = (other, known) if tall else (known, other)
     return SingularTriplets(left, values, right, _rounded_up(values))
+
+
+def lost_in_single(top: float, value: float) -> float:
+    """About which fraction of a singular value single precision loses, beside a largest one of ``top``."""
+    return 0.5 * _LOST_IN_SINGLE * (top / value) ** 2 if value > 0 else math.inf
+
+
+def _dense_in_single(
+    operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None
+) -> SingularTriplets:
+    """Vectors of unit length to rounding, orthogonal to it on the shorter side and nearly on the other."""
+    H = operator.matrix()
+    xp = namespace(H)
+    tall = shape[0] >= shape[1]
+    # In units of its size no square overflows or vanishes.
+    unit = norm(H)
+    if not 0 < unit < math.inf:
+        return _dense(operator, shape, count, above)
+    few_digits = xp.astype(H / unit, xp.float32)
+    gram = few_digits.T @ few_digits if tall else few_digits @ few_digits.T
+    squares, vectors = eigenvectors_in_single(gram)
+    values = unit * like(xp.sqrt(xp.clip(squares, 0.0, None)), H)
+    count = _wanted(values, count, above)
+    values, known = values[:count], contiguous(like(vectors[:, :count], H))
+    # What their products lack of I, squared, is what one step of Newton's method leaves of it.
+    known = 1.5 * known - known @ (0.5 * (known.T @ known))
+    other = H @ known if tall else H.T @ known
+    lengths = xp.sqrt(column_squares(other))
+    other = other / xp.where(lengths > 0, lengths, xp.full_like(lengths, math.inf))
+    left, right = (other, known) if tall else (known, other)
+    return SingularTriplets(left, values, right, float(values[0]))
 
 
 def _rounded_up(values: Array) -> float:
