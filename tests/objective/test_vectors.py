@@ -5,37 +5,48 @@ import pytest
 from numba import njit
 from numpy.testing import assert_allclose
 
+from labelgap.kernels import vectors
 from labelgap.kernels.feature_products import _row_sum
 from labelgap.kernels.losses import exp_of
 from labelgap.kernels.options import OPTIONS
-from labelgap.kernels.vectors import _Emitter, add_gram, gathered_sum
+from labelgap.kernels.vectors import add_gram, fetch_rows, gathered_dots, gathered_sum
 
 # Not kept: the number of registers is no part of what numba knows a compiled function by.
 FRESH = {**OPTIONS, "cache": False}
 
 
-# Vectors of sums on x86-64 without AVX, and on aarch64 or with AVX2.
-@pytest.mark.parametrize("vectors", [3, 6])
-def test_sums_are_the_same_whatever_the_registers(vectors, monkeypatch):
-    monkeypatch.setattr(_Emitter, "sums_at_once", lambda self, most: min(most, vectors))
+# Those of x86-64 without AVX, with AVX2 and with AVX-512, and of aarch64.
+@pytest.mark.parametrize("registers", [(16, 16), (16, 32), (32, 64), (32, 16)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_are_the_same_whatever_the_registers(registers, dtype, monkeypatch):
+    monkeypatch.setattr(vectors, "_registers", lambda codegen: registers)
 
     @njit(**FRESH)
-    def all_sums(H, scaled, weights, indices, table, plain, out):
+    def all_sums(H, scaled, weights, indices, table, plain, out, dots):
         add_gram(H, table, scaled, 7)
-        gathered_sum(weights, indices, 1, 6, table, plain)
-        _row_sum(table, indices, weights, 1, 6, out)
+        gathered_sum(weights, indices, 1, 20, table, plain)
+        _row_sum(table, indices, weights, 1, 20, out)
+        fetch_rows(table, indices, 1, 20)
+        gathered_dots(table[0], table, indices, 1, 20, dots)
 
     rng = np.random.default_rng(0)
-    # Of seven vectors: no whole number of tiles.
-    k = 56
-    table, scaled, H = rng.standard_normal((9, k)), rng.standard_normal((9, k)), rng.standard_normal((k, k))
-    weights, indices = rng.standard_normal(6), rng.integers(0, 9, 6).astype(np.int32)
-    before, plain, out = H.copy(), np.empty(k), np.empty(k)
-    all_sums(H, scaled, weights, indices, table, plain, out)
-    upper = np.triu_indices(k)
-    assert_allclose(H[upper], (before + scaled[:7].T @ table[:7])[upper], rtol=1e-12, atol=1e-12)
-    for found in (plain, out):
-        assert_allclose(found, weights[1:6] @ table[indices[1:6]], rtol=1e-12, atol=1e-12)
+    # All numbers of vectors that leave strips of another width over.
+    for n_vectors in range(1, 8):
+        k = n_vectors * vectors.VECTOR_BYTES // np.dtype(dtype).itemsize
+        table, scaled, H = (rng.standard_normal(shape).astype(dtype) for shape in ((9, k), (9, k), (k, k)))
+        weights, indices = rng.standard_normal(21).astype(dtype), rng.integers(0, 9, 21).astype(np.int32)
+        before, plain, out = H.copy(), np.empty(k, dtype), np.empty(k, dtype)
+        dots = np.full(21, np.nan, dtype)
+        all_sums(H, scaled, weights, indices, table, plain, out, dots)
+        upper, close = (
+            np.triu_indices(k),
+            {"rtol": 1e3 * np.finfo(dtype).eps, "atol": 1e3 * np.finfo(dtype).eps},
+        )
+        assert_allclose(H[upper], (before + scaled[:7].T @ table[:7])[upper], **close)
+        for found in (plain, out):
+            assert_allclose(found, weights[1:20] @ table[indices[1:20]], **close)
+        assert_allclose(dots[1:20], table[indices[1:20]] @ table[0], **close)
+        assert np.isnan(dots[[0, 20]]).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

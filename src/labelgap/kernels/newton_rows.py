@@ -32,6 +32,7 @@ from labelgap.kernels.vectors import (
     add_gram,
     add_multiple,
     eliminate,
+    fetch_rows,
     gather_and_dot,
     inner,
     multiply,
@@ -125,6 +126,8 @@ def _add_entries(  # type: ignore[no-untyped-def]
     for s in range(begin, end, CHUNK):
         count = min(CHUNK, end - s)
         gather_and_dot(table, indices, s, count, own, gathered, z)
+        # The next ones, of this row or of the next, come in while these are worked on.
+        fetch_rows(table, indices, s + count, min(s + count + CHUNK, len(indices)))
         for e in range(count):
             z[e] += shifts[indices[s + e]] + own_shift
         if len(binary):
@@ -153,6 +156,7 @@ def _largest_change(indices, table, step, shift, begin, end, gathered, z):  # ty
     for s in range(begin, end, CHUNK):
         count = min(CHUNK, end - s)
         gather_and_dot(table, indices, s, count, step, gathered, z)
+        fetch_rows(table, indices, s + count, min(s + count + CHUNK, end))
         for e in range(count):
             largest = max(largest, abs(z[e] + shift))
     return largest

@@ -21,6 +21,9 @@ from numba.extending import intrinsic, overload
 
 VECTOR_BYTES = 64
 """One vector: a cache line. Where registers are narrower, the compiler splits it."""
+# How many entries before its turn a row of a table is brought into the cache. The processor looks ahead by
+# itself, but not as far as rows of several cache lines take.
+_AHEAD = 8
 # Registers that sums may take up; the others are for what is added to them.
 _FRACTION_FOR_SUMS = 0.75
 _FLAGS = ("reassoc", "contract", "nsz")
@@ -57,11 +60,11 @@ def register_bytes() -> int:
 class _Emitter:
     """Vector loads, stores and arithmetic at element offsets of arrays of one type."""
 
-    def __init__(self, context: Any, builder: Any, element: Any) -> None:
+    def __init__(self, context: Any, builder: Any, element: Any, vector_bytes: int = VECTOR_BYTES) -> None:
         self.context, self.builder = context, builder
         self.number = context.get_value_type(element)
-        self.size = element.bitwidth // 8
-        self.lanes = VECTOR_BYTES // self.size
+        self.size, self._vector_bytes = element.bitwidth // 8, vector_bytes
+        self.lanes = vector_bytes // self.size
         self.vector = ir.VectorType(self.number, self.lanes)
         # By default wide registers are left unused for fear of a lower clock; these loops are worth it. The
         # attributes mean nothing to other processors.
@@ -75,7 +78,7 @@ class _Emitter:
         up four registers of 128 bits, as aarch64 and plain x86-64 have them.
         """
         registers, size = _registers(self.context.codegen())
-        return int(max(1, min(most, _FRACTION_FOR_SUMS * registers * size // VECTOR_BYTES)))
+        return int(max(1, min(most, _FRACTION_FOR_SUMS * registers * size // self._vector_bytes)))
 
     def array(self, kind: Any, value: Any) -> tuple[Any, list[Any]]:
         """The data pointer of an array, and its shape."""
@@ -95,6 +98,24 @@ class _Emitter:
         """The offset of the row that ``numbers`` names at a place."""
         row = self.builder.load(self.at(numbers, place))
         return self.builder.mul(row if row.type == _I64 else self.builder.sext(row, _I64), width)
+
+    def fetch(self, table: Any, start: Any, width: Any) -> None:
+        """Have so many numbers of a table brought into the cache."""
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+        prefetch = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")
+        # For reading, to be kept in all levels, of data.
+        how = [ir.Constant(_I32, value) for value in (0, 3, 1)]
+        with self.vectors(width) as column:
+            self.builder.call(prefetch, [self.builder.bitcast(self.at(table, start, column), byte), *how])
+
+    def fetch_ahead(
+        self, table: Any, numbers: Any, entry: Any, stop: Any, row_width: Any, first: Any, width: Any
+    ) -> None:
+        """The same for ``width`` numbers from ``first`` on, of the row that a later entry names."""
+        later = self.builder.add(entry, self.constant(_AHEAD))
+        later = self.builder.select(self.builder.icmp_signed("<", later, stop), later, entry)
+        self.fetch(table, self.builder.add(self.row_of(numbers, later, row_width), first), width)
 
     def constant(self, value: int) -> Any:
         return ir.Constant(_I64, value)
@@ -193,6 +214,21 @@ def gather_and_dot(typingctx, table, indices, start, count, own, gathered, dots)
 
 
 @intrinsic
+def fetch_rows(typingctx, table, indices, start, stop):  # type: ignore[no-untyped-def]
+    """Have the rows of the table that ``indices`` name from start to stop brought into the cache."""
+    signature = types.void(table, indices, types.intp, types.intp)
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        emit = _Emitter(context, builder, table.dtype)
+        (rows, (_, width)), (numbers, _) = emit.array(table, args[0]), emit.array(indices, args[1])
+        with emit.every(args[3], 1, args[2]) as entry:
+            emit.fetch(rows, emit.row_of(numbers, entry, width), width)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
 def scale_and_sum(typingctx, gathered, count, slopes, curvatures, scaled, total, curved_total):  # type: ignore[no-untyped-def]
     """``scaled = curvatures ∘ gathered`` by rows, and sums of the rows times slopes and times curvatures."""
     signature = types.void(gathered, types.intp, slopes, curvatures, scaled, total, curved_total)
@@ -236,7 +272,9 @@ def add_gram(typingctx, H, gathered, scaled, count):  # type: ignore[no-untyped-
     signature = types.void(H, gathered, scaled, types.intp)
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        emit = _Emitter(context, builder, H.dtype)
+        # What a tile reaches over the diagonal is for nothing: where registers are short, so are its rows.
+        short = _registers(context.codegen())[1] < VECTOR_BYTES // 2
+        emit = _Emitter(context, builder, H.dtype, VECTOR_BYTES // 2 if short else VECTOR_BYTES)
         (h, (width, _)), (q, _), (s, _) = (
             emit.array(kind, value) for kind, value in zip((H, gathered, scaled), args[:3], strict=True)
         )
@@ -378,21 +416,24 @@ def gathered_sum(typingctx, data, indices, begin, end, M, out):  # type: ignore[
             with emit.every(args[3], 1, args[2]) as entry:
                 weight = emit.spread(builder.load(emit.at(values, entry)))
                 row = emit.row_of(numbers, entry, width)
+                if count > 1:
+                    # Rows of one cache line each come early enough by themselves.
+                    wide = emit.constant(count * emit.lanes)
+                    emit.fetch_ahead(table, numbers, entry, args[3], width, first, wide)
                 for shift, total in zip(shifts, sums, strict=True):
                     part = emit.load(emit.at(table, row, shift))
                     builder.store(emit.multiply_add(weight, part, builder.load(total)), total)
             for shift, total in zip(shifts, sums, strict=True):
                 emit.store(builder.load(total), emit.at(target, shift))
 
-        most = emit.sums_at_once(_SUM_VECTORS)
-        for count, times in (
-            (most, builder.udiv(vectors, emit.constant(most))),
-            (1, builder.urem(vectors, emit.constant(most))),
-        ):
-            with cgutils.for_range(builder, times):
+        # Every strip reads all entries, so there are as few as may be.
+        count, left = emit.sums_at_once(_SUM_VECTORS), vectors
+        while count:
+            with cgutils.for_range(builder, builder.udiv(left, emit.constant(count))):
                 strip(builder.load(column), count)
                 step = emit.constant(count * emit.lanes)
                 builder.store(builder.add(builder.load(column), step), column)
+            left, count = builder.urem(left, emit.constant(count)), count // 2
         return context.get_dummy_value()
 
     return signature, generate
@@ -413,6 +454,7 @@ def gathered_dots(typingctx, own, M, indices, begin, end, out):  # type: ignore[
         whole = builder.mul(builder.udiv(width, lanes), lanes)
         with emit.every(args[4], 1, args[3]) as entry:
             row = emit.row_of(numbers, entry, width)
+            emit.fetch_ahead(table, numbers, entry, args[4], width, emit.constant(0), whole)
             total = emit.variable(emit.zero())
             with emit.vectors(whole) as column:
                 parts = emit.load(emit.at(mine, column)), emit.load(emit.at(table, row, column))
