@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
-from labelgap.losses import Poisson
+from labelgap.losses import Gaussian, Poisson
 from labelgap.solvers import SOLVERS, Penalties, proximal
 from labelgap.solvers.certificate import certify
 from labelgap.solvers.factored import FactoredMethod
@@ -234,7 +235,7 @@ def test_few_digits_will_do_while_the_gap_is_wide(monkeypatch):
     monkeypatch.setattr(proximal, "leading_triplets", noted)
     for may_be_lost in (0.0, proximal._MAY_BE_LOST):
         monkeypatch.setattr(proximal, "_MAY_BE_LOST", may_be_lost)
-        objective, path = path_of(penalties, cap=40, n=120, d=40, n_labels=44)
+        objective, path = path_of(penalties, cap=44, n=120, d=40, n_labels=44)
         asked.clear()
         for _ in range(3):
             path.certificate()
@@ -255,6 +256,65 @@ def test_few_digits_will_do_while_the_gap_is_wide(monkeypatch):
         assert not any(asked)
     few, all_digits = ends.values()
     assert few == pytest.approx(all_digits, rel=1e-7)
+
+
+def one_large_direction(size, share, ratio):
+    """A Gaussian problem in W itself whose first singular value is ``ratio`` times λ, the others about λ."""
+    rng = np.random.default_rng(0)
+    U, V, X = (np.linalg.qr(rng.standard_normal((size, size)))[0] for _ in range(3))
+    Y = X @ (U * np.r_[ratio, np.linspace(3, 0.5, size - 1)]) @ V.T
+    Y[rng.random(Y.shape) > share] = np.nan
+    labels = ObservedLabels.from_dense(Y, binary=False)
+    problem = make_problem(X, labels, Gaussian(), features={"centre": False}, fit_intercept=False)
+    objective = problem.objective(labels)
+    return objective, Penalties(largest_trace_penalty(objective) / ratio)
+
+
+@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize(("share", "ratio"), [(1.0, 200), (0.7, 120), (0.7, 30)])
+def test_what_single_precision_loses_does_not_keep_the_gap_open(solver, share, ratio, monkeypatch):
+    objective, penalties = one_large_direction(60, share, ratio)
+    found = SOLVERS[solver](objective, penalties, tol=1e-3, max_iter=200)
+    monkeypatch.setattr(proximal, "_MAY_BE_LOST", 0.0)
+    expected = SOLVERS[solver](objective, penalties, tol=1e-3, max_iter=200)
+    assert found.converged
+    assert found.n_iter <= expected.n_iter + 10
+    assert found.objective == pytest.approx(expected.objective, rel=1e-3)
+
+
+def test_a_cap_keeps_all_digits():
+    objective, penalties = one_large_direction(60, 1.0, 30)
+    path = ProximalPath(objective, penalties, starting_factors(objective, None), 10, 1e-8)
+    assert path.certificate().relative_gap > 0.1
+    assert not path._few_digits_will_do(penalties.trace)
+    free = ProximalPath(objective, penalties, starting_factors(objective, None), 60, 1e-8)
+    free.certificate()
+    assert free._few_digits_will_do(penalties.trace)
+    assert not free._few_digits_will_do(1e6 * penalties.trace)
+
+
+def test_few_digits_are_found_to_be_too_few_where_the_matrix_is_another_one(monkeypatch):
+    objective, penalties = one_large_direction(60, 0.7, 30)
+    path = ProximalPath(objective, penalties, starting_factors(objective, None), 60, 1e-3)
+    path.certificate()
+    path.advance()
+    asked = []
+    original = proximal.leading_triplets
+
+    def noted(*args, single, **options):
+        asked.append(single)
+        return original(*args, single=single, **options)
+
+    monkeypatch.setattr(proximal, "leading_triplets", noted)
+    path._stiffness *= 1e4
+    path.advance()
+    assert asked[:2] == [True, False]
+
+
+def test_a_tiny_penalty_does_not_overflow():
+    objective, _ = path_of(Penalties(0.01))
+    fit = SOLVERS["factored"](objective, Penalties(1e-170, 1e-3), tol=1e-3)
+    assert fit.converged
 
 
 @pytest.mark.parametrize(

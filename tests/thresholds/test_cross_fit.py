@@ -1,4 +1,5 @@
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -93,6 +94,19 @@ def test_entries_that_are_never_held_out_are_trained_on():
     assert train == labels.select(plan == NEVER)
 
 
+def threads_of_each(n_together):
+    """Work that says how many threads it has while so many folds are worked on."""
+    barrier = threading.Barrier(n_together)
+
+    def work(*_):
+        barrier.wait(timeout=20)
+        count = thread_count()
+        barrier.wait(timeout=20)
+        return count
+
+    return work
+
+
 def test_two_jobs_run_side_by_side():
     labels = random_observed()
     # Each waits for the other: with one after the other the barrier would break.
@@ -108,21 +122,21 @@ def test_no_more_threads_are_started_than_there_are_tasks():
     assert max(counts) - before < 20
 
 
-@pytest.mark.parametrize(("few", "expected"), [(10, 2), (10**6, 4)])
-def test_few_entries_are_worked_on_one_fold_after_the_other(few, expected, monkeypatch):
+@pytest.mark.parametrize(("few", "together", "expected"), [(10, 2, 2), (10**6, 1, 4)])
+def test_few_entries_are_worked_on_one_fold_after_the_other(few, together, expected, monkeypatch):
     monkeypatch.setattr(cross_fit, "_FEW_FOR_THREADS", few)
     labels = random_observed()
     plan = np.arange(labels.n_observed) % 2
     with limit_threads(4):
         # A fold that is alone has all threads.
-        assert map_folds(labels, plan, lambda *_: thread_count()) == [expected, expected]
+        assert map_folds(labels, plan, threads_of_each(together)) == [expected, expected]
 
 
 def test_where_all_pairs_count_few_recorded_ones_are_no_small_problem():
     labels = ObservedLabels.from_sparse(sp.eye_array(50, 40, format="csr"), unobserved="unlabelled")
     labels = labels.select(np.arange(labels.n_observed) < 4)
     with limit_threads(4):
-        counts = map_folds(labels, np.arange(4) % 2, lambda *_: thread_count())
+        counts = map_folds(labels, np.arange(4) % 2, threads_of_each(2))
     assert counts == [2, 2]
 
 
@@ -132,8 +146,30 @@ def test_folds_side_by_side_share_the_threads_of_the_caller(limit, n_jobs, expec
     labels = random_observed()
     plan = np.arange(labels.n_observed) % 2
     with limit_threads(limit):
-        counts = map_folds(labels, plan, lambda *_: thread_count(), n_jobs=n_jobs)
+        counts = map_folds(labels, plan, threads_of_each(n_jobs), n_jobs=n_jobs)
     assert counts == [expected, expected]
+
+
+def test_the_last_fold_takes_over_the_threads_of_the_others():
+    ended, seen = threading.Event(), []
+
+    def first():
+        seen.append(thread_count())
+        ended.wait(timeout=20)
+
+    def last():
+        seen.append(thread_count())
+        ended.set()
+        # A task has ended a moment after its last line.
+        until = time.monotonic() + 20
+        while thread_count() < 4 and time.monotonic() < until:
+            time.sleep(0.001)
+        return thread_count()
+
+    with limit_threads(4):
+        assert cross_fit.side_by_side([first, last], n_jobs=2) == [None, 4]
+        assert thread_count() == 4
+    assert seen == [2, 2]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, None])
@@ -156,13 +192,10 @@ def test_without_a_number_of_jobs_there_are_as_many_as_threads(monkeypatch):
     monkeypatch.setenv("LABELGAP_NUM_THREADS", "3")
     labels = random_observed()
     # Each waits for two others.
-    barrier = threading.Barrier(3)
-    counts = map_folds(
-        labels, np.arange(labels.n_observed) % 3, lambda *_: (barrier.wait(20), thread_count())[1]
-    )
+    counts = map_folds(labels, np.arange(labels.n_observed) % 3, threads_of_each(3))
     assert counts == [1, 1, 1]
     with limit_threads(1):
-        assert map_folds(labels, np.arange(labels.n_observed) % 2, lambda *_: thread_count()) == [1, 1]
+        assert map_folds(labels, np.arange(labels.n_observed) % 2, threads_of_each(1)) == [1, 1]
 
 
 def test_an_error_in_a_fold_reaches_the_caller():

@@ -27,5 +27,9 @@ def eigenvectors_in_single(symmetric: Singles) -> tuple[Singles, Singles]:
     >>> eigenvectors_in_single(np.diag(np.float32([2, 1])))[0].tolist()
     [1.0, 2.0]
     """
-    values, vectors = _eigenvectors(symmetric)
+    try:
+        values, vectors = _eigenvectors(symmetric)
+    except ValueError as error:
+        # So says numba where the iteration does not converge.
+        raise np.linalg.LinAlgError(str(error)) from error
     return values, vectors

@@ -117,17 +117,20 @@ def _solve_back(U, k, x):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _add_entries(  # type: ignore[no-untyped-def]
-    indices, binary, real, weights, table, shifts, own, own_shift, code, begin, end,
+    indices, binary, real, weights, table, shifts, own, own_shift, code, begin, end, next_end,
     gathered, scaled, H, slope, curved, z, y, slopes, curvatures,
 ):  # fmt: skip
-    """The entries' parts of gradient and Hessian; returns the sums of slopes and curvatures."""
+    """The entries' parts of gradient and Hessian; returns the sums of slopes and curvatures.
+
+    Those of the next row are from ``end`` to ``next_end``.
+    """
     total_slope = z.dtype.type(0)
     total_curvature = z.dtype.type(0)
     for s in range(begin, end, CHUNK):
         count = min(CHUNK, end - s)
         gather_and_dot(table, indices, s, count, own, gathered, z)
         # The next ones, of this row or of the next, come in while these are worked on.
-        fetch_rows(table, indices, s + count, min(s + count + CHUNK, len(indices)))
+        fetch_rows(table, indices, s + count, min(s + count + CHUNK, end if s + count < end else next_end))
         for e in range(count):
             z[e] += shifts[indices[s + e]] + own_shift
         if len(binary):
@@ -197,7 +200,7 @@ def newton_rows(  # type: ignore[no-untyped-def]
             add_multiple(slope, size * (own[r] - prior[r]), penalty[r], 0)
         slope_sum, curvature = _add_entries(
             indices, binary, real, weights, table, shifts, own, shift, code, begin, end,
-            gathered, scaled, H, slope, curved, z, y, slopes, curvatures,
+            indptr[min(i + 2, len(indptr) - 1)], gathered, scaled, H, slope, curved, z, y, slopes, curvatures,
         )  # fmt: skip
         for c in range(width):
             held[c] = slope[c]

@@ -11,7 +11,7 @@ import contextvars
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,9 @@ _MIN_WORK_PER_THREAD = 200_000
 T = TypeVar("T")
 R = TypeVar("R")
 
-_limit: contextvars.ContextVar[int | None] = contextvars.ContextVar("labelgap_threads", default=None)
+Limit: TypeAlias = int | Callable[[], int]
+"""A number of threads, or what says how many there may be now."""
+_limit: contextvars.ContextVar[Limit | None] = contextvars.ContextVar("labelgap_threads", default=None)
 _pool: ThreadPoolExecutor | None = None
 
 
@@ -37,11 +39,13 @@ def available_threads() -> int:
 def thread_count() -> int:
     """Threads a kernel may use here and now."""
     limit = _limit.get()
-    return available_threads() if limit is None else limit
+    if limit is None:
+        return available_threads()
+    return limit() if callable(limit) else limit
 
 
 @contextlib.contextmanager
-def limit_threads(count: int) -> Iterator[None]:
+def limit_threads(count: Limit) -> Iterator[None]:
     """Let kernels use at most ``count`` threads inside the block (in this thread only)."""
     token = _limit.set(count)
     try:

@@ -121,20 +121,16 @@ def leading_eigenvectors(gram: Array, count: int) -> tuple[Array, Array]:
     return xp.flip(values), xp.flip(vectors, axis=1)
 
 
-def eigenvectors_in_single(gram: Array) -> tuple[Array, Array]:
+def eigenvectors_in_single(gram: NDArray[np.float32]) -> tuple[Array, Array]:
     """All eigenvalues, descending, of a symmetric matrix in single precision, and their vectors in columns.
 
     numpy's routine would convert the matrix to double precision, which takes twice the time.
     """
-    xp = namespace(gram)
-    if is_numpy_array(gram):
-        # The compiler behind it takes long to import, and is not needed before a fit.
-        from labelgap.kernels import lapack
+    # The compiler behind it takes long to import, and is not needed before a fit.
+    from labelgap.kernels import lapack
 
-        values, vectors = lapack.eigenvectors_in_single(gram)
-    else:
-        values, vectors = xp.linalg.eigh(gram)
-    return xp.flip(values), xp.flip(vectors, axis=1)
+    values, vectors = lapack.eigenvectors_in_single(gram)
+    return np.flip(values), np.flip(vectors, axis=1)
 
 
 def balanced(left: Array, right: Array, cutoff: float = 1e-10) -> tuple[Array, Array, Array]:

@@ -59,8 +59,9 @@ _PROBES, _ALLOWANCE, _LEAST_STIFFNESS = 8, 2.0, 1e-12
 # inverse of the third: where each is as long as it may be, longer ones would be made twice.
 _TOO_LONG, _LONGER, _COULD_BE_LONGER = 1.5, 0.9, 0.6
 # Steps that still close gaps above the first number go by singular vectors in single precision, where that
-# loses less than the second number as a fraction of λ: the objective sees only the square of what is lost.
-_FEW_DIGITS_ABOVE, _MAY_BE_LOST = 1e-3, 1e-2
+# loses no more of λ than the second number, and than the third one of the gap: no smaller gap can be reached
+# than what is lost.
+_FEW_DIGITS_ABOVE, _MAY_BE_LOST, _LOST_OF_GAP = 1e-3, 1e-2, 0.1
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
 _SLACK, _SLACK_ROUNDING = 1e-13, 16
 
@@ -276,15 +277,28 @@ class ProximalPath:
         shift = LowRankShift(gradient, factors.left, factors.right, ahead.W, -self._stiffness)
         # A matrix that may be formed gives all its triplets for the price of a few.
         count = min(shape) if self._formed else min(self.point.factors.rank + 4, *shape)
-        single = self._relative_gap > _FEW_DIGITS_ABOVE and lost_in_single(self._top, trace) < _MAY_BE_LOST
+        single = self._few_digits_will_do(self._top)
         while True:
             triplets = leading_triplets(
                 shift, shape, count, objective.may_form, above=trace, every=True, single=single
             )
             self._top = triplets.top
+            if single and not self._few_digits_will_do(self._top):
+                # The last step was from another matrix.
+                single = False
+                continue
             if self._formed or float(triplets.values[-1]) <= trace or count >= min(shape):
                 return triplets
             count = min(2 * count, *shape)
+
+    def _few_digits_will_do(self, top: float) -> bool:
+        """Whether single precision has the digits that a step needs, with a σ₁ of ``top``."""
+        # The gap of a capped fit stays open whatever its steps are like.
+        capped = self._cap < min(self._objective.shape)
+        if not self._formed or capped or self._relative_gap <= _FEW_DIGITS_ABOVE:
+            return False
+        may_be_lost = min(_MAY_BE_LOST, _LOST_OF_GAP * self._relative_gap)
+        return lost_in_single(top, self._penalties.trace) <= may_be_lost
 
     def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> tuple[float, bool]:
         """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept.

@@ -33,7 +33,7 @@ from labelgap.solvers.linalg import (
 # The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix.
 _SHORT = 32
 # What single precision loses of the square of a singular value, as a fraction of the square of the largest.
-_LOST_IN_SINGLE = 3e-7
+_LOST_IN_SINGLE = 1e-6
 # Triplets up to which blocks of vectors find all of them.
 _FEW_TRIPLETS = 8
 # Lanczos approaches σ₁ from below; the last digits it may miss are added to what it reports.
@@ -118,12 +118,13 @@ def leading_triplets(
     can be found. ``top`` would still be too low if the start were orthogonal to the leading vector, which has
     probability zero. ``start`` are triplets of the same operator that were found less accurately.
 
-    With ``single`` a matrix that may be formed is squared and decomposed in single precision, in half the
-    time: see :func:`lost_in_single` for what that costs. ``top`` is no bound then.
+    With ``single`` a matrix of numpy's that may be formed is squared and decomposed in single precision, in
+    half the time: see :func:`lost_in_single` for what that costs. ``top`` is no bound then. Other namespaces
+    may be set to lose more than that.
     """
     count = max(1, min(count, *shape))
     if may_form or count >= min(shape) - 1:
-        if single and min(shape) > _SHORT:
+        if single and min(shape) > _SHORT and is_numpy_array(operator.left):
             return _dense_in_single(operator, shape, count, above)
         return _dense(operator, shape, count, above)
     return _lanczos(operator, shape, count, accuracy, every, start)
@@ -191,7 +192,9 @@ def _dense(
 
 def lost_in_single(top: float, value: float) -> float:
     """About which fraction of a singular value single precision loses, beside a largest one of ``top``."""
-    return 0.5 * _LOST_IN_SINGLE * (top / value) ** 2 if value > 0 else math.inf
+    ratio = top / value if value > 0 else math.inf
+    # A power would raise where it overflows.
+    return 0.5 * _LOST_IN_SINGLE * ratio * ratio
 
 
 def _dense_in_single(
@@ -199,23 +202,22 @@ def _dense_in_single(
 ) -> SingularTriplets:
     """Vectors of unit length to rounding, orthogonal to it on the shorter side and nearly on the other."""
     H = operator.matrix()
-    xp = namespace(H)
     tall = shape[0] >= shape[1]
     # In units of its size no square overflows or vanishes.
     unit = norm(H)
     if not 0 < unit < math.inf:
         return _dense(operator, shape, count, above)
-    few_digits = xp.astype(H / unit, xp.float32)
+    few_digits = (H / unit).astype(np.float32)
     gram = few_digits.T @ few_digits if tall else few_digits @ few_digits.T
     squares, vectors = eigenvectors_in_single(gram)
-    values = unit * like(xp.sqrt(xp.clip(squares, 0.0, None)), H)
+    values = unit * like(np.sqrt(np.clip(squares, 0.0, None)), H)
     count = _wanted(values, count, above)
     values, known = values[:count], contiguous(like(vectors[:, :count], H))
     # What their products lack of I, squared, is what one step of Newton's method leaves of it.
     known = 1.5 * known - known @ (0.5 * (known.T @ known))
     other = H @ known if tall else H.T @ known
-    lengths = xp.sqrt(column_squares(other))
-    other = other / xp.where(lengths > 0, lengths, xp.full_like(lengths, math.inf))
+    lengths = np.sqrt(column_squares(other))
+    other = other / np.where(lengths > 0, lengths, math.inf)
     left, right = (other, known) if tall else (known, other)
     return SingularTriplets(left, values, right, float(values[0]))
 

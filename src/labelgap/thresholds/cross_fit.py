@@ -10,6 +10,7 @@ is a 0/0 in macro-F1. :class:`OneClassEffect` says what they do.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -123,16 +124,25 @@ def map_folds(
 def side_by_side(tasks: Sequence[Callable[[], T]], n_jobs: int | None = None) -> list[T]:
     """What the tasks return. ``n_jobs`` of them run at a time, one in each thread; None is all threads.
 
-    Tasks side by side divide the caller's threads among them (a limit does not reach into other threads).
+    Tasks side by side divide the caller's threads among them (a limit does not reach into other threads). The
+    last ones take over the threads of those that have ended.
     """
-    n_jobs = thread_count() if n_jobs is None else n_jobs
+    threads = thread_count()
+    n_jobs = threads if n_jobs is None else n_jobs
     asked = Parallel(n_jobs=n_jobs, prefer="threads").n_jobs
-    jobs = min(asked if asked > 0 else thread_count(), max(len(tasks), 1))
-    threads_each = max(1, thread_count() // jobs)
+    jobs = min(asked if asked > 0 else threads, max(len(tasks), 1))
+    # Threads append to it without a lock.
+    ended: deque[bool] = deque()
+
+    def threads_each() -> int:
+        return max(1, threads // max(1, min(jobs, len(tasks) - len(ended))))
 
     def run(task: Callable[[], T]) -> T:
         with limit_threads(threads_each):
-            return task()
+            try:
+                return task()
+            finally:
+                ended.append(True)
 
     if jobs <= 1:
         return [run(task) for task in tasks]

@@ -7,6 +7,7 @@ working precision, on arrays padded to whole vectors.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -44,17 +45,24 @@ class _Entries:
         self.indptr, self.indices = read_only(indptr, np.int64), read_only(indices, np.int32)
         self.weights = read_only(weights, weights.dtype)
         self.targets = binary_and_real(targets, weights.dtype)
-        work = indptr + _ROW_COST * np.arange(len(indptr))
-        parts = thread_count()
-        cuts = np.searchsorted(work, np.arange(1, parts) * (work[-1] / parts))
-        self.cuts = [0, *cuts.tolist(), len(indptr) - 1]
         self._longest = int(np.max(np.diff(indptr), initial=0))
 
-    def workspaces(self, width: int, dtype: Any) -> list[Workspace]:
-        return [Workspace.of(width, dtype) for _ in self.cuts[1:]]
+    def cuts(self) -> list[int]:
+        """Rows at which the work is divided among the threads that there are now."""
+        parts, last = thread_count(), len(self.indptr) - 1
+        whole = int(self.indptr[-1]) + _ROW_COST * last
+        rows = range(last + 1)
+        inner = (
+            bisect_left(rows, whole * part / parts, key=lambda row: self.indptr[row] + _ROW_COST * row)
+            for part in range(1, parts)
+        )
+        return [0, *inner, last]
 
-    def conjugate_workspaces(self, width: int, dtype: Any) -> list[ConjugateWorkspace]:
-        return [ConjugateWorkspace.of(width, self._longest, dtype) for _ in self.cuts[1:]]
+    def workspaces(self, parts: int, width: int, dtype: Any) -> list[Workspace]:
+        return [Workspace.of(width, dtype) for _ in range(parts)]
+
+    def conjugate_workspaces(self, parts: int, width: int, dtype: Any) -> list[ConjugateWorkspace]:
+        return [ConjugateWorkspace.of(width, self._longest, dtype) for _ in range(parts)]
 
 
 class RowwiseSteps:
@@ -127,8 +135,8 @@ class RowwiseSteps:
     ) -> float:
         kind, N = self.dtype.type, self._total
         gains = self._gains[: len(moving.factor)]
-        table = given.factor
-        width = table.shape[1]
+        table, cuts = given.factor, entries.cuts()
+        width, parts = table.shape[1], len(cuts) - 1
         penalty = N * penalties.trace * np.eye(width)
         if penalties.ridge:
             penalty += N * penalties.ridge * given.gram()
@@ -141,7 +149,7 @@ class RowwiseSteps:
                 has_shift, kind(N * penalties.intercept), kind(penalties.centre), moving.factor, own_shifts,
                 gains,
             )  # fmt: skip
-            run_parts(conjugate_rows, entries.cuts, wide, entries.conjugate_workspaces(width, self.dtype))
+            run_parts(conjugate_rows, cuts, wide, entries.conjugate_workspaces(parts, width, self.dtype))
             moving.renew_prior()
             return float(gains.sum()) / N
         reach = kind(np.sqrt(np.max(np.einsum("ij,ij->i", table, table), initial=0.0)))
@@ -152,6 +160,6 @@ class RowwiseSteps:
             kind(N * penalties.intercept),
             kind(penalties.centre), moving.factor, own_shifts, gains,
         )  # fmt: skip
-        run_parts(newton_rows, entries.cuts, shared, entries.workspaces(width, self.dtype))
+        run_parts(newton_rows, cuts, shared, entries.workspaces(parts, width, self.dtype))
         moving.renew_prior()
         return float(gains.sum()) / N
