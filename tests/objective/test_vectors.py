@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from numba import njit
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.kernels import vectors
 from labelgap.kernels.feature_products import _row_sum
 from labelgap.kernels.losses import exp_of
 from labelgap.kernels.options import OPTIONS
-from labelgap.kernels.vectors import add_gram, fetch_rows, gathered_dots, gathered_sum
+from labelgap.kernels.vectors import add_gram, eliminate, fetch_rows, gathered_dots, gathered_sum
 
 # Not kept: the number of registers is no part of what numba knows a compiled function by.
 FRESH = {**OPTIONS, "cache": False}
@@ -47,6 +47,30 @@ def test_sums_are_the_same_whatever_the_registers(registers, dtype, monkeypatch)
             assert_allclose(found, weights[1:20] @ table[indices[1:20]], **close)
         assert_allclose(dots[1:20], table[indices[1:20]] @ table[0], **close)
         assert np.isnan(dots[[0, 20]]).all()
+
+
+@pytest.mark.parametrize("registers", [(16, 16), (16, 32), (32, 64), (32, 16)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_earlier_rows_are_eliminated_from_the_diagonal_on(registers, dtype, monkeypatch):
+    monkeypatch.setattr(vectors, "_registers", lambda codegen: registers)
+
+    @njit(**FRESH)
+    def without_earlier(U, row):
+        eliminate(U, row)
+
+    lanes = vectors.VECTOR_BYTES // np.dtype(dtype).itemsize
+    rng = np.random.default_rng(0)
+    for n_vectors in range(1, 8):
+        k = n_vectors * lanes
+        U = rng.standard_normal((k, k)).astype(dtype)
+        for row in (0, 1, k // 2, k - 1):
+            found = U.copy()
+            without_earlier(found, row)
+            expected = U[row] - U[:row, row] @ U[:row]
+            assert_allclose(found[row, row:], expected[row:], rtol=1e-3, atol=1e4 * np.finfo(dtype).eps)
+            first = row - row % lanes
+            assert_array_equal(found[row, :first], U[row, :first])
+            assert_array_equal(np.delete(found, row, axis=0), np.delete(U, row, axis=0))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -79,6 +79,7 @@ def _factorise(H, k, x):  # type: ignore[no-untyped-def]
         largest = max(largest, H[j, j])
     least = largest * H.dtype.type(_LEAST_PIVOT)
     for j in range(k):
+        eliminate(H, j)
         row = H[j]
         pivot = row[j]
         if not pivot > least:
@@ -90,7 +91,6 @@ def _factorise(H, k, x):  # type: ignore[no-untyped-def]
             row[t] = 0
         row[j] = pivot
         multiply(row, inverse, j)
-        eliminate(H, j, k)
         value = x[j] * inverse
         add_multiple(x, -value, row, j)
         x[j] = value

@@ -8,7 +8,7 @@ kernels, and expect C-contiguous arrays whose rows are a whole number of vectors
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -103,7 +103,8 @@ class _Emitter:
         """Have so many numbers of a table brought into the cache."""
         byte = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
-        prefetch = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")
+        module, name = self.builder.module, "llvm.prefetch.p0i8"
+        prefetch = cgutils.get_or_insert_function(module, kind, name)  # type: ignore[no-untyped-call]
         # For reading, to be kept in all levels, of data.
         how = [ir.Constant(_I32, value) for value in (0, 3, 1)]
         with self.vectors(width) as column:
@@ -370,29 +371,55 @@ def multiply(typingctx, target, scale, first):  # type: ignore[no-untyped-def]
     return signature, generate
 
 
+# Vectors of a row of sums that stay in registers while its entries stream by, at most.
+_SUM_VECTORS = 4
+
+
+def _in_strips(emit: _Emitter, column: Any, vectors: Any, strip: Callable[[Any, int], None]) -> None:
+    """Emit ``strip(first column, vectors)`` for so many vectors from a variable ``column`` on.
+
+    Every strip reads all that is summed, so there are as few as may be.
+    """
+    builder, left, count = emit.builder, vectors, emit.sums_at_once(_SUM_VECTORS)
+    while count:
+        with cgutils.for_range(builder, builder.udiv(left, emit.constant(count))):
+            strip(builder.load(column), count)
+            step = emit.constant(count * emit.lanes)
+            builder.store(builder.add(builder.load(column), step), column)
+        left, count = builder.urem(left, emit.constant(count)), count // 2
+
+
 @intrinsic
-def eliminate(typingctx, H, pivot, stop):  # type: ignore[no-untyped-def]
-    """``H[i] -= H[pivot, i] H[pivot]`` for every row i after the pivot up to stop, from i's vector on."""
-    signature = types.void(H, types.intp, types.intp)
+def eliminate(typingctx, U, row):  # type: ignore[no-untyped-def]
+    """``U[row] -= Σ_t U[t, row] U[t]`` over the rows t before it, from the vector that holds the diagonal on.
+
+    The sums stay in registers: to subtract each row from all later ones would load and store those each time.
+    """
+    signature = types.void(U, types.intp)
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        emit = _Emitter(context, builder, H.dtype)
-        h, (_, width) = emit.array(H, args[0])
-        source = builder.mul(args[1], width)
-        with emit.every(args[2], 1, builder.add(args[1], emit.constant(1))) as row:
-            weight = emit.spread(builder.fneg(builder.load(emit.at(h, source, row))))
-            target = builder.mul(row, width)
-            with emit.vectors(width, row) as column:
-                place = emit.at(h, target, column)
-                part = emit.load(emit.at(h, source, column))
-                emit.store(emit.multiply_add(weight, part, emit.load(place)), place)
+        emit = _Emitter(context, builder, U.dtype)
+        u, (_, width) = emit.array(U, args[0])
+        lanes = emit.constant(emit.lanes)
+        column = emit.variable(builder.mul(builder.udiv(args[1], lanes), lanes))
+        target = builder.mul(args[1], width)
+
+        def strip(first: Any, count: int) -> None:
+            shifts = [builder.add(first, emit.constant(j * emit.lanes)) for j in range(count)]
+            sums = [emit.variable(emit.load(emit.at(u, target, shift))) for shift in shifts]
+            with emit.every(args[1], 1) as before:
+                source = builder.mul(before, width)
+                weight = emit.spread(builder.fneg(builder.load(emit.at(u, source, args[1]))))
+                for shift, total in zip(shifts, sums, strict=True):
+                    part = emit.load(emit.at(u, source, shift))
+                    builder.store(emit.multiply_add(weight, part, builder.load(total)), total)
+            for shift, total in zip(shifts, sums, strict=True):
+                emit.store(builder.load(total), emit.at(u, target, shift))
+
+        _in_strips(emit, column, builder.udiv(builder.sub(width, builder.load(column)), lanes), strip)
         return context.get_dummy_value()
 
     return signature, generate
-
-
-# Vectors of a row of sums that stay in registers while its entries stream by, at most.
-_SUM_VECTORS = 4
 
 
 @intrinsic
@@ -426,14 +453,7 @@ def gathered_sum(typingctx, data, indices, begin, end, M, out):  # type: ignore[
             for shift, total in zip(shifts, sums, strict=True):
                 emit.store(builder.load(total), emit.at(target, shift))
 
-        # Every strip reads all entries, so there are as few as may be.
-        count, left = emit.sums_at_once(_SUM_VECTORS), vectors
-        while count:
-            with cgutils.for_range(builder, builder.udiv(left, emit.constant(count))):
-                strip(builder.load(column), count)
-                step = emit.constant(count * emit.lanes)
-                builder.store(builder.add(builder.load(column), step), column)
-            left, count = builder.urem(left, emit.constant(count)), count // 2
+        _in_strips(emit, column, vectors, strip)
         return context.get_dummy_value()
 
     return signature, generate
