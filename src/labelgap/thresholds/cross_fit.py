@@ -10,7 +10,6 @@ is a 0/0 in macro-F1. :class:`OneClassEffect` says what they do.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -131,8 +130,8 @@ def side_by_side(tasks: Sequence[Callable[[], T]], n_jobs: int | None = None) ->
     n_jobs = threads if n_jobs is None else n_jobs
     asked = Parallel(n_jobs=n_jobs, prefer="threads").n_jobs
     jobs = min(asked if asked > 0 else threads, max(len(tasks), 1))
-    # Threads append to it without a lock.
-    ended: deque[bool] = deque()
+    # Appending to a list needs no lock.
+    ended: list[Callable[[], T]] = []
 
     def threads_each() -> int:
         return max(1, threads // max(1, min(jobs, len(tasks) - len(ended))))
@@ -142,7 +141,7 @@ def side_by_side(tasks: Sequence[Callable[[], T]], n_jobs: int | None = None) ->
             try:
                 return task()
             finally:
-                ended.append(True)
+                ended.append(task)
 
     if jobs <= 1:
         return [run(task) for task in tasks]

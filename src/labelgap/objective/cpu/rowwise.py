@@ -45,7 +45,7 @@ class _Entries:
         self.indptr, self.indices = read_only(indptr, np.int64), read_only(indices, np.int32)
         self.weights = read_only(weights, weights.dtype)
         self.targets = binary_and_real(targets, weights.dtype)
-        self._longest = int(np.max(np.diff(indptr), initial=0))
+        self.longest = int(np.max(np.diff(indptr), initial=0))
 
     def cuts(self) -> list[int]:
         """Rows at which the work is divided among the threads that there are now."""
@@ -57,12 +57,6 @@ class _Entries:
             for part in range(1, parts)
         )
         return [0, *inner, last]
-
-    def workspaces(self, parts: int, width: int, dtype: Any) -> list[Workspace]:
-        return [Workspace.of(width, dtype) for _ in range(parts)]
-
-    def conjugate_workspaces(self, parts: int, width: int, dtype: Any) -> list[ConjugateWorkspace]:
-        return [ConjugateWorkspace.of(width, self._longest, dtype) for _ in range(parts)]
 
 
 class RowwiseSteps:
@@ -136,7 +130,7 @@ class RowwiseSteps:
         kind, N = self.dtype.type, self._total
         gains = self._gains[: len(moving.factor)]
         table, cuts = given.factor, entries.cuts()
-        width, parts = table.shape[1], len(cuts) - 1
+        width = table.shape[1]
         penalty = N * penalties.trace * np.eye(width)
         if penalties.ridge:
             penalty += N * penalties.ridge * given.gram()
@@ -149,7 +143,8 @@ class RowwiseSteps:
                 has_shift, kind(N * penalties.intercept), kind(penalties.centre), moving.factor, own_shifts,
                 gains,
             )  # fmt: skip
-            run_parts(conjugate_rows, cuts, wide, entries.conjugate_workspaces(parts, width, self.dtype))
+            many = [ConjugateWorkspace.of(width, entries.longest, self.dtype) for _ in cuts[1:]]
+            run_parts(conjugate_rows, cuts, wide, many)
             moving.renew_prior()
             return float(gains.sum()) / N
         reach = kind(np.sqrt(np.max(np.einsum("ij,ij->i", table, table), initial=0.0)))
@@ -160,6 +155,6 @@ class RowwiseSteps:
             kind(N * penalties.intercept),
             kind(penalties.centre), moving.factor, own_shifts, gains,
         )  # fmt: skip
-        run_parts(newton_rows, cuts, shared, entries.workspaces(parts, width, self.dtype))
+        run_parts(newton_rows, cuts, shared, [Workspace.of(width, self.dtype) for _ in cuts[1:]])
         moving.renew_prior()
         return float(gains.sum()) / N
