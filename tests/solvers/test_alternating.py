@@ -109,6 +109,37 @@ def test_the_rank_is_that_asked_for_and_the_gap_is_honest(rank):
     assert fit.relative_gap > 1e-4
 
 
+@pytest.mark.parametrize("kind", ["dense", "identity"])
+def test_the_first_two_sweeps_have_a_quarter_of_the_columns_but_at_least_8(kind):
+    case = Case(kind, n=60, d=50, n_labels=50)
+    objective, penalties = case.objective(), penalties_of(case, trace=1e-3)
+    for rank, narrow in ((6, 6), (20, 8), (40, 10)):
+        for sweeps in (1, 2, 3):
+            fit = solve_alternating(objective, penalties, rank=rank, tol=1e-6, max_iter=sweeps)
+            assert fit.rank == (narrow if sweeps < 3 else rank)
+
+
+@pytest.mark.parametrize("loss", loss_names())
+def test_new_columns_do_not_raise_the_objective(loss, monkeypatch):
+    monkeypatch.setattr(alternating_module, "_CERTIFY_EVERY", 1)
+    monkeypatch.setattr(alternating_module, "_FAR", np.inf)
+    case = Case("identity", loss, n=30, n_labels=25)
+    fit = solve_alternating(case.objective(), penalties_of(case, trace=0.02), rank=16, tol=1e-6, max_iter=8)
+    values = np.array([report.objective for report in fit.history])
+    assert np.all(np.diff(values) <= 1e-12 * values[:-1])
+
+
+def test_few_columns_that_gain_nothing_do_not_end_the_fit():
+    case = Case("identity", "squared", n=30, n_labels=25)
+    objective = case.objective()
+    penalties = Penalties(0.3 * largest_trace_penalty(objective))
+    few, all_of_them = (solve_alternating(objective, penalties, rank=rank, tol=1.0) for rank in (8, 25))
+    # At so loose a tolerance the second sweep gains nothing that counts.
+    assert few.n_iter == 2
+    assert all_of_them.n_iter > 2
+    assert all_of_them.rank > 8
+
+
 def test_a_rank_beyond_the_shape_is_full_rank():
     case = Case()
     fits = [solve_alternating(case.objective(), Penalties(0.02), rank=rank) for rank in (4, 100)]

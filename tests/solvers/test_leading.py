@@ -34,6 +34,18 @@ def test_they_are_about_the_leading_directions_of_the_gradient(single, monkeypat
     np.testing.assert_allclose(columns.T @ columns, np.eye(12), atol=1e-3 if single else 1e-10)
 
 
+def test_they_are_as_long_as_the_trace_norm_lets_them_be():
+    # With these lengths the best B of a quadratic with the same curvature everywhere is as long as A.
+    case = Case("identity", "squared", n=40, n_labels=30)
+    _, penalties, point, start = start_of(case, 0.3, 40)
+    U, values, Vt = np.linalg.svd(point.score_gradient().matrix())
+    curvature = float(point.curvature_along(U[:, :1].copy(), Vt[:1].T.copy())[0])
+    lengths = np.linalg.norm(start.factors.left, axis=0)
+    surplus = np.maximum(values - penalties.trace, 0.1 * values)
+    np.testing.assert_allclose(lengths[:4], np.sqrt(surplus / curvature)[:4], rtol=0.05)
+    assert np.all(np.diff(lengths) <= 0)
+
+
 def test_where_no_direction_leads_down_there_are_none():
     _, _, _, start = start_of(Case("identity", n=40, n_labels=30), 1.3, 4)
     assert start.factors.rank == 0

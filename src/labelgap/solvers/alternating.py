@@ -10,6 +10,10 @@ elsewhere it is two convex problems solved by conjugate gradients. Users and ite
 small problem each, so a sweep costs about as much as two passes over the entries, and a few sweeps are enough
 for a model that predicts well: the fastest way to one at a given rank.
 
+The first two sweeps have a quarter of the columns: the leading directions of the gradient at W = 0. They make
+most of the way, in a fraction of the time. The directions after them are mostly noise as long as the first
+are not fitted, so the other columns are found after these sweeps.
+
 The last digits, and with them the duality gap, come slowly: a sweep never sees how A and B would move
 together. The same F is minimised over all variables at once, with a rank that finds itself, by
 :mod:`labelgap.solvers.factored`.
@@ -34,6 +38,7 @@ from labelgap.solvers.linalg import (
     contiguous,
     leading_eigenvectors,
     like,
+    namespace,
     product_values,
     rotated,
     rounding,
@@ -79,9 +84,11 @@ _RELAXATION = 1.4
 # The least relative gap that single precision is good for.
 _SINGLE = 1e-4
 
-# Steps of subspace iteration for the first columns. A step costs two products, much less than a sweep; with
-# ten million ratings, more than one save sweeps.
-_SUBSPACE_STEPS = 2
+# The sweeps that have fewer columns than the fit may have, what fraction of them, and how many at least.
+_NARROW_SWEEPS, _NARROW, _LEAST_COLUMNS = 2, 4, 8
+# Steps of subspace iteration for new columns, and how many more than are kept take part: the last ones of a
+# subspace are the least accurate. A step costs two products, much less than a sweep, and saves sweeps.
+_SUBSPACE_STEPS, _MORE_COLUMNS = 3, 8
 # Numbers in the data from which on the start is found in single precision, which is twice as fast.
 _LARGE = 1 << 20
 # The largest singular value found, as a fraction of λ, below which no direction can lower the objective: it
@@ -93,11 +100,12 @@ FEATURES, LABELS = (0,), (1, 2)
 
 
 class AlternatingMethod(Method):
-    """Sweeps at a fixed rank, with a certificate now and then."""
+    """Sweeps at a fixed rank, after the first ones at a smaller one, with a certificate now and then."""
 
     def __init__(self, *problem: Any, random_state: Any, **options: Any) -> None:
         super().__init__(*problem, **options)
         self._random_state = random_state
+        self._narrow = False
         self._sweeps: Sweeps | None = None
         self._factors: Factors | None = None
         self._died_out = self._due = False
@@ -111,17 +119,21 @@ class AlternatingMethod(Method):
         first = balanced_factors(starting_factors(self._objective, start), self._cap)
         point = self._objective.at(first)
         self._scale = max(abs(point.value), point.size)
+        columns = self._cap
+        if first.rank == 0:
+            columns = min(self._cap, max(_LEAST_COLUMNS, self._cap // _NARROW))
+            self._narrow = columns < self._cap
         wide, steepest = with_leading_columns(
-            self._objective, self._penalties, point, self._cap, self._random_state
+            self._objective, self._penalties, point, columns, self._random_state
         )
         # The same W without the new columns, for the first certificate. It may be good enough already.
         self._factors, self._start = first, wide
         self._due = start is not None or steepest <= _SHALLOW * self._penalties.trace
 
     def snapshot(self) -> Mapping[str, Array] | None:
-        if not self._due or self._died_out or self._sweeps is None:
+        if not self._due or self._died_out or self._narrow or self._sweeps is None:
             return None
-        self._sweeps.restart()
+        self._sweeps.restart(self.factors)
         return {**factors_state(self.factors), **scalars(rounds=self.iteration, scale=self._scale)}
 
     @property
@@ -152,15 +164,27 @@ class AlternatingMethod(Method):
         return "a bound" if self.exhausted and not self._due else "a decision"
 
     def step(self, stopping: Callable[[], bool]) -> None:
+        if self._narrow and self.iteration >= _NARROW_SWEEPS:
+            self._widen()
         if self._sweeps is None:
             self._sweeps = make_sweeps(self._objective, self._penalties, self._start, self._tol)
             del self._start
         gained = self._sweeps.sweep()
         self.iteration += 1
-        self._died_out = gained <= _NOTHING * self._tol * self._scale
+        self._died_out = not self._narrow and gained <= _NOTHING * self._tol * self._scale
         near = self.iteration % _CERTIFY_EVERY == 0 and gained <= _FAR * self._scale
         self._due = near or self._died_out
         self._factors = None
+
+    def _widen(self) -> None:
+        """Continue with all columns, the new ones along the steepest directions from here."""
+        assert self._sweeps is not None
+        point = self._objective.at(self.factors)
+        wide = with_leading_columns(
+            self._objective, self._penalties, point, self._cap, self._random_state
+        ).factors
+        self._sweeps.restart(wide)
+        self._narrow = False
 
     def close(self) -> None:
         self._sweeps = None
@@ -254,8 +278,8 @@ class Sweeps(Protocol):
         """Where the sweeps have come to, balanced."""
         ...
 
-    def restart(self) -> None:
-        """Continue from :meth:`factors`, as a run that begins there would."""
+    def restart(self, start: Factors) -> None:
+        """Continue from ``start``, as a run that begins there would."""
         ...
 
 
@@ -271,11 +295,12 @@ def make_sweeps(objective: Objective, penalties: Penalties, start: Factors, tol:
 class RowSweeps:
     """Sweeps of Newton steps row by row."""
 
+    _at: Any
+    _relaxation: float
+
     def __init__(self, steps: Rowwise, penalties: Penalties, start: Factors) -> None:
         self._steps, self._penalties = steps, penalties
-        self._at = steps.start(start)
-        # From B = 0 there is nothing to relax.
-        self._relaxation = _RELAXATION if bool((start.right != 0).any()) else 1.0
+        self.restart(start)
 
     def sweep(self) -> float:
         gained = self._steps.step_labels(self._at, self._penalties, self._relaxation)
@@ -288,8 +313,11 @@ class RowSweeps:
         factors: Factors = self._at.factors()
         return factors
 
-    def restart(self) -> None:
-        self._at = self._steps.start(self.factors())
+    def restart(self, start: Factors) -> None:
+        self._at = self._steps.start(start)
+        # Columns that begin with B = 0 have nothing to relax.
+        begun = namespace(start.right).any(start.right != 0, axis=0)
+        self._relaxation = _RELAXATION if start.rank and bool(begun.all()) else 1.0
 
 
 class BlockSweeps:
@@ -308,8 +336,8 @@ class BlockSweeps:
     def factors(self) -> Factors:
         return self._factors
 
-    def restart(self) -> None:
-        """A sweep knows nothing beside the factors."""
+    def restart(self, start: Factors) -> None:
+        self._factors = start
 
 
 def minimise_block(
@@ -350,15 +378,19 @@ def with_leading_columns(
     """Fill A up to ``cap`` columns, with zeros in B: the same W, with capacity to grow.
 
     The new columns are about the leading left singular vectors of the gradient, from random vectors and a few
-    steps of subspace iteration. Each is as long as the root of the singular value that the first of them
-    would get from a Newton step. Where no direction lowers the objective, W needs no more columns.
+    steps of subspace iteration. Each is as long as the root of the singular value ``(σ - λ)/c`` that a
+    proximal step would give it, where c is the curvature along the first of them: then the sweep's first step
+    in B balances the two factors. A longer column would be shrunk less than the trace norm shrinks it, and
+    columns that are mostly noise would come in too strong. Where no direction lowers the objective, W needs
+    no more columns.
     """
     xp, factors = objective.xp, point.factors
     missing = cap - factors.rank
     if missing <= 0:
         return Start(factors, math.inf)
     gradient = point.score_gradient()
-    V = like(check_random_state(random_state).standard_normal((objective.shape[1], missing)), factors.right)
+    count = min(missing + _MORE_COLUMNS, *objective.shape)
+    V = like(check_random_state(random_state).standard_normal((objective.shape[1], count)), factors.right)
     if objective.n_stored >= _LARGE and is_numpy_namespace(xp):
         # Other namespaces multiply only arrays of one precision.
         V = xp.astype(V, xp.float32)
@@ -378,14 +410,16 @@ def with_leading_columns(
         contiguous(like(part, factors.left)) for part in (leading.vectors[:, :1], V @ leading.rotation[:, :1])
     )
     curvature = float(point.curvature_along(*along)[0]) + penalties.ridge
-    surplus = max(steepest - penalties.trace, (1 - _HOPELESS) * steepest)
-    length = math.sqrt(surplus / max(curvature, smallest(factors.left)))
-    left = length * like(leading.vectors, factors.left)
+    values = leading.values[:missing]
+    surplus = xp.maximum(values - penalties.trace, (1 - _HOPELESS) * values)
+    lengths = xp.sqrt(surplus / max(curvature, smallest(factors.left)))
+    left = like(lengths, factors.left) * like(leading.vectors[:, :missing], factors.left)
+    right = zeros_like(like(V[:, :missing], factors.right))
     # Each of these is as large as a factor.
-    del leading, point
+    del leading, point, V
     if factors.rank:
         left = xp.concat([factors.left, left], axis=1)
-    right = xp.concat([factors.right, zeros_like(like(V, factors.right))], axis=1)
+        right = xp.concat([factors.right, right], axis=1)
     return Start(Factors(left, right, factors.intercept), steepest)
 
 
