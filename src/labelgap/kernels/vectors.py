@@ -19,8 +19,8 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 
-VECTOR_BYTES = 64
-"""One vector: a cache line. Where registers are narrower, the compiler splits it."""
+# A cache line.
+_LINE_BYTES = 64
 # How many entries before its turn a row of a table is brought into the cache. The processor looks ahead by
 # itself, but not as far as rows of several cache lines take.
 _AHEAD = 8
@@ -57,13 +57,20 @@ def register_bytes() -> int:
     return _registers(cpu_target.target_context.codegen())[1]
 
 
+VECTOR_BYTES = min(_LINE_BYTES, 2 * register_bytes())
+"""One vector: two registers, into which the compiler splits it, or a cache line.
+
+Rows are filled up to whole vectors. With 8 columns in single precision, whole lines would double the work.
+"""
+
+
 class _Emitter:
     """Vector loads, stores and arithmetic at element offsets of arrays of one type."""
 
     def __init__(self, context: Any, builder: Any, element: Any, vector_bytes: int = VECTOR_BYTES) -> None:
         self.context, self.builder = context, builder
         self.number = context.get_value_type(element)
-        self.size, self._vector_bytes = element.bitwidth // 8, vector_bytes
+        self.size, self.vector_bytes = element.bitwidth // 8, vector_bytes
         self.lanes = vector_bytes // self.size
         self.vector = ir.VectorType(self.number, self.lanes)
         # By default wide registers are left unused for fear of a lower clock; these loops are worth it. The
@@ -74,11 +81,10 @@ class _Emitter:
     def sums_at_once(self, most: int) -> int:
         """How many vectors of sums stay in registers, at least one and at most so many.
 
-        More of them than there is space for would be stored and loaded again with every entry. A vector takes
-        up four registers of 128 bits, as aarch64 and plain x86-64 have them.
+        More of them than there is space for would be stored and loaded again with every entry.
         """
         registers, size = _registers(self.context.codegen())
-        return int(max(1, min(most, _FRACTION_FOR_SUMS * registers * size // self._vector_bytes)))
+        return int(max(1, min(most, _FRACTION_FOR_SUMS * registers * size // self.vector_bytes)))
 
     def array(self, kind: Any, value: Any) -> tuple[Any, list[Any]]:
         """The data pointer of an array, and its shape."""
@@ -105,7 +111,8 @@ class _Emitter:
         kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
         module, name = self.builder.module, "llvm.prefetch.p0i8"
         prefetch = cgutils.get_or_insert_function(module, kind, name)  # type: ignore[no-untyped-call]
-        # For reading, to be kept in all levels, of data.
+        # For reading, to be kept in all levels, of data. A row may begin anywhere in a cache line; steps of a
+        # vector, which is no longer than a line, meet every line.
         how = [ir.Constant(_I32, value) for value in (0, 3, 1)]
         with self.vectors(width) as column:
             self.builder.call(prefetch, [self.builder.bitcast(self.at(table, start, column), byte), *how])
@@ -274,13 +281,13 @@ def add_gram(typingctx, H, gathered, scaled, count):  # type: ignore[no-untyped-
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
         # What a tile reaches over the diagonal is for nothing: where registers are short, so are its rows.
-        short = _registers(context.codegen())[1] < VECTOR_BYTES // 2
-        emit = _Emitter(context, builder, H.dtype, VECTOR_BYTES // 2 if short else VECTOR_BYTES)
+        twice = 2 * _registers(context.codegen())[1]
+        emit = _Emitter(context, builder, H.dtype, min(VECTOR_BYTES, twice))
         (h, (width, _)), (q, _), (s, _) = (
             emit.array(kind, value) for kind, value in zip((H, gathered, scaled), args[:3], strict=True)
         )
         # A power of 2, which divides the width. Broadcasts are loads too, so rows come before vectors.
-        most_rows = 1 << (emit.sums_at_once(_TILE_ROWS).bit_length() - 1)
+        most_rows = 1 << (min(emit.sums_at_once(_TILE_ROWS), emit.lanes).bit_length() - 1)
         most_vectors = emit.sums_at_once(most_rows * _TILE_VECTORS) // most_rows
         shifts = [emit.constant(j * emit.lanes) for j in range(most_vectors)]
 
@@ -371,8 +378,8 @@ def multiply(typingctx, target, scale, first):  # type: ignore[no-untyped-def]
     return signature, generate
 
 
-# Vectors of a row of sums that stay in registers while its entries stream by, at most.
-_SUM_VECTORS = 4
+# Bytes of a row of sums that stay in registers while its entries stream by, at most.
+_SUM_BYTES = 256
 
 
 def _in_strips(emit: _Emitter, column: Any, vectors: Any, strip: Callable[[Any, int], None]) -> None:
@@ -380,7 +387,7 @@ def _in_strips(emit: _Emitter, column: Any, vectors: Any, strip: Callable[[Any, 
 
     Every strip reads all that is summed, so there are as few as may be.
     """
-    builder, left, count = emit.builder, vectors, emit.sums_at_once(_SUM_VECTORS)
+    builder, left, count = emit.builder, vectors, emit.sums_at_once(_SUM_BYTES // emit.vector_bytes)
     while count:
         with cgutils.for_range(builder, builder.udiv(left, emit.constant(count))):
             strip(builder.load(column), count)
@@ -444,7 +451,7 @@ def gathered_sum(typingctx, data, indices, begin, end, M, out):  # type: ignore[
                 weight = emit.spread(builder.load(emit.at(values, entry)))
                 row = emit.row_of(numbers, entry, width)
                 if count > 1:
-                    # Rows of one cache line each come early enough by themselves.
+                    # Short rows come early enough by themselves.
                     wide = emit.constant(count * emit.lanes)
                     emit.fetch_ahead(table, numbers, entry, args[3], width, first, wide)
                 for shift, total in zip(shifts, sums, strict=True):
