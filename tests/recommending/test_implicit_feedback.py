@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from threadpoolctl import threadpool_limits
 
 import labelgap
 from labelgap import ObservedLabels, Recommender
@@ -236,3 +237,13 @@ def test_it_has_no_meaning_where_silence_counts(ratings: ObservedLabels, unobser
 def test_a_value_that_is_none_is_refused(ratings: ObservedLabels) -> None:
     with pytest.raises(InvalidParameterError, match="implicit_feedback must be True, False or 'auto'"):
         Recommender(implicit_feedback="yes").fit(ratings)
+
+
+def test_threads_of_blas_do_not_change_a_digit() -> None:
+    ratings = chosen_by_taste(1500, 1200)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(limits=threads, user_api="blas"):
+            found.append(ImplicitFeedback.learn(ratings))
+    assert found[0] is not None
+    assert found[0].is_same(found[1])

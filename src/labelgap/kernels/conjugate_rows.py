@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from labelgap.kernels.losses import derivatives
 from labelgap.kernels.newton_rows import SAFE, SAFE_RELAXED
-from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS
 from labelgap.kernels.vectors import add_multiple, gathered_dots, gathered_sum, inner
 
 # Conjugate gradients in a step, at most, and the fraction of the gradient (in the preconditioner's norm) at
@@ -37,7 +37,7 @@ class ConjugateWorkspace(NamedTuple):
         return cls(np.zeros((7, width), dtype), np.zeros((5, max(longest, 1)), dtype))
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _add_penalty(penalty, diagonal_only, size, direction, k, out):  # type: ignore[no-untyped-def]
     """``out += m M₀ direction``."""
     if diagonal_only:

@@ -13,7 +13,7 @@ from numba import njit
 
 from labelgap._arrays import read_only
 from labelgap._types import Floats, Ints
-from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS
 from labelgap.kernels.threads import map_in_order, run_over_rows
 from labelgap.kernels.vectors import VECTOR_BYTES, gathered_dots, gathered_sum, lanes_of
 
@@ -37,20 +37,20 @@ _SAMPLED_COLUMNS, _PRODUCT_COLUMNS = 16, 96
 _CELL_BY_LABEL, _COLUMN_BY_LABEL = 11.0, 0.18
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def copy_row(source, target):  # type: ignore[no-untyped-def]
     """As many numbers as the source has; of rows by themselves, which is what lets this vectorise."""
     for c in range(len(source)):
         target[c] = source[c]
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def is_whole(M):  # type: ignore[no-untyped-def]
     """Whether rows are a whole number of vectors."""
     return M.shape[1] > 0 and M.shape[1] % lanes_of(M) == 0
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def sampled_row(p, B, indices, begin, end, out):  # type: ignore[no-untyped-def]
     """``out[e] = p · B[indices[e]]`` from begin to end."""
     if is_whole(B):
@@ -72,7 +72,7 @@ def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[n
         sampled_row(own, B, indices, indptr[i], indptr[i + 1], out)
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def sum_of_entries(data, indices, begin, end, M, row):  # type: ignore[no-untyped-def]
     """``row = Σ_e data[e] M[indices[e]]`` from begin to end."""
     if is_whole(M):
@@ -85,7 +85,7 @@ def sum_of_entries(data, indices, begin, end, M, row):  # type: ignore[no-untype
         row[c] = total
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def longest(indptr, start, stop):  # type: ignore[no-untyped-def]
     """The most entries of a row."""
     most = 0

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from labelgap._arrays import read_only
 from labelgap._types import Floats, Ints
 from labelgap.kernels.entries import csr_product, sparse_rows
-from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS
 from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import _I64, _Emitter
 
@@ -163,7 +163,7 @@ def _sampled_product(  # type: ignore[no-untyped-def]
         cursors[i] = e
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _spread_out(indptr, indices, data, first, begin, end, cursors, spread):  # type: ignore[no-untyped-def]
     """The entries of some rows and labels as a dense block; the cursors go on to the labels after those."""
     width = spread.shape[1]

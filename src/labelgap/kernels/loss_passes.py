@@ -15,7 +15,7 @@ from numba import njit
 from labelgap._arrays import binary_and_real, read_only
 from labelgap._types import Floats, Ints
 from labelgap.kernels.losses import LOGISTIC, logistic_conjugates, losses
-from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS
 from labelgap.kernels.threads import run_over_rows
 
 # Entries whose losses are computed in one go; their arrays stay in the nearest cache.
@@ -28,7 +28,7 @@ _PER_LABEL = 16
 _WORK = 32
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _gather(low_rank, intercept, indices, offsets, binary, real, z, y):  # type: ignore[no-untyped-def]
     """The scores and targets of a block; what is of length 0 is none."""
     count = len(low_rank)
@@ -48,7 +48,7 @@ def _gather(low_rank, intercept, indices, offsets, binary, real, z, y):  # type:
             y[e] = real[e]
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _times(numbers, weights, weight):  # type: ignore[no-untyped-def]
     """Multiply by the weight of each entry, or by the one weight of all."""
     if len(weights):
@@ -59,7 +59,7 @@ def _times(numbers, weights, weight):  # type: ignore[no-untyped-def]
             numbers[e] *= weight
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _add_by_label(indices, slopes, curvatures, sums):  # type: ignore[no-untyped-def]
     for e in range(len(indices)):
         row = sums[indices[e]]

@@ -12,3 +12,11 @@ OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "arcp", "nsz"},
 }
+
+INLINED = OPTIONS | {"forceinline": True}
+"""For what is called by kernels alone.
+
+A process that compiles a kernel has the functions that it calls as code of their own, too, and would run
+that; one that reads the kernel from the cache runs the copy that was compiled with it. Where sums may be
+reassociated, the two differ in their last digits, and so would the first fit and later ones.
+"""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.kernels.losses import logistic_losses
-from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS
 from labelgap.kernels.threads import run_over_rows
 
 # What an entry counts as.
@@ -35,7 +35,7 @@ _CHUNK = 1 << 14
 _WORK = 32
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _beyond(score, multiplier, stiffness, bound):  # type: ignore[no-untyped-def]
     """The slope of the smooth term that stands for the bound."""
     shifted = score + multiplier / stiffness
@@ -103,7 +103,7 @@ def _pass(  # type: ignore[no-untyped-def]
         totals[c, 0], totals[c, 1] = total, size
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _own_slopes(  # type: ignore[no-untyped-def]
     n_terms, scale, scores, slopes, kinds, tilts, multipliers, stiffness, bound, low, above
 ):
@@ -123,7 +123,7 @@ def _own_slopes(  # type: ignore[no-untyped-def]
         above[j] = min(max(scale * n_terms * above[j] - low[j], 0.0), 1.0)
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _row(matrix, i):  # type: ignore[no-untyped-def]
     """A row of a matrix that may be empty."""
     return matrix[i] if matrix.shape[0] else matrix.ravel()

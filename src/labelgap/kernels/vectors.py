@@ -145,7 +145,17 @@ class _Emitter:
         return self.builder.shuffle_vector(first, undefined, lanes)
 
     def multiply_add(self, a: Any, b: Any, total: Any) -> Any:
-        return self.builder.fadd(total, self.builder.fmul(a, b, flags=_FLAGS), flags=_FLAGS)
+        """``total + a b``, of vectors or of numbers, rounded once where the processor can.
+
+        Given products and sums that it may contract, the compiler would choose which of them to round by what
+        surrounds them.
+        """
+        kind, lanes = total.type, getattr(total.type, "count", None)
+        name = f"llvm.fmuladd.{'' if lanes is None else f'v{lanes}'}f{8 * self.size}"
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            self.builder.module, ir.FunctionType(kind, [kind] * 3), name
+        )
+        return self.builder.call(function, [a, b, total])
 
     @contextmanager
     def every(self, stop: Any, step: int, start: Any = None) -> Iterator[Any]:
@@ -186,7 +196,7 @@ class _Emitter:
                 )
                 for first in (0, half)
             ]
-            vector = self.builder.fadd(*parts, flags=_FLAGS)
+            vector = self.builder.fadd(*parts)
             lanes = half
         return self.builder.extract_element(vector, ir.Constant(_I32, 0))
 
@@ -262,7 +272,7 @@ def scale_and_sum(typingctx, gathered, count, slopes, curvatures, scaled, total,
                 heavy = builder.fmul(c, part, flags=_FLAGS)
                 emit.store(heavy, emit.at(out, place))
                 builder.store(emit.multiply_add(g, part, builder.load(pulled)), pulled)
-                builder.store(builder.fadd(builder.load(curved), heavy, flags=_FLAGS), curved)
+                builder.store(builder.fadd(builder.load(curved), heavy), curved)
             emit.store(builder.load(pulled), emit.at(sums, column))
             emit.store(builder.load(curved), emit.at(curvature_sums, column))
         return context.get_dummy_value()

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
@@ -56,7 +57,9 @@ class ImplicitFeedback(NamedTuple):
         counts = ratings.row_counts(), ratings.label_counts()
         means = np.array([count.mean() for count in counts])
         lengths = [1.0 / np.sqrt(count + mean) for count, mean in zip(counts, means, strict=True)]
-        found = _standing_out(pattern, *lengths)
+        # More threads would round in another way.
+        with threadpool_limits(limits=1, user_api="blas"):
+            found = _standing_out(pattern, *lengths)
         if found is None:
             return None
         V, values = found
