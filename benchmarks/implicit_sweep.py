@@ -45,7 +45,7 @@ def labelgap_rounds(likes: Any, rank: int) -> Any:
     from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
     from labelgap.objective.problem import Problem
     from labelgap.objective.protocol import Factors
-    from labelgap.solvers.alternating import make_sweeps
+    from labelgap.solvers.alternating import make_sweeps, rowwise_steps
     from labelgap.solvers.certificate import Penalties
 
     n, n_items = likes.shape
@@ -57,7 +57,7 @@ def labelgap_rounds(likes: Any, rank: int) -> Any:
     start = Factors(left, np.zeros((n_items, rank)), objective.starting_intercept())
     penalties = Penalties(STRENGTH / (n * n_items))
     # At this tolerance it works in single precision, as implicit does.
-    return make_sweeps(objective, penalties, start, tol=1e-3)
+    return make_sweeps(objective, penalties, start, rowwise_steps(objective, tol=1e-3))
 
 
 def labelgap_sweep_seconds(rounds: Any) -> float:

@@ -6,6 +6,7 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import loss_names
+from labelgap.objective.protocol import Factors
 from labelgap.solvers import Penalties, solve_bounded, solve_factored
 from labelgap.solvers import alternating as alternating_module
 from labelgap.solvers.alternating import FEATURES, LABELS, minimise_block, solve_alternating
@@ -109,14 +110,38 @@ def test_the_rank_is_that_asked_for_and_the_gap_is_honest(rank):
     assert fit.relative_gap > 1e-4
 
 
-@pytest.mark.parametrize("kind", ["dense", "identity"])
-def test_the_first_two_sweeps_have_a_quarter_of_the_columns_but_at_least_8(kind):
-    case = Case(kind, n=60, d=50, n_labels=50)
+def ranks_after(objective, penalties, rank):
+    fits = (solve_alternating(objective, penalties, rank=rank, tol=1e-6, max_iter=n) for n in (1, 2, 3))
+    return [fit.rank for fit in fits]
+
+
+def test_the_first_two_sweeps_have_a_quarter_of_the_columns_but_at_least_8():
+    case = Case("identity", n=60, n_labels=50)
     objective, penalties = case.objective(), penalties_of(case, trace=1e-3)
-    for rank, narrow in ((6, 6), (20, 8), (40, 10)):
-        for sweeps in (1, 2, 3):
-            fit = solve_alternating(objective, penalties, rank=rank, tol=1e-6, max_iter=sweeps)
-            assert fit.rank == (narrow if sweeps < 3 else rank)
+    assert ranks_after(objective, penalties, 6) == [6, 6, 6]
+    assert ranks_after(objective, penalties, 20) == [8, 8, 20]
+    assert ranks_after(objective, penalties, 40) == [10, 10, 40]
+
+
+def test_where_rows_share_parameters_all_sweeps_have_all_columns():
+    case = Case("dense", n=60, d=50, n_labels=50)
+    assert ranks_after(case.objective(), penalties_of(case, trace=1e-3), 20) == [20, 20, 20]
+
+
+def test_columns_that_have_died_out_do_not_end_over_relaxation():
+    objective = Case("identity", n=30, n_labels=25).objective()
+    rng = np.random.default_rng(0)
+    left, right = rng.standard_normal((objective.shape[0], 3)), rng.standard_normal((objective.shape[1], 3))
+    steps = alternating_module.rowwise_steps(objective, 1e-3)
+
+    def relaxation(left, right):
+        factors = Factors(left, right, objective.starting_intercept())
+        return alternating_module.RowSweeps(steps, Penalties(0.01), factors)._relaxation
+
+    assert relaxation(left, right) == 1.4
+    assert relaxation(left * [1, 1, 0], right * [1, 1, 0]) == 1.4
+    assert relaxation(left, right * [1, 1, 0]) == 1.0
+    assert relaxation(left[:, :0], right[:, :0]) == 1.0
 
 
 @pytest.mark.parametrize("loss", loss_names())

@@ -46,6 +46,25 @@ def test_they_are_as_long_as_the_trace_norm_lets_them_be():
     assert np.all(np.diff(lengths) <= 0)
 
 
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_new_columns_are_outside_of_the_spans_of_the_old_ones(ridge):
+    case = Case("identity", n=40, n_labels=30)
+    objective = case.objective()
+    largest = largest_trace_penalty(objective)
+    penalties = Penalties(0.2 * largest, ridge * largest)
+    fit = alternating.solve_alternating(objective, penalties, rank=6, tol=1e-6)
+    start = with_leading_columns(objective, penalties, objective.at(fit.factors), 14, 0)
+    old, new = start.factors.left[:, :6], start.factors.left[:, 6:]
+    np.testing.assert_array_equal(old, fit.factors.left)
+    np.testing.assert_allclose(old.T @ new, 0.0, atol=1e-8 * np.linalg.norm(old) * np.linalg.norm(new))
+    # The first of them is the steepest that the fit has no direction for.
+    (A, B), G = (thin_qr(factor)[0] for factor in fit.factors[:2]), objective.at(fit.factors).score_gradient()
+    rest = G.matrix()
+    rest = rest - A @ (A.T @ rest)
+    rest = rest - (rest @ B) @ B.T
+    assert start.steepest == pytest.approx(np.linalg.norm(rest, 2), rel=0.05)
+
+
 def test_where_no_direction_leads_down_there_are_none():
     _, _, _, start = start_of(Case("identity", n=40, n_labels=30), 1.3, 4)
     assert start.factors.rank == 0

@@ -83,6 +83,17 @@ def test_resuming_from_any_snapshot_ends_with_the_same_bits(name):
         assert bits(solve(objective, penalties, checkpoint=Memory(snapshot), **options)) == expected
 
 
+def test_alternating_sweeps_resume_after_columns_were_added():
+    objective, whole = Case("identity", n=40, n_labels=30).objective(), Memory()
+    options = {"rank": 12, "tol": 1e-6}
+    expected = bits(solve_alternating(objective, Penalties(1e-3), checkpoint=whole, **options))
+    assert len(whole.snapshots) >= 2
+    for snapshot in whole.snapshots:
+        assert snapshot["left"].shape[1] == 12
+        again = solve_alternating(objective, Penalties(1e-3), checkpoint=Memory(snapshot), **options)
+        assert bits(again) == expected
+
+
 def test_the_factored_solver_resumes_in_both_of_its_phases():
     objective, checkpoint = hard_objective(longest=1.0), Memory()
     expected = bits(solve_factored(objective, Penalties(5e-3), tol=1e-10, checkpoint=checkpoint))

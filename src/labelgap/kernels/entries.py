@@ -15,7 +15,7 @@ from labelgap._arrays import read_only
 from labelgap._types import Floats, Ints
 from labelgap.kernels.options import INLINED, OPTIONS
 from labelgap.kernels.threads import map_in_order, run_over_rows
-from labelgap.kernels.vectors import VECTOR_BYTES, gathered_dots, gathered_sum, lanes_of
+from labelgap.kernels.vectors import LINE_BYTES, VECTOR_BYTES, gathered_dots, gathered_sum, lanes_of
 
 # A constant that is written out where a function is called has a type of its own, for which the function is
 # compiled again. This one has not.
@@ -163,9 +163,12 @@ _NO_ORDER = read_only(np.empty(0), np.int32)
 
 
 def padded_width(k: int, dtype: Any) -> int:
-    """The least whole number of vectors that holds k numbers, and at least one."""
-    lanes = VECTOR_BYTES // np.dtype(dtype).itemsize
-    return int(max(1, -(-k // lanes)) * lanes)
+    """The width of a row for k numbers: a vector where that holds them, else the least number of lines."""
+    size = np.dtype(dtype).itemsize
+    if k * size <= VECTOR_BYTES:
+        return int(VECTOR_BYTES // size)
+    lanes = LINE_BYTES // size
+    return int(-(-k // lanes) * lanes)
 
 
 def filled_up(M: Floats) -> Floats:

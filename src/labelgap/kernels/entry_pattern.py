@@ -30,7 +30,7 @@ from labelgap.kernels.entries import (
 )
 from labelgap.kernels.options import OPTIONS
 from labelgap.kernels.threads import run_over_rows, run_parts, thread_count
-from labelgap.kernels.vectors import _Emitter
+from labelgap.kernels.vectors import LINE_BYTES, _Emitter
 
 # Entries at which a product is made at a time, where not all of them are needed at once.
 _BLOCK = 1 << 18
@@ -277,7 +277,7 @@ def strip_of(n_labels: int, k: int, dtype: Any = np.float64) -> int:
     >>> strip_of(100, 20), strip_of(1000, 500), strip_of(100_000, 20)
     (24, 80, 0)
     """
-    width, lanes = padded_width(k, dtype), padded_width(1, dtype)
+    width, lanes = padded_width(k, dtype), LINE_BYTES // np.dtype(dtype).itemsize
     fitting = _CACHE_BYTES // (np.dtype(dtype).itemsize * max(n_labels, 1))
     strip = min(width, fitting // lanes * lanes)
     return strip if strip >= min(width, _ENOUGH_COLUMNS) else 0

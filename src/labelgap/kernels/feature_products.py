@@ -20,8 +20,8 @@ from labelgap.kernels.options import INLINED, OPTIONS
 from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import _I64, _Emitter
 
-# Vectors of a sum that are in registers at one time, at most.
-_TILE = 8
+# Bytes of a sum that are in registers at one time, at most.
+_TILE_BYTES = 512
 _LANES = 8
 # Labels, at most, and rows whose entries are spread out at one time: these, and the entries of the rows for
 # all other labels, stay in the second cache.
@@ -60,7 +60,7 @@ def _emit_row_sum(context: Any, builder: Any, kinds: Any, arrays: Any, places: A
         for column, total in zip(columns, sums, strict=True):
             emit.store(builder.load(total), emit.at(to, column))
 
-    most = emit.sums_at_once(_TILE)
+    most = emit.sums_at_once(_TILE_BYTES // emit.vector_bytes)
     vectors = builder.udiv(builder.add(width, emit.constant(emit.lanes - 1)), lanes)
     with emit.every(builder.udiv(vectors, emit.constant(most)), 1) as number:
         tile(builder.mul(number, emit.constant(most * emit.lanes)), most)

@@ -19,8 +19,8 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 
-# A cache line.
-_LINE_BYTES = 64
+LINE_BYTES = 64
+"""A cache line."""
 # How many entries before its turn a row of a table is brought into the cache. The processor looks ahead by
 # itself, but not as far as rows of several cache lines take.
 _AHEAD = 8
@@ -57,10 +57,11 @@ def register_bytes() -> int:
     return _registers(cpu_target.target_context.codegen())[1]
 
 
-VECTOR_BYTES = min(_LINE_BYTES, 2 * register_bytes())
-"""One vector: two registers, into which the compiler splits it, or a cache line.
+VECTOR_BYTES = min(LINE_BYTES, 2 * register_bytes())
+"""One vector: two registers, into which the compiler splits it, and at most a cache line.
 
-Rows are filled up to whole vectors. With 8 columns in single precision, whole lines would double the work.
+Rows of more than one vector are filled up to whole lines. With 8 columns in single precision, where one
+vector is enough, a line would double the work.
 """
 
 
@@ -111,8 +112,8 @@ class _Emitter:
         kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
         module, name = self.builder.module, "llvm.prefetch.p0i8"
         prefetch = cgutils.get_or_insert_function(module, kind, name)  # type: ignore[no-untyped-call]
-        # For reading, to be kept in all levels, of data. A row may begin anywhere in a cache line; steps of a
-        # vector, which is no longer than a line, meet every line.
+        # For reading, to be kept in all levels, of data. A row may begin in the middle of a line; steps of a
+        # vector, which is no longer than a line, leave out at most the last one.
         how = [ir.Constant(_I32, value) for value in (0, 3, 1)]
         with self.vectors(width) as column:
             self.builder.call(prefetch, [self.builder.bitcast(self.at(table, start, column), byte), *how])

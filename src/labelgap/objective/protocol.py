@@ -270,6 +270,9 @@ class RowwiseState(Protocol):
 class Rowwise(Protocol):
     """Steps for all labels at once, and for all rows at once, where each has entries of its own."""
 
+    quadratic_in_rank: bool
+    """Whether the cost of a step grows with the square of the rank: each row has a system of its own."""
+
     def start(self, factors: Factors) -> Any:
         """A :class:`RowwiseState` made from the factors, for the other methods."""
         ...

@@ -10,9 +10,9 @@ elsewhere it is two convex problems solved by conjugate gradients. Users and ite
 small problem each, so a sweep costs about as much as two passes over the entries, and a few sweeps are enough
 for a model that predicts well: the fastest way to one at a given rank.
 
-The first two sweeps have a quarter of the columns: the leading directions of the gradient at W = 0. They make
-most of the way, in a fraction of the time. The directions after them are mostly noise as long as the first
-are not fitted, so the other columns are found after these sweeps.
+Where each row has a system of its own, the cost of a sweep grows with the square of the number of columns.
+There the first two sweeps have a quarter of them: the leading directions of the gradient at W = 0. They make
+most of the way, in a fraction of the time. The other columns are then found from the gradient there.
 
 The last digits, and with them the duality gap, come slowly: a sweep never sees how A and B would move
 together. The same F is minimised over all variables at once, with a rank that finds itself, by
@@ -43,6 +43,7 @@ from labelgap.solvers.linalg import (
     rotated,
     rounding,
     smallest,
+    thin_qr,
     zeros_like,
 )
 from labelgap.solvers.loop import (
@@ -113,14 +114,16 @@ class AlternatingMethod(Method):
     def begin(self, start: Factors | None, kept: State | None) -> None:
         if kept is not None:
             self._factors = self._start = starting_factors(self._objective, factors_from(kept))
+            self._steps = rowwise_steps(self._objective, self._tol)
             self.iteration, self._scale = int(kept["rounds"]), float(kept["scale"])
             self._due = True
             return
         first = balanced_factors(starting_factors(self._objective, start), self._cap)
         point = self._objective.at(first)
         self._scale = max(abs(point.value), point.size)
+        self._steps = rowwise_steps(self._objective, self._tol)
         columns = self._cap
-        if first.rank == 0:
+        if first.rank == 0 and self._steps is not None and self._steps.quadratic_in_rank:
             columns = min(self._cap, max(_LEAST_COLUMNS, self._cap // _NARROW))
             self._narrow = columns < self._cap
         wide, steepest = with_leading_columns(
@@ -167,7 +170,7 @@ class AlternatingMethod(Method):
         if self._narrow and self.iteration >= _NARROW_SWEEPS:
             self._widen()
         if self._sweeps is None:
-            self._sweeps = make_sweeps(self._objective, self._penalties, self._start, self._tol)
+            self._sweeps = make_sweeps(self._objective, self._penalties, self._start, self._steps)
             del self._start
         gained = self._sweeps.sweep()
         self.iteration += 1
@@ -179,11 +182,13 @@ class AlternatingMethod(Method):
     def _widen(self) -> None:
         """Continue with all columns, the new ones along the steepest directions from here."""
         assert self._sweeps is not None
-        point = self._objective.at(self.factors)
-        wide = with_leading_columns(
-            self._objective, self._penalties, point, self._cap, self._random_state
-        ).factors
-        self._sweeps.restart(wide)
+        objective, penalties = self._objective, self._penalties
+        # Without the columns that have died out.
+        point = objective.at(balanced_factors(self.factors, self._cap))
+        self._factors = None
+        wide = with_leading_columns(objective, penalties, point, self._cap, self._random_state)
+        del point
+        self._sweeps.restart(wide.factors)
         self._narrow = False
 
     def close(self) -> None:
@@ -283,10 +288,13 @@ class Sweeps(Protocol):
         ...
 
 
-def make_sweeps(objective: Objective, penalties: Penalties, start: Factors, tol: float) -> Sweeps:
-    """The fastest sweeps that the objective allows for."""
-    # As precise as the tolerance needs; None where rows share parameters.
-    steps = objective.rowwise(objective.xp.float32 if tol >= _SINGLE else objective.dtype)
+def rowwise_steps(objective: Objective, tol: float) -> Rowwise | None:
+    """Steps row by row, as precise as the tolerance needs; None where rows share parameters."""
+    return objective.rowwise(objective.xp.float32 if tol >= _SINGLE else objective.dtype)
+
+
+def make_sweeps(objective: Objective, penalties: Penalties, start: Factors, steps: Rowwise | None) -> Sweeps:
+    """The fastest sweeps that the objective allows for, with its steps row by row where it has them."""
     if steps is None:
         return BlockSweeps(objective, penalties, start)
     return RowSweeps(steps, penalties, start)
@@ -315,9 +323,10 @@ class RowSweeps:
 
     def restart(self, start: Factors) -> None:
         self._at = self._steps.start(start)
-        # Columns that begin with B = 0 have nothing to relax.
-        begun = namespace(start.right).any(start.right != 0, axis=0)
-        self._relaxation = _RELAXATION if start.rank and bool(begun.all()) else 1.0
+        # Columns that begin with B = 0 have nothing to relax. In those that have died out A is 0, too.
+        any_of = namespace(start.right).any
+        new = any_of(start.left != 0, axis=0) & ~any_of(start.right != 0, axis=0)
+        self._relaxation = 1.0 if start.rank == 0 or bool(any_of(new)) else _RELAXATION
 
 
 class BlockSweeps:
@@ -377,34 +386,37 @@ def with_leading_columns(
 ) -> Start:
     """Fill A up to ``cap`` columns, with zeros in B: the same W, with capacity to grow.
 
-    The new columns are about the leading left singular vectors of the gradient, from random vectors and a few
-    steps of subspace iteration. Each is as long as the root of the singular value ``(σ - λ)/c`` that a
-    proximal step would give it, where c is the curvature along the first of them: then the sweep's first step
-    in B balances the two factors. A longer column would be shrunk less than the trace norm shrinks it, and
-    columns that are mostly noise would come in too strong. Where no direction lowers the objective, W needs
-    no more columns.
+    The new columns are about the leading left singular vectors of the gradient outside of the spans of A and
+    B, from random vectors and a few steps of subspace iteration. Each is as long as the root of the singular
+    value ``(σ - λ)/c`` that a proximal step would give it, where c is the curvature along the first of them:
+    then the sweep's first step in B balances the two factors. A longer column would be shrunk less than the
+    trace norm shrinks it, and columns that are mostly noise would come in too strong. Where no direction
+    lowers the objective from W = 0, no columns are needed.
     """
     xp, factors = objective.xp, point.factors
     missing = cap - factors.rank
     if missing <= 0:
         return Start(factors, math.inf)
     gradient = point.score_gradient()
+    # Within the spans the gradient balances the penalties, and is no smaller than they are.
+    spans = [thin_qr(factor)[0] if factors.rank else None for factor in (factors.left, factors.right)]
     count = min(missing + _MORE_COLUMNS, *objective.shape)
     V = like(check_random_state(random_state).standard_normal((objective.shape[1], count)), factors.right)
     if objective.n_stored >= _LARGE and is_numpy_namespace(xp):
         # Other namespaces multiply only arrays of one precision.
         V = xp.astype(V, xp.float32)
+    V = _outside(V, spans[1])
     for _ in range(_SUBSPACE_STEPS):
-        U = _principal(gradient.left_product(V), xp).vectors
+        U = _principal(_outside(gradient.left_product(V), spans[0]), xp).vectors
         # As large as a factor, and there will be another one.
         del V
-        V = _principal(gradient.right_product(U), xp).vectors
+        V = _principal(_outside(gradient.right_product(U), spans[1]), xp).vectors
         del U
-    leading = _principal(gradient.left_product(V), xp)
+    leading = _principal(_outside(gradient.left_product(V), spans[0]), xp)
     # It holds a copy of its entries, and the curvature is another array of that size.
-    del gradient
+    del gradient, spans
     steepest = float(leading.values[0])
-    if steepest <= _HOPELESS * penalties.trace:
+    if steepest <= _HOPELESS * penalties.trace and not factors.rank:
         return Start(factors, steepest)
     along = (
         contiguous(like(part, factors.left)) for part in (leading.vectors[:, :1], V @ leading.rotation[:, :1])
@@ -421,6 +433,14 @@ def with_leading_columns(
         left = xp.concat([factors.left, left], axis=1)
         right = xp.concat([factors.right, right], axis=1)
     return Start(Factors(left, right, factors.intercept), steepest)
+
+
+def _outside(M: Array, span: Array | None) -> Array:
+    """What is left of the columns of M without their parts in the span of orthonormal columns."""
+    if span is None:
+        return M
+    span = like(span, M)
+    return M - span @ (span.T @ M)
 
 
 class _Principal(NamedTuple):

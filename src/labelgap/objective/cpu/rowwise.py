@@ -65,6 +65,8 @@ class RowwiseSteps:
     ``form`` is the compiled loss, ``total`` what the sum of the losses is divided by.
     """
 
+    quadratic_in_rank = True
+
     def __init__(
         self,
         design: Design,

@@ -36,6 +36,8 @@ class GramRowwise:
     ``labels`` are those in the sum, ``linear`` the c_j of all labels; a label outside the sum stays.
     """
 
+    quadratic_in_rank = False
+
     def __init__(
         self,
         design: Design,

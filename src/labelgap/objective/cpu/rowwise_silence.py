@@ -40,6 +40,8 @@ _BLOCK, _TOGETHER = 1 << 18, 1 << 21
 class SilenceRowwise:
     """The rows and labels of ``[Σ_Ω (ω (z − t)² − w (z + 1)²) + w Σ_all (z + 1)²] / total``."""
 
+    quadratic_in_rank = False
+
     def __init__(
         self,
         design: Design,

@@ -34,6 +34,8 @@ _JITTER = 1e-6
 class TensorRowwise:
     """Newton steps for the labels and for the rows of a weighted sum of losses."""
 
+    quadratic_in_rank = True
+
     def __init__(
         self, design: TensorDesign, loss: WeightedEntries, dtype: Any, *, has_intercept: bool
     ) -> None:

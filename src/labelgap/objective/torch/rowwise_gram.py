@@ -28,6 +28,8 @@ class TensorGramRowwise:
     ``labels`` are those in the sum, ``linear`` the c_j of all labels; a label outside the sum stays.
     """
 
+    quadratic_in_rank = False
+
     def __init__(
         self,
         design: TensorDesign,

@@ -26,6 +26,8 @@ from labelgap.objective.torch.working_factors import (
 class TensorSilenceRowwise:
     """The rows and labels of ``[Σ_Ω (ω (z − t)² − w (z + 1)²) + w Σ_all (z + 1)²] / total``."""
 
+    quadratic_in_rank = False
+
     def __init__(
         self,
         design: TensorDesign,
