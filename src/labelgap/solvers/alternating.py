@@ -107,6 +107,7 @@ class AlternatingMethod(Method):
         super().__init__(*problem, **options)
         self._random_state = random_state
         self._narrow = False
+        self._steps: Rowwise | None = None
         self._sweeps: Sweeps | None = None
         self._factors: Factors | None = None
         self._died_out = self._due = False
@@ -192,7 +193,7 @@ class AlternatingMethod(Method):
         self._narrow = False
 
     def close(self) -> None:
-        self._sweeps = None
+        self._steps = self._sweeps = None
 
     @property
     def stalled(self) -> bool:
