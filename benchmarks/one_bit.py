@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -288,7 +289,8 @@ def _lines(
         )
         target = "≤ 1" if contender.target == 1 else f"≤ 1/{1 / contender.target:.0f}"
         own_seconds = medians[LABELGAP, sweeps]
-        ranks = ours.ranks[: ours.rungs.index(sweeps) + 1]
+        # Not every number of sweeps is a rung; a sweep has the columns of the next one.
+        ranks = [ours.ranks[bisect_left(ours.rungs, sweep)] for sweep in range(1, sweeps + 1)]
         flops = sum(sweep_flops(size.n_ratings, rank) for rank in ranks)
         least, bound = bounds.seconds(flops=flops, dtype=np.float32)
         ratio = own_seconds / rival_seconds

@@ -26,7 +26,6 @@ LINE_BYTES = 64
 _AHEAD = 8
 # Registers that sums may take up; the others are for what is added to them.
 _FRACTION_FOR_SUMS = 0.75
-_FLAGS = ("reassoc", "contract", "nsz")
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 
 
@@ -270,7 +269,7 @@ def scale_and_sum(typingctx, gathered, count, slopes, curvatures, scaled, total,
                 part = emit.load(emit.at(rows, place))
                 g = emit.spread(builder.load(emit.at(slope, loop.index)))
                 c = emit.spread(builder.load(emit.at(curvature, loop.index)))
-                heavy = builder.fmul(c, part, flags=_FLAGS)
+                heavy = builder.fmul(c, part)
                 emit.store(heavy, emit.at(out, place))
                 builder.store(emit.multiply_add(g, part, builder.load(pulled)), pulled)
                 builder.store(builder.fadd(builder.load(curved), heavy), curved)
@@ -383,7 +382,7 @@ def multiply(typingctx, target, scale, first):  # type: ignore[no-untyped-def]
         weight = emit.spread(args[1])
         with emit.vectors(width, args[2]) as column:
             place = emit.at(to, column)
-            emit.store(builder.fmul(weight, emit.load(place), flags=_FLAGS), place)
+            emit.store(builder.fmul(weight, emit.load(place)), place)
         return context.get_dummy_value()
 
     return signature, generate
