@@ -55,6 +55,21 @@ def test_products_equal_those_of_numpy(kind):
 
 
 @pytest.mark.parametrize("kind", list(all_kinds()))
+def test_products_have_the_precision_of_what_is_multiplied(kind):
+    # Also of several blocks side by side: one in double precision would make all of the sum so.
+    features, X = all_kinds()[kind]
+    rng = np.random.default_rng(3)
+    for k in (1, 9):
+        right, left = (rng.standard_normal((size, k)).astype(np.float32) for size in X.T.shape)
+        for found, expected in (
+            (features.product(right), X @ right),
+            (features.transposed_product(left), X.T @ left),
+        ):
+            assert found.dtype == np.float32
+            assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", list(all_kinds()))
 @pytest.mark.parametrize("block", [64, 2])
 def test_transposed_matrix_is_dense_X_transposed_times_S(kind, block, monkeypatch):
     # A short block, so that the labels take several.

@@ -214,6 +214,42 @@ def test_label_sums_by_sign_and_in_blocks(monkeypatch):
     assert_array_equal(_arrays.sums_by_number(indices, N_LABELS), (dense != 0).sum(axis=0))
     sums = _arrays.sums_by_number(indices, N_LABELS, lambda some: S.data[some])
     assert_allclose(sums, dense.sum(axis=0), atol=1e-12)
+    factors = np.random.default_rng(1).random((2, N_LABELS))
+    product = pattern.times_by_sign(S.data, *factors)
+    assert_array_equal(product, S.data * np.where(S.data > 0, *factors[:, indices]))
+
+
+@pytest.mark.parametrize("k", [1, 3, 8, 100])
+@pytest.mark.parametrize("fraction", [0.0, 1.0])
+def test_numbers_in_double_precision_are_rounded_to_that_of_the_factor(k, fraction, monkeypatch):
+    # By way of dense blocks, and entry by entry.
+    monkeypatch.setattr(entries, "_FRACTION", fraction)
+    S, _, indptr, indices = random_sparse(0)
+    B = np.random.default_rng(1).standard_normal((N_LABELS, k)).astype(np.float32)
+    rounded = csr_product(indptr, indices, S.data.astype(np.float32), B)
+    for found in (
+        csr_product(indptr, indices, S.data, B),
+        EntryPattern(indptr, indices, N_LABELS).times(S.data, B),
+    ):
+        assert found.dtype == np.float32
+        assert_array_equal(found, rounded)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [5, 8, 16])
+def test_a_table_that_is_gathered_often_begins_with_a_cache_line(dtype, k):
+    memory = np.random.default_rng(1).standard_normal(400).astype(dtype)
+    for first in range(4):
+        M = memory[first : first + 20 * k].reshape(20, k)
+        gathered = entries.table(M, 1000)
+        assert gathered.ctypes.data % 64 == 0
+        assert gathered.flags.c_contiguous
+        assert_array_equal(gathered[:, :k], M)
+        assert not gathered[:, k:].any()
+        moved = entries.from_line(M)
+        assert moved.ctypes.data % 64 == 0
+        assert_array_equal(moved, M)
+        assert entries.from_line(moved) is moved
 
 
 @pytest.mark.parametrize("k", [1, 3, 5, 8, 13])

@@ -120,6 +120,38 @@ def test_a_large_fit_grows_by_many_directions_and_its_gap_is_not_too_small(trace
         assert fit.gap <= exact.gap * (1 + 1e-6) + 0.1 * tol * exact.scale
 
 
+@pytest.mark.parametrize("name", ["trace", "trace and ridge", "penalised intercepts"])
+@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
+def test_a_rough_certificate_of_large_data_is_had_in_single_precision(name, kind, monkeypatch):
+    penalties = PENALTIES[name]
+    case = Case(kind, "logistic", n=40, d=20, n_labels=24)
+    objective = Asked(case.objective(free_intercept=penalties.intercept == 0), may_form=False)
+    asked = []
+    plain = spectral.leading_by_blocks
+
+    def watched(*args):
+        asked.append(args[5].dtype)
+        return plain(*args)
+
+    monkeypatch.setattr(spectral, "leading_by_blocks", watched)
+    for factors in near_and_far(case, objective, penalties):
+        bound = GapBound(objective, objective.at(factors), penalties)
+        double = bound.certificate(accuracy=0.1)
+        with monkeypatch.context() as patched:
+            patched.setattr("labelgap.solvers.certificate._LARGE", 0)
+            asked.clear()
+            rough = bound.certificate(accuracy=0.1)
+            assert set(asked) == {np.dtype(np.float32)}
+            asked.clear()
+            exact = bound.certificate(accuracy=1e-9, rougher=rough)
+            assert set(asked) == {np.dtype(np.float64)}
+        for part in (rough.residual.left, rough.residual.values, rough.residual.right):
+            assert part.dtype == np.float64
+        assert rough.residual.top == pytest.approx(double.residual.top, rel=1e-3)
+        assert rough.relative_gap == pytest.approx(double.relative_gap, rel=1e-2, abs=1e-5)
+        assert exact.relative_gap <= rough.relative_gap * (1 + 1e-6) + 1e-12
+
+
 def test_what_more_accuracy_can_prove_is_known():
     case = Case("dense", "logistic", n=40, d=20, n_labels=24)
     penalties = Penalties(0.02)

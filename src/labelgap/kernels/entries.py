@@ -23,6 +23,8 @@ _ZERO = np.int64(0)
 
 # Below this many columns there is nothing to vectorise.
 _FEW_COLUMNS = 4
+# Times that a row is gathered, on average, from which on the table is moved to where a cache line begins.
+_MANY_TIMES = 4
 
 # Parts of the rows whose sums are added up in the end: as many whatever the threads.
 _MOST_PARTS = 8
@@ -177,15 +179,34 @@ def filled_up(M: Floats) -> Floats:
     width = padded_width(k, M.dtype)
     if k == width:
         return read_only(M, M.dtype)
-    wide = np.zeros((n, width), M.dtype)
-    wide[:, :k] = M
+    wide = _at_line((n, width), M.dtype)
+    wide[:, :k], wide[:, k:] = M, 0
     return read_only(wide, M.dtype)
 
 
+def from_line(M: Floats) -> Floats:
+    """M in memory that begins with a cache line, so that no row is in more lines than it has to be."""
+    if M.ctypes.data % LINE_BYTES == 0 and M.flags.c_contiguous:
+        return M
+    moved = _at_line(M.shape, M.dtype)
+    moved[:] = M
+    return moved
+
+
+def _at_line(shape: tuple[int, ...], dtype: Any) -> Floats:
+    """An uninitialised array that begins with a cache line; numpy's own begin anywhere in one."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.empty(size + LINE_BYTES, np.uint8)
+    first = -memory.ctypes.data % LINE_BYTES
+    return memory[first : first + size].view(dtype).reshape(shape)
+
+
 def table(M: Floats, n_entries: int) -> Floats:
-    """A factor of which so many entries gather rows: filled up where that is worth the copy."""
-    worth = M.shape[1] >= _FEW_COLUMNS and len(M) <= n_entries
-    return filled_up(M) if worth else read_only(M, M.dtype)
+    """A factor of which so many entries gather rows: filled up and moved where that is worth the copy."""
+    if M.shape[1] < _FEW_COLUMNS or len(M) > n_entries:
+        return read_only(M, M.dtype)
+    filled = filled_up(M)
+    return read_only(from_line(filled), M.dtype) if _MANY_TIMES * len(M) <= n_entries else filled
 
 
 def pattern_arrays(indptr: Ints, indices: Ints) -> tuple[Ints, Ints]:
@@ -251,7 +272,9 @@ def csr_product(
     Entry e is ``data[order[e]]`` where there is an order.
     """
     result = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype) if out is None else out
-    values, right = read_only(data, M.dtype), read_only(M, M.dtype)
+    # The kernels round double precision to that of M, some rows at a time.
+    values = read_only(data, data.dtype if data.dtype == np.float64 else M.dtype)
+    right = read_only(M, M.dtype)
     indptr, indices = pattern_arrays(indptr, indices)
     if order is None and M.shape[1] >= _PRODUCT_COLUMNS and is_dense(len(indices), len(result), len(M)):
         product_by_blocks(indptr, indices, values, right, result)

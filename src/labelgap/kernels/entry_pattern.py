@@ -99,6 +99,13 @@ def _label_sums_by_sign(indices, data, up, down):  # type: ignore[no-untyped-def
             down[indices[e]] += data[e]
 
 
+@njit(**OPTIONS)
+def _times_by_sign(indptr, indices, data, up, down, out, start, stop):  # type: ignore[no-untyped-def]
+    for e in range(indptr[start], indptr[stop]):
+        j = indices[e]
+        out[e] = data[e] * (up[j] if data[e] > 0 else down[j])
+
+
 class EntryPattern:
     """Positions ``(i, j)`` in row order, and the rows of each label."""
 
@@ -160,7 +167,7 @@ class EntryPattern:
 
     def times(self, data: Floats, M: Floats) -> Floats:
         """``S M`` with S the sparse matrix that has ``data`` on this pattern, in the precision of M."""
-        if data.dtype == M.dtype and data.flags.c_contiguous:
+        if data.dtype in (M.dtype, np.float64) and data.flags.c_contiguous:
             return csr_product(self.indptr, self.indices, data, M)
         # Some rows at a time: all data in another precision, or one number written out for all, would be one
         # more array of their size.
@@ -219,6 +226,13 @@ class EntryPattern:
         up, down = np.zeros(self.n_labels), np.zeros(self.n_labels)
         _label_sums_by_sign(self.indices, data, up, down)
         return up, down
+
+    def times_by_sign(self, data: Floats, up: Floats, down: Floats) -> Floats:
+        """What is above 0 in ``data`` times its label's ``up``, the rest times its ``down``."""
+        out = np.empty_like(data)
+        given = (read_only(x, x.dtype) for x in (self.indices, data, up, down))
+        run_over_rows(_times_by_sign, self.indptr, 1, self.indptr, *given, out)
+        return out
 
 
 # -- sums by label: ``Sᵀ M``, made while the rows stream by --------------------------------------------------

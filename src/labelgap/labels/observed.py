@@ -164,7 +164,12 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
 
     def positive_counts(self) -> NDArray[np.int64]:
         """Entries above 0 per label, not weighted."""
-        return np.bincount(self.indices[self.values > 0], minlength=self.shape[1])
+        return self._positive_counts.copy()
+
+    @cached_property
+    def _positive_counts(self) -> NDArray[np.int64]:
+        positive = sums_by_number(self.indices, self.shape[1], lambda some: self.values[some] > 0)
+        return positive.astype(np.int64)
 
     def require_observed(self) -> None:
         """Raise InvalidLabelsError when nothing at all is observed."""

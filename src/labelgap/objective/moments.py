@@ -270,14 +270,16 @@ class LabelSums:
         count = labels.label_counts()
         weight: NDArray[np.float64] = count.astype(np.float64)
         weights, values = labels.weights, labels.values
-        if weights is None:
+        if weights is None and values.dtype == np.int8:
+            # Labels of 0 and 1 alone.
+            value = labels.positive_counts().astype(np.float64)
+        elif weights is None:
             value = sums_by_number(labels.indices, n_labels, lambda some: values[some])
         else:
             weight = sums_by_number(labels.indices, n_labels, lambda some: weights[some])
             value = sums_by_number(labels.indices, n_labels, lambda some: weights[some] * values[some])
-        if labels.weights is None and labels.values.dtype == np.int8 and edge_values == (0.0, 1.0):
-            # Labels of 0 and 1 alone: their sum has counted them.
-            ones = value.astype(np.int64)
+        if weights is None and values.dtype == np.int8 and edge_values == (0.0, 1.0):
+            ones = labels.positive_counts()
             at_edge = np.stack([count - ones, ones])
         else:
             counts = [

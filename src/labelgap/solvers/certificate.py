@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from array_api_compat import device
+from array_api_compat import device, is_numpy_namespace
 
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
@@ -36,6 +36,9 @@ _BLOCK = 64
 _FAR = 0.5
 # The accuracy of directions that a fit may grow along. Coarser ones are mixed with those that it has.
 _ROUGH = 1e-3
+# Accuracies of σ₁ from which on single precision will do, and numbers in the data from which on its products
+# are so much faster that it matters.
+_IN_SINGLE, _LARGE = 1e-2, 1 << 20
 
 # The intercepts. Steps of Newton's method, at most.
 _MAX_STEPS = 60
@@ -278,15 +281,17 @@ class GapBound:
     ) -> Certificate:
         """The certificate with σ₁ to this accuracy; ``rougher`` is one with σ₁ to less of it."""
         objective, penalties = self._objective, self._penalties
+        in_single = accuracy >= _IN_SINGLE and objective.n_stored >= _LARGE and not objective.may_form
+        in_single = in_single and is_numpy_namespace(objective.xp)
         residual = leading_triplets(
-            self._shift,
+            self._shift.in_single() if in_single else self._shift,
             objective.shape,
             directions,
             objective.may_form,
             above,
             accuracy=accuracy,
             start=None if rougher is None else rougher.residual,
-        )
+        ).in_precision_of(self._shift.left)
         lower = self._dual(residual.top)
         if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
             # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.

@@ -83,6 +83,11 @@ class LowRankShift:
             return self.gradient.right_product(U)
         return self.gradient.right_product(U) + self.right @ (self.scale * (self.left.T @ U))
 
+    def in_single(self) -> LowRankShift:
+        """The same map, on vectors in single precision; numpy's alone, others do not mix precisions."""
+        left, right = (factor.astype(np.float32) for factor in (self.left, self.right))
+        return LowRankShift(self.gradient, left, right, None, self.scale)
+
 
 @dataclass(frozen=True)
 class SingularTriplets:
@@ -92,6 +97,11 @@ class SingularTriplets:
     values: Array
     right: Array
     top: float
+
+    def in_precision_of(self, example: Array) -> SingularTriplets:
+        """The same numbers in the precision of an array."""
+        left, values, right = (like(part, example) for part in (self.left, self.values, self.right))
+        return SingularTriplets(left, values, right, self.top)
 
     def first(self, count: int) -> SingularTriplets:
         """The largest ones, in arrays of their own."""

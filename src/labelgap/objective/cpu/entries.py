@@ -290,7 +290,7 @@ class EntryGradient(DesignGradient):
     def entries(self) -> Floats:
         entries = self._given
         if self._factors is not None:
-            entries = _balanced(entries, self._term.pattern.indices, *self._factors)
+            entries = self._term.pattern.times_by_sign(entries, *self._factors)
         del self._given
         return entries
 
@@ -317,18 +317,6 @@ class EntryGradient(DesignGradient):
         passes = self._term.passes
         compiled = None if passes is None else passes.conjugate(self.entries, scale)
         return self._term.function.conjugate(self.entries, scale) if compiled is None else compiled
-
-
-def _balanced(G: Floats, labels: NDArray[Any], up: Floats, down: Floats) -> Floats:
-    """Entries above 0 times their label's ``up``, the others times its ``down``."""
-    balanced = np.empty_like(G)
-
-    def work(block: slice) -> None:
-        here, slopes = labels[block], G[block]
-        np.multiply(slopes, np.where(slopes > 0, up[here], down[here]), out=balanced[block])
-
-    map_in_order(work, entry_blocks(len(G)))
-    return balanced
 
 
 class EntryLoss(Protocol):

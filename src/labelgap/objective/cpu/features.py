@@ -49,11 +49,11 @@ class Features(Protocol):
     """Whether every row has parameters of its own, and few are shared, as steps row by row need it."""
 
     def product(self, M: Floats) -> Floats:
-        """``X M``."""
+        """``X M``, in the precision of M."""
         ...
 
     def transposed_product(self, M: Floats) -> Floats:
-        """``Xᵀ M``."""
+        """``Xᵀ M``, likewise."""
         ...
 
     def squared_transposed_product(self, M: Floats) -> Floats:
@@ -119,7 +119,6 @@ class ScaledIdentityFeatures:
         self.n_stored = 0
 
     def product(self, M: Floats) -> Floats:
-        # In the precision that M came in.
         return np.asarray(self.scales[:, None].astype(M.dtype, copy=False) * M)
 
     def transposed_product(self, M: Floats) -> Floats:
@@ -164,10 +163,10 @@ class SparseFeatures:
         self._columns = (columns.indptr.astype(np.int64), numbers, columns.data)
 
     def product(self, M: Floats) -> Floats:
-        return feature_products.product(self._rows, M)
+        return feature_products.product(self._rows, M).astype(M.dtype, copy=False)
 
     def transposed_product(self, M: Floats) -> Floats:
-        return feature_products.product(self._columns, M)
+        return feature_products.product(self._columns, M).astype(M.dtype, copy=False)
 
     def squared_transposed_product(self, M: Floats) -> Floats:
         indptr, indices, data = self._columns
@@ -220,10 +219,10 @@ class DenseFeatures:
         self.n_stored = self._X.size
 
     def product(self, M: Floats) -> Floats:
-        return self._X @ M
+        return (self._X @ M).astype(M.dtype, copy=False)
 
     def transposed_product(self, M: Floats) -> Floats:
-        return self._X.T @ M
+        return (self._X.T @ M).astype(M.dtype, copy=False)
 
     def squared_transposed_product(self, M: Floats) -> Floats:
         # Some rows at a time: their squares are a copy.

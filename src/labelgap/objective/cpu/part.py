@@ -14,6 +14,7 @@ from labelgap._types import Floats
 from labelgap.exceptions import InvalidFeaturesError
 from labelgap.kernels.entries import sampled_product
 from labelgap.kernels.entry_pattern import EntryPattern
+from labelgap.kernels.threads import map_in_order
 from labelgap.kernels.unlabelled_passes import LEFT_OUT, RECORDED, UNLABELLED
 from labelgap.labels import ObservedLabels
 from labelgap.labels.unobserved import observed_among
@@ -150,8 +151,11 @@ class CpuRows:
     ) -> Floats:
         P, Q = self.left(settings, frame, A), self.right(settings, frame, B)
         scores = sampled_product(labels.indptr, labels.indices, P, Q)
-        for block in entry_blocks(len(scores)):
+
+        def work(block: slice) -> None:
             scores[block] += b[labels.indices[block]]
+
+        map_in_order(work, entry_blocks(len(scores)))
         if labels.offsets is not None:
             scores += labels.offsets
         return scores

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from labelgap._arrays import binary_and_real, read_only
 from labelgap._types import Floats
 from labelgap.kernels.conjugate_rows import ConjugateWorkspace, conjugate_rows
+from labelgap.kernels.entries import from_line
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.kernels.losses import CompiledLoss
 from labelgap.kernels.newton_rows import MOST_RELAXATION, Workspace, newton_rows
@@ -131,7 +132,7 @@ class RowwiseSteps:
     ) -> float:
         kind, N = self.dtype.type, self._total
         gains = self._gains[: len(moving.factor)]
-        table, cuts = given.factor, entries.cuts()
+        table, cuts = from_line(given.factor), entries.cuts()
         width = table.shape[1]
         penalty = N * penalties.trace * np.eye(width)
         if penalties.ridge:
