@@ -198,7 +198,8 @@ def _at_line(shape: tuple[int, ...], dtype: Any) -> Floats:
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.empty(size + LINE_BYTES, np.uint8)
     first = -memory.ctypes.data % LINE_BYTES
-    return memory[first : first + size].view(dtype).reshape(shape)
+    array: Floats = memory[first : first + size].view(dtype).reshape(shape)
+    return array
 
 
 def table(M: Floats, n_entries: int) -> Floats:
