@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from array_api_compat import is_numpy_namespace
+from array_api_compat import device, is_numpy_namespace
 from sklearn.utils import check_random_state
 
 from labelgap._memory import give_back_freed
@@ -90,6 +90,8 @@ _NARROW_SWEEPS, _NARROW, _LEAST_COLUMNS = 2, 4, 8
 # Steps of subspace iteration for new columns, and how many more than are kept take part: the last ones of a
 # subspace are the least accurate. A step costs two products, much less than a sweep, and saves sweeps.
 _SUBSPACE_STEPS, _MORE_COLUMNS = 3, 8
+# Units of rounding of the largest value below which one is nothing but noise; rows squared at a time.
+_NOISE, _ROWS = 64, 1 << 14
 # Numbers in the data from which on the start is found in single precision, which is twice as fast.
 _LARGE = 1 << 20
 # The largest singular value found, as a fraction of λ, below which no direction can lower the objective: it
@@ -452,6 +454,17 @@ class _Principal(NamedTuple):
     rotation: Array
 
 
+def _gram(M: Array, xp: Any) -> Array:
+    """``MᵀM`` in double precision, which squares of numbers in single precision need; some rows at a time."""
+    if M.dtype == xp.float64:
+        return M.T @ M
+    total = xp.zeros((M.shape[1], M.shape[1]), dtype=xp.float64, device=device(M))
+    for start in range(0, M.shape[0], _ROWS):
+        some = xp.astype(M[start : start + _ROWS, :], xp.float64)
+        total += some.T @ some
+    return total
+
+
 def _principal(M: Array, xp: Any) -> _Principal:
     """By the Gram matrix: half the digits are plenty for a start, and it is one matrix product.
 
@@ -460,9 +473,9 @@ def _principal(M: Array, xp: Any) -> _Principal:
     # Scaled: squares of small numbers would underflow.
     largest = max(float(xp.max(M)), -float(xp.min(M))) or 1.0
     M /= largest
-    squares, rotation = leading_eigenvectors(xp.astype(M.T @ M, xp.float64), M.shape[1])
+    squares, rotation = leading_eigenvectors(_gram(M, xp), M.shape[1])
     values, rotation = xp.sqrt(xp.clip(squares, 0.0, None)), contiguous(like(rotation, M))
-    # Squares have half the digits.
-    known = values > 4 * math.sqrt(rounding(M)) * values[0]
+    # Squares have half the digits. A column of 0 would stay so, and a fit without a trace penalty needs all.
+    known = values > max(4 * math.sqrt(rounding(values)), _NOISE * rounding(M)) * values[0]
     inverse = like(xp.where(known, 1.0 / xp.where(known, values, 1.0), 0.0), M)
     return _Principal(rotated(M, rotation * inverse), largest * values, rotation)
