@@ -200,6 +200,7 @@ def test_the_slider_moves_by_keyboard(opened: Any) -> None:
     assert (seen[4], seen[6]) == (-np.inf, np.inf)
 
 
+@pytest.mark.slow
 def test_typed_coefficients(opened: Any) -> None:
     page, judged = opened("weighted.html"), judge(MODEL, PROBLEM.X_test, WEIGHTED)
     page.page.click("details.formula summary")
@@ -321,6 +322,7 @@ def test_light_and_dark(opened: Any) -> None:
     assert "Switch to light" in night.page.locator("#theme").inner_text()
 
 
+@pytest.mark.slow
 def test_a_phone_scrolls_downwards_only(opened: Any) -> None:
     page = opened("plain.html", width=360)
     page.page.locator("#labels-table tr[data-label='0'] button.pick").dispatch_event("click")
@@ -335,6 +337,7 @@ def test_a_phone_scrolls_downwards_only(opened: Any) -> None:
     assert max(page.page.eval_on_selector_all("#labels-table tbody th", widths)) <= 150
 
 
+@pytest.mark.slow
 def test_models_side_by_side(opened: Any) -> None:
     page, other = opened("plain.html"), judge(plug_in(PROBLEM), PROBLEM.X_test, LABELS)
     for name in ("micro-f1", "instance-jaccard"):
@@ -383,6 +386,7 @@ def test_many_labels_come_a_page_at_a_time(opened: Any, folder: Path) -> None:
     assert page.complaints == []
 
 
+@pytest.mark.slow
 def test_recommenders_and_regressors_have_pages(opened: Any, folder: Path) -> None:
     rng = np.random.RandomState(0)
     X = rng.standard_normal((60, 3))
@@ -405,6 +409,7 @@ def test_recommenders_and_regressors_have_pages(opened: Any, folder: Path) -> No
     assert page.complaints == other.complaints == []
 
 
+@pytest.mark.slow
 def test_lists_of_a_recommender_stand_beside_popularity(opened: Any, folder: Path) -> None:
     # Two tastes: popularity cannot tell them apart.
     likes = [(user, item) for user in range(8) for item in range(8) if (user + item) % 2 == 0]
@@ -488,6 +493,7 @@ def test_a_model_of_rank_0_and_one_step(opened: Any, folder: Path) -> None:
     assert page.complaints == []
 
 
+@pytest.mark.slow
 def test_words_fit_what_was_judged(opened: Any, folder: Path) -> None:
     rng = np.random.RandomState(0)
     X = rng.standard_normal((60, 3))
