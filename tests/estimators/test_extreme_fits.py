@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from labelgap import LowRankClassifier, Recommender
 from labelgap.exceptions import ConvergenceWarning, InvalidParameterError
@@ -95,14 +96,16 @@ def test_constant_features_are_no_signal_whatever_their_rounding(constant: str, 
     np.testing.assert_allclose(model.decision_function(same), exact.decision_function(np.ones((60, 1))))
 
 
-@pytest.mark.parametrize(
-    "unit", [pytest.param(1e-20, marks=pytest.mark.slow), pytest.param(1e-60, marks=pytest.mark.slow), 1e-99]
-)
-def test_the_unit_of_small_features_does_not_matter(unit: float) -> None:
+SLOW_UNITS = [pytest.param({}, unit, marks=pytest.mark.slow) for unit in (1e-20, 1e-60, 1e-99)]
+
+
+@pytest.mark.parametrize(("given", "unit"), [({"threshold": "holdout"}, 1e-99), *SLOW_UNITS])
+def test_the_unit_of_small_features_does_not_matter(given: dict[str, Any], unit: float) -> None:
     X, Y = _rows_and_labels()
-    model = LowRankClassifier(features="linear", random_state=0).fit(X, Y)
+    plain = LowRankClassifier(features="linear", random_state=0, **given)
+    model = clone(plain).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        small = LowRankClassifier(features="linear", random_state=0).fit(X * unit, Y)
+        small = clone(plain).fit(X * unit, Y)
     np.testing.assert_allclose(small.decision_function(X * unit), model.decision_function(X), rtol=0.05)
     np.testing.assert_array_equal(small.predict(X * unit), model.predict(X))

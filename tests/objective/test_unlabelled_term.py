@@ -472,7 +472,7 @@ def test_blocks_side_by_side_do_not_wait_for_each_other():
 
 
 def test_nothing_of_the_size_of_the_label_matrix_is_kept():
-    n, n_labels, megabytes = 20_000, 2000, 8
+    n, n_labels, megabytes = 10_000, 1500, 4
     small, factors = large_objective(50, 20, 30, 0.1, block_entries=100)
     small.at(factors).gradient()  # what is compiled on first use is not what is measured
     objective, factors = large_objective(n, n_labels, 30, 0.1, block_entries=entries_within(megabytes))
@@ -482,7 +482,7 @@ def test_nothing_of_the_size_of_the_label_matrix_is_kept():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # Blocks at work, and a few arrays like the entries and the factors. All entries would take 320 MB.
+    # Blocks at work, and a few arrays like the entries and the factors. All entries would take 120 MB.
     entries = 8 * (n + n_labels + objective.recorded.pattern.indices.size)
     assert peak <= megabytes * 1e6 + 10 * entries < 0.1 * 8 * n * n_labels
 

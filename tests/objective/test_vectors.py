@@ -17,7 +17,7 @@ FRESH = {**OPTIONS, "cache": False}
 
 # Those of x86-64 without AVX, with AVX2 and with AVX-512, and of aarch64.
 @pytest.mark.parametrize("registers", [(16, 16), (16, 32), (32, 64), (32, 16)])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 def test_sums_are_the_same_whatever_the_registers(registers, dtype, monkeypatch):
     monkeypatch.setattr(vectors, "_registers", lambda codegen: registers)
 

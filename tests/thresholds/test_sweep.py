@@ -265,7 +265,7 @@ def test_other_types_of_scores(dtype):
 def test_ties_longer_than_a_block_of_entries(average, weighted):
     rng = np.random.default_rng(8)
     shape = (300, 20)
-    scores = np.round(rng.normal(size=shape), 1) * (rng.random(shape) < 0.5)
+    scores = np.round(rng.normal(size=shape), 0) * (rng.random(shape) < 0.5)
     weights = rng.uniform(0.1, 1, shape) if weighted else None
     labels = observed((rng.random(shape) < 0.3).astype(float), weights)
     assert np.max(np.unique(scores, return_counts=True)[1]) > 2 * 1024
