@@ -230,8 +230,8 @@ class EntryPattern:
     def times_by_sign(self, data: Floats, up: Floats, down: Floats) -> Floats:
         """What is above 0 in ``data`` times its label's ``up``, the rest times its ``down``."""
         out = np.empty_like(data)
-        given = (read_only(x, x.dtype) for x in (self.indices, data, up, down))
-        run_over_rows(_times_by_sign, self.indptr, 1, self.indptr, *given, out)
+        given = (read_only(x, x.dtype) for x in (self.indptr, self.indices, data, up, down))
+        run_over_rows(_times_by_sign, self.indptr, 1, *given, out)
         return out
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from array_api_compat import device, is_numpy_namespace
 
 from labelgap.exceptions import InvalidParameterError
@@ -39,6 +40,8 @@ _ROUGH = 1e-3
 # Accuracies of σ₁ from which on single precision will do, and numbers in the data from which on its products
 # are so much faster that it matters.
 _IN_SINGLE, _LARGE = 1e-2, 1 << 20
+# The least λ for which it will do, and the inverse of the largest.
+_SMALLEST = 1e-25
 
 # The intercepts. Steps of Newton's method, at most.
 _MAX_STEPS = 60
@@ -281,23 +284,39 @@ class GapBound:
     ) -> Certificate:
         """The certificate with σ₁ to this accuracy; ``rougher`` is one with σ₁ to less of it."""
         objective, penalties = self._objective, self._penalties
-        in_single = accuracy >= _IN_SINGLE and objective.n_stored >= _LARGE and not objective.may_form
-        in_single = in_single and is_numpy_namespace(objective.xp)
-        residual = leading_triplets(
-            self._shift.in_single() if in_single else self._shift,
-            objective.shape,
-            directions,
-            objective.may_form,
-            above,
-            accuracy=accuracy,
-            start=None if rougher is None else rougher.residual,
-        ).in_precision_of(self._shift.left)
+        start = None if rougher is None else rougher.residual
+        residual = self._in_single(directions, accuracy, start) if accuracy >= _IN_SINGLE else None
+        if residual is None:
+            residual = leading_triplets(
+                self._shift, objective.shape, directions, objective.may_form, above, accuracy, start=start
+            )
         lower = self._dual(residual.top)
         if penalties.ridge > 0 and penalties.trace <= 0.1 * residual.top:
             # M₂ = 0: the whole of XᵀG goes into the ridge. Exact at λ = 0.
             square = _squared_norm(self._shift, objective)
             lower = max(lower, self._data_dual(1.0) - square / (2 * penalties.ridge))
         return Certificate(self._primal, float(lower), residual, self._size)
+
+    def _in_single(
+        self, directions: int, accuracy: float, start: SingularTriplets | None
+    ) -> SingularTriplets | None:
+        """The triplets by products in single precision; None where these are not faster or not safe."""
+        objective, shift = self._objective, self._shift
+        # A gradient that is too small for single precision is far below any such λ.
+        safe = _SMALLEST <= self._penalties.trace <= 1 / _SMALLEST
+        if not safe or objective.may_form or objective.n_stored < _LARGE:
+            return None
+        if not is_numpy_namespace(objective.xp):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                found = leading_triplets(
+                    shift.in_single(), objective.shape, directions, False, accuracy=accuracy, start=start
+                )
+            except np.linalg.LinAlgError:
+                # One that is too large has infinite products.
+                return None
+        return found.from_single(shift.left) if math.isfinite(found.top) else None
 
     def directions(self, count: int) -> SingularTriplets:
         """About the leading singular triplets of the gradient, as many as are asked for."""

@@ -43,6 +43,8 @@ _ARPACK_TOLERANCE = 1e-7
 _ARPACK_RESTARTS = 1000
 # What rounding may take from σ₁, as a fraction of it and in units of rounding; the larger one is added.
 _MARGIN, _MARGIN_ROUNDING = 1e-12, 16
+# The same for products in single precision, as a fraction of σ₁.
+_SINGLE_ERROR = 1e-3
 
 
 @dataclass
@@ -85,7 +87,9 @@ class LowRankShift:
 
     def in_single(self) -> LowRankShift:
         """The same map, on vectors in single precision; numpy's alone, others do not mix precisions."""
-        left, right = (factor.astype(np.float32) for factor in (self.left, self.right))
+        # Factors that nothing is multiplied with need no copies.
+        columns = slice(None if self.scale else 0)
+        left, right = (factor[:, columns].astype(np.float32) for factor in (self.left, self.right))
         return LowRankShift(self.gradient, left, right, None, self.scale)
 
 
@@ -98,10 +102,13 @@ class SingularTriplets:
     right: Array
     top: float
 
-    def in_precision_of(self, example: Array) -> SingularTriplets:
-        """The same numbers in the precision of an array."""
+    def from_single(self, example: Array) -> SingularTriplets:
+        """Those of single precision in that of an array; σ₁ stays between the first value and ``top``.
+
+        Products with many entries err by more than the last digit.
+        """
         left, values, right = (like(part, example) for part in (self.left, self.values, self.right))
-        return SingularTriplets(left, values, right, self.top)
+        return SingularTriplets(left, (1 - _SINGLE_ERROR) * values, right, (1 + _SINGLE_ERROR) * self.top)
 
     def first(self, count: int) -> SingularTriplets:
         """The largest ones, in arrays of their own."""
@@ -362,7 +369,7 @@ def leading_by_blocks(
     block = min(max(_BLOCK, count), shape[1])
     V = standard_normal(np.random.default_rng(0), (shape[1], block), example)
     if start is not None:
-        known = start[1][:, :block]
+        known = like(start[1][:, :block], V)
         V = namespace(V).concat([known, V[:, known.shape[1] :]], axis=1)
     V = thin_qr(V)[0]
     for _ in range(_RESTARTS):
@@ -371,9 +378,11 @@ def leading_by_blocks(
             break
     # Squares cost small singular values half their digits; in this span they are had once more.
     right = contiguous(V[:, :count])
-    Q, R = thin_qr(times(right))
+    image = times(right)
+    unit = _length(image) or 1.0
+    Q, R = thin_qr(image / unit)
     u, values, vt = namespace(R).linalg.svd(R, full_matrices=False)
-    return Leading(Q @ u, values, right @ vt.T, residual)
+    return Leading(Q @ u, unit * values, right @ vt.T, residual)
 
 
 def _one_run(
@@ -393,13 +402,14 @@ def _one_run(
     full, block = V.shape
     image = times(V)
     # In units of their size the squares neither overflow nor vanish.
-    unit = norm(image)
+    unit = _length(image)
     if unit == 0:
         return xp.zeros(block, dtype=V.dtype, device=device(V)), V, 0.0
     basis, last, most = V, block, max(_MOST_BLOCKS * _BLOCK, _LEAST_BLOCKS * block)
     projected = xp.zeros((0, 0), dtype=V.dtype, device=device(V))
     while True:
-        fresh, inside, link = _beside(basis, transposed_times(image) / unit / unit)
+        image = image / unit
+        fresh, inside, link = _beside(basis, transposed_times(image) / unit)
         # As long as the longer side: not kept beside the next one.
         del image
         above = inside[: basis.shape[1] - last, :]
@@ -416,6 +426,13 @@ def _one_run(
             return unit * values, basis @ vectors[:, :block], unit * residual
         basis = xp.concat([basis, fresh[:, :width]], axis=1)
         image, last = times(basis[:, -width:]), width
+
+
+def _length(M: Array) -> float:
+    """``√Σ M_ij²``, also where the squares of numbers of this size overflow or vanish."""
+    xp = namespace(M)
+    largest = max(float(xp.max(M)), -float(xp.min(M)))
+    return largest * norm(M / largest) if 0 < largest < math.inf else largest
 
 
 def _beside(basis: Array, M: Array) -> tuple[Array, Array, Array]:
