@@ -68,6 +68,11 @@ def test_transposed_matrix_of_every_width(n_labels, few_rows, monkeypatch):
     for way in (transposed_matrix, scattered_matrix):
         answer = way(parts(X.T), *parts(S), n_labels)
         assert_allclose(answer, X.T @ S, atol=1e-13)
+        # In the precision of S, whatever that of X.
+        indptr, indices, data = parts(S)
+        rounded = way(parts(X.T), indptr, indices, data.astype(np.float32), n_labels)
+        assert rounded.dtype == np.float32
+        assert_allclose(rounded, X.T @ S, atol=1e-5)
 
 
 def test_rows_at_a_time_and_threads_do_not_change_a_bit(monkeypatch):
@@ -82,6 +87,8 @@ def test_rows_at_a_time_and_threads_do_not_change_a_bit(monkeypatch):
         yield sampled_feature_product(indptr, indices, parts(X), W)
         yield transposed_matrix(parts(X.T), indptr, indices, data, 19)
         yield scattered_matrix(parts(X.T), indptr, indices, data, 19)
+        yield transposed_matrix(parts(X.T), indptr, indices, data.astype(np.float32), 19)
+        yield scattered_matrix(parts(X.T), indptr, indices, data.astype(np.float32), 19)
 
     with threads.limit_threads(1):
         alone = list(answers())

@@ -92,8 +92,12 @@ def test_every_way_to_the_transposed_matrix_is_the_same_one(kind, register, spre
     monkeypatch.setattr(features_module, "register_bytes", lambda: register)
     features, X = all_kinds()[kind]
     S = sp.random_array((7, 5), density=0.4, format="csr", rng=np.random.default_rng(4))
-    answer = features.transposed_matrix(EntryPattern(S.indptr, S.indices, 5), S.data)
-    assert_allclose(answer, X.T @ S.toarray(), atol=1e-13)
+    pattern = EntryPattern(S.indptr, S.indices, 5)
+    assert_allclose(features.transposed_matrix(pattern, S.data), X.T @ S.toarray(), atol=1e-13)
+    if isinstance(features, SparseFeatures):
+        rounded = features.transposed_matrix(pattern, S.data.astype(np.float32))
+        assert rounded.dtype == np.float32
+        assert_allclose(rounded, X.T @ S.toarray(), atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_leading_triplets(machine, shape, count, may_form):
     leading = np.asarray(found.left)[:, 0] @ H @ np.asarray(found.right)[:, 0]
     assert leading == pytest.approx(values[0], rel=1e-5)
     if may_form:
-        single = leading_triplets(shift, shape, count, may_form, single=True)
+        single = leading_triplets(shift, shape, count, may_form, single=1.0)
         assert machine.owns(single.left, single.values, single.right)
         assert_allclose(np.asarray(single.values), values, rtol=1e-4)
 

@@ -201,6 +201,19 @@ def test_what_single_precision_cannot_hold_is_left_to_double_precision(wrong, mo
     assert (found.dual, found.residual.top) == (double.dual, double.residual.top)
 
 
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_a_rough_certificate_of_a_formed_gradient_is_valid_and_hardly_wider(kind):
+    case = Case(kind, "logistic", n=120, d=40, n_labels=44)
+    penalties = Penalties(0.001, 0.001)
+    objective = Asked(case.objective(), may_form=True)
+    for factors in near_and_far(case, objective, penalties):
+        bound = GapBound(objective, objective.at(factors), penalties)
+        rough, exact = (bound.certificate(accuracy=accuracy) for accuracy in (1e-2, 1e-7))
+        assert exact.residual.top < rough.residual.top < 1.002 * exact.residual.top
+        assert rough.dual <= exact.dual
+        assert rough.relative_gap <= 1.02 * exact.relative_gap + 2e-3
+
+
 def test_what_more_accuracy_can_prove_is_known():
     case = Case("dense", "logistic", n=40, d=20, n_labels=24)
     penalties = Penalties(0.02)
@@ -380,7 +393,8 @@ def test_triplets_in_single_precision_lose_no_more_than_they_say(shape, size):
     shift = LowRankShift(KnownMatrix(size * H), np.zeros((shape[0], 0)), np.zeros((shape[1], 0)), scale=0.0)
     U, truth, Vt = np.linalg.svd(H, full_matrices=False)
     above = truth[-1 - min(shape) // 2]
-    found = leading_triplets(shift, shape, min(shape), True, above=0.99 * size * above, single=True)
+    least = 0.99 * size * above
+    found = leading_triplets(shift, shape, min(shape), True, above=least, single=least)
     values, kept = found.values / size, len(found.values)
     assert kept == np.count_nonzero(truth > 0.99 * above)
     lost = np.array([lost_in_single(truth[0], value) for value in truth[:kept]])
@@ -409,13 +423,13 @@ def test_what_has_no_size_is_left_to_double_precision(value):
     shift = LowRankShift(KnownMatrix(H), np.zeros((40, 0)), np.zeros((50, 0)), scale=0.0)
     with np.errstate(all="ignore"):
         double, single = (
-            leading_triplets(shift, H.shape, 3, may_form=True, single=few) for few in (False, True)
+            leading_triplets(shift, H.shape, 3, may_form=True, single=unit) for unit in (None, 1.0)
         )
     np.testing.assert_array_equal(single.values, double.values)
     np.testing.assert_array_equal(single.left, double.left)
 
 
-@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("single", [None, 1.0])
 @pytest.mark.parametrize("formed", [True, False])
 @pytest.mark.parametrize("shape", [(20, 25), (50, 60)])
 def test_triplets_of_a_zero_matrix_are_zero(formed, shape, single):

@@ -308,7 +308,7 @@ def test_few_digits_are_found_to_be_too_few_where_the_matrix_is_another_one(monk
     monkeypatch.setattr(proximal, "leading_triplets", noted)
     path._stiffness *= 1e4
     path.advance()
-    assert asked[:2] == [True, False]
+    assert asked[:2] == [penalties.trace, None]
 
 
 def test_a_tiny_penalty_does_not_overflow():
@@ -320,8 +320,10 @@ def test_a_tiny_penalty_does_not_overflow():
 @pytest.mark.parametrize(
     ("gaps", "steps"),
     [
-        # One round is no pace yet, and a gap that grows has none.
+        # One gap is no pace yet, and a gap that grows has none.
+        ([0.2], 4),
         ([0.9, 0.2], 4),
+        ([0.32, 0.02], 2),
         ([0.9, 0.2, 0.3], 4),
         # At a factor of 2 for each step of 4: so many to 0.01, but no fewer than half a round.
         ([0.9, 16.0, 1.0], 4),

@@ -32,9 +32,13 @@ def by_hand(scores, labels, metric, n_parts):
     return np.mean([one for one in found if np.isfinite(one)])
 
 
-@pytest.mark.parametrize("metric", ["micro-f1", "macro-jaccard", "instance-f1", "micro-accuracy"])
-def test_it_is_the_mean_over_parts_of_the_rows(metric: str) -> None:
+@pytest.mark.parametrize("digits", [1, 16])
+@pytest.mark.parametrize(
+    "metric", ["micro-f1", "macro-jaccard", "instance-f1", "micro-accuracy", "micro-balanced-accuracy"]
+)
+def test_it_is_the_mean_over_parts_of_the_rows(metric: str, digits: int) -> None:
     labels, scores = sample()
+    scores = np.round(scores, digits)
     assert steady_threshold(scores, labels, metric) == pytest.approx(by_hand(scores, labels, metric, 25))
 
 

@@ -12,10 +12,11 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 from labelgap._arrays import read_only
 from labelgap._types import Floats, Ints
-from labelgap.kernels.entries import csr_product, sparse_rows
+from labelgap.kernels.entries import csr_product, pattern_arrays, sparse_rows
 from labelgap.kernels.options import INLINED, OPTIONS
 from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import _I64, _Emitter
@@ -53,7 +54,7 @@ def _emit_row_sum(context: Any, builder: Any, kinds: Any, arrays: Any, places: A
             number = builder.sext(number, _I64) if number.type != _I64 else number
             number = number if begin is None else builder.sub(number, begin)
             row = builder.mul(number, width)
-            weight = emit.spread(builder.load(emit.at(factors, t)))
+            weight = emit.spread(emit.rounded(builder.load(emit.at(factors, t))))
             for column, total in zip(columns, sums, strict=True):
                 part = emit.load(emit.at(rows, row, column))
                 builder.store(emit.multiply_add(weight, part, builder.load(total)), total)
@@ -120,8 +121,9 @@ def _add_at(typingctx, target, places, data, start, stop, scale):  # type: ignor
             named = (builder.load(emit.at(numbers, entry)) for entry in entries)
             spots = [emit.at(to, n if n.type == _I64 else builder.zext(n, _I64)) for n in named]
             # All are loaded before one is stored, which the compiler could not know to be safe.
+            scale = emit.rounded(args[5])
             sums = [
-                emit.multiply_add(args[5], builder.load(emit.at(values, entry)), builder.load(spot))
+                emit.multiply_add(scale, builder.load(emit.at(values, entry)), builder.load(spot))
                 for entry, spot in zip(entries, spots, strict=True)
             ]
             for spot, total in zip(spots, sums, strict=True):
@@ -136,7 +138,7 @@ def _add_at(typingctx, target, places, data, start, stop, scale):  # type: ignor
             add([entry])
         return context.get_dummy_value()
 
-    return types.void(target, places, data, types.intp, types.intp, target.dtype), generate
+    return types.void(target, places, data, types.intp, types.intp, scale), generate
 
 
 @njit(**OPTIONS)
@@ -183,7 +185,7 @@ def _transposed_matrix(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, indptr, indices, data, rows_at_a_time, width, out, start, stop
 ):
     n_rows = len(indptr) - 1
-    spread = np.empty((rows_at_a_time, width))
+    spread = np.empty((rows_at_a_time, width), dtype=data.dtype)
     # Where the part's rows begin and end among those of each column of X, which ascend.
     begins, ends = x_indptr[start:stop].copy(), x_indptr[start:stop].copy()
     out[start:stop] = 0.0
@@ -263,30 +265,32 @@ def _equal_blocks(n_labels: int, most: int) -> tuple[int, int]:
 
 
 def transposed_matrix(
-    columns: tuple[Ints, Ints, Floats], indptr: Ints, indices: Ints, data: Floats, n_labels: int
-) -> Floats:
+    columns: tuple[Ints, Ints, Floats], indptr: Ints, indices: Ints, data: NDArray[Any], n_labels: int
+) -> NDArray[Any]:
     """``Xᵀ S`` as a dense matrix, for sparse X given by columns and S by rows, labels ascending in each.
 
-    Fast where S is rather dense: some rows and labels of it at a time are spread out.
+    In the precision of S. Fast where S is rather dense: some rows and labels of it at a time are spread out.
     """
     width, blocks = _equal_blocks(n_labels, _WIDTH)
-    out = np.empty((len(columns[0]) - 1, width * blocks))
+    out = np.empty((len(columns[0]) - 1, width * blocks), dtype=data.dtype)
+    entries = *pattern_arrays(indptr, indices), read_only(data, data.dtype)
     run_over_rows(
         _transposed_matrix, columns[0], n_labels,
-        *sparse_rows(columns), *sparse_rows((indptr, indices, data)), _rows_in_cache(indptr), width, out,
+        *sparse_rows(columns), *entries, _rows_in_cache(indptr), width, out,
     )  # fmt: skip
     return out[:, :n_labels]
 
 
 def scattered_matrix(
-    columns: tuple[Ints, Ints, Floats], indptr: Ints, indices: Ints, data: Floats, n_labels: int
-) -> Floats:
+    columns: tuple[Ints, Ints, Floats], indptr: Ints, indices: Ints, data: NDArray[Any], n_labels: int
+) -> NDArray[Any]:
     """The same, entry by entry: fast where rows of S have some entries, but few of the labels."""
-    out = np.empty((len(columns[0]) - 1, n_labels))
+    out = np.empty((len(columns[0]) - 1, n_labels), dtype=data.dtype)
     per_stored = 1 + len(indices) // max(len(indptr) - 1, 1)
+    entries = *pattern_arrays(indptr, indices), read_only(data, data.dtype)
     run_over_rows(
         _scattered_matrix, columns[0], per_stored,
-        *sparse_rows(columns), *sparse_rows((indptr, indices, data)), _rows_in_cache(indptr), out,
+        *sparse_rows(columns), *entries, _rows_in_cache(indptr), out,
     )  # fmt: skip
     return out
 

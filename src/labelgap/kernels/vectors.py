@@ -144,6 +144,10 @@ class _Emitter:
         lanes = ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes)
         return self.builder.shuffle_vector(first, undefined, lanes)
 
+    def rounded(self, scalar: Any) -> Any:
+        """A number in the precision of the vectors, which may be lower than its own."""
+        return scalar if scalar.type == self.number else self.builder.fptrunc(scalar, self.number)
+
     def multiply_add(self, a: Any, b: Any, total: Any) -> Any:
         """``total + a b``, of vectors or of numbers, rounded once where the processor can.
 

@@ -29,7 +29,7 @@ from array_api_compat import device, is_numpy_namespace
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Objective, Point, ScoreGradient
 from labelgap.solvers.linalg import Array, dot, namespace, product_values, rounding
-from labelgap.solvers.spectral import LowRankShift, SingularTriplets, leading_triplets
+from labelgap.solvers.spectral import SHORT, LowRankShift, SingularTriplets, leading_triplets
 
 # Columns of the gradient that are formed at a time where all of it may not be.
 _BLOCK = 64
@@ -301,22 +301,24 @@ class GapBound:
         self, directions: int, accuracy: float, start: SingularTriplets | None
     ) -> SingularTriplets | None:
         """The triplets by products in single precision; None where these are not faster or not safe."""
-        objective, shift = self._objective, self._shift
+        objective, shift, trace = self._objective, self._shift, self._penalties.trace
         # A gradient that is too small for single precision is far below any such λ.
-        safe = _SMALLEST <= self._penalties.trace <= 1 / _SMALLEST
-        if not safe or objective.may_form or objective.n_stored < _LARGE:
+        safe = _SMALLEST <= trace <= 1 / _SMALLEST
+        formed = objective.may_form
+        worth_it = min(objective.shape) > SHORT if formed else objective.n_stored >= _LARGE
+        if not (safe and worth_it and is_numpy_namespace(objective.xp)):
             return None
-        if not is_numpy_namespace(objective.xp):
-            return None
+        if not formed:
+            shift = shift.in_single()
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 found = leading_triplets(
-                    shift.in_single(), objective.shape, directions, False, accuracy=accuracy, start=start
+                    shift, objective.shape, directions, formed, accuracy=accuracy, start=start, single=trace
                 )
             except np.linalg.LinAlgError:
                 # One that is too large has infinite products.
                 return None
-        return found.from_single(shift.left) if math.isfinite(found.top) else None
+        return found.from_single(self._shift.left) if math.isfinite(found.top) else None
 
     def directions(self, count: int) -> SingularTriplets:
         """About the leading singular triplets of the gradient, as many as are asked for."""

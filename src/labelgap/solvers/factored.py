@@ -146,7 +146,7 @@ class FactoredMethod(Method):
                     dual=self._dual,
                 ),
             }
-        if len(self._gaps) % _SNAPSHOT_EVERY:
+        if not self._gaps or len(self._gaps) % _SNAPSHOT_EVERY:
             return None
         numbers = scalars(steps=self.iteration, gained=self._gained)
         return {**self._path.restart(), **numbers, "gaps": np.array(self._gaps)}
@@ -216,8 +216,7 @@ class FactoredMethod(Method):
     def _steps_of_round(self) -> int:
         """Steps until the next certificate: fewer where they will do at the pace of the last round."""
         steps = self._proximal_round
-        # The first gap is that of W = 0, and the round from there another one.
-        if len(self._gaps) < 3:
+        if len(self._gaps) < 2:
             return steps
         target = self._tol * self._certificate.scale
         to_go = _steps_to_go(self._gaps, target, steps, rounds=1)

@@ -62,6 +62,8 @@ _TOO_LONG, _LONGER, _COULD_BE_LONGER = 1.5, 0.9, 0.6
 # loses no more of λ than the second number, and than the third one of the gap: no smaller gap can be reached
 # than what is lost.
 _FEW_DIGITS_ABOVE, _MAY_BE_LOST, _LOST_OF_GAP = 1e-3, 1e-2, 0.1
+# The accuracies of σ₁ in a certificate, and the least gap for which the first one will do.
+_ROUGH, _FINEST = 1e-2, 1e-7
 # What rounding may add to the rise of the data term in a step: a fraction of it, and in units of rounding.
 _SLACK, _SLACK_ROUNDING = 1e-13, 16
 
@@ -166,12 +168,15 @@ class ProximalPath:
         """How good that is. To be asked for before the first step where W = 0: that step goes by it."""
         # From W = 0 the first step needs the same singular triplets, all those above λ.
         at_zero = self._formed and self.point.factors.rank == 0
+        # σ₁ of a matrix that is formed is exact, but for single precision where few digits are asked for.
+        rough = self._formed and not at_zero and self._tol >= _ROUGH
         certificate = certify(
             self._objective,
             self.point,
             self._penalties,
             directions=min(self._objective.shape) if at_zero else directions,
             above=self._penalties.trace if at_zero else None,
+            accuracy=_ROUGH if rough else _FINEST,
             singular_values=_singular_values(self.point),
             product=self._here.W,
         )
@@ -280,7 +285,13 @@ class ProximalPath:
         single = self._few_digits_will_do(self._top)
         while True:
             triplets = leading_triplets(
-                shift, shape, count, objective.may_form, above=trace, every=True, single=single
+                shift,
+                shape,
+                count,
+                objective.may_form,
+                above=trace,
+                every=True,
+                single=trace if single else None,
             )
             self._top = triplets.top
             if single and not self._few_digits_will_do(self._top):
@@ -292,13 +303,17 @@ class ProximalPath:
             count = min(2 * count, *shape)
 
     def _few_digits_will_do(self, top: float) -> bool:
-        """Whether single precision has the digits that a step needs, with a σ₁ of ``top``."""
+        """Whether single precision has the digits that a step needs, with a σ₁ of ``top``.
+
+        One that is not known yet is taken for λ: it will be known after the step.
+        """
         # The gap of a capped fit stays open whatever its steps are like.
         capped = self._cap < min(self._objective.shape)
         if not self._formed or capped or self._relative_gap <= _FEW_DIGITS_ABOVE:
             return False
         may_be_lost = min(_MAY_BE_LOST, _LOST_OF_GAP * self._relative_gap)
-        return lost_in_single(top, self._penalties.trace) <= may_be_lost
+        trace = self._penalties.trace
+        return trace > 0 and lost_in_single(trace if top == math.inf else top, trace) <= may_be_lost
 
     def _needed_stiffness(self, ahead: Iterate, candidate: Iterate, ahead_by: float) -> tuple[float, bool]:
         """The least M with ``f(W) ≤ f(Y) + ⟨∇f(Y), W − Y⟩ + M/2 ‖W − Y‖²``, each with its own intercept.

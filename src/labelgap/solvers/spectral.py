@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse.linalg as spla
 from array_api_compat import device, is_numpy_array
+from numpy.typing import NDArray
 
+from labelgap._arrays import in_single
 from labelgap._types import Floats
 from labelgap.objective.protocol import ScoreGradient
 from labelgap.solvers.linalg import (
@@ -30,8 +32,8 @@ from labelgap.solvers.linalg import (
     thin_qr,
 )
 
-# The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix.
-_SHORT = 32
+SHORT = 32
+"""The shorter side of a matrix up to which its singular value decomposition is as fast as its Gram matrix."""
 # What single precision loses of the square of a singular value, as a fraction of the square of the largest.
 _LOST_IN_SINGLE = 1e-6
 # Triplets up to which blocks of vectors find all of them.
@@ -73,6 +75,18 @@ class LowRankShift:
         right = self.scale * self.right
         total = self.left @ right.T if self.product is None else self.scale * self.product
         total += self.gradient_matrix
+        return total
+
+    def matrix_in_single(self, unit: float) -> NDArray[np.float32]:
+        """The matrix in single precision and in such units; numpy's alone."""
+        # Some gradients have it without one in double precision.
+        formed = getattr(self.gradient, "matrix_in_single", None)
+        if formed is None or self._formed is not None:
+            return in_single(self.matrix(), 1 / unit)
+        total: NDArray[np.float32] = formed(unit)
+        if self.scale != 0 and self.left.shape[1]:
+            product = self.left @ self.right.T if self.product is None else self.product
+            total += in_single(product, self.scale / unit)
         return total
 
     def times(self, V: Array) -> Array:
@@ -125,7 +139,7 @@ def leading_triplets(
     accuracy: float = 1e-7,
     every: bool = False,
     start: SingularTriplets | None = None,
-    single: bool = False,
+    single: float | None = None,
 ) -> SingularTriplets:
     """The ``count`` largest singular triplets of a (d x L) operator, without those not ``above`` a value.
 
@@ -135,14 +149,16 @@ def leading_triplets(
     can be found. ``top`` would still be too low if the start were orthogonal to the leading vector, which has
     probability zero. ``start`` are triplets of the same operator that were found less accurately.
 
-    With ``single`` a matrix of numpy's that may be formed is squared and decomposed in single precision, in
-    half the time: see :func:`lost_in_single` for what that costs. ``top`` is no bound then. Other namespaces
-    may be set to lose more than that.
+    With a unit ``single``, a matrix of numpy's that may be formed is made, squared and decomposed in single
+    precision and in units of it, in half the time: see :func:`lost_in_single` for what that costs. ``top`` is
+    no bound then. Other namespaces may be set to lose more than that.
     """
     count = max(1, min(count, *shape))
     if may_form or count >= min(shape) - 1:
-        if single and min(shape) > _SHORT and is_numpy_array(operator.left):
-            return _dense_in_single(operator, shape, count, above)
+        if single is not None and min(shape) > SHORT and is_numpy_array(operator.left):
+            found = _dense_in_single(operator, shape, count, above, single)
+            if found is not None:
+                return found
         return _dense(operator, shape, count, above)
     return _lanczos(operator, shape, count, accuracy, every, start)
 
@@ -186,7 +202,7 @@ def _dense(
 ) -> SingularTriplets:
     H = operator.matrix()
     xp = namespace(H)
-    if min(shape) <= _SHORT:
+    if min(shape) <= SHORT:
         left, values, right = small_svd(H)
         count = _wanted(values, count, above)
         return SingularTriplets(left[:, :count], values[:count], right[:count, :].T, _rounded_up(values))
@@ -215,28 +231,31 @@ def lost_in_single(top: float, value: float) -> float:
 
 
 def _dense_in_single(
-    operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None
-) -> SingularTriplets:
-    """Vectors of unit length to rounding, orthogonal to it on the shorter side and nearly on the other."""
-    H = operator.matrix()
+    operator: LowRankShift, shape: tuple[int, int], count: int, above: float | None, unit: float
+) -> SingularTriplets | None:
+    """Vectors of unit length to rounding, orthogonal to it on the shorter side and nearly on the other.
+
+    None where the numbers are too large for single precision.
+    """
     tall = shape[0] >= shape[1]
-    # In units of its size no square overflows or vanishes.
-    unit = norm(H)
-    if not 0 < unit < math.inf:
-        return _dense(operator, shape, count, above)
-    few_digits = (H / unit).astype(np.float32)
-    gram = few_digits.T @ few_digits if tall else few_digits @ few_digits.T
+    with np.errstate(over="ignore", invalid="ignore"):
+        # In units of what is looked for no square overflows or vanishes.
+        H = operator.matrix_in_single(unit)
+        gram = H.T @ H if tall else H @ H.T
+    if not 0 < float(np.trace(gram)) < math.inf:
+        return None
     squares, vectors = eigenvectors_in_single(gram)
-    values = unit * like(np.sqrt(np.clip(squares, 0.0, None)), H)
+    values = unit * np.sqrt(np.clip(squares, 0.0, None).astype(np.float64))
     count = _wanted(values, count, above)
-    values, known = values[:count], contiguous(like(vectors[:, :count], H))
+    values, known = values[:count], contiguous(vectors[:, :count].astype(np.float64))
     # What their products lack of I, squared, is what one step of Newton's method leaves of it.
     known = 1.5 * known - known @ (0.5 * (known.T @ known))
-    other = H @ known if tall else H.T @ known
+    rounded = known.astype(np.float32)
+    other = (H @ rounded if tall else H.T @ rounded).astype(np.float64)
     lengths = np.sqrt(column_squares(other))
-    other = other / np.where(lengths > 0, lengths, math.inf)
-    left, right = (other, known) if tall else (known, other)
-    return SingularTriplets(left, values, right, float(values[0]))
+    other /= np.where(lengths > 0, lengths, math.inf)
+    left, right = (like(part, operator.left) for part in ((other, known) if tall else (known, other)))
+    return SingularTriplets(left, like(values, operator.left), right, float(values[0]))
 
 
 def _rounded_up(values: Array) -> float:

@@ -7,6 +7,7 @@ thresholds of many parts of the sample scatter around the place of the true maxi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -111,7 +112,9 @@ def sweep_settings(observed: ObservedLabels, psi: LinearFractional) -> dict[str,
     weights, class_factors = observed.weights, np.ones(4)
     if psi.balanced and psi.average == "micro":
         # In one group balancing multiplies each count by its class's factor: the coefficients can carry that.
-        class_factors = _class_factors(values, weights)
+        total = float(values.size if weights is None else weights.sum())
+        positive = float(np.count_nonzero(values) if weights is None else weights @ values)
+        class_factors = _class_factors(positive, total)
     elif psi.balanced:
         weights = psi.entry_weights(observed)
     groups, n_groups = (None, 1) if psi.average == "micro" else psi.groups(observed)
@@ -253,10 +256,8 @@ def between(included: ScoreArray, excluded: ScoreArray) -> ScoreArray:
     return middle
 
 
-def _class_factors(values: NDArray[np.int8], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def _class_factors(positive: float, total: float) -> NDArray[np.float64]:
     """What balancing multiplies (tp, fp, fn, tn) by, up to a common factor; 1 where a class is absent."""
-    total = float(values.size if weights is None else weights.sum())
-    positive = float(np.count_nonzero(values) if weights is None else weights @ values)
     fraction = positive / total
     if not 0 < fraction < 1:
         return np.ones(4)
@@ -341,10 +342,44 @@ def steady_threshold(
     if n_parts < _FEWEST_PARTS or not np.isfinite(whole):
         return whole
     # So few are swept in no time, and each part would have to be sent to a device again.
-    scores, found = to_host(scores), []
-    for _ in range(n_parts):
-        kept = (rng.random_sample(labels.shape[0]) < FRACTION)[labels.rows]
-        if kept.any():
-            found.append(best_threshold(scores[kept], labels.select(kept), psi).threshold)
+    scores = to_host(scores)
+    parts = (rng.random_sample(labels.shape[0]) < FRACTION for _ in range(n_parts))
+    is_plain = psi.average == "micro" and labels.weights is None and labels.judging is None
+    found = list((_of_sorted if is_plain else _one_by_one)(scores, labels, psi, parts))
     finite = [threshold for threshold in found if np.isfinite(threshold)]
     return float(np.mean(finite)) if 2 * len(finite) > len(found) else whole
+
+
+def _one_by_one(
+    scores: NDArray[Any], labels: ObservedLabels, psi: LinearFractional, parts: Iterable[NDArray[np.bool_]]
+) -> Iterator[float]:
+    """The best threshold of each part of the rows that has an entry."""
+    for part in parts:
+        kept = part[labels.rows]
+        if kept.any():
+            yield best_threshold(scores[kept], labels.select(kept), psi).threshold
+
+
+def _of_sorted(
+    scores: NDArray[Any], labels: ObservedLabels, psi: LinearFractional, parts: Iterable[NDArray[np.bool_]]
+) -> Iterator[float]:
+    """The same for a micro average of entries of weight 1, whose scores are sorted once for all parts."""
+    scores, rows, positive = as_float_scores(scores), labels.rows, labels.values == 1
+    orders = (entries[np.argsort(scores[entries])] for entries in map(np.flatnonzero, (positive, ~positive)))
+    classes = [(read_only(scores[order], np.float64), rows[order]) for order in orders]
+    for part in parts:
+        positives, negatives = (ascending[part[rows_of]] for ascending, rows_of in classes)
+        total = len(positives) + len(negatives)
+        if not total:
+            continue
+        factors = _class_factors(len(positives), total) if psi.balanced else np.ones(4)
+        above, below, _, _ = kernels.sweep_two_classes(
+            read_only(positives, np.float64),
+            read_only(negatives, np.float64),
+            psi.vertex_numerator * factors,
+            psi.vertex_denominator * factors,
+            float(psi.zero_division),
+            np.empty(0),
+            np.empty(0),
+        )
+        yield float(between(_one(above, scores), _one(below, scores))[0])

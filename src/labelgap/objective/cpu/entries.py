@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap._arrays import in_single
 from labelgap._types import Floats, Ints
 from labelgap.kernels.entry_pattern import EntryPattern, hessian_product
 from labelgap.kernels.loss_passes import LossPasses
@@ -16,7 +17,7 @@ from labelgap.kernels.losses import compiled_loss
 from labelgap.kernels.row_systems import solve_rows
 from labelgap.kernels.threads import map_in_order
 from labelgap.objective.cpu.design import Design, DesignGradient, DesignPoint, NumpyTerm
-from labelgap.objective.cpu.features import IdentityFeatures, ScaledIdentityFeatures
+from labelgap.objective.cpu.features import IdentityFeatures, ScaledIdentityFeatures, SparseFeatures
 from labelgap.objective.cpu.rowwise import RowwiseSteps
 from labelgap.objective.protocol import (
     Factors,
@@ -307,6 +308,13 @@ class EntryGradient(DesignGradient):
 
     def _by_features(self) -> Floats:
         return self._design.rows.transposed_matrix(self._term.pattern, self.entries)
+
+    def matrix_in_single(self, unit: float) -> NDArray[Any]:
+        """``Xᵀ G F / unit`` in single precision."""
+        design = self._design
+        if not (isinstance(design.columns, IdentityFeatures) and isinstance(design.rows, SparseFeatures)):
+            return in_single(self.matrix(), 1 / unit)
+        return design.rows.transposed_matrix(self._term.pattern, in_single(self.entries, 1 / unit))
 
     def label_capacity(self, scale: float) -> Floats | None:
         return None

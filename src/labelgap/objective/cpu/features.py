@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.kernels import feature_products
@@ -191,9 +192,12 @@ class SparseFeatures:
         W_by_label = np.ascontiguousarray(right @ left.T)
         return sparse_sampled_product(pattern.indptr, pattern.indices, self._rows, W_by_label), None
 
-    def transposed_matrix(self, pattern: EntryPattern, data: Floats) -> Floats:
+    def transposed_matrix(self, pattern: EntryPattern, data: NDArray[Any]) -> NDArray[Any]:
+        """In the precision of the data."""
         entries = pattern.indptr, pattern.indices, data, pattern.n_labels
         most, half_at = _SPREAD_SHORT if register_bytes() == 16 else _SPREAD
+        # A register holds twice as many numbers in single precision.
+        most *= 8 / data.itemsize
         stored = len(self._rows[2]) / max(self.n_rows, 1)
         if self.n_rows * pattern.n_labels <= most * stored / (stored + half_at) * len(pattern):
             return feature_products.transposed_matrix(self._columns, *entries)
@@ -201,7 +205,7 @@ class SparseFeatures:
             return feature_products.scattered_matrix(self._columns, *entries)
         # By label: a label's row of SᵀX stays in the cache while the rows of X stream by.
         rows = (pattern.label_indptr, pattern.label_rows, pattern.in_label_order(data))
-        return sparse_sparse_product(rows, self._rows, self.n_features).T
+        return sparse_sparse_product(rows, self._rows, self.n_features).T.astype(data.dtype, copy=False)
 
     def square_length(self) -> float:
         data = self._columns[2]
