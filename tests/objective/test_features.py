@@ -86,7 +86,7 @@ def test_transposed_matrix_is_dense_X_transposed_times_S(kind, block, monkeypatc
 @pytest.mark.parametrize("register", [16, 64])
 @pytest.mark.parametrize("kind", list(all_kinds()))
 def test_every_way_to_the_transposed_matrix_is_the_same_one(kind, register, spread, shortest, monkeypatch):
-    for name in ("_SPREAD", "_SPREAD_SHORT"):
+    for name in ("_SPREAD", "_SPREAD_SHORT", "_SPREAD_SINGLE"):
         monkeypatch.setattr(features_module, name, (spread, 1.0))
     monkeypatch.setattr(features_module, "_SHORTEST", shortest)
     monkeypatch.setattr(features_module, "register_bytes", lambda: register)
