@@ -46,6 +46,7 @@ def searched() -> Any:
     return Recommender(positive=4, unobserved="negative", random_state=0).fit(split()[0])
 
 
+@pytest.mark.slow
 def test_its_lists_are_better_than_popularity_and_than_those_of_a_model_for_decisions() -> None:
     train, test = split()
     deciding = Recommender(positive=4, trace_penalty=0.01, random_state=0).fit(train)
@@ -240,6 +241,7 @@ def test_explanations_add_up_and_tell_dislikes_from_silence() -> None:
     assert {c.item: c.answer for c in why.contributions if c.answer is not None} == given
 
 
+@pytest.mark.slow
 def test_values_of_likes_count_by_confidence() -> None:
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((30, 12)) < 0.4)

@@ -126,6 +126,7 @@ def model(ratings: ObservedLabels) -> Recommender:
     return Recommender(trace_penalty=0.003, implicit_feedback=True, random_state=0).fit(ratings)
 
 
+@pytest.mark.slow
 def test_the_default_uses_the_pattern_where_it_chooses_and_there_is_one(ratings: ObservedLabels) -> None:
     rough = {"random_state": 0, "tol": 0.05}
     assert Recommender(**rough).fit(ratings).n_implicit_features_ == 1

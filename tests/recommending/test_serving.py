@@ -129,7 +129,10 @@ def test_the_suite(check: Callable[[Case], None]) -> None:
     check(CASE)
 
 
-@pytest.mark.parametrize("loss", ["squared", "exponential", "squared_hinge"])
+@pytest.mark.parametrize(
+    "loss",
+    ["squared", *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("exponential", "squared_hinge"))],
+)
 def test_the_suite_with_another_loss(loss: str) -> None:
     case = Case(lambda: ToyRecommender(loss=loss), example_answers(seed=1))
     for check in CHECKS:

@@ -236,6 +236,7 @@ def test_the_value_of_zero_over_zero(opened: Any) -> None:
     assert page.number("#out-metric") == 0.75
 
 
+@pytest.mark.slow
 def test_pointing_at_the_curve_moves_the_threshold(opened: Any) -> None:
     page = opened("plain.html")
     page.page.locator("#curve").scroll_into_view_if_needed()
@@ -275,6 +276,7 @@ def test_the_table_of_labels_is_live_sorted_and_searched(opened: Any) -> None:
     assert "1 of 1 label shown" in page.page.locator("#labels-count").inner_text()
 
 
+@pytest.mark.slow
 def test_choosing_a_label_shows_its_features(opened: Any) -> None:
     page = opened("plain.html")
     page.page.locator("#labels-table tr[data-label='1'] button.pick").press("Enter")
@@ -348,6 +350,7 @@ def test_models_side_by_side(opened: Any) -> None:
         assert close(page.numbers("#compare-table [data-key='best']")[1], best)
 
 
+@pytest.mark.slow
 def test_every_control_has_a_name_and_every_picture_words(opened: Any) -> None:
     page = opened("plain.html")
     unnamed = """() => [...document.querySelectorAll('input, select, button')].filter((one) =>
@@ -429,6 +432,7 @@ def test_lists_of_a_recommender_stand_beside_popularity(opened: Any, folder: Pat
     assert page.complaints == []
 
 
+@pytest.mark.slow
 def test_the_table_of_the_curve_has_its_ends_the_models_threshold_and_the_best(opened: Any) -> None:
     page = opened("plain.html")
     page.page.eval_on_selector("details.figures", "one => { one.open = true; }")
