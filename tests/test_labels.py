@@ -413,6 +413,23 @@ def test_folds_part_the_entries_evenly(matrix: np.ndarray, k: int, seed: int) ->
         assert train == labels.select(numbers != fold)
 
 
+@pytest.mark.parametrize("n_labels", [3, 50])
+@pytest.mark.parametrize("least", [0, -2])
+def test_folds_are_those_of_entries_sorted_by_value_then_label(n_labels: int, least: int) -> None:
+    # 50 labels and two values are more groups than there are entries.
+    rng = np.random.default_rng(n_labels)
+    n = 90
+    rows, columns = np.divmod(rng.permutation(40 * n_labels)[:n], n_labels)
+    values = rng.integers(0, 2, n) if least == 0 else rng.integers(least, 3, n).astype(float)
+    labels = ObservedLabels.from_triplets(rows, columns, values, shape=(40, n_labels), binary=least == 0)
+    shuffled = np.arange(n)
+    np.random.RandomState(3).shuffle(shuffled)
+    order = sorted(shuffled, key=lambda entry: (labels.values[entry], labels.cols[entry]))
+    expected = np.empty(n, dtype=int)
+    expected[order] = np.arange(n) % 4
+    np.testing.assert_array_equal(labels.fold_numbers(4, 3), expected)
+
+
 @settings(deadline=None)
 @given(MATRICES, st.floats(0.01, 0.99), st.integers(0, 99))
 def test_split_parts_the_entries(matrix: np.ndarray, fraction: float, seed: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
@@ -111,4 +112,32 @@ class LabelSplits:
         # Value comes first: with the label first and k a divisor of every label's count, the only positives
         # of all rare labels would fall into one fold.
         shuffled = shuffled_entries(self.n_observed, rng)
-        return np.asarray(shuffled[np.lexsort((self.indices[shuffled], self.values[shuffled]))])
+        stratum = _strata(self.values, self.indices)
+        if stratum is None:
+            return np.asarray(shuffled[np.lexsort((self.indices[shuffled], self.values[shuffled]))])
+        # Few strata are counted, not sorted: the columns of a matrix of one row come in their order, and what
+        # is in one of them stays in its own.
+        entries = sp.csr_array(
+            (shuffled, stratum[shuffled], np.array([0, len(shuffled)])), shape=(1, int(stratum.max()) + 1)
+        )
+        return np.asarray(entries.tocsc().data)
+
+
+def _strata(values: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int32] | None:
+    """The group of each entry, numbered by value and then by label; None where groups may outnumber entries.
+
+    Examples
+    --------
+    >>> _strata(np.array([1, 0, 1, 0], np.int8), np.array([0, 1, 1, 0], np.int32))
+    array([2, 1, 3, 0], dtype=int32)
+    """
+    if not (len(values) and np.issubdtype(values.dtype, np.integer)):
+        return None
+    least, n_labels = int(values.min()), int(labels.max()) + 1
+    if (int(values.max()) - least + 1) * n_labels > min(len(values), np.iinfo(np.int32).max):
+        return None
+    strata = values.astype(np.int32)
+    strata -= np.int32(least)
+    strata *= np.int32(n_labels)
+    strata += labels.astype(np.int32, copy=False)
+    return strata

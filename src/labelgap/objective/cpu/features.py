@@ -30,8 +30,8 @@ _BLOCK = 64
 _GATHER = 14
 # Cells of S for each of its entries up to which Xᵀ S is had sooner from rows of S that are spread out than
 # entry by entry, if a row of X has many stored numbers; and how many it has where that is half of it, since a
-# row is spread out once for all of them. The second pair is for registers that hold two numbers, and the third
-# for the same registers and single precision, in which they hold four.
+# row is spread out once for all of them. The second pair is for registers that hold two numbers, and the
+# third for the same registers and single precision, in which they hold four.
 _SPREAD, _SPREAD_SHORT, _SPREAD_SINGLE = (14.0, 44.0), (4.0, 9.0), (40.0, 330.0)
 # Numbers for each entry up to which ``X left`` is kept beside the scores.
 _KEPT_PRODUCT = 1
