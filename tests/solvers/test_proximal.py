@@ -320,10 +320,8 @@ def test_a_tiny_penalty_does_not_overflow():
 @pytest.mark.parametrize(
     ("gaps", "steps"),
     [
-        # One gap is no pace yet, and a gap that grows has none.
-        ([0.2], 4),
+        # One round is no pace yet, and a gap that grows has none.
         ([0.9, 0.2], 4),
-        ([0.32, 0.02], 2),
         ([0.9, 0.2, 0.3], 4),
         # At a factor of 2 for each step of 4: so many to 0.01, but no fewer than half a round.
         ([0.9, 16.0, 1.0], 4),

@@ -216,7 +216,8 @@ class FactoredMethod(Method):
     def _steps_of_round(self) -> int:
         """Steps until the next certificate: fewer where they will do at the pace of the last round."""
         steps = self._proximal_round
-        if len(self._gaps) < 2:
+        # The first gap is that of W = 0, and the round from there another one.
+        if len(self._gaps) < 3:
             return steps
         target = self._tol * self._certificate.scale
         to_go = _steps_to_go(self._gaps, target, steps, rounds=1)
