@@ -159,7 +159,7 @@ def shrunk(G, up, down):
 
 
 @pytest.mark.parametrize("balanced", [False, True])
-def test_score_gradient_as_a_linear_map(setup, balanced):
+def test_score_gradient_as_a_linear_map(setup, balanced, monkeypatch):
     rng, factors = np.random.default_rng(8), setup.factors()
     G = setup.oracle.score_gradient(factors)
     # Of all parts together, of which these entries are one.
@@ -170,6 +170,12 @@ def test_score_gradient_as_a_linear_map(setup, balanced):
     XtG = setup.oracle.X.T @ G
     U, V = rng.standard_normal((len(XtG), 3)), rng.standard_normal((N_LABELS, 2))
     assert_allclose(gradient.matrix(), XtG, **CLOSE)
+    for few_rows in (weighted_loss._FEW_ROWS, 0):
+        monkeypatch.setattr(weighted_loss, "_FEW_ROWS", few_rows)
+        if hasattr(gradient, "matrix_in_single"):
+            rounded = gradient.matrix_in_single(1e-3)
+            assert rounded.dtype == np.float32
+            assert_allclose(1e-3 * rounded, XtG, rtol=1e-4, atol=1e-6)
     assert_allclose(gradient.left_product(V), XtG @ V, **CLOSE)
     assert_allclose(gradient.right_product(U), XtG.T @ U, **CLOSE)
     for scale in (0.0, 0.4, 1.0):

@@ -308,7 +308,10 @@ class GapBound:
         worth_it = min(objective.shape) > SHORT if formed else objective.n_stored >= _LARGE
         if not (safe and worth_it and is_numpy_namespace(objective.xp)):
             return None
-        if not formed:
+        if formed:
+            # Sums over the rows stay in double precision, and only what comes after them is rounded.
+            shift.form()
+        else:
             shift = shift.in_single()
         with np.errstate(over="ignore", invalid="ignore"):
             try:

@@ -61,6 +61,10 @@ class LowRankShift:
     scale: float = 1.0
     _formed: Array | None = field(default=None, init=False, repr=False)
 
+    def form(self) -> None:
+        """Have ``Xᵀ G`` formed in its own precision, from which it is rounded then."""
+        self._formed = self.gradient_matrix
+
     @property
     def gradient_matrix(self) -> Array:
         """``Xᵀ G``, formed once."""

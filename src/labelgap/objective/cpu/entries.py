@@ -30,6 +30,9 @@ from labelgap.objective.protocol import (
 
 # Entries whose losses are computed at a time.
 _BLOCK = 1 << 14
+# Rows up to which sums over them are good enough in single precision. They lose up to about half as many
+# units of rounding as there are rows: so many if the rows are in an order in which large sums cancel later.
+_FEW_ROWS = 1 << 14
 # Entries from which on scores are not kept beside slopes that can be written in their place.
 _MANY = 1 << 22
 
@@ -310,11 +313,12 @@ class EntryGradient(DesignGradient):
         return self._design.rows.transposed_matrix(self._term.pattern, self.entries)
 
     def matrix_in_single(self, unit: float) -> NDArray[Any]:
-        """``Xᵀ G F / unit`` in single precision."""
-        design = self._design
-        if not (isinstance(design.columns, IdentityFeatures) and isinstance(design.rows, SparseFeatures)):
-            return in_single(self.matrix(), 1 / unit)
-        return design.rows.transposed_matrix(self._term.pattern, in_single(self.entries, 1 / unit))
+        """``Xᵀ G F / unit`` in single precision; sums over few rows are in it, too."""
+        rows, columns = self._design.rows, self._design.columns
+        few = rows.n_rows <= _FEW_ROWS and isinstance(columns, IdentityFeatures)
+        if few and isinstance(rows, SparseFeatures):
+            return rows.transposed_matrix(self._term.pattern, in_single(self.entries, 1 / unit))
+        return in_single(self.matrix(), 1 / unit)
 
     def label_capacity(self, scale: float) -> Floats | None:
         return None
