@@ -1,10 +1,16 @@
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from labelgap.fitting.penalty_grid import largest_trace_penalty
-from labelgap.losses import loss_names
+from labelgap.kernels.entry_pattern import EntryPattern
+from labelgap.labels import ObservedLabels
+from labelgap.losses import get_loss, loss_names
+from labelgap.objective.cpu.design import Design
+from labelgap.objective.cpu.entries import EntryTerm, WeightedLoss
+from labelgap.objective.cpu.features import SparseFeatures
 from labelgap.objective.protocol import Factors, zero_sum_factors
 from labelgap.solvers import SOLVERS, Penalties, spectral
 from labelgap.solvers.alternating import certify_to_tolerance
@@ -212,6 +218,39 @@ def test_a_rough_certificate_of_a_formed_gradient_is_valid_and_hardly_wider(kind
         assert exact.residual.top < rough.residual.top < 1.002 * exact.residual.top
         assert rough.dual <= exact.dual
         assert rough.relative_gap <= 1.02 * exact.relative_gap + 2e-3
+
+
+def test_a_rough_certificate_is_valid_where_sums_cancel_late(monkeypatch):
+    # Even if steps had such sums in single precision.
+    monkeypatch.setattr("labelgap.objective.cpu.entries._FEW_ROWS", 1 << 30)
+    # A column of ones, one of others for each row, and entries in the order of their targets: the sums of
+    # slopes are large before they cancel, and slopes that are equal are rounded alike.
+    n, d, n_labels, n_full = 60_000, 40, 40, 9
+    rng = np.random.default_rng(0)
+    columns = np.column_stack([np.zeros(n, int), rng.integers(1, d, n)])
+    X = sp.csr_array((np.ones(2 * n), columns.ravel(), np.arange(0, 2 * n + 1, 2)), shape=(n, d))
+    rare = np.arange(n_full, n_labels)
+    observed = ObservedLabels.from_triplets(
+        np.append(np.repeat(np.arange(n), n_full), rare),
+        np.append(np.tile(np.arange(n_full), n), rare),
+        np.append(np.sort(rng.random(n * n_full) < 0.3), np.ones(len(rare))),
+        shape=(n, n_labels),
+    )
+    term = EntryTerm(
+        Design.of(SparseFeatures(X), n_labels),
+        EntryPattern(observed.indptr, observed.indices, n_labels),
+        WeightedLoss(get_loss("logistic"), observed.values, None, observed.n_observed),
+        has_intercept=False,
+    )
+    assert term.may_form
+    for fraction in (0.003, 0.03):
+        penalties = Penalties(fraction * largest_trace_penalty(term))
+        for tol in (0.1, 0.03):
+            fit = SOLVERS["factored"](term, penalties, tol=tol)
+            bound = GapBound(term, term.at(fit.factors), penalties)
+            rough, exact = (bound.certificate(accuracy=accuracy) for accuracy in (1e-2, 1e-7))
+            assert rough.residual.top >= exact.residual.values[0]
+            assert rough.dual <= exact.dual
 
 
 def test_what_more_accuracy_can_prove_is_known():

@@ -19,7 +19,7 @@ from labelgap._types import Floats, Ints
 from labelgap.kernels.entries import csr_product, pattern_arrays, sparse_rows
 from labelgap.kernels.options import INLINED, OPTIONS
 from labelgap.kernels.threads import run_over_rows
-from labelgap.kernels.vectors import _I64, _Emitter
+from labelgap.kernels.vectors import _I64, VECTOR_BYTES, _Emitter
 
 # Bytes of a sum that are in registers at one time, at most.
 _TILE_BYTES = 512
@@ -255,13 +255,13 @@ def sampled_feature_product(indptr: Ints, indices: Ints, X: tuple[Ints, Ints, Fl
     return out
 
 
-def _equal_blocks(n_labels: int, most: int) -> tuple[int, int]:
+def _equal_blocks(n_labels: int, most: int, lanes: int = _LANES) -> tuple[int, int]:
     """The width of blocks of labels, about equal and whole vectors, and their number.
 
     ``most`` is the most labels of a block, a whole number of vectors unless there is one block.
     """
     blocks = -(-n_labels // most)
-    return _LANES * -(-n_labels // (_LANES * blocks)), blocks
+    return lanes * -(-n_labels // (lanes * blocks)), blocks
 
 
 def transposed_matrix(
@@ -271,7 +271,9 @@ def transposed_matrix(
 
     In the precision of S. Fast where S is rather dense: some rows and labels of it at a time are spread out.
     """
-    width, blocks = _equal_blocks(n_labels, _WIDTH)
+    # A vector holds twice as many numbers in single precision.
+    lanes = max(_LANES, VECTOR_BYTES // data.itemsize)
+    width, blocks = _equal_blocks(n_labels, _WIDTH, lanes)
     out = np.empty((len(columns[0]) - 1, width * blocks), dtype=data.dtype)
     entries = *pattern_arrays(indptr, indices), read_only(data, data.dtype)
     run_over_rows(

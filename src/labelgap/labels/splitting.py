@@ -131,7 +131,7 @@ def _strata(values: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int32] | N
     >>> _strata(np.array([1, 0, 1, 0], np.int8), np.array([0, 1, 1, 0], np.int32))
     array([2, 1, 3, 0], dtype=int32)
     """
-    if not (len(values) and np.issubdtype(values.dtype, np.integer)):
+    if not len(values) or values.dtype != np.int8:
         return None
     least, n_labels = int(values.min()), int(labels.max()) + 1
     if (int(values.max()) - least + 1) * n_labels > min(len(values), np.iinfo(np.int32).max):

@@ -37,8 +37,8 @@ _BLOCK = 64
 _FAR = 0.5
 # The accuracy of directions that a fit may grow along. Coarser ones are mixed with those that it has.
 _ROUGH = 1e-3
-# Accuracies of σ₁ from which on single precision will do, and numbers in the data from which on its products
-# are so much faster that it matters.
+# Accuracies of σ₁ from which on single precision will do, and numbers in the data from which on products with
+# a gradient that may not be formed are so much faster that it matters.
 _IN_SINGLE, _LARGE = 1e-2, 1 << 20
 # The least λ for which it will do, and the inverse of the largest.
 _SMALLEST = 1e-25
@@ -225,10 +225,11 @@ def certify(
     """Bound the distance of ``point`` from the optimum.
 
     ``directions`` leading singular triplets are kept, and where the gradient is formed only those ``above`` a
-    value, but for the first; where the gradient is not formed, σ₁ is found to a
-    relative residual of ``accuracy``, which widens the gap that is reported by as much. ``singular_values``
-    are those of W, and ``product`` is W itself, for a caller who has them. ``primal`` replaces the objective
-    value at the point and ``conjugate`` the conjugate of the data term, for a caller whose constraint lies
+    value, but for the first; where the gradient is not formed, σ₁ is found to a relative residual of
+    ``accuracy``, which widens the gap that is reported by as much. One of 1e-2 or more may be had in single
+    precision in either case, with a margin for rounding. ``singular_values`` are those of W, and ``product``
+    is W itself, for a caller who has them. ``primal`` replaces the objective value at the point and
+    ``conjugate`` the conjugate of the data term, for a caller whose constraint lies
     outside the two.
     """
     bound = GapBound(
@@ -285,7 +286,7 @@ class GapBound:
         """The certificate with σ₁ to this accuracy; ``rougher`` is one with σ₁ to less of it."""
         objective, penalties = self._objective, self._penalties
         start = None if rougher is None else rougher.residual
-        residual = self._in_single(directions, accuracy, start) if accuracy >= _IN_SINGLE else None
+        residual = self._in_single(directions, above, accuracy, start) if accuracy >= _IN_SINGLE else None
         if residual is None:
             residual = leading_triplets(
                 self._shift, objective.shape, directions, objective.may_form, above, accuracy, start=start
@@ -298,9 +299,13 @@ class GapBound:
         return Certificate(self._primal, float(lower), residual, self._size)
 
     def _in_single(
-        self, directions: int, accuracy: float, start: SingularTriplets | None
+        self, directions: int, above: float | None, accuracy: float, start: SingularTriplets | None
     ) -> SingularTriplets | None:
-        """The triplets by products in single precision; None where these are not faster or not safe."""
+        """The triplets in single precision; None where that is not faster or not safe.
+
+        A gradient that may be formed is formed in double precision, and then rounded: sums over many rows
+        that cancel in the end lose more than their result in single precision.
+        """
         objective, shift, trace = self._objective, self._shift, self._penalties.trace
         # A gradient that is too small for single precision is far below any such λ.
         safe = _SMALLEST <= trace <= 1 / _SMALLEST
@@ -309,14 +314,20 @@ class GapBound:
         if not (safe and worth_it and is_numpy_namespace(objective.xp)):
             return None
         if formed:
-            # Sums over the rows stay in double precision, and only what comes after them is rounded.
             shift.form()
         else:
             shift = shift.in_single()
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 found = leading_triplets(
-                    shift, objective.shape, directions, formed, accuracy=accuracy, start=start, single=trace
+                    shift,
+                    objective.shape,
+                    directions,
+                    formed,
+                    above=above,
+                    accuracy=accuracy,
+                    start=start,
+                    single=trace,
                 )
             except np.linalg.LinAlgError:
                 # One that is too large has infinite products.

@@ -239,7 +239,7 @@ def _dense_in_single(
 ) -> SingularTriplets | None:
     """Vectors of unit length to rounding, orthogonal to it on the shorter side and nearly on the other.
 
-    None where the numbers are too large for single precision.
+    None where the numbers are too large or too small for single precision, or are none.
     """
     tall = shape[0] >= shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
