@@ -227,5 +227,10 @@ def compile_all() -> None:
     data = feature_sets.generate(200, 20, 20, 10)
     for X in (data.X, data.X.toarray()):
         LowRankClassifier(random_state=0).fit(X, data.labels)
+    # More features and labels, of which matrices are made in single precision: from rows of labels that are
+    # spread out where rows of features are long, and else entry by entry.
+    for n_features, n_set in ((200, 100), (60, 8)):
+        data = feature_sets.generate(300, 20, n_features, 48, n_set=n_set)
+        LowRankClassifier(random_state=0).fit(data.X, data.labels)
     split = make_split((300, 200), 10_000)
     default_recommender(split.train, split.held_out)
