@@ -235,6 +235,21 @@ def test_numbers_in_double_precision_are_rounded_to_that_of_the_factor(k, fracti
         assert_array_equal(found, rounded)
 
 
+@pytest.mark.parametrize("by_label", [False, True])
+def test_sums_over_a_million_rows_keep_their_digits_in_single_precision(by_label, monkeypatch):
+    if by_label:
+        # By the rows of each label, as where the sums do not fit into a cache.
+        monkeypatch.setattr(entry_pattern, "_CACHE_BYTES", 0)
+    n = 1 << 20
+    pattern = EntryPattern(np.arange(n + 1), np.zeros(n, np.int32), 2)
+    # A sum that grows with every row: each addition is rounded like the one before it.
+    slope, length = np.float32(0.37 / n), np.float32(1 / np.sqrt(n))
+    sums = pattern.transposed_times(np.full(n, slope), np.full((n, 8), length))
+    assert sums.dtype == np.float32
+    assert_allclose(sums[0], n * float(slope) * float(length), rtol=2e-4)
+    assert_array_equal(sums[1], 0)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [5, 8, 16])
 def test_a_table_that_is_gathered_often_begins_with_a_cache_line(dtype, k):

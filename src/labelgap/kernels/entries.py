@@ -23,6 +23,9 @@ _ZERO = np.int64(0)
 
 # Below this many columns there is nothing to vectorise.
 _FEW_COLUMNS = 4
+# Entries of a row that are added up at a time in single precision. One sum of very many would lose digits that
+# certificates rely on.
+_ADDED_IN_SINGLE = 1 << 12
 # Times that a row is gathered, on average, from which on the table is moved to where a cache line begins.
 _MANY_TIMES = 4
 
@@ -102,6 +105,7 @@ def _csr_product(indptr, indices, order, data, M, out, start, stop):  # type: ig
     # One row's numbers at a time are put in order: all of them would take as much memory again.
     ordered = np.empty(longest(indptr, start, stop), M.dtype)
     row = np.empty(M.shape[1], M.dtype)
+    step = _ADDED_IN_SINGLE if M.itemsize == 4 else max(len(ordered), 1)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
         if len(order):
@@ -110,8 +114,14 @@ def _csr_product(indptr, indices, order, data, M, out, start, stop):  # type: ig
         else:
             for e in range(begin, end):
                 ordered[e - begin] = data[e]
-        sum_of_entries(ordered, indices[begin:end], _ZERO, end - begin, M, row)
-        copy_row(row[: out.shape[1]], out[i])
+        here, count = indices[begin:end], end - begin
+        for first in range(0, max(count, 1), step):
+            sum_of_entries(ordered, here, first, min(first + step, count), M, row)
+            if first == 0:
+                copy_row(row[: out.shape[1]], out[i])
+            else:
+                for c in range(out.shape[1]):
+                    out[i, c] += row[c]
 
 
 @njit(**OPTIONS)

@@ -43,6 +43,9 @@ _CACHE_BYTES = 640 << 10
 _ENOUGH_COLUMNS = 32
 # Parts of the rows that are summed by themselves: as many whatever the threads, and so are the sums.
 _MOST_PARTS = 16
+# Rows of a part, about, where sums are in single precision. Those of very many would lose digits that
+# certificates rely on.
+_ROWS_IN_SINGLE = 1 << 13
 # Multiply-adds that are worth a part of their own.
 _PART_WORK = 200_000
 
@@ -297,18 +300,20 @@ def strip_of(n_labels: int, k: int, dtype: Any = np.float64) -> int:
     return strip if strip >= min(width, _ENOUGH_COLUMNS) else 0
 
 
-def row_parts(indptr: Ints, n_labels: int, width: int) -> Ints:
+def row_parts(indptr: Ints, n_labels: int, width: int, dtype: Any = np.float64) -> Ints:
     """Where the parts of the rows begin and end, about as many entries in each.
 
     The sums of all parts together take no more numbers than there are entries.
     """
-    entries = int(indptr[-1])
-    worth = min(entries // max(n_labels * width, 1), entries * width // _PART_WORK)
-    parts = max(1, min(_MOST_PARTS, worth, len(indptr) - 1))
+    entries, n_rows = int(indptr[-1]), len(indptr) - 1
+    parts = min(_MOST_PARTS, entries * width // _PART_WORK)
+    if dtype == np.float32:
+        parts = max(parts, -(-n_rows // _ROWS_IN_SINGLE))
+    parts = max(1, min(parts, entries // max(n_labels * width, 1), n_rows))
     if parts == 1:
-        return np.array([0, len(indptr) - 1], dtype=np.int64)
+        return np.array([0, n_rows], dtype=np.int64)
     inner = np.searchsorted(indptr, np.arange(1, parts) * (entries / parts))
-    return np.concatenate([[0], inner, [len(indptr) - 1]]).astype(np.int64)
+    return np.concatenate([[0], inner, [n_rows]]).astype(np.int64)
 
 
 def scattered_product(
@@ -316,7 +321,7 @@ def scattered_product(
 ) -> Floats:
     """``Sᵀ M`` for the sparse matrix S with these rows and so many columns."""
     k, width = M.shape[1], padded_width(M.shape[1], M.dtype)
-    cuts = row_parts(indptr, n_labels, width)
+    cuts = row_parts(indptr, n_labels, width, M.dtype)
     sums = np.zeros((len(cuts) - 1, n_labels, width), M.dtype)
     held = (read_only(data, M.dtype), read_only(M, M.dtype))
     run_over_rows(
