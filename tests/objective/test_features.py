@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from labelgap.kernels import feature_products
 from labelgap.kernels.entry_pattern import EntryPattern
 from labelgap.objective.cpu import features as features_module
 from labelgap.objective.cpu.features import (
@@ -55,7 +56,9 @@ def test_products_equal_those_of_numpy(kind):
 
 
 @pytest.mark.parametrize("kind", list(all_kinds()))
-def test_products_have_the_precision_of_what_is_multiplied(kind):
+@pytest.mark.parametrize("rows_at_a_time", [4, 1 << 13])
+def test_products_have_the_precision_of_what_is_multiplied(kind, rows_at_a_time, monkeypatch):
+    monkeypatch.setattr(feature_products, "_ROUNDED_ROWS", rows_at_a_time)
     # Also of several blocks side by side: one in double precision would make all of the sum so.
     features, X = all_kinds()[kind]
     rng = np.random.default_rng(3)

@@ -10,7 +10,9 @@ from labelgap.kernels.threads import limit_threads
 from labelgap.labels.sources import chosen_before
 from labelgap.objective.cpu import features
 from labelgap.objective.cpu.features import DenseFeatures, SparseFeatures
-from labelgap.solvers.linalg import balanced, product_values
+from labelgap.solvers import linalg
+from labelgap.solvers.linalg import balanced, product_values, standard_normal
+from solver_problems import Case, random_factors
 
 
 def some_entries(n=30, n_labels=7, fraction=0.3, seed=0):
@@ -116,3 +118,26 @@ def test_singular_values_of_a_product_without_its_factors():
     left, right = rng.standard_normal((40, 3)), rng.standard_normal((9, 3))
     np.testing.assert_allclose(product_values(left, right), balanced(left, right)[0], rtol=1e-12)
     np.testing.assert_allclose(product_values(left, right), np.linalg.svd(left @ right.T)[1][:3], rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["identity", "dense"])
+def test_curvatures_along_directions_in_blocks_of_rows(kind, monkeypatch):
+    objective = Case(kind, n=40, n_labels=9).objective()
+    rng = np.random.default_rng(1)
+    factors = random_factors(rng, *objective.shape, 3)
+    U, V, _ = random_factors(rng, *objective.shape, 2)
+    whole = objective.at(factors).curvature_along(U, V)
+    monkeypatch.setattr("labelgap.kernels.entry_pattern._BLOCK", 7)
+    point = objective.at(factors)
+    np.testing.assert_allclose(point.curvature_along(U, V), whole, rtol=1e-12)
+    # Where the curvature at all entries is known already.
+    point.hessian_diagonal()
+    np.testing.assert_allclose(point.curvature_along(U, V), whole, rtol=1e-12)
+
+
+def test_random_numbers_are_the_same_in_both_precisions(monkeypatch):
+    monkeypatch.setattr(linalg, "_BLOCK", 4)
+    for make in (np.random.RandomState, np.random.default_rng):
+        double, single = (standard_normal(make(0), (11, 3), np.zeros(0, t)) for t in (np.float64, np.float32))
+        assert single.dtype == np.float32
+        np.testing.assert_array_equal(single, double.astype(np.float32))

@@ -49,6 +49,8 @@ def test_value_slopes_curvatures_and_sums_are_those_of_the_loss(name, shifted, w
     assert_allclose(found, np.sum(value * weight), rtol=1e-12)
     assert_allclose(gradient, slope * weight, **CLOSE)
     assert_allclose(passes.curvature(low_rank, b), curvature, **CLOSE)
+    some = slice(400, 1100)
+    assert_array_equal(passes.curvature(low_rank[some], b, some), passes.curvature(low_rank, b)[some])
     for answer, expected in zip(
         sums, (np.maximum(gradient, 0), np.minimum(gradient, 0), curvature), strict=True
     ):

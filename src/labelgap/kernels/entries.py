@@ -23,8 +23,8 @@ _ZERO = np.int64(0)
 
 # Below this many columns there is nothing to vectorise.
 _FEW_COLUMNS = 4
-# Entries of a row that are added up at a time in single precision. One sum of very many would lose digits that
-# certificates rely on.
+# Entries of a row that are added up at a time in single precision. One sum of very many would lose digits
+# that certificates rely on.
 _ADDED_IN_SINGLE = 1 << 12
 # Times that a row is gathered, on average, from which on the table is moved to where a cache line begins.
 _MANY_TIMES = 4

@@ -158,10 +158,24 @@ class EntryPattern:
     def sampled_in_blocks(self, P: Floats, Q: Floats) -> Iterator[tuple[slice, Floats]]:
         """The same for some rows at a time, and which entries theirs are."""
         right = np.ascontiguousarray(Q)
+        for rows, entries in self.parts():
+            yield entries, sampled_product(self._counted(rows), self.indices[entries], P[rows], right)
+
+    def parts(self) -> Iterator[tuple[slice, slice]]:
+        """Some rows at a time, and which entries theirs are; all rows that have any."""
         for rows in row_slices(self.indptr, _BLOCK):
-            indptr = self.indptr[rows.start : rows.stop + 1]
-            entries = slice(int(indptr[0]), int(indptr[-1]))
-            yield entries, sampled_product(indptr - indptr[0], self.indices[entries], P[rows], right)
+            yield rows, slice(int(self.indptr[rows.start]), int(self.indptr[rows.stop]))
+
+    def _counted(self, rows: slice) -> Ints:
+        """Where the entries of these rows begin and end, counted from the first of them."""
+        indptr = self.indptr[rows.start : rows.stop + 1]
+        return np.asarray(indptr - indptr[0])
+
+    def rows_times(self, rows: slice, data: Floats, M: Floats, out: Floats | None = None) -> Floats:
+        """Rows of ``S M``, from the data of their entries alone; into ``out`` where that is given."""
+        indptr = self._counted(rows)
+        entries = slice(int(self.indptr[rows.start]), int(self.indptr[rows.stop]))
+        return csr_product(indptr, self.indices[entries], data, M, out)
 
     def within(self, rows: slice) -> tuple[slice, Ints]:
         """Which entries lie in a block of rows, and in which row of the block each does."""
@@ -175,10 +189,8 @@ class EntryPattern:
         # Some rows at a time: all data in another precision, or one number written out for all, would be one
         # more array of their size.
         product = np.zeros((self.n_rows, M.shape[1]), M.dtype)
-        for rows in row_slices(self.indptr, _BLOCK):
-            indptr = self.indptr[rows.start : rows.stop + 1]
-            entries = slice(int(indptr[0]), int(indptr[-1]))
-            csr_product(indptr - indptr[0], self.indices[entries], data[entries], M, product[rows])
+        for rows, entries in self.parts():
+            self.rows_times(rows, data[entries], M, product[rows])
         return product
 
     def columns(self, data: Floats, start: int, stop: int) -> Floats:

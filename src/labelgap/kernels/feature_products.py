@@ -30,6 +30,8 @@ _WIDTH = 32
 _FEWEST_ROWS, _MOST_ROWS = 256, 4096
 _CACHE_BYTES = 1 << 20
 _ENTRY_BYTES = 12
+# Rows of a product that are rounded to single precision at a time.
+_ROUNDED_ROWS = 1 << 13
 
 
 def _emit_row_sum(context: Any, builder: Any, kinds: Any, arrays: Any, places: Any, begin: Any) -> Any:
@@ -225,11 +227,23 @@ def _scattered_matrix(  # type: ignore[no-untyped-def]
 
 
 def product(X: tuple[Ints, Ints, Floats], M: Floats) -> Floats:
-    """``X M`` for sparse X, given by rows."""
+    """``X M`` for sparse X, given by rows; summed in double precision, and then in the precision of M."""
     if M.shape[1] < _LANES:
         return csr_product(*X, M)
-    out = np.empty((len(X[0]) - 1, M.shape[1]))
-    run_over_rows(_product, X[0], M.shape[1], *sparse_rows(X), read_only(M, np.float64), out)
+    indptr, indices, data = sparse_rows(X)
+    right, n_rows = read_only(M, np.float64), len(indptr) - 1
+    out = np.empty((n_rows, M.shape[1]), M.dtype)
+    if M.dtype == np.float64:
+        run_over_rows(_product, indptr, M.shape[1], indptr, indices, data, right, out)
+        return out
+    # Some rows at a time: all of them in double precision would be a larger array than the result.
+    for start in range(0, n_rows, _ROUNDED_ROWS):
+        some = indptr[start : start + _ROUNDED_ROWS + 1]
+        entries = slice(some[0], some[-1])
+        here = read_only(some - some[0], np.int64)
+        sums = np.empty((len(here) - 1, M.shape[1]))
+        run_over_rows(_product, here, M.shape[1], here, indices[entries], data[entries], right, sums)
+        out[start : start + _ROUNDED_ROWS] = sums
     return out
 
 

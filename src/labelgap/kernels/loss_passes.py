@@ -128,6 +128,12 @@ def _logistic_conjugate(cuts, slopes, binary, weights, weight, scale, totals, st
         totals[c] = total
 
 
+def _chunks(n_entries: int, n_labels: int) -> Ints:
+    """Where chunks of the entries begin and end."""
+    chunk = max(_CHUNK, _PER_LABEL * n_labels)
+    return np.append(np.arange(0, n_entries, chunk), n_entries).astype(np.int64)
+
+
 class LossPasses:
     """``Σ ω_e ℓ(z_e + b_j + o_e, y_e)`` over fixed entries, as a function of the scores z and intercepts b.
 
@@ -162,8 +168,7 @@ class LossPasses:
         none = np.empty(0)
         per_entry = isinstance(weights, np.ndarray)
         self._n_labels = n_labels
-        chunk = max(_CHUNK, _PER_LABEL * n_labels)
-        self._cuts = np.append(np.arange(0, len(indices), chunk), len(indices)).astype(np.int64)
+        self._cuts = _chunks(len(indices), n_labels)
         self._entries = (
             read_only(indices, np.int32),
             read_only(none if offsets is None else offsets, np.float64),
@@ -173,10 +178,12 @@ class LossPasses:
         )
         self._code, self._constant = code, constant
 
-    def _run(self, low_rank: Floats, intercept: Floats | None, *out: Floats) -> None:
+    def _run(
+        self, cuts: Ints, entries: tuple[Any, ...], low_rank: Floats, intercept: Floats | None, *out: Any
+    ) -> None:
         b = np.empty(0) if intercept is None else intercept
         scores = (read_only(part, np.float64) for part in (low_rank, b))
-        run_over_rows(_pass, self._cuts, _WORK, self._code, self._cuts, *scores, *self._entries, *out)
+        run_over_rows(_pass, cuts, _WORK, self._code, cuts, *scores, *entries, *out)
 
     def value_and_gradient(self, low_rank: Floats, intercept: Floats | None) -> tuple[float, Floats]:
         """The value, and the slope at each entry."""
@@ -195,13 +202,19 @@ class LossPasses:
         gradient, values = np.empty(len(low_rank)), np.empty(chunks)
         # A fourth number makes a label's sums half a line of the cache.
         sums = np.zeros((chunks, n_summed, 4))
-        self._run(low_rank, intercept, gradient, np.empty(0), values, sums)
+        self._run(self._cuts, self._entries, low_rank, intercept, gradient, np.empty(0), values, sums)
         return float(values.sum()) + self._constant, gradient, sums
 
-    def curvature(self, low_rank: Floats, intercept: Floats | None) -> Floats:
-        """The curvature at each entry."""
-        out, chunks = np.empty(len(low_rank)), len(self._cuts) - 1
-        self._run(low_rank, intercept, np.empty(0), out, np.empty(chunks), np.empty((chunks, 0, 4)))
+    def curvature(self, low_rank: Floats, intercept: Floats | None, part: slice | None = None) -> Floats:
+        """The curvature at each entry, or at a part of the entries if only theirs are the scores."""
+        cuts, entries = self._cuts, self._entries
+        if part is not None:
+            *arrays, weight = entries
+            # Arrays that are not used are empty.
+            entries = *(array[part] if len(array) else array for array in arrays), weight
+            cuts = _chunks(len(low_rank), self._n_labels)
+        out, values = np.empty(len(low_rank)), np.empty(len(cuts) - 1)
+        self._run(cuts, entries, low_rank, intercept, np.empty(0), out, values, np.empty((len(values), 0, 4)))
         return out
 
     def conjugate(self, gradient: Floats, scale: float) -> float | None:

@@ -43,6 +43,7 @@ from labelgap.solvers.linalg import (
     rotated,
     rounding,
     smallest,
+    standard_normal,
     thin_qr,
     zeros_like,
 )
@@ -184,14 +185,15 @@ class AlternatingMethod(Method):
 
     def _widen(self) -> None:
         """Continue with all columns, the new ones along the steepest directions from here."""
-        assert self._sweeps is not None
         objective, penalties = self._objective, self._penalties
         # Without the columns that have died out.
-        point = objective.at(balanced_factors(self.factors, self._cap))
-        self._factors = None
-        wide = with_leading_columns(objective, penalties, point, self._cap, self._random_state)
-        del point
-        self._sweeps.restart(wide.factors)
+        factors = balanced_factors(self.factors, self._cap)
+        # Each holds factors of its own.
+        self._factors = self._sweeps = None
+        wide = with_leading_columns(
+            objective, penalties, objective.at(factors), self._cap, self._random_state
+        )
+        self._start = wide.factors
         self._narrow = False
 
     def close(self) -> None:
@@ -401,13 +403,17 @@ def with_leading_columns(
     if missing <= 0:
         return Start(factors, math.inf)
     gradient = point.score_gradient()
-    # Within the spans the gradient balances the penalties, and is no smaller than they are.
-    spans = [thin_qr(factor)[0] if factors.rank else None for factor in (factors.left, factors.right)]
     count = min(missing + _MORE_COLUMNS, *objective.shape)
-    V = like(check_random_state(random_state).standard_normal((objective.shape[1], count)), factors.right)
+    example = factors.right
     if objective.n_stored >= _LARGE and is_numpy_namespace(xp):
         # Other namespaces multiply only arrays of one precision.
-        V = xp.astype(V, xp.float32)
+        example = xp.zeros(0, dtype=xp.float32)
+    # Within the spans the gradient balances the penalties, and is no smaller than they are.
+    spans = [
+        like(thin_qr(factor)[0], example) if factors.rank else None
+        for factor in (factors.left, factors.right)
+    ]
+    V = standard_normal(check_random_state(random_state), (objective.shape[1], count), example)
     V = _outside(V, spans[1])
     for _ in range(_SUBSPACE_STEPS):
         U = _principal(_outside(gradient.left_product(V), spans[0]), xp).vectors
@@ -439,11 +445,14 @@ def with_leading_columns(
 
 
 def _outside(M: Array, span: Array | None) -> Array:
-    """What is left of the columns of M without their parts in the span of orthonormal columns."""
+    """What is left of the columns of M without their parts in the span of orthonormal columns.
+
+    M is overwritten: it is as large as a factor, and so would copies be.
+    """
     if span is None:
         return M
-    span = like(span, M)
-    return M - span @ (span.T @ M)
+    M -= span @ (span.T @ M)
+    return M
 
 
 class _Principal(NamedTuple):
@@ -468,7 +477,7 @@ def _gram(M: Array, xp: Any) -> Array:
 def _principal(M: Array, xp: Any) -> _Principal:
     """By the Gram matrix: half the digits are plenty for a start, and it is one matrix product.
 
-    M is overwritten: it is as large as a factor, and so would copies be.
+    M is overwritten, too.
     """
     # Scaled: squares of small numbers would underflow.
     largest = max(float(xp.max(M)), -float(xp.min(M))) or 1.0

@@ -25,7 +25,7 @@ _TALL = 8
 _LARGE, _FEW = 256, 8
 # Rows and columns of a product whose singular values are found sooner than those of its factors.
 _SMALL = 16
-# Rows that are multiplied at a time.
+# Rows that are worked on at a time.
 _BLOCK = 1 << 13
 # Singular values below so many units of rounding of the largest are rounding themselves.
 _NOISE = 8
@@ -231,8 +231,15 @@ def like(array: Array, example: Array) -> Array:
 
 
 def standard_normal(generator: Any, shape: tuple[int, int], example: Array) -> Array:
-    """Random numbers of a generator of numpy's: the same ones whatever the namespace."""
-    return like(generator.standard_normal(shape), example)
+    """Random numbers of a generator of numpy's: the same ones whatever the namespace and the precision."""
+    if not is_numpy_array(example) or example.dtype == np.float64:
+        return like(generator.standard_normal(shape), example)
+    numbers = np.empty(shape, example.dtype)
+    # Some rows at a time: all of them in double precision would be a larger array than the result.
+    for start in range(0, shape[0], _BLOCK):
+        some = numbers[start : start + _BLOCK]
+        some[:] = generator.standard_normal(some.shape)
+    return numbers
 
 
 def zeros_like(array: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -223,10 +223,28 @@ class EntryPoint(DesignPoint):
         )
 
     def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
-        # Asked for once at a point: another array of the size of the data is not kept for it.
-        known = self.__dict__.get("_curvature")
-        curvature = self._entry_curvature() if known is None else known
-        return np.asarray(np.einsum("ic,ic->c", XU * XU, self._pattern.times(curvature, FV * FV)))
+        squares, weights = XU * XU, FV * FV
+        total = np.zeros(XU.shape[1])
+        for rows, curvature in self._curvature_in_parts():
+            curved = self._pattern.rows_times(rows, curvature, weights)
+            total += np.einsum("ic,ic->c", squares[rows], curved)
+        return total
+
+    def _curvature_in_parts(self) -> Iterator[tuple[slice, Floats]]:
+        """Rows, and the curvature at their entries.
+
+        Asked for once at a point: another array of the size of the data is not made for it where losses are
+        compiled.
+        """
+        known, passes = self.__dict__.get("_curvature"), self._term.passes
+        if known is None and (passes is None or self._term.turn_into_slopes is not None):
+            known = self._entry_curvature()
+        if known is not None:
+            yield slice(0, self._pattern.n_rows), known
+            return
+        assert passes is not None
+        for rows, entries in self._pattern.parts():
+            yield rows, passes.curvature(self._low_rank[entries], self._intercept, entries)
 
     def solve_rows(self, right: Floats, penalty: float) -> Floats:
         """``(∂²f/∂A_i² + penalty I)⁻¹ right_i`` for every row i, where each has parameters of its own."""

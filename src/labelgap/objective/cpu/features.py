@@ -8,8 +8,6 @@ the features that were handed in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import add
 from typing import Any, Protocol
 
 import numpy as np
@@ -165,10 +163,10 @@ class SparseFeatures:
         self._columns = (columns.indptr.astype(np.int64), numbers, columns.data)
 
     def product(self, M: Floats) -> Floats:
-        return feature_products.product(self._rows, M).astype(M.dtype, copy=False)
+        return feature_products.product(self._rows, M)
 
     def transposed_product(self, M: Floats) -> Floats:
-        return feature_products.product(self._columns, M).astype(M.dtype, copy=False)
+        return feature_products.product(self._columns, M)
 
     def squared_transposed_product(self, M: Floats) -> Floats:
         indptr, indices, data = self._columns
@@ -283,9 +281,13 @@ class StackedFeatures:
         return [np.ascontiguousarray(block) for block in np.split(M, self._ends[:-1])]
 
     def product(self, M: Floats) -> Floats:
-        blocks = zip(self._parts, self.split(M), strict=True)
-        # Without a 0 to begin with, which would cost one more array of this size.
-        return reduce(add, (part.product(block) for part, block in blocks))
+        first, *others = zip(self._parts, self.split(M), strict=True)
+        total = first[0].product(first[1])
+        for part, block in others:
+            product = part.product(block)
+            # Into an array that is there already, unless that is M's own, as it is for the identity.
+            total = np.add(total, product, out=None if product is block else product)
+        return total
 
     def transposed_product(self, M: Floats) -> Floats:
         return np.vstack([part.transposed_product(M) for part in self._parts])
