@@ -236,18 +236,29 @@ def test_numbers_in_double_precision_are_rounded_to_that_of_the_factor(k, fracti
 
 
 @pytest.mark.parametrize("by_label", [False, True])
-def test_sums_over_a_million_rows_keep_their_digits_in_single_precision(by_label, monkeypatch):
+@pytest.mark.parametrize(
+    ("n_labels", "long_rows", "k"),
+    # As it is; with so many labels or columns that there are few parts; with parts of very many short rows.
+    [(2, 0, 8), (10_000, 0, 8), (1_000, 0, 100), (2_000, 1_000, 8)],
+)
+def test_sums_over_a_million_rows_keep_their_digits_in_single_precision(
+    n_labels, long_rows, k, by_label, monkeypatch
+):
     if by_label:
         # By the rows of each label, as where the sums do not fit into a cache.
         monkeypatch.setattr(entry_pattern, "_CACHE_BYTES", 0)
     n = 1 << 20
-    pattern = EntryPattern(np.arange(n + 1), np.zeros(n, np.int32), 2)
+    # Rows with an entry at every label, and then rows with one at the first.
+    indptr = np.concatenate([np.arange(long_rows) * n_labels, long_rows * n_labels + np.arange(n + 1)])
+    indices = np.concatenate([np.tile(np.arange(n_labels), long_rows), np.zeros(n, np.int64)])
+    pattern = EntryPattern(indptr, indices, n_labels)
     # A sum that grows with every row: each addition is rounded like the one before it.
     slope, length = np.float32(0.37 / n), np.float32(1 / np.sqrt(n))
-    sums = pattern.transposed_times(np.full(n, slope), np.full((n, 8), length))
+    sums = pattern.transposed_times(np.full(len(pattern), slope), np.full((n + long_rows, k), length))
     assert sums.dtype == np.float32
-    assert_allclose(sums[0], n * float(slope) * float(length), rtol=2e-4)
-    assert_array_equal(sums[1], 0)
+    each = float(slope) * float(length)
+    assert_allclose(sums[0], (n + long_rows) * each, rtol=2e-4)
+    assert_allclose(sums[1:], long_rows * each, rtol=2e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -43,7 +43,7 @@ _CACHE_BYTES = 640 << 10
 _ENOUGH_COLUMNS = 32
 # Parts of the rows that are summed by themselves: as many whatever the threads, and so are the sums.
 _MOST_PARTS = 16
-# Rows of a part, about, where sums are in single precision. Those of very many would lose digits that
+# Rows that are added up at a time in single precision. One sum of very many would lose digits that
 # certificates rely on.
 _ROWS_IN_SINGLE = 1 << 13
 # Multiply-adds that are worth a part of their own.
@@ -286,16 +286,27 @@ def scattered_add(typingctx, data, indices, begin, end, own, first, last, out): 
 
 
 @njit(**OPTIONS)
-def _scattered_product(indptr, indices, cuts, data, M, strip, out, start, stop):  # type: ignore[no-untyped-def]
+def _scattered_product(  # type: ignore[no-untyped-def]
+    indptr, indices, cuts, data, M, strip, rows_at_a_time, out, latest, start, stop
+):
+    """``latest`` are sums of so many rows at a time; they have no labels where all rows are added at once."""
     k, width = M.shape[1], out.shape[2]
     own = np.zeros(width, M.dtype)
     for p in range(start, stop):
+        in_parts = latest.shape[1] > 0
+        sums = latest[p] if in_parts else out[p]
         for first in range(0, width, strip):
             last = min(first + strip, width)
             known = min(last, k)
-            for i in range(cuts[p], cuts[p + 1]):
-                copy_row(M[i, first:known], own[first:known])
-                scattered_add(data, indices, indptr[i], indptr[i + 1], own, first, last, out[p])
+            for begin in range(cuts[p], cuts[p + 1], rows_at_a_time):
+                for i in range(begin, min(begin + rows_at_a_time, cuts[p + 1])):
+                    copy_row(M[i, first:known], own[first:known])
+                    scattered_add(data, indices, indptr[i], indptr[i + 1], own, first, last, sums)
+                if in_parts:
+                    for j in range(len(sums)):
+                        for c in range(first, last):
+                            out[p, j, c] += sums[j, c]
+                            sums[j, c] = 0
 
 
 def strip_of(n_labels: int, k: int, dtype: Any = np.float64) -> int:
@@ -312,20 +323,18 @@ def strip_of(n_labels: int, k: int, dtype: Any = np.float64) -> int:
     return strip if strip >= min(width, _ENOUGH_COLUMNS) else 0
 
 
-def row_parts(indptr: Ints, n_labels: int, width: int, dtype: Any = np.float64) -> Ints:
+def row_parts(indptr: Ints, n_labels: int, width: int) -> Ints:
     """Where the parts of the rows begin and end, about as many entries in each.
 
     The sums of all parts together take no more numbers than there are entries.
     """
-    entries, n_rows = int(indptr[-1]), len(indptr) - 1
-    parts = min(_MOST_PARTS, entries * width // _PART_WORK)
-    if dtype == np.float32:
-        parts = max(parts, -(-n_rows // _ROWS_IN_SINGLE))
-    parts = max(1, min(parts, entries // max(n_labels * width, 1), n_rows))
+    entries = int(indptr[-1])
+    worth = min(entries // max(n_labels * width, 1), entries * width // _PART_WORK)
+    parts = max(1, min(_MOST_PARTS, worth, len(indptr) - 1))
     if parts == 1:
-        return np.array([0, n_rows], dtype=np.int64)
+        return np.array([0, len(indptr) - 1], dtype=np.int64)
     inner = np.searchsorted(indptr, np.arange(1, parts) * (entries / parts))
-    return np.concatenate([[0], inner, [n_rows]]).astype(np.int64)
+    return np.concatenate([[0], inner, [len(indptr) - 1]]).astype(np.int64)
 
 
 def scattered_product(
@@ -333,12 +342,15 @@ def scattered_product(
 ) -> Floats:
     """``Sᵀ M`` for the sparse matrix S with these rows and so many columns."""
     k, width = M.shape[1], padded_width(M.shape[1], M.dtype)
-    cuts = row_parts(indptr, n_labels, width, M.dtype)
+    cuts = row_parts(indptr, n_labels, width)
     sums = np.zeros((len(cuts) - 1, n_labels, width), M.dtype)
-    held = (read_only(data, M.dtype), read_only(M, M.dtype))
-    run_over_rows(
-        _scattered_product, indptr[cuts], width, *pattern_arrays(indptr, indices), cuts, *held, strip, sums
-    )
+    rows_at_a_time = max(len(indptr) - 1, 1)
+    if M.dtype == np.float32:
+        rows_at_a_time = min(rows_at_a_time, _ROWS_IN_SINGLE)
+    in_parts = bool(np.diff(cuts).max() > rows_at_a_time)
+    latest = np.zeros((len(sums), n_labels if in_parts else 0, width), M.dtype)
+    held = read_only(data, M.dtype), read_only(M, M.dtype), strip, rows_at_a_time, sums, latest
+    run_over_rows(_scattered_product, indptr[cuts], width, *pattern_arrays(indptr, indices), cuts, *held)
     return sum_of_parts(sums, k)
 
 

@@ -31,7 +31,7 @@ _FEWEST_ROWS, _MOST_ROWS = 256, 4096
 _CACHE_BYTES = 1 << 20
 _ENTRY_BYTES = 12
 # Rows of a product that are rounded to single precision at a time.
-_ROUNDED_ROWS = 1 << 13
+_ROUNDED_ROWS = 1 << 15
 
 
 def _emit_row_sum(context: Any, builder: Any, kinds: Any, arrays: Any, places: Any, begin: Any) -> Any:
@@ -227,7 +227,7 @@ def _scattered_matrix(  # type: ignore[no-untyped-def]
 
 
 def product(X: tuple[Ints, Ints, Floats], M: Floats) -> Floats:
-    """``X M`` for sparse X, given by rows; summed in double precision, and then in the precision of M."""
+    """``X M`` for sparse X, given by rows, in the precision of M; 8 columns and more are summed in double."""
     if M.shape[1] < _LANES:
         return csr_product(*X, M)
     indptr, indices, data = sparse_rows(X)

@@ -212,7 +212,8 @@ class LossPasses:
             *arrays, weight = entries
             # Arrays that are not used are empty.
             entries = *(array[part] if len(array) else array for array in arrays), weight
-            cuts = _chunks(len(low_rank), self._n_labels)
+            # Nothing is summed by label.
+            cuts = _chunks(len(low_rank), 0)
         out, values = np.empty(len(low_rank)), np.empty(len(cuts) - 1)
         self._run(cuts, entries, low_rank, intercept, np.empty(0), out, values, np.empty((len(values), 0, 4)))
         return out

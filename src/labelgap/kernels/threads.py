@@ -78,8 +78,8 @@ def run_over_rows(
     rows, entries = len(indptr) - 1, int(indptr[-1])
     worth = 1 + entries * work_per_entry // _MIN_WORK_PER_THREAD
     # How many threads there may be takes longer to find out than little work does.
-    threads = 1 if worth == 1 else min(thread_count(), worth)
-    if threads <= 1 or rows < threads:
+    threads = 1 if worth == 1 else min(thread_count(), worth, rows)
+    if threads <= 1:
         kernel(*args, 0, rows)
         return
     pool = _shared_pool(threads)

@@ -422,7 +422,7 @@ def with_leading_columns(
         V = _principal(_outside(gradient.right_product(U), spans[1]), xp).vectors
         del U
     leading = _principal(_outside(gradient.left_product(V), spans[0]), xp)
-    # It holds a copy of its entries, and the curvature is another array of that size.
+    # It holds a copy of its entries, and these are as large as the factors.
     del gradient, spans
     steepest = float(leading.values[0])
     if steepest <= _HOPELESS * penalties.trace and not factors.rank:

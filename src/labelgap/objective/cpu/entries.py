@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -33,6 +33,8 @@ _BLOCK = 1 << 14
 # Rows up to which sums over them are good enough in single precision. They lose up to about half as many
 # units of rounding as there are rows: so many if the rows are in an order in which large sums cancel later.
 _FEW_ROWS = 1 << 14
+# Entries up to which an array of their size more is of no account.
+_IN_ONE = 1 << 16
 # Entries from which on scores are not kept beside slopes that can be written in their place.
 _MANY = 1 << 22
 
@@ -224,27 +226,20 @@ class EntryPoint(DesignPoint):
 
     def _curvature_along(self, XU: Floats, FV: Floats) -> Floats:
         squares, weights = XU * XU, FV * FV
-        total = np.zeros(XU.shape[1])
-        for rows, curvature in self._curvature_in_parts():
-            curved = self._pattern.rows_times(rows, curvature, weights)
-            total += np.einsum("ic,ic->c", squares[rows], curved)
-        return total
-
-    def _curvature_in_parts(self) -> Iterator[tuple[slice, Floats]]:
-        """Rows, and the curvature at their entries.
-
-        Asked for once at a point: another array of the size of the data is not made for it where losses are
-        compiled.
-        """
-        known, passes = self.__dict__.get("_curvature"), self._term.passes
-        if known is None and (passes is None or self._term.turn_into_slopes is not None):
+        pattern, passes = self._pattern, self._term.passes
+        known = self.__dict__.get("_curvature")
+        compiled = passes is not None and self._term.turn_into_slopes is None
+        if known is None and not (compiled and len(pattern) > _IN_ONE):
             known = self._entry_curvature()
         if known is not None:
-            yield slice(0, self._pattern.n_rows), known
-            return
+            return np.asarray(np.einsum("ic,ic->c", squares, pattern.times(known, weights)))
         assert passes is not None
-        for rows, entries in self._pattern.parts():
-            yield rows, passes.curvature(self._low_rank[entries], self._intercept, entries)
+        # Asked for once at a point: another array of the size of the data is not made for it.
+        total = np.zeros(XU.shape[1])
+        for rows, entries in pattern.parts():
+            curvature = passes.curvature(self._low_rank[entries], self._intercept, entries)
+            total += np.einsum("ic,ic->c", squares[rows], pattern.rows_times(rows, curvature, weights))
+        return total
 
     def solve_rows(self, right: Floats, penalty: float) -> Floats:
         """``(∂²f/∂A_i² + penalty I)⁻¹ right_i`` for every row i, where each has parameters of its own."""

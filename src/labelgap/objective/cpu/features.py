@@ -285,8 +285,8 @@ class StackedFeatures:
         total = first[0].product(first[1])
         for part, block in others:
             product = part.product(block)
-            # Into an array that is there already, unless that is M's own, as it is for the identity.
-            total = np.add(total, product, out=None if product is block else product)
+            # Into an array that is there already, unless that is M itself, as it is for the identity.
+            total = np.add(total, product, out=None if np.may_share_memory(product, block) else product)
         return total
 
     def transposed_product(self, M: Floats) -> Floats:
