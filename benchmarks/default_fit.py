@@ -32,6 +32,7 @@ from benchmarks.rivals import lightfm_logistic
 from labelgap import LowRankClassifier, PlugInClassifier, Recommender, best_threshold, get_metric
 from labelgap.data import load_answers
 from labelgap.exceptions import InvalidInputError, LabelgapWarning
+from labelgap.kernels.feature_products import scattered_matrix, transposed_matrix
 from labelgap.labels import ObservedLabels
 from labelgap.solvers import FitListener
 
@@ -227,10 +228,14 @@ def compile_all() -> None:
     data = feature_sets.generate(200, 20, 20, 10)
     for X in (data.X, data.X.toarray()):
         LowRankClassifier(random_state=0).fit(X, data.labels)
-    # More features and labels, of which matrices are made in single precision: from rows of labels that are
-    # spread out where rows of features are long, and else entry by entry.
-    for n_features, n_set in ((200, 100), (60, 8)):
-        data = feature_sets.generate(300, 20, n_features, 48, n_set=n_set)
-        LowRankClassifier(random_state=0).fit(data.X, data.labels)
+    # Many labels, whose matrices are decomposed in single precision.
+    data = feature_sets.generate(300, 20, 200, 48, n_set=100)
+    LowRankClassifier(random_state=0).fit(data.X, data.labels)
+    # Both ways to such a matrix; which one is taken depends on the size and the processor.
+    columns, labels = data.X.tocsc(), data.labels
+    for dtype in (np.float32, np.float64):
+        slopes = labels.indptr, labels.indices, labels.values.astype(dtype), labels.shape[1]
+        for product in (transposed_matrix, scattered_matrix):
+            product((columns.indptr, columns.indices, columns.data), *slopes)
     split = make_split((300, 200), 10_000)
     default_recommender(split.train, split.held_out)
