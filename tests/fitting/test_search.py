@@ -504,3 +504,57 @@ def test_models_without_any_direction_do_not_end_a_rough_search():
 
     best = select_roughly(judge, PenaltyGrid(TRACES, RIDGES, first_ridge=3, strides=STRIDES))
     assert best.penalties.trace <= 2.0**-5
+
+
+# -- a glance at the next λ ----------------------------------------------------------------------------------
+
+
+def coarse_grid():
+    return PenaltyGrid(TRACES, RIDGES, INTERCEPTS, strides=STRIDES, first_ridge=3)
+
+
+def glancing(judge, seen):
+    """A glance that sees what a judge would; it notes from where it looked."""
+
+    def glance(best, other):
+        seen.append((best.trace, other.trace))
+        return replace(judge.judge(other), rank=1.0)
+
+    return glance
+
+
+@pytest.mark.parametrize("top", [2.0**-2, 2.0**-4, 2.0**-6])
+def test_a_glance_ends_the_way_down_before_a_fit_to_a_penalty_that_is_worse(top):
+    quality = hill(top, ridge=RIDGES[3])
+    fitted, seen = FakeJudge(quality, empty=1.0), []
+    close, quick = FakeJudge(quality), FakeJudge(quality)
+    best = select_penalties(fitted, coarse_grid(), closely=close, glance=glancing(quick, seen))
+    assert (best.penalties.trace, best.penalties.ridge) == (top, RIDGES[3])
+    # The one beyond the best was looked at, and not fitted.
+    assert min(fitted.traces) == top
+    assert seen[-1] == (top, top / 4)
+    # W = 0 says nothing about others, so no glance starts there.
+    assert all(start < 1.0 for start, _ in seen)
+
+
+@pytest.mark.parametrize("turned", ["metric", "loss"])
+def test_a_glance_counts_only_where_metric_and_loss_have_both_turned(turned):
+    quality = hill(2.0**-2, ridge=RIDGES[3])
+    fitted = FakeJudge(quality, empty=1.0)
+    if turned == "metric":
+        misled = FakeJudge(quality, loss=lambda *penalties: -1.0)
+    else:
+        misled = FakeJudge(lambda *penalties: 1.0, loss=lambda *penalties: -quality(*penalties))
+    select_penalties(fitted, coarse_grid(), closely=FakeJudge(quality), glance=glancing(misled, []))
+    assert min(fitted.traces) < 2.0**-2
+
+
+def test_without_an_estimate_the_search_is_as_it_was():
+    quality = hill(2.0**-4, ridge=RIDGES[3])
+    one, other = FakeJudge(quality, empty=1.0), FakeJudge(quality, empty=1.0)
+    plain = select_penalties(one, coarse_grid(), closely=FakeJudge(quality))
+    blind = select_penalties(
+        other, coarse_grid(), closely=FakeJudge(quality), glance=lambda best, penalties: None
+    )
+    assert plain == blind
+    assert one.asked == other.asked

@@ -107,7 +107,7 @@ class ClusterChoice(PenaltyChoice):
         by_row = self.by_row and labels.shape[0] >= 2 * N_FOLDS
         return FoldPlan(N_FOLDS, seed, by_row, 1 if how == "holdout" else None)
 
-    def _share_of_fold(self) -> float:
+    def share_of_fold(self) -> float:
         return 1.0 - 1.0 / int(self.plan.n_folds)
 
     def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
@@ -123,6 +123,11 @@ class ClusterChoice(PenaltyChoice):
         assert self.training_threshold is not None
         scores = problem.held_scores(self.labels, (chosen.fit.factors,), None, chosen.penalties)
         return replace(chosen, threshold=self.training_threshold(scores, self.labels))
+
+    @property
+    def _may_hold_out_together(self) -> bool:
+        """False: every partition knows the folds by their own numbers."""
+        return False
 
     def _draw_sample(self, plan: Any) -> None:
         """None: the rows of a sample would have to be fetched from all partitions."""

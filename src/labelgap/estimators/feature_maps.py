@@ -200,8 +200,8 @@ class WatchedScores(OneClassEffect):
 
     leave_out: Floats | None = None
 
-    def see(self, scores: Floats, labels: ObservedLabels) -> None:
-        super().see(scores, labels)
+    def see(self, scores: Floats, labels: ObservedLabels, threshold: float | None = None) -> None:
+        super().see(scores, labels, threshold)
         yes = scores >= best_threshold(scores, labels, self._metric).threshold
         self.leave_out = leave_out_values(self._metric, yes, labels)
 

@@ -385,7 +385,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             # The map sees X alone, so that nothing of held-out labels can leak through it.
             transformer = first_map(self.features, X, run.random_state)
             Z = mapped(transformer, X)
-            request, features = self._request(Z, unlabelled=unlabelled)
+            first, of_first = Z, self._request(Z, unlabelled=unlabelled)
+            request, features = of_first
             # With more features than rows a model can tell the rows apart: other labels of a row that it was
             # fitted to would give the held-out one away, which they do not do for a new row.
             self._holds_out_rows = Z.shape[1] > Z.shape[0] or tells_rows_apart(self.features)
@@ -403,7 +404,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                 def made(
                     Z: Any, labels: ObservedLabels, label_weighting: float
                 ) -> tuple[Problem, PenaltyGrid]:
-                    request, features = self._request(Z)
+                    request, features = of_first if Z is first else self._request(Z)
                     problem = observed_problem(
                         Z,
                         labels,

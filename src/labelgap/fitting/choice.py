@@ -17,6 +17,7 @@ from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.close_look import look_with_folds_together
 from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings, plain_scores
 from labelgap.fitting.judges import DecisionRule, Judge
 from labelgap.fitting.penalty_grid import PenaltyGrid, Place, Variant, Variants, trace_for_all
@@ -52,6 +53,8 @@ SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
 _FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
+# Folds that may be held out together while penalties are compared; of five, more would leave too few entries.
+_HELD_TOGETHER = 2
 # Values of λ on the way down that are compared side by side where rankings are judged: fits of one fold leave
 # threads idle, and the rank is bounded, so that a smaller λ costs no more than a larger one. So are as many
 # variants, up to this number of entries.
@@ -129,8 +132,11 @@ class PenaltyChoice:
     start: StartOf | None = None
     """Where the last fit starts; None, or where it gives None: at the fit of a fold, or at W = 0. Folds never
     start there: it may have seen what they hold out."""
+    looks_closely: bool = field(default=False, init=False)
+    """Whether choices are compared by fits within a few directions, where those are few."""
     _variant: Variant | None = field(default=None, init=False)
     _sample: RowSample | None = field(default=None, init=False)
+    _n_together: int = field(default=1, init=False)
     _of_sample: tuple[Candidate, Factors] | None = field(default=None, init=False)
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
@@ -175,9 +181,9 @@ class PenaltyChoice:
         """
         if len(self.grid.traces) == 1 or self.problem.settings.flip_rate is not None:
             return penalties
-        return replace(penalties, trace=trace_for_all(penalties.trace, self._share_of_fold()))
+        return replace(penalties, trace=trace_for_all(penalties.trace, self.share_of_fold()))
 
-    def _share_of_fold(self) -> float:
+    def share_of_fold(self) -> float:
         """The share of the entries that a fold is fitted to."""
         return 1.0 - int((self.plan == 0).sum()) / self.labels.n_observed
 
@@ -304,6 +310,9 @@ class PenaltyChoice:
                 self.grid.place_of(best.penalties),
                 criterion=self.criterion,
             )
+        elif place is None and lean and few <= _HELD_TOGETHER and self._may_hold_out_together:
+            held = min(enough, _HELD_TOGETHER)
+            best = look_with_folds_together(self, plan, held, search_tol, near_tol)
         elif place is None:
             best = select_penalties(
                 compare,
@@ -312,7 +321,7 @@ class PenaltyChoice:
                 closely=closely if coarse else None,
                 together=1 if self.held_out is None else _RANKINGS_TOGETHER,
             )
-            best = self._select_settings(best, plan, near_tol, few, coarse=lean)
+            best = self.select_settings(best, plan, near_tol, few, coarse=lean)
             # Other weights may want another λ, and rankings change more with λ than decisions do.
             if (
                 self.held_out is not None
@@ -330,7 +339,7 @@ class PenaltyChoice:
             best = self._report(folds(best.penalties, tol=last_tol, n_folds=enough, judge=self.last_judge))
         return best
 
-    def _select_settings(
+    def select_settings(
         self, best: Candidate, plan: Any, tol: float, n_folds: int, *, coarse: bool
     ) -> Candidate:
         """The best variant and the best features near the best penalties of the first ones."""
@@ -348,28 +357,50 @@ class PenaltyChoice:
 
         The choice is left standing at all rows, in the settings of that candidate.
         """
-        of_all = self.grid
-        self._sample, self.grid = sample, of_all.for_sample(sample.times)
-        self._folds = self.cross_validation("search", plan)
         tol = max(self.settings.tol, _IN_SAMPLE)
-        try:
+
+        def search() -> Candidate:
             best = select_roughly(
                 lambda choices: self.compare_at(self.standing, choices, tol, 1),
                 self.grid,
                 criterion=self.criterion,
             )
-            best = self._select_settings(best, plan, tol, 1, coarse=True)
-            place, fitted = self.grid.place_of(best.penalties), self._folds.fit_of_fold(0)
-        finally:
-            self._sample, self.grid = None, of_all
-            self._folds.close()
+            return self.select_settings(best, plan, tol, 1, coarse=True)
+
+        self._sample = sample
+        best, fitted = self.on_fewer_entries(sample.times, plan, search)
         self._folds = self.cross_validation("search", plan)
-        best = replace(best, penalties=self.grid.at(place))
         # In the coordinates of all rows: where the fit is stopped now, this is the model that there is.
         if fitted is not None:
             self._of_sample = best, fitted
-            self._folds.start_first_from(fitted)
+            self._folds.start_all_from(fitted, None, [0])
         return best
+
+    def on_fewer_entries(
+        self, times: float, plan: Any, search: Callable[[], Candidate], n_together: int = 1
+    ) -> tuple[Candidate, Factors | None]:
+        """What a search with that plan finds, and its fit, where fits have so many times fewer entries.
+
+        ``n_together`` folds are held out as one. The candidate has the penalties that it stands for in a fold
+        of its own, and the choice is left in its settings.
+        """
+        of_all, self._n_together = self.grid, n_together
+        self.grid = of_all.for_sample(times)
+        self._folds = self.cross_validation("search", plan)
+        try:
+            best = search()
+            place, fitted = self.grid.place_of(best.penalties), self._folds.fit_of_fold(0)
+        finally:
+            self._sample, self.grid, self.looks_closely, self._n_together = None, of_all, False, 1
+            self._folds.close()
+        return replace(best, penalties=self.grid.at(place)), fitted
+
+    @property
+    def _may_hold_out_together(self) -> bool:
+        """Whether folds may be held out as one: only observed entries count, and all fits go by one plan."""
+        settings = self.problem.settings
+        every_entry_counts = settings.flip_rate is not None or settings.silence_weight is not None
+        return not every_entry_counts and self.held_out is None and self.challenge is None
 
     def _draw_sample(self, plan: Any) -> RowSample | None:
         """Rows for the coarse look; None where there is none.
@@ -401,6 +432,8 @@ class PenaltyChoice:
             candidate = replace(candidate, **self._variant.settings())
         if self.feature_map is not None:
             candidate = replace(candidate, feature_map=self.feature_map)
+        if self._n_together > 1:
+            candidate = replace(candidate, n_folds=self._n_together)
         listed = candidate
         all_rows = self.grid.of_all or self.listed_in
         if all_rows is not None:

@@ -230,7 +230,11 @@ class ComparisonLog:
 
 
 class CrossValidation:
-    """Fits choices of penalties in every fold and judges the held-out scores of all folds together."""
+    """Fits choices of penalties in every fold and judges the held-out scores of all folds together.
+
+    With a ``basis`` U the fits are within its span, ``W = U M``. They are kept as they are made; what they
+    start from, and what others ask for, is W.
+    """
 
     def __init__(
         self,
@@ -242,9 +246,12 @@ class CrossValidation:
         n_jobs: int | None = None,
         checkpoint: Checkpoint | None = None,
         scorer: Scorer | None = None,
+        basis: Floats | None = None,
     ) -> None:
         self._scorer = plain_scores if scorer is None else scorer
-        self._problem, self._labels, self._plan = problem, labels, fold_of_entry
+        self._basis = basis
+        self._problem = problem if basis is None else problem.in_span(basis)
+        self._labels, self._plan = labels, fold_of_entry
         self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
         self._held: dict[int, ObservedLabels] = {}
         self._objectives: dict[tuple[int, bool], Objective] = {}
@@ -255,6 +262,10 @@ class CrossValidation:
         self.best_so_far: tuple[Candidate, Factors] | None = None
         """The best of the choices compared, with its fit without the first fold, for a search that is cut
         short. Fits of comparisons that an earlier run made are not kept."""
+
+    @property
+    def n_rows(self) -> int:
+        return int(self._labels.shape[0])
 
     @property
     def n_folds(self) -> int:
@@ -324,7 +335,7 @@ class CrossValidation:
             if judge is not None or is_best or self._are_of(penalties, n_folds):
                 self._last |= fits
             if self.best_so_far is None or value >= self.best_so_far[0].metric_value:
-                self.best_so_far = candidate, fits[0][0]
+                self.best_so_far = candidate, self._model_of(fits[0][0])
             if judge is not None:
                 chosen = self._kept(scores)
         self._log = self._log.with_comparison(candidates, self._last, chosen)
@@ -363,7 +374,7 @@ class CrossValidation:
             fold: int, _: None, held: ObservedLabels, choice: tuple[int, Penalties]
         ) -> tuple[Any, Fit]:
             number, penalties = choice
-            objective = self._objective(fold, free_intercept=penalties.intercept == 0)
+            objective = self.objective(fold, free_intercept=penalties.intercept == 0)
             start = start_for(objective, penalties, starts.get(fold))
             part = checkpoint.part(f"choice {number} fold {fold}")
             fit = settings.fit(objective, penalties, warm_start=start, checkpoint=part)
@@ -386,7 +397,8 @@ class CrossValidation:
             raise Stopped
         return found
 
-    def _objective(self, fold: int, *, free_intercept: bool) -> Objective:
+    def objective(self, fold: int, *, free_intercept: bool) -> Objective:
+        """The data term without what a fold holds out."""
         key = (fold, free_intercept)
         found = self._objectives.get(key)
         if found is None:
@@ -402,14 +414,29 @@ class CrossValidation:
         """Give up the objectives of the folds, which take as much memory as the data; fits are kept."""
         self._objectives.clear()
 
-    def start_from(self, other: CrossValidation, moved: Callable[[Factors], Factors]) -> None:
+    def start_from(self, other: CrossValidation, moved: Callable[[Factors], Factors] | None = None) -> None:
         """Start from the last fits of other folds of the same entries, moved to the coordinates of these."""
-        self._last = {fold: (moved(factors), penalty) for fold, (factors, penalty) in other._last.items()}
+        for fold, (factors, penalties) in other._last.items():
+            model = other._model_of(factors)
+            self._last[fold] = self._start_of(model if moved is None else moved(model)), penalties
 
-    def start_first_from(self, factors: Factors) -> None:
-        """Start the first fold from a fit that has not seen what it holds out; intercepts begin anew."""
-        self._last = {0: (factors, None)}
+    def start_all_from(self, model: Factors, penalties: Penalties | None, folds: Sequence[int]) -> None:
+        """Start these folds from a fit that has seen nothing of what they hold out.
+
+        Where its penalties are None, for a fit of another problem, intercepts begin anew.
+        """
+        self._last = {fold: (self._start_of(model), penalties) for fold in folds}
 
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold, from which a fit to all entries can start."""
-        return self._last[fold][0] if fold in self._last else None
+        return self._model_of(self._last[fold][0]) if fold in self._last else None
+
+    def penalties_of_fold(self, fold: int) -> Penalties | None:
+        """The penalties of that fit; None where there is none, or one of another problem."""
+        return self._last[fold][1] if fold in self._last else None
+
+    def _model_of(self, factors: Factors) -> Factors:
+        return factors if self._basis is None else factors._replace(left=self._basis @ factors.left)
+
+    def _start_of(self, model: Factors) -> Factors:
+        return model if self._basis is None else model._replace(left=self._basis.T @ model.left)

@@ -110,7 +110,7 @@ class SteadyJudge:
     def __call__(self, scores: Any, labels: ObservedLabels) -> Verdict:
         threshold = steady_threshold(scores, labels, self._metric)
         for watching in self._watching:
-            watching.see(scores, labels)
+            watching.see(scores, labels, threshold)
         there = self._there(scores, labels)
         if there is not None:
             value, loss = there.judge_at(scores, threshold)

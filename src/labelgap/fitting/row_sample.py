@@ -86,7 +86,7 @@ class SampleValidation(CrossValidation):
         self._fitted = seen.take_rows(sample.fitted)
         self._sampled = problem.of_rows(sample.fitted, self._fitted)
 
-    def _objective(self, fold: int, *, free_intercept: bool) -> Objective:
+    def objective(self, fold: int, *, free_intercept: bool) -> Objective:
         key = (fold, free_intercept)
         if key not in self._objectives:
             self._objectives[key] = self._sampled.objective(self._fitted, free_intercept=free_intercept)

@@ -20,6 +20,8 @@ from labelgap.solvers.certificate import Penalties
 from labelgap.solvers.loop import Candidate, Stopped
 
 Compare: TypeAlias = Callable[[Sequence[Penalties]], Sequence[Candidate]]
+Glance: TypeAlias = Callable[[Penalties, Penalties], Candidate | None]
+"""From the best penalties so far and others to a quick estimate of the others; None where there is none."""
 
 # Metric values within this many standard errors of the best are left to the loss.
 _ALIKE = 0.5
@@ -121,6 +123,21 @@ class Contest:
         behind = _behind(candidate, best) > (_HOPELESS_ERRORS * error if error > 0 else _HOPELESS)
         return behind and candidate.loss >= best.loss
 
+    def has_turned(self, place: Place, glance: Glance) -> bool:
+        """Whether a glance at a place says that it is worse than the leader, by the metric and by the loss.
+
+        Then that is what is known of the place. A model without any direction says nothing about others.
+        """
+        if not self.tried:
+            return False
+        leader = self.leader()
+        best = self.tried[leader]
+        found = glance(self._grid.at(leader), self._grid.at(place)) if best.rank >= 1 else None
+        if found is None or found.loss <= best.loss or _stayed(found, best) or _behind(found, best) <= 0:
+            return False
+        self.tried[place] = found
+        return True
+
     def foretells_loss(self, places: Sequence[Place]) -> bool:
         """Whether a parabola through three candidates says that the next is worse, by metric and loss.
 
@@ -148,6 +165,7 @@ def select_penalties(
     criterion: str = "metric",
     closely: Compare | None = None,
     together: int = 1,
+    glance: Glance | None = None,
 ) -> Candidate:
     """Search the grid on held-out entries, by the metric (with the loss among equals) or by the "loss" alone.
 
@@ -158,8 +176,9 @@ def select_penalties(
     With ``closely``, which judges from closer fits than ``compare``, the search is a coarse one. It lowers λ
     by the second size of step, and looks closely at the leader and its neighbours once, in λ only on the
     side where the loss is lower; after that it continues only while the ridge is what changes. On the way
-    down it compares so many λ ``together``, for fits that leave threads idle. A search that is stopped
-    returns the best candidate so far; before there is any, ``Stopped`` passes through.
+    down it compares so many λ ``together``, for fits that leave threads idle; with a ``glance`` it fits a
+    smaller λ only where that does not say that the metric and the loss have both turned. A search that is
+    stopped returns the best candidate so far; before there is any, ``Stopped`` passes through.
     """
     check_choice("criterion", criterion, ("metric", "loss"))
     contest = Contest(compare, grid, criterion)
@@ -167,7 +186,8 @@ def select_penalties(
         if closely is None:
             _search(contest, grid)
         else:
-            contest = _search_coarsely(contest, Contest(closely, grid, criterion), grid, together)
+            close = Contest(closely, grid, criterion)
+            contest = _search_coarsely(contest, close, grid, together, glance)
     except Stopped:
         if not contest.tried:
             raise
@@ -251,10 +271,12 @@ def _search(contest: Contest, grid: PenaltyGrid) -> None:
         _climb(contest, grid, stride)
 
 
-def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid, together: int) -> Contest:
+def _search_coarsely(
+    contest: Contest, close: Contest, grid: PenaltyGrid, together: int, glance: Glance | None
+) -> Contest:
     """The contest that was decided last."""
     step, ridge_step = _coarse_stride(grid)
-    _lower_trace(contest, grid, step, coarse=True, together=together)
+    _lower_trace(contest, grid, step, coarse=True, together=together, glance=glance)
     start = contest.leader()
     worse = _worse_side(contest, grid, start, step)
     near = _neighbours(grid, start, (grid.strides[-1][0], ridge_step))
@@ -272,7 +294,13 @@ def _search_coarsely(contest: Contest, close: Contest, grid: PenaltyGrid, togeth
 
 
 def _lower_trace(
-    contest: Contest, grid: PenaltyGrid, stride: int, *, coarse: bool, together: int = 1
+    contest: Contest,
+    grid: PenaltyGrid,
+    stride: int,
+    *,
+    coarse: bool,
+    together: int = 1,
+    glance: Glance | None = None,
 ) -> None:
     """Try smaller and smaller λ for as long as that helps.
 
@@ -283,6 +311,8 @@ def _lower_trace(
     places: list[Place] = []
     for start in range(0, len(path), together):
         if coarse and contest.foretells_loss(places[-3:]):
+            break
+        if glance is not None and contest.has_turned(path[start], glance):
             break
         contest.look_at(*path[start : start + together])
         places += path[start : start + together]

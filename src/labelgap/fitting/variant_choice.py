@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from labelgap.fitting.close_look import within_few_directions
 from labelgap.fitting.penalty_grid import PenaltyGrid, Variant, Variants
 from labelgap.fitting.search import ALIKE_IN_SAMPLE, ahead_in_errors, leading
 from labelgap.objective.problem import Problem
@@ -103,9 +104,13 @@ def _standing_with(
     named = ", ".join(f"{name} {value:g}" for name, value in variant.settings().items() if value is not None)
     # A variant that was judged ahead of its turn may come again, at other penalties.
     at = ", ".join(repr(value) for value in (penalties.trace, penalties.ridge, penalties.intercept))
-    folds = choice.cross_validation(f"search with {named} at {at}", plan)
+    part = f"search with {named} at {at}"
+    folds = choice.cross_validation(part, plan)
     if not problem.settings.features.own_rows:
         folds.start_from(before.folds, partial(_with_label_scales, before.problem, problem))
+    if choice.looks_closely:
+        # Directions of labels that weigh more now may be missing from the span before.
+        folds = within_few_directions(choice, folds, penalties, part, plan) or folds
     standing = choice.standing._replace(folds=folds)
     choice.stand_at(before)
     return standing

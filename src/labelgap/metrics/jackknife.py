@@ -72,7 +72,7 @@ class LeaveOutCells:
         by_part = counts.reshape(self.n_parts, -1, 4)
         # Differences of sums of weights can fall below 0 by rounding.
         rest = np.maximum(by_part.sum(axis=0) - by_part, 0.0)
-        return np.array([self._metric.from_counts(*_in_order(counts)) for counts in rest])
+        return self._metric.from_many_counts(*_in_order(rest))
 
     def _without(self, counts: NDArray[np.float64], part: int) -> float:
         kept = self._part_of_row != part
@@ -127,5 +127,5 @@ def metric_error(leave_out: NDArray[np.float64] | None) -> float | None:
 
 def _in_order(counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
     """Columns for (no, no), (no, yes), (yes, no), (yes, yes) as tp, fp, fn, tn."""
-    tn, fp, fn, tp = counts.T
+    tn, fp, fn, tp = np.moveaxis(counts, -1, 0)
     return tp, fp, fn, tn

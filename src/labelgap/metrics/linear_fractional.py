@@ -154,17 +154,40 @@ class LinearFractional:
         counts = Counts(*np.broadcast_arrays(*(np.asarray(c, dtype=np.float64) for c in (tp, fp, fn, tn))))
         if not all(np.all(np.isfinite(c) & (c >= 0)) for c in counts):
             raise InvalidInputError("Counts must be finite and not negative.")
+        if group_weights is None:
+            return float(self.from_many_counts(*(np.reshape(c, (1, -1)) for c in counts))[0])
+        values, seen = self._values_of_groups(counts)
+        return float(np.average(values[seen], weights=np.asarray(group_weights)[seen]))
+
+    def from_many_counts(
+        self,
+        tp: NDArray[np.float64],
+        fp: NDArray[np.float64],
+        fn: NDArray[np.float64],
+        tn: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """:meth:`from_counts` of every row of these arrays, which have a column for each group.
+
+        Examples
+        --------
+        >>> recall = LinearFractional({"tp": 1}, {"tp": 1, "fn": 1}, average="macro")
+        >>> tp, fn, none = np.array([[1.0, 3.0], [1.0, 0.0]]), np.array([[1.0, 0.0]] * 2), np.zeros((2, 2))
+        >>> recall.from_many_counts(tp, none, fn, none)
+        array([0.75, 0.5 ])
+        """
+        values, seen = self._values_of_groups(Counts(tp, fp, fn, tn))
+        return np.asarray(np.where(seen, values, 0.0).sum(axis=-1) / seen.sum(axis=-1))
+
+    def _values_of_groups(self, counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Ψ_g along the last axis, and which groups have anything to judge; a micro average has one group."""
         if self.average == "micro":
-            counts = Counts(*(np.asarray(np.sum(c)) for c in counts))
+            counts = Counts(*(np.sum(c, axis=-1, keepdims=True) for c in counts))
         if self.balanced:
             counts = balanced_counts(counts)
         seen = counts.total > 0
-        if not np.any(seen):
+        if not np.all(np.any(seen, axis=-1)):
             raise InvalidInputError("All counts are 0, so there is nothing to judge; give counts of a group.")
-        values = self.group_values(*counts)[seen]
-        if group_weights is None:
-            return float(np.mean(values))
-        return float(np.average(values, weights=np.asarray(group_weights)[seen]))
+        return self.group_values(*counts), seen
 
     def group_values(self, tp: ArrayLike, fp: ArrayLike, fn: ArrayLike, tn: ArrayLike) -> NDArray[np.float64]:
         """Ψ_g of each group from counts or fractions, elementwise; ``zero_division`` where the ratio is 0/0.

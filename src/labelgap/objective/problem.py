@@ -17,6 +17,7 @@ from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 from labelgap.objective.cpu.part import CpuBackend, CpuRows
 from labelgap.objective.frame import (
+    Coordinates,
     FeatureFrame,
     Frame,
     observed_frame,
@@ -113,6 +114,20 @@ class Problem:
         other = copy.copy(self)
         other._blocks = (RowBlock(block.X[rows], labels),)
         other._rows = (self._backend.row_data(other._blocks[0]),)
+        for name in ("mean_square_length", "_split"):
+            other.__dict__.pop(name, None)
+        return other
+
+    def in_span(self, basis: Floats) -> Problem:
+        """The problem about M in place of ``W = basis · M``, for a basis with orthonormal columns.
+
+        The norms of M are those of W. There must be one block, whose rows have no parameters of their own.
+        """
+        (block,) = self._blocks
+        other = copy.copy(self)
+        other._blocks = (replace(block, X=self.left(basis)),)
+        other._rows = (self._backend.row_data(other._blocks[0]),)
+        other.features = replace(self.features, coordinates=Coordinates(basis.shape[1]))
         for name in ("mean_square_length", "_split"):
             other.__dict__.pop(name, None)
         return other

@@ -277,7 +277,8 @@ class Candidate:
     rank: float
     """Mean rank over the folds."""
     n_folds: int = 1
-    """The number of folds it was judged on."""
+    """The number of folds whose held-out entries judged it; the folds of a coarse search may be held out as
+    one."""
     leave_out: Floats | None = field(default=None, repr=False, compare=False)
     """The metric with one part of the rows left out at a time; None where that is not known."""
     thresholds: Floats | None = field(default=None, repr=False, compare=False)

@@ -180,7 +180,7 @@ class HeldOutScores:
         self.scores: Floats | None = None
         self.labels: ObservedLabels | None = None
 
-    def see(self, scores: Any, labels: ObservedLabels) -> None:
+    def see(self, scores: Any, labels: ObservedLabels, threshold: float | None = None) -> None:
         """Keep these scores, one for each entry, in place of earlier ones."""
         self.scores, self.labels = np.asarray(to_host(scores), dtype=np.float64), labels
 
@@ -247,19 +247,22 @@ class OneClassEffect:
         self.rest: Figure | None = None
         """The metric over the labels with both classes."""
 
-    def see(self, scores: Any, labels: ObservedLabels) -> None:
-        """Compare the figure of these entries with that of the labels with both classes."""
+    def see(self, scores: Any, labels: ObservedLabels, threshold: float | None = None) -> None:
+        """Compare the figure of these entries with that of the labels with both classes.
+
+        ``threshold`` is what ``choose`` gives for them, for a caller who knows it.
+        """
         if not self._one_class.any():
             return
         kept = without_labels(labels, self._one_class)
         if kept.all() or not kept.any():
             return
         scores = to_host(scores)
-        self.whole = self._figure(scores, labels)
+        self.whole = self._figure(scores, labels, threshold)
         self.rest = self._figure(scores[kept], labels.select(kept))
 
-    def _figure(self, scores: Any, labels: ObservedLabels) -> Figure:
-        threshold = self._choose(scores, labels)
+    def _figure(self, scores: Any, labels: ObservedLabels, threshold: float | None = None) -> Figure:
+        threshold = self._choose(scores, labels) if threshold is None else threshold
         return Figure(self._metric(labels, scores >= threshold), threshold)
 
     def warn(self) -> None:

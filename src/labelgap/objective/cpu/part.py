@@ -67,6 +67,7 @@ class CpuRows:
         self._counts, self._label_counts = block.labels.row_counts(), block.labels.label_counts()
         self._label_positives = block.labels.positive_counts()
         self.n_rows = block.labels.shape[0]
+        self._columns: ColumnMoments | None = None
         self._design: tuple[FeatureSettings, FeatureFrame, Design] | None = None
         self._frozen = False
 
@@ -74,7 +75,8 @@ class CpuRows:
         X, columns, second, root = self._X, None, None, None
         is_sparse = sp.issparse(X)
         if X is not None and not settings.own_rows:
-            columns = ColumnMoments.of(X)
+            # Whatever the settings, they are the same.
+            columns = self._columns = self._columns or ColumnMoments.of(X)
             if settings.penalty == "scores":
                 _refuse_large(X)
                 root = RootMoments.of(X)
@@ -108,6 +110,9 @@ class CpuRows:
     def _row_features(self, settings: FeatureSettings, frame: FeatureFrame) -> Features:
         if not settings.own_rows:
             assert frame.coordinates is not None
+            if self._design is not None and _alike(self._design[1].coordinates, frame.coordinates):
+                # Other label weightings leave the rows as they are, in coordinates that were decided anew.
+                return self._design[2].rows
             return features_in(frame.coordinates, self._X)
         own = _own_features(self.own_scales(settings, frame), self.n_rows)
         return own if self._X is None else StackedFeatures([own, SparseFeatures(self._X)])
@@ -199,6 +204,15 @@ def moved_rows(coordinates: Coordinates, X: Any) -> Floats:
     if coordinates.root is not None:
         moved = scipy.linalg.solve_triangular(coordinates.root, moved.T, trans="T", overwrite_b=True).T
     return moved
+
+
+def _alike(one: Coordinates | None, other: Coordinates) -> bool:
+    """Whether both keep the rows sparse, and scale them alike."""
+    if one is None or not (one.is_sparse and other.is_sparse):
+        return False
+    if one.scales is None or other.scales is None:
+        return one.scales is other.scales
+    return np.array_equal(one.scales, other.scales)
 
 
 def _own_features(scales: Floats | None, n_rows: int) -> Features:
