@@ -168,3 +168,18 @@ def test_stages_of_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     assert objective.stages(1e-2) == [("bf16", 1e-1), ("tf32", 1e-2)]
     assert objective.stages(1e-3) == [("bf16", 1e-1), ("tf32", 1e-2), ("float32", 1e-3)]
     assert objective.stages(1e-6)[-1] == ("float64", 1e-6)
+
+
+@pytest.mark.parametrize("name", ["dense", "CSR, scaled", "labels by positives, CSR", "label features"])
+def test_a_problem_within_a_span_is_that_of_the_cpu(name: str, device: str) -> None:
+    plain, moved, one, _, labels = both(SETTINGS[name], device)
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((one.shape[0], 2)))[0]
+    within = [problem.in_span(basis) for problem in (plain, moved)]
+    objectives = [problem.objective(labels) for problem in within]
+    sizes = (2, one.shape[1], one.n_labels)
+    model = Factors(*(rng.standard_normal((size, 2)) for size in sizes[:2]), rng.standard_normal(sizes[2]))
+    mine, theirs = objectives[1].at(tensors(model, device)), objectives[0].at(model)
+    close(mine.value, theirs.value)
+    factors_close(mine.gradient(), theirs.gradient())
+    close(within[1].scores(model, labels), within[0].scores(model, labels))
