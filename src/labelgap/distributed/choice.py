@@ -99,6 +99,9 @@ class ClusterFolds(CrossValidation):
 class ClusterChoice(PenaltyChoice):
     """Chooses penalties on held-out entries of a cluster, then fits to all entries."""
 
+    # The rows of a sample would have to be fetched from all partitions, and these know folds by their numbers.
+    samples_rows = holds_out_together = False
+
     def _plan(self, how: str) -> Any:
         labels: Any = self.labels
         if how == "train" or labels.n_observed // 2 < N_FOLDS:
@@ -123,14 +126,6 @@ class ClusterChoice(PenaltyChoice):
         assert self.training_threshold is not None
         scores = problem.held_scores(self.labels, (chosen.fit.factors,), None, chosen.penalties)
         return replace(chosen, threshold=self.training_threshold(scores, self.labels))
-
-    @property
-    def _may_hold_out_together(self) -> bool:
-        """False: every partition knows the folds by their own numbers."""
-        return False
-
-    def _draw_sample(self, plan: Any) -> None:
-        """None: the rows of a sample would have to be fetched from all partitions."""
 
     def cross_validation(self, part: str, plan: Any) -> CrossValidation:
         run = self.run

@@ -17,13 +17,17 @@ from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.exceptions import LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
-from labelgap.fitting.close_look import look_with_folds_together
+from labelgap.fitting.close_look import (
+    MOST_TOGETHER,
+    look_with_folds_together,
+    may_hold_out_together,
+)
 from labelgap.fitting.cross_validation import CrossValidation, Scorer, SolverSettings, plain_scores
 from labelgap.fitting.judges import DecisionRule, Judge
 from labelgap.fitting.penalty_grid import PenaltyGrid, Place, Variant, Variants, trace_for_all
-from labelgap.fitting.row_sample import RowSample, SampleValidation, draw_rows
+from labelgap.fitting.row_sample import RowSample, SampleValidation, look_at_sample, sample_for
 from labelgap.fitting.run import FitRun
-from labelgap.fitting.search import select_penalties, select_roughly, select_trace
+from labelgap.fitting.search import select_penalties, select_trace
 from labelgap.fitting.trace_search import confirm_trace, weaken
 from labelgap.fitting.variant_choice import select_variant
 from labelgap.kernels.threads import thread_count
@@ -53,8 +57,6 @@ SELECTION_TOL = _FINE[0]
 # Held-out entries, and labels of the rarer class among them, that tell good penalties from bad ones, and that
 # give a threshold. Where some of the folds have that many, the others are not fitted.
 _FOR_PENALTIES, _FOR_THRESHOLD = (20_000, 300), (40_000, 900)
-# Folds that may be held out together while penalties are compared; of five, more would leave too few entries.
-_HELD_TOGETHER = 2
 # Values of λ on the way down that are compared side by side where rankings are judged: fits of one fold leave
 # threads idle, and the rank is bounded, so that a smaller λ costs no more than a larger one. So are as many
 # variants, up to this number of entries.
@@ -92,6 +94,8 @@ class PenaltyChoice:
     """Whether a sample of the rows may choose; tests and benchmarks ask what all rows would have chosen."""
     samples_folds: ClassVar[bool] = True
     """Whether some of the folds may choose, in coarse steps; they ask for all folds and fine steps too."""
+    holds_out_together: ClassVar[bool] = True
+    """Whether folds may be held out as one."""
 
     problem: Problem
     labels: ObservedLabels
@@ -300,9 +304,9 @@ class PenaltyChoice:
         near_tol = max(last_tol, _NEAR) if lean else last_tol
         closely = partial(compare, tol=near_tol)
         place, best = self.begin, None
-        sample = None if place is not None else self._draw_sample(plan)
+        sample = None if place is not None else sample_for(self, plan)
         if sample is not None:
-            best = self._look_at_sample(sample, plan)
+            best, self._of_sample = look_at_sample(self, sample, plan, max(self.settings.tol, _IN_SAMPLE))
             best = weaken(
                 closely,
                 partial(compare, tol=_FIRST_LOOK),
@@ -310,8 +314,8 @@ class PenaltyChoice:
                 self.grid.place_of(best.penalties),
                 criterion=self.criterion,
             )
-        elif place is None and lean and few <= _HELD_TOGETHER and self._may_hold_out_together:
-            held = min(enough, _HELD_TOGETHER)
+        elif place is None and lean and few <= MOST_TOGETHER and may_hold_out_together(self):
+            held = min(enough, MOST_TOGETHER)
             best = look_with_folds_together(self, plan, held, search_tol, near_tol)
         elif place is None:
             best = select_penalties(
@@ -352,39 +356,22 @@ class PenaltyChoice:
             )
         return best if self.challenge is None else self.challenge(self, best, tol, n_folds)
 
-    def _look_at_sample(self, sample: RowSample, plan: Any) -> Candidate:
-        """The best candidate of a sample of the rows, with the penalties that it stands for.
-
-        The choice is left standing at all rows, in the settings of that candidate.
-        """
-        tol = max(self.settings.tol, _IN_SAMPLE)
-
-        def search() -> Candidate:
-            best = select_roughly(
-                lambda choices: self.compare_at(self.standing, choices, tol, 1),
-                self.grid,
-                criterion=self.criterion,
-            )
-            return self.select_settings(best, plan, tol, 1, coarse=True)
-
-        self._sample = sample
-        best, fitted = self.on_fewer_entries(sample.times, plan, search)
-        self._folds = self.cross_validation("search", plan)
-        # In the coordinates of all rows: where the fit is stopped now, this is the model that there is.
-        if fitted is not None:
-            self._of_sample = best, fitted
-            self._folds.start_all_from(fitted, None, [0])
-        return best
-
     def on_fewer_entries(
-        self, times: float, plan: Any, search: Callable[[], Candidate], n_together: int = 1
+        self,
+        times: float,
+        plan: Any,
+        search: Callable[[], Candidate],
+        *,
+        n_together: int = 1,
+        sample: RowSample | None = None,
     ) -> tuple[Candidate, Factors | None]:
         """What a search with that plan finds, and its fit, where fits have so many times fewer entries.
 
-        ``n_together`` folds are held out as one. The candidate has the penalties that it stands for in a fold
-        of its own, and the choice is left in its settings.
+        They are to a ``sample`` of the rows, or to all rows while ``n_together`` folds are held out as one.
+        The candidate has the penalties that it stands for in a fold of its own, and the choice is left in its
+        settings.
         """
-        of_all, self._n_together = self.grid, n_together
+        of_all, self._n_together, self._sample = self.grid, n_together, sample
         self.grid = of_all.for_sample(times)
         self._folds = self.cross_validation("search", plan)
         try:
@@ -394,34 +381,6 @@ class PenaltyChoice:
             self._sample, self.grid, self.looks_closely, self._n_together = None, of_all, False, 1
             self._folds.close()
         return replace(best, penalties=self.grid.at(place)), fitted
-
-    @property
-    def _may_hold_out_together(self) -> bool:
-        """Whether folds may be held out as one: only observed entries count, and all fits go by one plan."""
-        settings = self.problem.settings
-        every_entry_counts = settings.flip_rate is not None or settings.silence_weight is not None
-        return not every_entry_counts and self.held_out is None and self.challenge is None
-
-    def _draw_sample(self, plan: Any) -> RowSample | None:
-        """Rows for the coarse look; None where there is none.
-
-        Dense features have none: as many directions as there are features speak for each label, and a sample
-        wants far more ridge than all rows do.
-        """
-        features, coordinates = self.problem.settings.features, self.problem.features.coordinates
-        if (
-            not self.samples_rows
-            or self.held_out is not None
-            or len(self.grid.traces) == 1
-            or features.own_rows
-            or coordinates is None
-            or not coordinates.is_sparse
-            or features.penalty == "scores"
-            or self.problem.settings.flip_rate is not None
-        ):
-            return None
-        rng = check_random_state(self.run.random_state)
-        return draw_rows(self.labels.select(plan != 0), rng)
 
     def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:
         """How many folds together hold out so many entries, and so many of the rarer class."""

@@ -28,6 +28,8 @@ from labelgap.thresholds.cross_fit import NEVER
 if TYPE_CHECKING:
     from labelgap.fitting.choice import PenaltyChoice
 
+MOST_TOGETHER = 2
+"""Folds that may be held out as one; of five, more would leave too few entries."""
 # The largest fraction of all directions that is a few of them.
 _FEW = 0.25
 # Numbers in an array that is small whatever the data.
@@ -80,6 +82,14 @@ def _few_directions(folds: CrossValidation, penalties: Penalties) -> Floats:
     return basis if small and basis.shape[1] <= _FEW * len(basis) else none
 
 
+def may_hold_out_together(choice: PenaltyChoice) -> bool:
+    """Whether folds may be held out as one: only observed entries count, and all fits go by one plan."""
+    settings = choice.problem.settings
+    every_entry_counts = settings.flip_rate is not None or settings.silence_weight is not None
+    one_plan = choice.held_out is None and choice.challenge is None
+    return choice.holds_out_together and one_plan and not every_entry_counts
+
+
 def look_with_folds_together(
     choice: PenaltyChoice, plan: Any, n_folds: int, tol: float, near_tol: float
 ) -> Candidate:
@@ -107,7 +117,7 @@ def look_with_folds_together(
         )
         return choice.select_settings(best, together, near_tol, 1, coarse=True)
 
-    best, fitted = choice.on_fewer_entries(times, together, search, n_folds)
+    best, fitted = choice.on_fewer_entries(times, together, search, n_together=n_folds)
     folds = choice.cross_validation("threshold", plan)
     if fitted is not None:
         folds.start_all_from(fitted, best.penalties, range(n_folds))

@@ -13,15 +13,21 @@ of their number, like the noise in the gradient that it must keep out
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from labelgap.fitting.cross_validation import CrossValidation
+from labelgap.fitting.search import select_roughly
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
-from labelgap.objective.protocol import Objective
+from labelgap.objective.protocol import Factors, Objective
+from labelgap.solvers.loop import Candidate
+
+if TYPE_CHECKING:
+    from labelgap.fitting.choice import PenaltyChoice
 
 # Entries of the sample, and of the rarer class among them, at least; and the fraction of all at least.
 _ENTRIES, _RARE, _FRACTION = 24_000, 480, 0.125
@@ -91,3 +97,51 @@ class SampleValidation(CrossValidation):
         if key not in self._objectives:
             self._objectives[key] = self._sampled.objective(self._fitted, free_intercept=free_intercept)
         return self._objectives[key]
+
+
+def sample_for(choice: PenaltyChoice, plan: Any) -> RowSample | None:
+    """Rows for the coarse look of a choice; None where there is none.
+
+    Dense features have none: as many directions as there are features speak for each label, and a sample
+    wants far more ridge than all rows do.
+    """
+    settings, coordinates = choice.problem.settings, choice.problem.features.coordinates
+    if (
+        not choice.samples_rows
+        or choice.held_out is not None
+        or len(choice.grid.traces) == 1
+        or settings.features.own_rows
+        or coordinates is None
+        or not coordinates.is_sparse
+        or settings.features.penalty == "scores"
+        or settings.flip_rate is not None
+    ):
+        return None
+    rng = check_random_state(choice.run.random_state)
+    return draw_rows(choice.labels.select(plan != 0), rng)
+
+
+def look_at_sample(
+    choice: PenaltyChoice, sample: RowSample, plan: Any, tol: float
+) -> tuple[Candidate, tuple[Candidate, Factors] | None]:
+    """The best candidate of a sample of the rows, with the penalties that it stands for, and with its fit.
+
+    The choice is left standing at all rows, in the settings of that candidate. The fit is in the coordinates
+    of all rows: where the search is stopped now, it is the model that there is.
+    """
+
+    def search() -> Candidate:
+        best = select_roughly(
+            lambda choices: choice.compare_at(choice.standing, choices, tol, 1),
+            choice.grid,
+            criterion=choice.criterion,
+        )
+        return choice.select_settings(best, plan, tol, 1, coarse=True)
+
+    best, fitted = choice.on_fewer_entries(sample.times, plan, search, sample=sample)
+    folds = choice.cross_validation("search", plan)
+    choice.stand_at(choice.standing._replace(folds=folds))
+    if fitted is None:
+        return best, None
+    folds.start_all_from(fitted, None, [0])
+    return best, (best, fitted)
