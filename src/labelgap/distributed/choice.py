@@ -99,7 +99,7 @@ class ClusterFolds(CrossValidation):
 class ClusterChoice(PenaltyChoice):
     """Chooses penalties on held-out entries of a cluster, then fits to all entries."""
 
-    # The rows of a sample would have to be fetched from all partitions, and these know folds by their numbers.
+    # A sample of rows would have to be fetched from all partitions, and these know folds by their numbers.
     samples_rows = holds_out_together = False
 
     def _plan(self, how: str) -> Any:
