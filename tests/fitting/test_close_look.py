@@ -16,11 +16,13 @@ from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting import choice, close_look
 from labelgap.fitting import run as fit_run
-from labelgap.fitting.close_look import CloseLook, span_of
+from labelgap.fitting.close_look import few_directions, span_of
 from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
 from labelgap.fitting.judges import MetricJudge
+from labelgap.fitting.run import FitRun
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, FitListener, Penalties
+from labelgap.solvers.loop import Checkpoint
 from solver_problems import dense_coordinates, make_problem, random_features, random_labels
 
 N, D, N_LABELS = 60, 40, 12
@@ -229,9 +231,13 @@ def test_jobs_do_not_change_the_model(looks_soon: None, plain: LowRankClassifier
     assert_allclose(other.coef_, plain.coef_)
 
 
+@pytest.mark.parametrize("few", [close_look._FEW, 0.0])
 def test_a_fit_that_is_killed_anywhere_ends_with_the_same_model(
-    looks_soon: None, plain: LowRankClassifier, tmp_path: Any
+    few: float, looks_soon: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(close_look, "_FEW", few)
+    plain = LowRankClassifier(**OPTIONS).fit(X, LABELS)
+
     class Killed(Exception):
         pass
 
@@ -253,6 +259,47 @@ def test_a_fit_that_is_killed_anywhere_ends_with_the_same_model(
     assert [c.loss for c in resumed.candidates_] == [c.loss for c in plain.candidates_]
     assert resumed.threshold_ == plain.threshold_
     assert np.array_equal(resumed.coef_, plain.coef_)
+
+
+UNEVEN = LABELS.select(np.random.default_rng(3).random(LABELS.n_observed) < 0.9**LABELS.indices)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.5, 0.7, 0.8, 0.9, 0.95])
+def test_a_stopped_fit_is_the_one_that_was_judged_and_resumes_to_the_same_model(
+    part: float, looks_soon: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With label weightings to compare, whose directions must not come from unfinished fits."""
+    asked = 0
+    request, at = threading.Event(), float("inf")
+    monkeypatch.setattr(fit_run, "stop_on_interrupt", lambda: contextlib.nullcontext(request))
+    stopping = Checkpoint.stopping
+
+    def counted(checkpoint: Checkpoint) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked >= at:
+            request.set()
+        return stopping(checkpoint)
+
+    monkeypatch.setattr(Checkpoint, "stopping", counted)
+    plain = LowRankClassifier(**OPTIONS).fit(X, UNEVEN)
+    at, asked = part * asked, 0
+    with pytest.warns(InterruptedFitWarning):
+        stopped = LowRankClassifier(**OPTIONS).fit(X, UNEVEN, checkpoint=tmp_path / "fit")
+    assert stopped.coef_.shape == (80, 12)
+    at = float("inf")
+    request.clear()
+    resumed = LowRankClassifier(**OPTIONS).fit(X, UNEVEN, checkpoint=tmp_path / "fit")
+    assert np.array_equal(resumed.coef_, plain.coef_)
+    assert resumed.threshold_ == plain.threshold_
+
+
+def test_a_penalty_that_is_given_is_compared_as_given(
+    looks_soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = Fits(monkeypatch)
+    LowRankClassifier(**OPTIONS, trace_penalty=0.01).fit(X, LABELS)
+    assert {penalties.trace for _, penalties in fits.seen} == {0.01}
 
 
 def test_stopped_during_the_close_look_the_best_so_far_is_a_model_of_all_features(
@@ -277,34 +324,43 @@ def test_stopped_during_the_close_look_the_best_so_far_is_a_model_of_all_feature
     assert model.score(sp.csr_array(PROBLEM.X_test), PROBLEM.Y_test) > 0.7
 
 
-class Standing:
-    def __init__(self, folds: Any) -> None:
-        self.folds = folds
-
-
-def test_the_look_begins_once_and_at_a_fit_with_the_penalties_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("has_other", [False, True])
+def test_directions_are_those_of_a_fit_with_the_penalties_asked_for(
+    has_other: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where another fit scored better: the directions are to be those of these penalties."""
+    """Also where another fit scored better and is what the folds start from."""
+    monkeypatch.setattr(close_look, "_FEW", 1.0)
     problem, labels = problem_with()
     plan = (np.arange(labels.n_observed) % 5 < 2).astype(int) - 1
     judge = MetricJudge(get_metric("micro-f1"), problem.loss)
     folds = CrossValidation(problem, labels, plan, judge, EXACT)
-    asked: list[Penalties | None] = []
-
-    def near(_: Any, from_folds: CrossValidation, penalties: Penalties, *rest: Any) -> None:
-        asked.append(from_folds.penalties_of_fold(0))
-
-    monkeypatch.setattr(close_look, "within_few_directions", near)
 
     class Choice:
-        standing, looks_closely = Standing(folds), False
+        run = FitRun()
 
-    Choice.judge = judge  # type: ignore[attr-defined]
-    found = folds.compare([Penalties(0.01, 0.005), Penalties(0.05, 0.005)])
-    worse = min(found, key=lambda candidate: candidate.metric_value).penalties
-    assert folds.penalties_of_fold(0) != worse
-    look = CloseLook(Choice(), plan, 1e-3)  # type: ignore[arg-type]
-    look.begin(worse)
-    look.begin(Penalties(0.03, 0.005))
-    assert asked == [worse]
+    penalties = Penalties(0.03, 0.005)
+    folds.compare([Penalties(0.05, 0.005)] if has_other else [penalties])
+    one = few_directions(Choice(), folds, penalties, "here", 1e-9)  # type: ignore[arg-type]
+    assert one is not None
+    alone = EXACT.fit(folds.objective(0, free_intercept=True), penalties).factors
+    assert_allclose(one.model.left @ one.model.right.T, alone.left @ alone.right.T, atol=1e-5)
+    assert_allclose(one.basis @ (one.basis.T @ alone.left), alone.left, atol=1e-4)
+    # The folds still start from what they started from.
+    assert folds.penalties_of_fold(0) == (Penalties(0.05, 0.005) if has_other else penalties)
+
+
+def test_a_comparison_may_start_elsewhere_for_once() -> None:
+    problem, labels = problem_with()
+    plan = np.arange(labels.n_observed) % 5 // 3
+    judge = MetricJudge(get_metric("micro-f1"), problem.loss)
+    loose = SolverSettings(SOLVERS["auto"], tol=0.5)
+    folds, others = (CrossValidation(problem, labels, plan, judge, loose) for _ in range(2))
+    first, second = Penalties(0.05, 0.005), Penalties(0.01, 0.005)
+    folds.compare([first])
+    kept = folds.fit_of_fold(0)
+    others.compare([second], tol=1e-9)
+    (near,) = folds.compare([second], start=others)
+    (far,) = CrossValidation(problem, labels, plan, judge, EXACT).compare([second])
+    assert near.loss == pytest.approx(far.loss, rel=1e-3)
+    if near.metric_value < folds.best_so_far[0].metric_value:  # type: ignore[index]
+        assert folds.fit_of_fold(0) is kept

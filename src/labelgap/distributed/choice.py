@@ -47,7 +47,7 @@ class ClusterFolds(CrossValidation):
     def _scores(
         self, choices: Sequence[Penalties], tol: float | None, n_folds: int, checkpoint: Checkpoint
     ) -> list[tuple[Any, float, dict[int, FoldFit]]]:
-        settings = self._settings if tol is None else replace(self._settings, tol=tol)
+        settings = self.settings if tol is None else replace(self.settings, tol=tol)
         starts, found = dict(self._last), []
         problem: Any = self._problem
         labels: Any = self._labels

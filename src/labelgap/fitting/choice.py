@@ -141,7 +141,8 @@ class PenaltyChoice:
     _variant: Variant | None = field(default=None, init=False)
     _sample: RowSample | None = field(default=None, init=False)
     _n_together: int = field(default=1, init=False)
-    _of_sample: tuple[Candidate, Factors] | None = field(default=None, init=False)
+    _of_fewer: tuple[Candidate, Factors] | None = field(default=None, init=False)
+    """What fits to fewer entries have chosen, and its fit, for a search that is cut short."""
     _candidates: list[Candidate] = field(default_factory=list, init=False)
 
     def fit(self) -> ChosenFit:
@@ -217,7 +218,7 @@ class PenaltyChoice:
         with contextlib.suppress(Stopped):
             best = self._select(plan)
         self._folds.close()
-        so_far = self._folds.best_so_far or self._of_sample
+        so_far = self._folds.best_so_far or self._of_fewer
         if run.checkpoint.stopping() and so_far is not None:
             return so_far
         return best, self._folds.fit_of_fold(0)
@@ -246,11 +247,17 @@ class PenaltyChoice:
         (self.problem, self.labels, self.grid, self._folds, self._variant, self.feature_map) = standing
 
     def compare_at(
-        self, standing: Standing, choices: Sequence[Penalties], tol: float, n_folds: int
+        self,
+        standing: Standing,
+        choices: Sequence[Penalties],
+        tol: float,
+        n_folds: int,
+        start: CrossValidation | None = None,
     ) -> list[Candidate]:
-        """Judge penalties for another problem, and report them."""
+        """Judge penalties for another problem, this once from the fits of ``start``, and report them."""
         self.stand_at(standing)
-        return self.report_at(standing, standing.folds.compare(choices, tol=tol, n_folds=n_folds))
+        found = standing.folds.compare(choices, tol=tol, n_folds=n_folds, start=start)
+        return self.report_at(standing, found)
 
     def report_at(self, standing: Standing, found: Sequence[Candidate]) -> list[Candidate]:
         """Report candidates that were judged for another problem, which the search is about from now on."""
@@ -306,7 +313,7 @@ class PenaltyChoice:
         place, best = self.begin, None
         sample = None if place is not None else sample_for(self, plan)
         if sample is not None:
-            best, self._of_sample = look_at_sample(self, sample, plan, max(self.settings.tol, _IN_SAMPLE))
+            best = look_at_sample(self, sample, plan, max(self.settings.tol, _IN_SAMPLE))
             best = weaken(
                 closely,
                 partial(compare, tol=_FIRST_LOOK),
@@ -373,13 +380,24 @@ class PenaltyChoice:
         """
         of_all, self._n_together, self._sample = self.grid, n_together, sample
         self.grid = of_all.for_sample(times)
+        if len(of_all.traces) == 1:
+            # A λ that is given is used as it is.
+            self.grid = replace(self.grid, traces=of_all.traces)
         self._folds = self.cross_validation("search", plan)
         try:
             best = search()
             place, fitted = self.grid.place_of(best.penalties), self._folds.fit_of_fold(0)
+            # Where the fit is stopped, now or later, this is the model that there is: the last fit may be
+            # unfinished, or one of penalties that did not win.
+            if self._folds.best_so_far is not None:
+                seen, model = self._folds.best_so_far
+                self._of_fewer = replace(seen, penalties=of_all.at(self.grid.place_of(seen.penalties))), model
+                self._folds.best_so_far = None
         finally:
             self._sample, self.grid, self.looks_closely, self._n_together = None, of_all, False, 1
             self._folds.close()
+        if self.run.checkpoint.stopping():
+            raise Stopped
         return replace(best, penalties=self.grid.at(place)), fitted
 
     def _folds_with(self, plan: Any, n_entries: int, n_rare: int) -> int:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from labelgap.fitting.cross_validation import CrossValidation
 from labelgap.fitting.search import select_penalties
 from labelgap.objective.protocol import Factors, Objective
 from labelgap.solvers.certificate import Penalties
-from labelgap.solvers.loop import Candidate, starting_factors
+from labelgap.solvers.loop import Candidate, Stopped, factors_from, factors_state, starting_factors
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
 from labelgap.thresholds.cross_fit import NEVER
 
@@ -41,21 +42,57 @@ _LET_IN = 0.6
 _NEW = 0.1
 
 
-def within_few_directions(
-    choice: PenaltyChoice, folds: CrossValidation, penalties: Penalties, part: str, plan: Any
-) -> CrossValidation | None:
-    """The same folds within a few directions, near the fit that they start from; None where those are many.
+class Directions(NamedTuple):
+    """A fit, and the span that others like it are made within."""
 
-    The penalties are those that the look begins at. The directions are kept in the checkpoint: a resumed
-    search may start from later fits.
+    model: Factors
+    basis: Floats
+    """Orthonormal columns."""
+
+
+def few_directions(
+    choice: PenaltyChoice,
+    folds: CrossValidation,
+    penalties: Penalties,
+    part: str,
+    tol: float | None = None,
+) -> Directions | None:
+    """Directions near the fit that the folds start from; None where they are many.
+
+    The penalties are those that a look begins at. With ``tol``, the fit is brought to them first if it has
+    others. What is found is kept in the checkpoint: a resumed search may start from later fits.
     """
-    kept = choice.run.checkpoint.part(f"{part}, directions")
+    checkpoint = choice.run.checkpoint
+    kept = checkpoint.part(f"{part}, directions")
     state = kept.last()
-    basis = _few_directions(folds, penalties) if state is None else state["basis"]
     if state is None:
-        kept.snapshot({"basis": basis}, at_once=True)
-    if not basis.shape[1]:
-        return None
+        model, basis = _find_directions(folds, penalties, tol)
+        if checkpoint.stopping():
+            # The fit may be unfinished.
+            raise Stopped
+        state = {"basis": basis, **factors_state(model)}
+        kept.snapshot(state, at_once=True)
+    basis = np.asarray(state["basis"])
+    return Directions(factors_from(state), basis) if basis.shape[1] else None
+
+
+def _find_directions(folds: CrossValidation, penalties: Penalties, tol: float | None) -> Directions:
+    """Without columns where they are many, or where features of them would be larger than the data."""
+    objective = folds.objective(0, free_intercept=penalties.intercept == 0)
+    model = starting_factors(objective, folds.fit_of_fold(0))
+    if tol is not None and folds.penalties_of_fold(0) != penalties and objective.may_form:
+        model = replace(folds.settings, tol=tol).fit(objective, penalties, warm_start=model).factors
+    model = Factors(*(np.asarray(to_host(array), dtype=np.float64) for array in model))
+    basis = np.empty((objective.shape[0], 0))
+    if objective.may_form:
+        span = span_of(objective, model, penalties)
+        small = folds.n_rows * span.shape[1] <= max(objective.n_stored, _SMALL)
+        basis = span if small and span.shape[1] <= _FEW * len(span) else basis
+    return Directions(model, basis)
+
+
+def folds_within(choice: PenaltyChoice, directions: Directions, part: str, plan: Any) -> CrossValidation:
+    """Folds of what the choice is about, with fits within these directions that start from their model."""
     close = CrossValidation(
         choice.problem,
         choice.labels,
@@ -64,22 +101,10 @@ def within_few_directions(
         choice.settings,
         choice.run.n_jobs,
         choice.run.checkpoint.part(f"{part}, few directions"),
-        basis=basis,
+        basis=directions.basis,
     )
-    close.start_from(folds)
+    close.start_all_from(directions.model, [0])
     return close
-
-
-def _few_directions(folds: CrossValidation, penalties: Penalties) -> Floats:
-    """Orthonormal columns; none where they are many, or features of them would be larger than the data."""
-    model = folds.fit_of_fold(0)
-    objective = folds.objective(0, free_intercept=penalties.intercept == 0)
-    none = np.empty((objective.shape[0], 0))
-    if model is None or not objective.may_form:
-        return none
-    basis = span_of(objective, model, penalties)
-    small = folds.n_rows * basis.shape[1] <= max(objective.n_stored, _SMALL)
-    return basis if small and basis.shape[1] <= _FEW * len(basis) else none
 
 
 def may_hold_out_together(choice: PenaltyChoice) -> bool:
@@ -104,8 +129,7 @@ def look_with_folds_together(
     look = CloseLook(choice, together, tol)
 
     def compare(choices: Sequence[Penalties]) -> list[Candidate]:
-        look.hand_over(choices[0])
-        return choice.compare_at(choice.standing, choices, tol, 1)
+        return choice.compare_at(choice.standing, choices, tol, 1, start=look.seen_at(choices[0]))
 
     def closely(choices: Sequence[Penalties]) -> list[Candidate]:
         look.begin(choices[0])
@@ -120,7 +144,7 @@ def look_with_folds_together(
     best, fitted = choice.on_fewer_entries(times, together, search, n_together=n_folds)
     folds = choice.cross_validation("threshold", plan)
     if fitted is not None:
-        folds.start_all_from(fitted, best.penalties, range(n_folds))
+        folds.start_all_from(fitted, range(n_folds))
     choice.stand_at(choice.standing._replace(folds=folds))
     return best
 
@@ -132,46 +156,45 @@ class CloseLook:
         self._choice, self._plan, self._tol = choice, plan, tol
         self._has_begun = False
         self._from: Penalties | None = None
+        self._seen: Penalties | None = None
+        self._directions: Directions | None = None
         self._folds: CrossValidation | None = None
 
     def glance(self, best: Penalties, other: Penalties) -> Candidate | None:
         """How good other penalties are, near the fit with the best ones; None where directions are many."""
-        close = self._near(self._choice.standing.folds, best)
+        close = self._near(best)
         if close is None:
             return None
         found = close.compare([other], tol=self._tol)
+        self._seen = other
         return self._choice.report_at(self._choice.standing, found)[0]
 
-    def hand_over(self, penalties: Penalties) -> None:
-        """Let the fit with these penalties start from the one of the last glance, if that was at them."""
-        if self._folds is not None and self._folds.penalties_of_fold(0) == penalties:
-            self._choice.standing.folds.start_from(self._folds)
+    def seen_at(self, penalties: Penalties) -> CrossValidation | None:
+        """What holds the fit with these penalties that the last glance made; None where it made none."""
+        return self._folds if self._seen == penalties else None
 
     def begin(self, penalties: Penalties) -> None:
-        """From now on the choice compares by fits near that with these penalties, which is made if need be.
-
-        Later calls change nothing.
-        """
+        """From now on the choice compares by fits near that with these penalties. Once is enough."""
         if self._has_begun:
             return
         self._has_begun = True
-        choice, folds = self._choice, self._choice.standing.folds
-        if self._from != penalties and folds.penalties_of_fold(0) != penalties:
-            # With a judge of its own, a fit is kept whatever it is worth.
-            folds(penalties, tol=self._tol, judge=choice.judge)
-        close = self._near(folds, penalties)
+        choice, close = self._choice, self._near(penalties)
         if close is not None:
-            # A glance may have left a fit of its own there.
-            close.start_from(folds)
-            folds.close()
+            assert self._directions is not None
+            # A glance has left a fit of its own there.
+            close.start_all_from(self._directions.model, [0])
+            close.best_so_far = choice.standing.folds.best_so_far
+            choice.standing.folds.close()
             choice.stand_at(choice.standing._replace(folds=close))
         choice.looks_closely = close is not None
 
-    def _near(self, folds: CrossValidation, penalties: Penalties) -> CrossValidation | None:
+    def _near(self, penalties: Penalties) -> CrossValidation | None:
+        """Folds within the directions near a fit with these penalties."""
         if self._from != penalties:
-            part = f"search from {penalties.trace!r}"
-            self._folds = within_few_directions(self._choice, folds, penalties, part, self._plan)
-            self._from = penalties
+            choice, part = self._choice, f"search from {penalties.trace!r}"
+            found = few_directions(choice, choice.standing.folds, penalties, part, self._tol)
+            self._folds = None if found is None else folds_within(choice, found, part, self._plan)
+            self._from, self._directions = penalties, found
         return self._folds
 
 

@@ -252,7 +252,7 @@ class CrossValidation:
         self._basis = basis
         self._problem = problem if basis is None else problem.in_span(basis)
         self._labels, self._plan = labels, fold_of_entry
-        self._judge, self._settings, self._n_jobs = judge, settings, n_jobs
+        self._judge, self.settings, self._n_jobs = judge, settings, n_jobs
         self._held: dict[int, ObservedLabels] = {}
         self._objectives: dict[tuple[int, bool], Objective] = {}
         self._last: dict[int, FoldFit] = {}
@@ -296,12 +296,14 @@ class CrossValidation:
         tol: float | None = None,
         n_folds: int | None = None,
         judge: Judge | None = None,
+        start: CrossValidation | None = None,
     ) -> list[Candidate]:
         """Judge fits to a relative gap of ``tol`` (that of the settings), by the first ``n_folds`` (all).
 
         Choices and folds are worked on side by side. All of them start from the fits of the best choice of
-        the comparisons before, so that the order in which they end does not matter. A ``judge`` of its own
-        is for a choice that has been made: its fits are kept, whatever they are worth.
+        the comparisons before, or this once from those of ``start``, so that the order in which they end does
+        not matter. A ``judge`` of its own is for a choice that has been made: its fits are kept, whatever
+        they are worth.
         """
         n_folds = self.n_folds if n_folds is None else n_folds
         self._comparisons += 1
@@ -317,9 +319,12 @@ class CrossValidation:
         checkpoint = self._checkpoint.part(f"comparison {self._comparisons}")
         candidates, chosen = [], None
         best = max(map(_worth, self._log.all_candidates()), default=None)
-        for penalties, (scores, rank, fits) in zip(
-            choices, self._scores(choices, tol, n_folds, checkpoint), strict=True
-        ):
+        before = dict(self._last)
+        if start is not None:
+            self.start_from(start)
+        scored = self._scores(choices, tol, n_folds, checkpoint)
+        self._last = before
+        for penalties, (scores, rank, fits) in zip(choices, scored, strict=True):
             judged_by = judge or self._judge
             if not getattr(judged_by, "takes_tensors", False):
                 scores = to_host(scores)
@@ -367,7 +372,7 @@ class CrossValidation:
     ) -> list[tuple[Any, float, dict[int, FoldFit]]]:
         """The held-out scores in the order of the entries, the mean rank and the fits of each choice."""
         plan = np.where(self._plan < n_folds, self._plan, NEVER)
-        settings = self._settings if tol is None else replace(self._settings, tol=tol)
+        settings = self.settings if tol is None else replace(self.settings, tol=tol)
         starts = dict(self._last)
 
         def fit_fold(
@@ -420,12 +425,9 @@ class CrossValidation:
             model = other._model_of(factors)
             self._last[fold] = self._start_of(model if moved is None else moved(model)), penalties
 
-    def start_all_from(self, model: Factors, penalties: Penalties | None, folds: Sequence[int]) -> None:
-        """Start these folds from a fit that has seen nothing of what they hold out.
-
-        Where its penalties are None, for a fit of another problem, intercepts begin anew.
-        """
-        self._last = {fold: (self._start_of(model), penalties) for fold in folds}
+    def start_all_from(self, model: Factors, folds: Sequence[int]) -> None:
+        """Start these folds from a fit that has seen nothing of what they hold out; intercepts begin anew."""
+        self._last = {fold: (self._start_of(model), None) for fold in folds}
 
     def fit_of_fold(self, fold: int) -> Factors | None:
         """The last fit without this fold, from which a fit to all entries can start."""

@@ -23,7 +23,7 @@ from labelgap.fitting.cross_validation import CrossValidation
 from labelgap.fitting.search import select_roughly
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
-from labelgap.objective.protocol import Factors, Objective
+from labelgap.objective.protocol import Objective
 from labelgap.solvers.loop import Candidate
 
 if TYPE_CHECKING:
@@ -121,13 +121,10 @@ def sample_for(choice: PenaltyChoice, plan: Any) -> RowSample | None:
     return draw_rows(choice.labels.select(plan != 0), rng)
 
 
-def look_at_sample(
-    choice: PenaltyChoice, sample: RowSample, plan: Any, tol: float
-) -> tuple[Candidate, tuple[Candidate, Factors] | None]:
-    """The best candidate of a sample of the rows, with the penalties that it stands for, and with its fit.
+def look_at_sample(choice: PenaltyChoice, sample: RowSample, plan: Any, tol: float) -> Candidate:
+    """The best candidate of a sample of the rows, with the penalties that it stands for.
 
-    The choice is left standing at all rows, in the settings of that candidate. The fit is in the coordinates
-    of all rows: where the search is stopped now, it is the model that there is.
+    The choice is left standing at all rows, in the settings of that candidate.
     """
 
     def search() -> Candidate:
@@ -141,7 +138,6 @@ def look_at_sample(
     best, fitted = choice.on_fewer_entries(sample.times, plan, search, sample=sample)
     folds = choice.cross_validation("search", plan)
     choice.stand_at(choice.standing._replace(folds=folds))
-    if fitted is None:
-        return best, None
-    folds.start_all_from(fitted, None, [0])
-    return best, (best, fitted)
+    if fitted is not None:
+        folds.start_all_from(fitted, [0])
+    return best

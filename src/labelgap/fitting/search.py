@@ -133,7 +133,9 @@ class Contest:
         leader = self.leader()
         best = self.tried[leader]
         found = glance(self._grid.at(leader), self._grid.at(place)) if best.rank >= 1 else None
-        if found is None or found.loss <= best.loss or _stayed(found, best) or _behind(found, best) <= 0:
+        if found is None or found.loss <= best.loss or _stayed(found, best):
+            return False
+        if _behind(found, best) <= max(_ALIKE * _error(found, best), 0.0):
             return False
         self.tried[place] = found
         return True

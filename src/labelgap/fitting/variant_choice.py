@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from labelgap.fitting.close_look import within_few_directions
+from labelgap.fitting.close_look import few_directions, folds_within
 from labelgap.fitting.penalty_grid import PenaltyGrid, Variant, Variants
 from labelgap.fitting.search import ALIKE_IN_SAMPLE, ahead_in_errors, leading
 from labelgap.objective.problem import Problem
@@ -110,7 +110,8 @@ def _standing_with(
         folds.start_from(before.folds, partial(_with_label_scales, before.problem, problem))
     if choice.looks_closely:
         # Directions of labels that weigh more now may be missing from the span before.
-        folds = within_few_directions(choice, folds, penalties, part, plan) or folds
+        found = few_directions(choice, folds, penalties, part)
+        folds = folds if found is None else folds_within(choice, found, part, plan)
     standing = choice.standing._replace(folds=folds)
     choice.stand_at(before)
     return standing

@@ -91,10 +91,11 @@ class CpuRows:
         if self._frozen:
             assert self._design is not None
             return self._design[2]
-        if self._design is None or self._design[0] is not settings or self._design[1] is not frame:
+        known = self._design
+        if known is None or known[0] is not settings or known[1] is not frame:
             design = Design(self._row_features(settings, frame), self._label_features(settings, frame))
-            self._design = settings, frame, design
-        return self._design[2]
+            known = self._design = settings, frame, design
+        return known[2]
 
     def in_frame(self, settings: FeatureSettings, frame: FeatureFrame) -> CpuRows:
         """The same rows for this one frame, whatever settings and frame they are asked with later.
@@ -110,9 +111,11 @@ class CpuRows:
     def _row_features(self, settings: FeatureSettings, frame: FeatureFrame) -> Features:
         if not settings.own_rows:
             assert frame.coordinates is not None
-            if self._design is not None and _alike(self._design[1].coordinates, frame.coordinates):
+            # Other threads may put another design there.
+            known = self._design
+            if known is not None and _alike(known[1].coordinates, frame.coordinates):
                 # Other label weightings leave the rows as they are, in coordinates that were decided anew.
-                return self._design[2].rows
+                return known[2].rows
             return features_in(frame.coordinates, self._X)
         own = _own_features(self.own_scales(settings, frame), self.n_rows)
         return own if self._X is None else StackedFeatures([own, SparseFeatures(self._X)])
