@@ -388,9 +388,10 @@ class PenaltyChoice:
             best = search()
             place, fitted = self.grid.place_of(best.penalties), self._folds.fit_of_fold(0)
             # Where the fit is stopped, now or later, this is the model that there is: the last fit may be
-            # unfinished, or one of penalties that did not win.
-            if self._folds.best_so_far is not None:
-                seen, model = self._folds.best_so_far
+            # unfinished, or one of penalties that did not win. A resumed run may not have it.
+            so_far = self._folds.best_so_far or (None if fitted is None else (best, fitted))
+            if so_far is not None:
+                seen, model = so_far
                 self._of_fewer = replace(seen, penalties=of_all.at(self.grid.place_of(seen.penalties))), model
                 self._folds.best_so_far = None
         finally:
