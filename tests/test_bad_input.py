@@ -156,6 +156,12 @@ ERRORS = [
         "n_splits must be an integer from 2 to the",
         lambda: next(StratifiedRowSplit(1).split(X, Y)),
     ),
+    Case(
+        "groups",
+        InvalidInputError,
+        "the group of each of the 40 rows, a number or a name; its shape is \\(3,\\)",
+        lambda: next(StratifiedRowSplit(2).split(X, Y, groups=["a", "b", "c"])),
+    ),
     # Gaps of training rows
     Case(
         "complete-other-rows",

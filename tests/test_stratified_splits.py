@@ -110,6 +110,56 @@ def test_folds_are_a_partition_and_repeat(kind: Any) -> None:
     assert repr(kind(4, random_state=3)).startswith(f"{kind.__name__}(")
 
 
+def grouped(n: int = 600, n_groups: int = 80) -> Any:
+    """Labels and a group for each row; few groups have most of the rows, and labels go with groups."""
+    rng = np.random.RandomState(1)
+    sizes = 1 / np.arange(1, n_groups + 1)
+    groups = rng.choice(n_groups, size=n, p=sizes / sizes.sum())
+    rates = rng.beta(0.5, 2, size=(n_groups, 8))
+    Y = (rng.uniform(size=(n, 8)) < rates[groups]).astype(float)
+    return np.where(rng.uniform(size=Y.shape) < 0.5, Y, np.nan), groups
+
+
+@pytest.mark.parametrize("form", [np.asarray, pd.Series, lambda g: [f"scaffold {x}" for x in g]])
+def test_a_group_is_held_out_as_a_whole(form: Any) -> None:
+    Y, groups = grouped()
+    splitter = StratifiedRowSplit(3, random_state=0)
+    sizes = []
+    for train, test in splitter.split(None, Y, groups=form(groups)):
+        assert not set(groups[train]) & set(groups[test])
+        assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(Y)))
+        sizes.append(len(test))
+    assert np.ptp(sizes) <= 0.1 * len(Y) / 3
+    ours = imbalance(Y, splitter.fold_numbers(None, Y, groups), 3)
+    by_group = [np.random.RandomState(s).permutation(80)[groups] % 3 for s in range(20)]
+    theirs = np.mean([imbalance(Y, folds, 3) for folds in by_group], axis=0)
+    assert np.all(np.array(ours) < 0.5 * theirs)
+
+
+def test_groups_in_cross_validation() -> None:
+    # Labels are decided by the group, which X names: rows of known groups are easy, new groups are not.
+    Y, groups = grouped()
+    X = np.eye(80)[groups]
+    Y = np.random.RandomState(2).randint(0, 2, size=(80, 8)).astype(float)[groups]
+    model, cv = MetricThreshold(MultiOutputClassifier(LogisticRegression())), StratifiedRowSplit(3)
+    seen = cross_val_score(model, X, Y, cv=cv)
+    new = cross_val_score(model, X, Y, cv=cv, groups=groups)
+    assert seen.min() > 0.9
+    assert new.max() < 0.75
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = cross_val_score(model, X, Y, cv=cv, params={"groups": groups})
+    assert routed.max() < 0.75
+
+
+def test_groups_of_entries() -> None:
+    labels = ObservedLabels.from_dense(rare_labels())
+    folds = StratifiedEntrySplit(4, random_state=0).fold_numbers(labels, groups=labels.rows)
+    assert all(len(np.unique(folds[labels.rows == row])) == 1 for row in np.unique(labels.rows))
+    for value in (0, 1):
+        counts = np.bincount(folds[labels.values == value])
+        assert np.ptp(counts) <= 0.05 * counts.mean() + 1
+
+
 def test_entries_differ_by_at_most_one() -> None:
     labels = ObservedLabels.from_dense(rare_labels())
     counts = [
@@ -175,6 +225,18 @@ def test_bad_data() -> None:
         next(StratifiedRowSplit().split(np.zeros((4, 2))))
     with pytest.raises(InvalidLabelsError, match="must match row by row"):
         next(StratifiedRowSplit().split(np.zeros((4, 2)), rare_labels()))
+    Y = rare_labels(4)
+    for groups, message in (
+        (["a", "b"], "the group of each of the 4 rows"),
+        ("scaffold", "the group of each of the 4 rows"),
+        ([["a"], ["b", "c"], ["d"], ["e"]], "the group of each of the 4 rows"),
+        (["a", None, "b", "b"], "no value at place 1"),
+        ([0, 1, np.nan, 1], "no value at place 2"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            next(StratifiedRowSplit(2).split(None, Y, groups))
+    with pytest.raises(InvalidParameterError, match="from 2 to the 2 groups"):
+        next(StratifiedRowSplit(3).split(None, Y, ["a", "a", "b", "b"]))
     with pytest.raises(InvalidInputError, match="no column 'item'"):
         StratifiedEntrySplit().fold_numbers(pd.DataFrame({"film": [1], "value": [1]}))
 

@@ -1,19 +1,19 @@
 """Splitters for scikit-learn that keep the known yes and no of every label in proportion.
 
-Rows are dealt by iterative stratification (Sechidis, Tsoumakas, Vlahavas: On the Stratification of
-Multi-Label Data, ECML PKDD 2011): the kind of entry of which fewest are left is dealt first, each of its rows
-to the fold that wants most of that kind. A kind is a known yes, or a known no, of one label; what is not
-observed belongs to none.
+Rows, or whole groups of them, are dealt one after the other, as in iterative stratification (Sechidis,
+Tsoumakas, Vlahavas: On the Stratification of Multi-Label Data, ECML PKDD 2011): first what holds the largest
+part of any kind of entry, each to the fold that lacks most of what it has. A kind is a known yes, or a known
+no, of one label; what is not observed belongs to none.
 """
 
 from __future__ import annotations
 
-import heapq
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
@@ -22,18 +22,21 @@ from sklearn.utils.validation import _num_samples
 from labelgap._arrays import frame_library
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError
 from labelgap.labels.observed import ObservedLabels
-from labelgap.labels.sources import row_pointers
+from labelgap.labels.sources import observed_mask
 
 
 class _Stratified(BaseCrossValidator):  # type: ignore[misc]
     """K folds, by a number for each row or entry."""
+
+    # For scikit-learn's metadata routing: groups that are given are meant for the splitter.
+    __metadata_request__split: ClassVar = {"groups": True}
 
     def __init__(self, n_splits: int = 5, *, random_state: Any = None) -> None:
         self.n_splits = n_splits
         self.random_state = random_state
 
     @abstractmethod
-    def fold_numbers(self, X: Any, y: Any = None) -> NDArray[np.int64]:
+    def fold_numbers(self, X: Any, y: Any = None, groups: Any = None) -> NDArray[np.int64]:
         """The fold, from 0 to ``n_splits - 1``, in which each row or entry is held out."""
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
@@ -43,31 +46,66 @@ class _Stratified(BaseCrossValidator):  # type: ignore[misc]
     def split(
         self, X: Any, y: Any = None, groups: Any = None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Pairs of numbers to fit to and numbers to test on, ascending."""
-        folds = self.fold_numbers(X, y)
+        """Pairs of numbers to fit to and numbers to test on, ascending; a group is never in both."""
+        folds = self.fold_numbers(X, y, groups)
         for fold in range(self.n_splits):
             yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
 
-    def _check(self, count: int, what: str) -> None:
+    def _units(self, n: int, groups: Any, what: str) -> NDArray[np.int64]:
+        """The number of what is dealt together with each of n rows or entries: itself, or its group."""
+        units = np.arange(n) if groups is None else _numbered_groups(groups, n, what)
+        count = int(units.max(initial=-1)) + 1
+        what = what if groups is None else "groups"
         k = self.n_splits
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 2 <= k <= count:
             raise InvalidParameterError(
                 f"n_splits must be an integer from 2 to the {count} {what}, not {k!r}."
             )
+        return units
+
+    def _deal(
+        self, units: NDArray[np.int64], rows: NDArray[np.int64], kinds: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The fold of each row, of which some have an entry of a kind; rows of a unit are dealt together.
+
+        A unit goes to the fold f with the largest ``Σ_k u_k (1/n_splits − f_k)``, where u_k and f_k are the
+        parts of all entries of kind k that the unit has and that f has already: that is where it lowers
+        ``Σ_f Σ_k (1/n_splits − f_k)²`` most. The rows themselves are a kind as well.
+        """
+        rng = check_random_state(self.random_state)
+        n_kinds = int(kinds.max(initial=-1)) + 2
+        of_unit = np.concatenate([units[rows], units])
+        of_kind = np.concatenate([kinds, np.full(len(units), n_kinds - 1)])
+        parts = 1.0 / np.bincount(of_kind, minlength=n_kinds)[of_kind]
+        table = sp.csr_array((parts, (of_unit, of_kind)), shape=(int(units.max()) + 1, n_kinds))
+        largest = table.max(axis=1).toarray().ravel()
+        lacking = np.full((self.n_splits, n_kinds), 1.0 / self.n_splits)
+        folds = np.empty(len(largest), dtype=np.int64)
+        # What holds less evens out the rest.
+        for unit in np.lexsort((rng.permutation(len(largest)), -table.sum(axis=1), -largest)).tolist():
+            here = slice(table.indptr[unit], table.indptr[unit + 1])
+            held, part = table.indices[here], table.data[here]
+            gains = lacking[:, held] @ part
+            # Equal but for rounding.
+            best = np.flatnonzero(gains >= gains.max() - 1e-12 * np.abs(gains).max())
+            folds[unit] = best[0] if len(best) == 1 else rng.choice(best)
+            lacking[folds[unit], held] -= part
+        return folds[units]
 
 
 class StratifiedRowSplit(_Stratified):
     """K folds of rows in which every label's known yes and known no are in proportion.
 
     Each fold has about ``1/k`` of the rows, and of the known yes and the known no of each label. Rows without
-    any known label even out the sizes.
+    any known label even out the sizes. Where ``split`` is given ``groups`` (scaffolds of molecules, patients,
+    sites), all rows of a group are in one fold, and the folds are as even as whole groups allow.
 
     Parameters
     ----------
     n_splits : int, default 5
-        k, at least 2 and at most the number of rows.
+        k, at least 2 and at most the number of rows, or of groups where there are any.
     random_state : int, RandomState or None, default None
-        Orders rows that are equally good to deal.
+        Orders rows, or groups, that are equally good to deal.
 
     Notes
     -----
@@ -84,15 +122,19 @@ class StratifiedRowSplit(_Stratified):
     ...     print(np.nansum(Y[test] == 1, axis=0), np.nansum(Y[test] == 0, axis=0))
     [1 1] [1 1]
     [1 1] [1 1]
+    >>> scaffolds = ["a", "a", "b", "b", "c", "c"]
+    >>> StratifiedRowSplit(3, random_state=0).fold_numbers(None, Y, scaffolds)
+    array([0, 0, 1, 1, 2, 2])
     """
 
-    def fold_numbers(self, X: Any, y: Any = None) -> NDArray[np.int64]:
+    def fold_numbers(self, X: Any, y: Any = None, groups: Any = None) -> NDArray[np.int64]:
         """The fold in which each row is held out.
 
         Parameters
         ----------
         X : anything with as many rows as y, or None
         y : labels
+        groups : sequence with the group of each row, or None
         """
         labels = _labels_of(y)
         n = labels.shape[0]
@@ -100,8 +142,12 @@ class StratifiedRowSplit(_Stratified):
             raise InvalidLabelsError(
                 f"X has {_num_samples(X)} rows and the labels have {n}; they must match row by row."
             )
-        self._check(n, "rows")
-        return _deal_rows(labels, self.n_splits, check_random_state(self.random_state))
+        units = self._units(n, groups, "rows")
+        yes = labels.values > 0
+        # Where a label is known of every row, its no follow from its yes.
+        counted = yes | (labels.label_counts() < n)[labels.indices]
+        kinds = labels.indices.astype(np.int64) + labels.shape[1] * ~yes
+        return self._deal(units, labels.rows[counted], kinds[counted])
 
 
 class StratifiedEntrySplit(_Stratified):
@@ -112,7 +158,7 @@ class StratifiedEntrySplit(_Stratified):
     Parameters
     ----------
     n_splits : int, default 5
-        k, at least 2 and at most the number of known entries.
+        k, at least 2 and at most the number of known entries, or of groups where there are any.
     random_state : int, RandomState or None, default None
         Deals equal entries.
     label, value : names of columns, default "item" and "value"
@@ -147,14 +193,20 @@ class StratifiedEntrySplit(_Stratified):
         self.label = label
         self.value = value
 
-    def fold_numbers(self, X: Any, y: Any = None) -> NDArray[np.int64]:
-        """The fold in which each entry, or line of a long frame, is held out."""
+    def fold_numbers(self, X: Any, y: Any = None, groups: Any = None) -> NDArray[np.int64]:
+        """The fold in which each entry, or line of a long frame, is held out.
+
+        ``groups`` has the group of each of them (the user, say), whose entries are then in one fold.
+        """
         if y is None and frame_library(X):
             columns, values = self._of_frame(X)
         else:
             labels = _labels_of(X if y is None else y)
             columns, values = labels.indices, labels.values
-        self._check(len(columns), "known entries")
+        units = self._units(len(columns), groups, "known entries")
+        if groups is not None:
+            _, kinds = np.unique(np.stack([columns, values]), axis=1, return_inverse=True)
+            return self._deal(units, np.arange(len(columns)), kinds)
         order = np.lexsort((check_random_state(self.random_state).permutation(len(columns)), columns, values))
         folds = np.empty(len(columns), dtype=np.int64)
         folds[order] = np.arange(len(columns)) % self.n_splits
@@ -198,48 +250,22 @@ def _labels_of(y: Any) -> ObservedLabels:
     return ObservedLabels.from_any(y, binary=False)
 
 
-def _deal_rows(labels: ObservedLabels, k: int, rng: np.random.RandomState) -> NDArray[np.int64]:
-    """The fold of each row."""
-    n, n_labels = labels.shape
-    yes = labels.values > 0
-    complete = labels.label_counts() == n
-    # Where a label is known of every row, its no follow from its yes.
-    counted = yes | ~complete[labels.indices]
-    kinds, rows = (labels.indices.astype(np.int64) + n_labels * ~yes)[counted], labels.rows[counted]
-    of_row = row_pointers(np.bincount(rows, minlength=n))
-    by_kind = np.lexsort((rng.permutation(n)[rows], kinds))
-    left = np.bincount(kinds, minlength=2 * n_labels)
-    of_kind = row_pointers(left)
-    wanted = np.tile(left / k, (k, 1))
-    space = np.full(k, n / k)
-    folds = np.full(n, -1, dtype=np.int64)
-
-    def deal(row: int, best: NDArray[np.int64]) -> NDArray[np.int64]:
-        if len(best) > 1:
-            best = best[space[best] == space[best].max()]
-        fold = int(best[0]) if len(best) == 1 else int(rng.choice(best))
-        here = kinds[of_row[row] : of_row[row + 1]]
-        folds[row] = fold
-        wanted[fold, here] -= 1
-        left[here] -= 1
-        space[fold] -= 1
-        return np.asarray(here)
-
-    queue = [(int(left[kind]), int(kind)) for kind in np.flatnonzero(left)]
-    heapq.heapify(queue)
-    while queue:
-        count, kind = heapq.heappop(queue)
-        if left[kind] != count or count == 0:
-            # A later line says how many are left now.
-            continue
-        changed: set[int] = set()
-        for row in rows[by_kind[of_kind[kind] : of_kind[kind + 1]]].tolist():
-            if folds[row] < 0:
-                most = wanted[:, kind]
-                changed.update(deal(row, np.flatnonzero(most == most.max())).tolist())
-        for other in changed:
-            if left[other] > 0:
-                heapq.heappush(queue, (int(left[other]), other))
-    for row in rng.permutation(np.flatnonzero(folds < 0)).tolist():
-        deal(row, np.arange(k))
-    return folds
+def _numbered_groups(groups: Any, n: int, what: str) -> NDArray[np.int64]:
+    """The number of the group of each of n rows or entries."""
+    try:
+        names = np.asarray(groups)
+    except ValueError:  # Sequences of several lengths.
+        names = np.empty((n, 0))
+    if names.shape != (n,):
+        raise InvalidInputError(
+            f"groups must be a sequence with the group of each of the {n} {what}, a number or a name; its "
+            f"shape is {names.shape}."
+        )
+    missing = ~observed_mask(names)
+    if missing.any():
+        raise InvalidInputError(
+            f"groups has no value at place {int(np.argmax(missing))}. Give each of the {what} a group, one "
+            "of its own where it belongs to none."
+        )
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names.tolist()], dtype=np.int64)
