@@ -1,4 +1,4 @@
-"""Memory that was freed, and that the C library or Arrow keeps for later."""
+"""How large an answer may be, and memory that was freed but is kept by the C library or Arrow."""
 
 from __future__ import annotations
 
@@ -6,6 +6,23 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable
+
+# Decisions of that many bytes are made dense unless a sparse matrix is asked for: a gigabyte.
+_ORDINARY_SIZE = 1 << 30
+
+
+def is_dense(output: str, as_default: bool, n: int, n_labels: int, item_size: int = 1) -> bool:
+    """Whether decisions are dense, for an ``output`` of "dense", "sparse" or "auto".
+
+    "auto" is dense where that is the default, and the array has at most a gigabyte.
+
+    Examples
+    --------
+    >>> is_dense("auto", True, 1_000, 500), is_dense("auto", True, 10**7, 500)
+    (True, False)
+    """
+    is_ordinary = n * n_labels * item_size <= _ORDINARY_SIZE
+    return output == "dense" or (output == "auto" and as_default and is_ordinary)
 
 
 def give_back_freed() -> None:

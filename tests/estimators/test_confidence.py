@@ -83,7 +83,7 @@ def test_forms_of_sets() -> None:
     assert sp.issparse(sparse)
     assert sparse.nnz == np.sum(dense != 0)
     assert_array_equal(sparse.toarray(), dense)
-    assert_array_equal(model.predict_set(sp.csr_array(X_TEST), 0.99).toarray(), dense)
+    assert_array_equal(model.predict_set(sp.csr_array(X_TEST), 0.99), dense)
     frame = clone(model).fit(X, pd.DataFrame(Y).rename(columns=lambda j: f"tag {j}"))
     frame.set_output(transform="pandas")
     found = frame.predict_set(pd.DataFrame(X_TEST, index=[f"row {i}" for i in range(len(X_TEST))]), 0.99)

@@ -250,10 +250,9 @@ def test_sparse_features(case: Case, layouts: tuple[Any, ...]) -> None:
             dense.decision_function(THINNED),
             atol=max(case.tolerance, 1e-3),
         )
-        decisions = sparse.predict(features)
-        assert sp.issparse(decisions)
+        decisions = sparse.predict(features, output="sparse")
         assert decisions.format == "csr"
-        assert_array_equal(decisions.toarray(), sparse.predict(features, output="dense"))
+        assert_array_equal(decisions.toarray(), sparse.predict(features))
 
 
 @every_case
@@ -265,7 +264,12 @@ def test_sparse_and_dense_decisions_agree(case: Case) -> None:
     sparse = fitted.predict(X, output="sparse")
     assert sp.issparse(sparse)
     assert_array_equal(sparse.toarray(), dense)
-    assert sp.issparse(clone(case.estimator).fit(X, ObservedLabels.from_dense(Y)).predict(X))
+    # The form of the labels is that of the decisions; the form of the features is not.
+    in_matrix = clone(case.estimator).fit(X, ObservedLabels.from_dense(Y).to_sparse())
+    assert sp.issparse(in_matrix.predict(X))
+    assert isinstance(in_matrix.predict(X, output="dense"), np.ndarray)
+    assert isinstance(clone(case.estimator).fit(X, ObservedLabels.from_dense(Y)).predict(X), np.ndarray)
+    assert_array_equal(fitted.predict(sp.csr_array(X)), dense)
     with pytest.raises(UnknownNameError, match="sparse"):
         fitted.predict(X, output="spares")
 

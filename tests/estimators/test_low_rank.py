@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from labelgap import LinearFractional, LowRankClassifier, ObservedLabels, best_threshold, get_metric
 from labelgap.data import make_low_rank_labels
@@ -142,7 +146,29 @@ def test_sparse_features_give_the_same_model_as_dense_ones() -> None:
     sparse = LowRankClassifier(**FIXED, threshold="train", tol=1e-6).fit(sp.csr_array(thin), Y)
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=2e-6)
     np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=0.02 * np.abs(dense.coef_).max())
-    assert sp.issparse(sparse.predict(sp.csr_array(thin)))
+    np.testing.assert_array_equal(sparse.predict(sp.csr_array(thin)), sparse.predict(thin))
+
+
+def test_a_pipeline_whose_features_happen_to_be_sparse_gives_a_frame_of_decisions() -> None:
+    frame = pd.DataFrame({"place": [f"place {row % 30}" for row in range(len(X))], "size": X[:, 0]})
+    encode = ColumnTransformer([("place", OneHotEncoder(), ["place"])], remainder="passthrough")
+    pipe = make_pipeline(encode, LowRankClassifier(**FIXED, threshold="train")).fit(frame, Y)
+    assert sp.issparse(pipe[0].transform(frame))
+    assert pd.DataFrame(pipe.predict(frame)).shape == Y.shape
+
+
+@pytest.mark.slow  # More than a gigabyte of decisions takes seconds.
+def test_decisions_of_more_than_a_gigabyte_are_sparse() -> None:
+    labels = sp.coo_array(([1, 0], ([0, 1], [0, 0])), shape=(2, 20_000))
+    with pytest.warns(UninformativeLabelsWarning):
+        model = LowRankClassifier(**FIXED, threshold="train").fit(
+            np.array([[1.0], [-1.0]]), ObservedLabels.from_sparse(labels)
+        )
+    many = np.tile([[1.0], [-1.0]], (30_000, 1))
+    assert isinstance(model.predict(many[:100]), np.ndarray)
+    found = model.predict(many)
+    assert sp.issparse(found)
+    np.testing.assert_array_equal(found[:100].toarray(), model.predict(many[:100]))
 
 
 def test_shifted_features_change_nothing_but_the_intercept() -> None:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labelgap._html import paragraph
+from labelgap._memory import is_dense
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
@@ -151,7 +152,8 @@ class Completion:
         Parameters
         ----------
         output : "auto", "dense" or "sparse"
-            "auto" is CSR where the labels came in a sparse form, else dense.
+            "auto" is dense, except where the labels were a scipy sparse matrix or the array would have more
+            than a gigabyte: then it is CSR.
         rows : array of int, or None, default None
             The rows to decide, by number; None is all of them.
         keep_observed : bool, default True
@@ -160,7 +162,7 @@ class Completion:
         check_choice("output", output, ("auto", "dense", "sparse"))
         numbers = np.arange(self.shape[0]) if rows is None else self._row_numbers(rows)
         shape, blocks = (len(numbers), self.shape[1]), self._decided(numbers, keep_observed)
-        if output == "dense" or (output == "auto" and not self._sparse):
+        if is_dense(output, not self._sparse, *shape):
             decisions = np.empty(shape, dtype=np.int8)
             for start, yes in blocks:
                 decisions[start : start + len(yes)] = yes

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from labelgap._arrays import like_input, to_host
+from labelgap._arrays import like_input
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
@@ -305,8 +304,9 @@ class DecisionEstimator(
         ----------
         X : array or sparse matrix of shape (n, d)
         output : "auto", "dense" or "sparse"
-            "auto" is CSR when X here or the labels in ``fit`` were in a sparse form, else dense; it is a
-            frame after ``set_output(transform="pandas")``.
+            "auto" is dense, except after a ``fit`` to a scipy sparse matrix of labels, or where the array
+            would have more than a gigabyte: then it is CSR. It is a frame after
+            ``set_output(transform="pandas")``.
         budget : int, Budget or None, default None
             How many yes there may be: a number is the most in each row, and a :class:`labelgap.Budget` says
             other limits. Decisions are then those that maximise the expected ``metric_`` of the rows of X by
@@ -315,12 +315,10 @@ class DecisionEstimator(
         """
         check_is_fitted(self)
         check_choice("output", output, OUTPUTS)
-        # A frame of decisions is dense.
-        came_sparse = (sp.issparse(to_host(X)) or self._sparse_labels) and self._container == "default"
         given, X = X, self._read_features(X, reset=False)
         if budget is not None:
-            return like_input(self._budget_output(X, given, output, came_sparse, budget), given)
-        return like_input(self._decisions(X, given, output, came_sparse), given)
+            return like_input(self._budget_output(X, given, output, budget), given)
+        return like_input(self._decisions(X, given, output), given)
 
     def predict_topk(self, X: Any, k: int = 5, return_scores: bool = False) -> Any:
         """The k labels with the highest scores of each row, best first.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from labelgap._arrays import like_input, to_host
+from labelgap._arrays import like_input
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
@@ -56,7 +56,6 @@ class ConfidentDecisions:
         threshold_: float
         label_names_: Any
         _single: bool
-        _sparse_labels: bool
         _unobserved: str
         _container: str
 
@@ -65,6 +64,7 @@ class ConfidentDecisions:
         def _blocks(self, X: Any) -> Iterator[tuple[int, Floats]]: ...
         def _on_device(self, X: Any) -> Any: ...
         def _probabilities(self, scores: Floats) -> Floats: ...
+        def _answers_dense(self, output: str, X: Any, item_size: int = 1) -> bool: ...
         def _framed(self, values: Any, X: Any, columns: Any = None) -> Any: ...
         def _keep_confidence(self, held_out: HeldOutScores) -> None: ...
 
@@ -226,7 +226,6 @@ class ConfidentDecisions:
         """
         check_choice("output", output, OUTPUTS)
         cuts = self.set_cuts(coverage, guarantee)
-        came_sparse = (sp.issparse(to_host(X)) or self._sparse_labels) and self._container == "default"
         given, X = X, self._read_features(X, reset=False)
         if self._single:
             if output == "sparse":
@@ -235,7 +234,7 @@ class ConfidentDecisions:
                 )
             sets = self._dense_sets(X, cuts)[:, 0]
             return like_input(self._framed(self._as_classes(sets), given), given)
-        if output == "dense" or (output == "auto" and not came_sparse):
+        if self._answers_dense(output, X, np.dtype(np.float64).itemsize):
             return like_input(self._framed(self._dense_sets(X, cuts), given), given)
         parts = [
             sp.csr_array(sets_of(scores, cuts, self.threshold_).astype(np.float32))

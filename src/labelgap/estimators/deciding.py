@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
+from labelgap._memory import is_dense
 from labelgap._types import Floats
 from labelgap.decisions import Budget, decide_within, read_budget
 from labelgap.exceptions import InvalidParameterError, InvalidScoresError
@@ -25,6 +26,8 @@ class Deciding:
         classes_: NDArray[Any]
         n_labels_: int
         _single: bool
+        _sparse_labels: bool
+        _container: str
 
         def _cut(self) -> float | Floats: ...
         def _blocks(self, X: Any) -> Iterator[tuple[int, Floats]]: ...
@@ -32,12 +35,18 @@ class Deciding:
         def _framed(self, values: Any, X: Any, columns: Any = None) -> Any: ...
         def _final_probabilities(self, scores: Floats) -> Floats: ...
 
-    def _budget_output(self, X: Any, given: Any, output: str, came_sparse: bool, budget: Any) -> Any:
+    def _answers_dense(self, output: str, X: Any, item_size: int = 1) -> bool:
+        """Whether decisions about the rows of X are dense; a frame always is."""
+        if self._container != "default":
+            return output != "sparse"
+        return is_dense(output, not self._sparse_labels, _num_samples(X), self.n_labels_, item_size)
+
+    def _budget_output(self, X: Any, given: Any, output: str, budget: Any) -> Any:
         self._refuse_sparse_vector(output)
         found = self._budgeted(X, budget)
         if self._single:
             return self._framed(self.classes_[found.toarray()[:, 0].astype(np.intp)], given)
-        if output == "dense" or (output == "auto" and not came_sparse):
+        if self._answers_dense(output, X):
             return self._framed(found.toarray(), given)
         return found
 
@@ -47,13 +56,13 @@ class Deciding:
                 "output='sparse' is for a matrix of labels; the estimator was fitted to a 1-d y."
             )
 
-    def _decisions(self, X: Any, given: Any, output: str, came_sparse: bool) -> Any:
+    def _decisions(self, X: Any, given: Any, output: str) -> Any:
         self._refuse_sparse_vector(output)
         cut = self._cut()
         if self._single:
             yes = np.concatenate([block[:, 0] for _, block in self._blocks(X)]) >= self.threshold_
             return self._framed(self.classes_[yes.astype(np.intp)], given)
-        if output == "dense" or (output == "auto" and not came_sparse):
+        if self._answers_dense(output, X):
             device = self._on_device(X)
             if device is not None:
                 return self._framed(device.decisions(X, cut), given)

@@ -172,7 +172,7 @@ class Targets:
     single: bool
     """Whether y was 1-d: one label, whose decisions are 1-d too, in the user's own two values."""
     sparse: bool
-    """Whether the labels were in a sparse form, as the decisions then are."""
+    """Whether the labels were a scipy sparse matrix, as the decisions then are."""
 
 
 def read_targets(y: Any, unobserved: str) -> Targets:
@@ -192,8 +192,7 @@ def read_targets(y: Any, unobserved: str) -> Targets:
         labels = _read_as(_encode(values, missing, classes), unobserved)
         return Targets(labels, classes, single=True, sparse=False)
     labels = _read_as(y, unobserved)
-    is_sparse = sp.issparse(y) or isinstance(y, ObservedLabels) or is_tag_sets(y)
-    return Targets(labels, np.array([0, 1]), single=False, sparse=is_sparse)
+    return Targets(labels, np.array([0, 1]), single=False, sparse=sp.issparse(y))
 
 
 def _read_as(y: Any, unobserved: str) -> ObservedLabels:
