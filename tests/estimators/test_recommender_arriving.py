@@ -444,3 +444,110 @@ def test_what_cannot_be_done_is_said():
     estimated.partial_fit(second)
     far = 1e-9 + estimated.duality_gap_ + whole.duality_gap_
     assert abs(estimated.objective_ - whole.objective_) <= far
+
+
+# -- events ------------------------------------------------------------------------------------------------
+
+
+def plays(seed=0, n=500):
+    """An event log: users, items, values and times, many events of a pair."""
+    rng = np.random.default_rng(seed)
+    users, items = rng.integers(0, 12, size=n), rng.integers(0, 8, size=n)
+    values = 1.0 + rng.integers(0, 3, size=n) + 2 * ((users + items) % 2)
+    return users, items, values, np.sort(rng.integers(0, 100, size=n))
+
+
+def part_of(events, lines):
+    return tuple(column[lines] for column in events)
+
+
+@pytest.mark.parametrize("how", ["decide", "lists", "every pair"])
+@pytest.mark.parametrize(("aggregate", "half_life"), [
+    ("sum", None), ("sum", 20.0), ("mean", 20.0), ("max", None), ("last", 20.0), ("mean", None),
+])  # fmt: skip
+def test_events_in_batches_are_as_all_at_once(how, aggregate, half_life):
+    events = plays()
+    settings = EXACT | SETTINGS[how] | {"aggregate": aggregate, "half_life": half_life}
+    settings["positive"] = {"sum": 12, "max": 5}.get(aggregate, 3)
+    if half_life is not None and aggregate == "sum":
+        settings["positive"] = 3
+    whole = Recommender(**settings).fit(events)
+    early = np.arange(500) < 400
+    model = Recommender(**settings).fit(part_of(events, early))
+    model.partial_fit(part_of(events, ~early))
+    folded = Recommender(**settings).fit(part_of(events, early)).fold_in(part_of(events, ~early))
+    for other in (model, folded):
+        by_id = np.ix_(np.argsort(other.user_ids_), np.argsort(other.item_ids_))
+        order = np.ix_(np.argsort(whole.user_ids_), np.argsort(whole.item_ids_))
+        np.testing.assert_array_equal(other.answers_.to_dense()[by_id], whole.answers_.to_dense()[order])
+    assert model.objective_ == pytest.approx(whole.objective_, rel=2e-3 if how == "lists" else 1e-4)
+    if half_life is not None and aggregate != "sum":
+        assert len(np.unique(whole.answers_.weights)) > 10
+    total = model.batches_[-1]
+    assert total.added + total.corrected + total.repeated == len(
+        set(zip(*part_of(events, ~early)[:2], strict=True))
+    )
+
+
+@pytest.mark.parametrize("half_life", [None, 20.0])
+def test_events_are_saved_with_the_model(tmp_path, half_life):
+    events = plays()
+    early = np.arange(500) < 400
+    settings = EXACT | SETTINGS["decide"] | {"aggregate": "sum", "half_life": half_life, "positive": 3}
+    model = Recommender(**settings).fit(part_of(events, early))
+    model.save(tmp_path / "m.labelgap")
+    again = labelgap.load(tmp_path / "m.labelgap")
+    assert again.get_params() == model.get_params()
+    later = part_of(events, ~early)
+    np.testing.assert_array_equal(
+        again.partial_fit(later).decision_function(3, list(range(8))),
+        model.partial_fit(later).decision_function(3, list(range(8))),
+    )
+
+
+def test_decay_makes_old_ratings_weigh_less():
+    """A fit with a half-life is one with the weights that it stands for."""
+    users, items, values = ratings()
+    times = np.random.default_rng(1).integers(0, 30, size=len(users))
+    settings = EXACT | SETTINGS["decide"] | {"positive": 2}
+    model = Recommender(half_life=10.0, **settings).fit((users, items, values, times))
+    weights = 0.5 ** ((times.max() - times) / 10.0)
+    weighed = Recommender(**settings).fit((users, items, values), sample_weight=weights)
+    assert model.objective_ == pytest.approx(weighed.objective_, rel=1e-9)
+    held = (users[:50], items[:50], values[:50], times[:50])
+    assert model.score(held) == pytest.approx(weighed.score(held[:3], sample_weight=weights[:50]))
+    # In lists too, whatever the values of the likes count.
+    lists = EXACT | SETTINGS["lists"] | {"confidence": 0.0}
+    recent = Recommender(half_life=10.0, **lists).fit((users, items, values, times))
+    assert recent.objective_ != pytest.approx(Recommender(**lists).fit((users, items, values)).objective_)
+
+
+def test_events_that_cannot_be_joined():
+    users, items, values, times = plays()
+    dates = np.datetime64("2024-01-01") + times.astype("timedelta64[D]")
+    settings = EXACT | SETTINGS["decide"] | {"positive": 12}
+    summed = Recommender(aggregate="sum", **settings).fit((users, items, values))
+    with pytest.raises(InvalidParameterError, match="fitted with aggregate='sum', and now it is None"):
+        copy.copy(summed).set_params(aggregate=None).partial_fit(([1], [1], [1]))
+    with pytest.raises(InvalidParameterError, match=r"aggregate='sum'.*aggregate='max'"):
+        copy.copy(summed).set_params(aggregate="max").partial_fit(([1], [1], [1]))
+    with pytest.raises(InvalidParameterError, match="fitted with aggregate=None, and now it is 'sum'"):
+        plain.set_params(aggregate="sum").partial_fit(([1], [1], [1]))
+    with pytest.raises(InvalidParameterError, match="without times"):
+        copy.copy(summed).set_params(half_life=3.0).partial_fit(([1], [1], [1], [200]))
+    recent = Recommender(aggregate="sum", half_life=20.0, **settings | {"positive": 3}).fit(
+        (users, items, values, dates)
+    )
+    with pytest.raises(
+        InvalidLabelsError, match=r"times of the ratings before are dates, and .* new ones are numbers"
+    ):
+        recent.partial_fit(([1], [1], [1], [200]))
+    with pytest.raises(InvalidParameterError, match="sample_weight weighs single ratings"):
+        Recommender(aggregate="sum", **settings).fit((users, items, values), sample_weight=np.ones(500))
+    with pytest.raises(InvalidParameterError, match=r"half_life weighs .* forget=2"):
+        Recommender(aggregate="sum", half_life=2.0, forget=2, **settings).fit((users, items, values, times))
+    likes = Recommender(aggregate="sum", half_life=2.0, unobserved="unlabelled")
+    with pytest.raises(InvalidParameterError, match=r"half_life weighs .*'unlabelled'"):
+        likes.fit((users, items, None, times))
+    with pytest.raises(InvalidLabelsError, match="ObservedLabels hold each pair once"):
+        Recommender(aggregate="sum", **settings).fit(summed.answers_)

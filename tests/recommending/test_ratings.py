@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labelgap import ObservedLabels
+from labelgap import ObservedLabels, split_ratings
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError, InvalidParameterError, UnknownNameError
 from labelgap.recommending.ids import IdIndex, UnknownIdError, number_ids
 from labelgap.recommending.rating_weights import weigh_ratings
@@ -250,7 +251,7 @@ def test_a_pair_twice_where_the_values_of_likes_count() -> None:
         ((["a", ["b"]], ["x", "y"], [1, 0]), r"user id in line 1 is \['b'\], which is not hashable"),
         ((np.ones((2, 2)), ["x", "y"], [1, 0]), "array has 2 dimensions"),
         ((["a"], ["x"], np.ones((1, 1))), "values must be a 1-d sequence"),
-        ([("a", "x", 1)] * 4, r"got 4 sequences. Lines .* transposed by zip"),
+        ([("a", "x", 1)] * 5, r"got 5 sequences. Lines .* transposed by zip"),
         (np.ones((2, 3)), "got ndarray. A dense matrix with NaN is read by ObservedLabels.from_dense"),
         (polars.LazyFrame(FRAME), r"got a LazyFrame. Use frame.collect\(\)"),
         (
@@ -333,3 +334,162 @@ def test_the_right_id_in_the_wrong_type_is_named() -> None:
         IdIndex(("-7",), "item").find([-7])
     with pytest.raises(InvalidInputError, match="One item id is expected"):
         IdIndex(("a",), "item").find_one(["a"])
+
+
+# -- events ------------------------------------------------------------------------------------------------
+
+DAYS = ["2024-05-01", "2024-05-03", "2024-05-03", "2024-05-05", "2024-05-09"]
+
+
+def event_log(n: int = 60, seed: int = 0) -> pandas.DataFrame:
+    """Plays: a few users and items, many events of each pair, some without a value."""
+    rng = np.random.default_rng(seed)
+    log = pandas.DataFrame(
+        {
+            "user": rng.choice(["ann", "bob", "eve"], size=n),
+            "item": rng.choice(["Ran", "Jaws", "Alien"], size=n),
+            "value": rng.integers(0, 6, size=n).astype(float),
+            "timestamp": rng.integers(0, 10, size=n),
+        }
+    )
+    log.loc[rng.choice(n, size=5, replace=False), "value"] = NAN
+    return log
+
+
+def by_groups(log: pandas.DataFrame, aggregate: str | None, half_life: float | None) -> pandas.DataFrame:
+    """The value and the weight of each pair, computed group by group."""
+    log = log.dropna(subset="value")
+    newest = log["timestamp"].max()
+
+    def one(group: pandas.DataFrame) -> pandas.Series:
+        ages = newest - group["timestamp"]
+        weights = 1.0 * (ages == ages) if half_life is None else 0.5 ** (ages / half_life)
+        value = {
+            "sum": (group["value"] * weights).sum(),
+            "mean": (group["value"] * weights).sum() / weights.sum(),
+            "max": group["value"].max(),
+            "last": group.sort_values("timestamp", kind="stable")["value"].iloc[-1],
+        }[aggregate]
+        return pandas.Series({"value": value, "weight": weights.max()})
+
+    return log.groupby(["user", "item"])[["value", "timestamp"]].apply(one)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "mean", "max", "last"])
+@pytest.mark.parametrize("half_life", [None, 3.0])
+def test_events_become_ratings_as_in_a_group_by(aggregate: str, half_life: float | None) -> None:
+    log = event_log()
+    expected = by_groups(log, aggregate, half_life)
+    for positive in (2.5, 4.0):
+        for ratings in (log, polars.from_pandas(log), pyarrow.table(log), tuple(log[name] for name in log)):
+            settings: dict[str, Any] = {"aggregate": aggregate, "half_life": half_life, "positive": positive}
+            labels = read_ratings(ratings, **settings)
+            assert table(labels) == {pair: int(v >= positive) for pair, v in expected["value"].items()}
+            if half_life is None or aggregate == "sum":
+                assert labels.weights is None
+            else:
+                weights = labels.with_weights(labels.weights)
+                found = {
+                    (labels.row_names[i], labels.label_names[j]): weight  # type: ignore[index]
+                    for i, j, weight in zip(weights.rows, weights.cols, weights.weights, strict=True)
+                }
+                assert found == pytest.approx(expected["weight"].to_dict())
+            kept = read_ratings(ratings, keep_values=True, **settings)
+            values = dict(zip(table(kept), kept.weights, strict=True))
+            liked = {pair: v if v >= positive else 1.0 for pair, v in expected["value"].items()}
+            assert values == pytest.approx(liked)
+
+
+def test_plays_without_values_are_counted() -> None:
+    log = event_log().drop(columns="value")
+    counts = log.groupby(["user", "item"]).size().to_dict()
+    kept = read_ratings(log, aggregate="sum", keep_values=True)
+    assert set(kept.values) == {1}
+    assert dict(zip(table(kept), kept.weights, strict=True)) == counts
+    often = read_ratings(log, value=None, aggregate="sum", positive=8)
+    assert table(often) == {pair: int(count >= 8) for pair, count in counts.items()}
+    # Times stand where values may be missing.
+    events = (log["user"], log["item"], None, log["timestamp"])
+    assert table(read_ratings(events, value=None, aggregate="sum", positive=8)) == table(often)
+
+
+def test_the_last_rating_goes_by_the_lines_where_there_are_no_times() -> None:
+    twice = (["ann", "ann"], ["Ran", "Ran"], [1, 0])
+    assert table(read_ratings(twice, aggregate="last")) == {("ann", "Ran"): 0}
+    assert table(read_ratings((*twice, [5, 5]), aggregate="last")) == {("ann", "Ran"): 0}
+    assert table(read_ratings((*twice, [6, 5]), aggregate="last")) == {("ann", "Ran"): 1}
+    frame = pandas.DataFrame(dict(zip(("user", "item", "value"), twice, strict=True)))
+    assert table(read_ratings(frame, aggregate="last")) == {("ann", "Ran"): 0}
+    assert table(read_ratings(frame.assign(day=[2, 1]), aggregate="last", time="day")) == {("ann", "Ran"): 1}
+    with pytest.raises(InvalidLabelsError, match=r"no column 'day'.*Recommender\(time=...\)"):
+        read_ratings(frame, aggregate="last", time="day")
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        list,
+        pandas.to_datetime,
+        lambda days: list(pandas.to_datetime(days).tz_localize("Europe/Berlin")),
+        lambda days: [date.fromisoformat(day) for day in days],
+        lambda days: np.array(days, dtype="datetime64[D]"),
+        lambda days: [day + "T00:00:00" for day in days],
+        lambda days: polars.Series(days).str.to_date(),
+        lambda days: [int(day[-2:]) for day in days],
+    ],
+)
+def test_dates_decay_in_days(convert: Any) -> None:
+    labels = read_ratings((USERS, ITEMS, LIKES, convert(DAYS)), half_life=4.0)
+    found = dict(zip(table(labels), labels.weights, strict=True))
+    ages = {(u, i): 9 - int(day[-2:]) for u, i, day in zip(USERS, ITEMS, DAYS, strict=True)}
+    assert found == pytest.approx({pair: 0.5 ** (age / 4.0) for pair, age in ages.items()})
+    assert table(labels) == EXPECTED
+    frame = pandas.DataFrame(FRAME | {"timestamp": pandas.Series(list(convert(DAYS)))})
+    assert read_ratings(frame, half_life=4.0) == labels
+    # The same frames are split by time.
+    train, held = split_ratings(frame, "time", fraction=0.2)
+    assert held["item"].tolist() == ["Jaws"]
+    assert len(train) == 4
+    four = (USERS, ITEMS, LIKES, convert(DAYS))
+    assert [list(part) for part in split_ratings(four, "time", fraction=0.2)[1][:3]] == [
+        ["bob"],
+        ["Jaws"],
+        [0],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("times", "problem"),
+    [
+        ([1, 2, 3, 4, math.inf], "line 4 is infinite"),
+        ([1, NAN, 3, 4, 5], "line 1 has no time"),
+        ([*DAYS[:4], None], "line 4 has no time"),
+        (pandas.to_datetime([*DAYS[:3], None, None]), "line 3 has no time"),
+        (["yesterday", *DAYS[1:]], "line 0 is 'yesterday', which is no number or date"),
+        ([1, *DAYS[1:]], "Some of the times are dates and others are numbers"),
+        ([1, 2], "one length.*5 values, 2 times"),
+        ([True] * 5, "line 0 is True, which is no number or date"),
+    ],
+)
+def test_times_that_cannot_be_used(times: Any, problem: str) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
+        read_ratings((USERS, ITEMS, LIKES, times), half_life=4.0)
+
+
+def test_rules_for_events_that_cannot_be_used() -> None:
+    ratings = (USERS, ITEMS, LIKES)
+    with pytest.raises(UnknownNameError, match="aggregate"):
+        read_ratings(ratings, aggregate="median")
+    for half_life in (0, -1, math.inf, NAN, "7 days", True):
+        with pytest.raises(InvalidParameterError, match="half_life must be"):
+            read_ratings(ratings, half_life=half_life)  # type: ignore[arg-type]
+    for without in (ratings, sp.csr_array(np.eye(2)), ObservedLabels.from_dense(np.eye(2))):
+        with pytest.raises(InvalidLabelsError, match="half_life needs the times"):
+            read_ratings(without, half_life=2.0)
+    with pytest.raises(InvalidLabelsError, match="no column 'timestamp'"):
+        read_ratings(pandas.DataFrame(FRAME), half_life=2.0)
+    twice = (["a", "a"], ["x", "x"], [1, 0], [1, 2])
+    with pytest.raises(InvalidLabelsError, match=r"'x' by user 'a': 1 in line 0 and 0 in line 1.*aggregate"):
+        read_ratings(twice, half_life=2.0)
+    with pytest.raises(InvalidLabelsError, match="is inf"):
+        read_ratings((["a", "a"], ["x", "x"], [1, math.inf]), aggregate="mean")

@@ -77,6 +77,8 @@ def kept_bytes(model: Any) -> int:
     ratings = model.answers_
     arrays = [ratings.indptr, ratings.indices, ratings.values, ratings.weights]
     arrays += [model._given_weights, model._batch_of_rating]
+    if model._events is not None:
+        arrays += [model._events.values, model._events.amounts, model._events.newest]
     return sum(int(array.nbytes) for array in arrays if array is not None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-import time
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -136,6 +136,21 @@ class Recommender(ArrivingRatings, Saved):
         The half-life of ratings in batches: in :meth:`partial_fit` a rating that came h batches ago has the
         weight ``2^(−h/forget)``. None forgets nothing. Not with ``unobserved="unlabelled"``, where every pair
         counts once.
+    aggregate : {None, "sum", "mean", "max", "last"}, default None
+        What becomes of several ratings of an item by a user, such as plays or visits, before ``positive``
+        judges it: their sum, mean or maximum, or the last one, by ``time`` and then by the order of the
+        lines. It holds wherever ratings are read, and :meth:`partial_fit` and :meth:`fold_in` join new events
+        with those before. None: two ratings that differ are an error, and a later one replaces an earlier.
+    time : str, default "timestamp"
+        The column of times in frames: numbers, dates, or texts such as "2024-05-31". Without frames times are
+        a fourth sequence, (users, items, values, times), where values may be None. They are read for
+        ``half_life``, and for "last" where they are there.
+    half_life : float or None, default None
+        How fast events lose their weight, in days where times are dates, otherwise in the unit of the times:
+        an event that is older than the newest of all by a has the weight ``2^(−a/half_life)``. Under
+        ``aggregate="sum"`` and in a mean this is the weight of each event, so that ``positive`` judges a sum
+        that decays; in all other cases it is the weight of the rating by its newest event. Not with
+        ``forget``, nor with ``unobserved="unlabelled"``.
 
     Attributes
     ----------
@@ -214,6 +229,9 @@ class Recommender(ArrivingRatings, Saved):
         device: str = "auto",
         warm_start: bool = False,
         forget: float | None = None,
+        aggregate: str | None = None,
+        time: str = "timestamp",
+        half_life: float | None = None,
     ) -> None:
         self.metric = metric
         self.positive = positive
@@ -246,6 +264,9 @@ class Recommender(ArrivingRatings, Saved):
         self.device = device
         self.warm_start = warm_start
         self.forget = forget
+        self.aggregate = aggregate
+        self.time = time
+        self.half_life = half_life
 
     def fit(
         self,
@@ -265,8 +286,8 @@ class Recommender(ArrivingRatings, Saved):
 
         Parameters
         ----------
-        answers : three sequences (users, items, values), two (users, items) of likes, a long frame, a sparse
-            matrix, or ObservedLabels
+        answers : three sequences (users, items, values), or four with times, two (users, items) of likes, a
+            long frame, a sparse matrix, or ObservedLabels
         y : None
             Not used; it is there for scikit-learn.
         user_features, item_features : mapping from id to a row of numbers, or a frame with the ids in a
@@ -286,14 +307,15 @@ class Recommender(ArrivingRatings, Saved):
             In the order of the ratings; 0 leaves one out. Only under ``unobserved="missing"``: elsewhere the
             weights are those of ``silence_weight``, ``dislike_weight`` and ``confidence``.
         """
-        began = time.perf_counter()
+        began = perf_counter()
         check_decision_parameters(self)
         self._check_own_parameters()
         before = copy.copy(self) if self.warm_start and hasattr(self, "answers_") else None
+        answers = self._as_events(answers)
         labels = self._read_ratings(answers, self.unobserved)
         labels = self._weighed(labels, answers, sample_weight, self.unobserved)
         meant = self._meaning_of_silence(labels)
-        self._half_life(meant)
+        self._check_decay(meant)
         automatic = "logistic" if meant == "missing" else "squared"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)
         self.metric_ = get_metric(self.metric)
@@ -304,13 +326,17 @@ class Recommender(ArrivingRatings, Saved):
         warn_of_items_without_ratings(labels)
         self._find_implicit(labels, meant)
         prepare = None if before is None else self._going_on_from(before, labels, meant, goes_on=False)
-        held_out = self._learn(labels, meant, callback=callback, checkpoint=checkpoint, prepare=prepare)
-        self._keep_given(labels.weights if meant == "negative" else given.weights, None, meant)
-        for name in ("_batch_of_rating", "_propensities_given"):
+        decay = self._event_decay(answers, meant)
+        held_out = self._learn(
+            labels, meant, callback=callback, checkpoint=checkpoint, prepare=prepare, decay=decay
+        )
+        self._keep_given(labels.weights if meant == "negative" else given.weights, decay, meant)
+        for name in ("_batch_of_rating", "_propensities_given", "_events"):
             self.__dict__.pop(name, None)
+        self._keep_events(answers)
         if propensities is not None:
             self._propensities_given = True
-        self._keep_first_batch(self._first_batch(held_out, time.perf_counter() - began))
+        self._keep_first_batch(self._first_batch(held_out, perf_counter() - began))
         return self
 
     @property

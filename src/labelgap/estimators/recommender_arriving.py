@@ -143,7 +143,9 @@ class ArrivingRatings(KeptRatings):
         warn_of_items_without_ratings(labels)
         decay = self._decay(number - arrived.batch_of_rating, meant)
         by_value = self._are_lists(meant)
-        if not by_value:
+        if decay is None:
+            decay = self._event_decay(arrived.events, meant)
+        elif not by_value:
             labels = decayed(labels, decay)
         anew = self._why_anew(batches, drift, labels.n_observed)
         if anew is not None:
@@ -159,6 +161,7 @@ class ArrivingRatings(KeptRatings):
         )
         self._keep_given(given.weights, decay, meant)
         self._batch_of_rating = arrived.batch_of_rating
+        self._keep_events(arrived.events)
         seconds = time.perf_counter() - began
         batch = Batch(
             number=number,

@@ -14,9 +14,10 @@ from labelgap.arriving.drift import check_half_life, forget_weights
 from labelgap.arriving.union import join_labels
 from labelgap.estimators.recommender_fit import RecommenderFit
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
-from labelgap.fitting.silence_weights import values_of_likes
+from labelgap.fitting.silence_weights import decayed, values_of_likes
 from labelgap.labels import ObservedLabels
-from labelgap.recommending.ids import IdIndex
+from labelgap.recommending.events import KeptEvents, RatingEvents, from_kept
+from labelgap.recommending.ids import IdIndex, Ids
 from labelgap.recommending.serving import Recommending
 
 
@@ -32,6 +33,8 @@ class ArrivedRatings(NamedTuple):
     batch_of_rating: NDArray[np.int32]
     counts: dict[str, int]
     """Entries added, corrected and repeated, and new rows and labels."""
+    events: RatingEvents | None
+    """The events behind the union, where ratings are made of such."""
 
 
 class KeptRatings(RecommenderFit, Recommending):
@@ -39,11 +42,17 @@ class KeptRatings(RecommenderFit, Recommending):
 
     forget: float | None
     batches_: tuple[Batch, ...] = ()
+    aggregate: str | None
+    half_life: float | None
+    weights: str | None
+    _events: KeptEvents | None = None
+    """The events that the ratings are made of; None where each is what was given."""
     _batch_of_rating: NDArray[np.int32] | None = None
     """The number of the batch that each of ``answers_`` came with; None where all came with the first."""
 
     def _joined(self, answers: Any, sample_weight: Any, number: int) -> ArrivedRatings:
         """The ratings of a batch joined to those before it."""
+        answers = self._as_events(answers)
         new = self._read_ratings(answers, self.unobserved)
         new = self._weighed(new, answers, sample_weight, self.unobserved)
         meant = self._meaning_of_silence(new)
@@ -56,16 +65,28 @@ class KeptRatings(RecommenderFit, Recommending):
             new = replace(new.select(new.values == 1), unobserved="missing")
         users, user_ids = _placed(self._index("user"), new.row_names or ())
         items, item_ids = _placed(self._index("item"), new.label_names or ())
+        events = self._events_with(answers, users, items, user_ids, item_ids)
+        every, arriving, places = new, new, (users, items)
+        if events is not None:
+            # What the ratings of the batch are together with the events before.
+            every = self._read_ratings(events, self.unobserved)
+            width = max(len(item_ids), 1)
+            of_batch = users[new.rows] * width + items[new.indices]
+            arriving = every.select(np.isin(every.rows * width + every.indices, of_batch))
+            places = np.arange(len(user_ids)), np.arange(len(item_ids))
         joined = join_labels(
             self._given_ratings(),
-            new,
-            users,
-            items,
+            arriving,
+            *places,
             shape=(len(user_ids), len(item_ids)),
             row_names=user_ids,
             label_names=item_ids,
         )
-        arrived = np.full(new.n_observed, number, dtype=np.int32)
+        union = joined.labels
+        if events is not None:
+            # With time other ratings change too, which no event of the batch is about.
+            union = replace(union, values=every.values, weights=every.weights)
+        arrived = np.full(arriving.n_observed, number, dtype=np.int32)
         batch_of_rating = joined.per_entry(self._batch_numbers(), arrived)
         n, n_items = len(self.user_ids_), len(self.item_ids_)
         counts = {
@@ -76,7 +97,33 @@ class KeptRatings(RecommenderFit, Recommending):
             "repeated": joined.repeated,
         }
         known = np.where(users < n, users, -1), np.where(items < n_items, items, -1)
-        return ArrivedRatings(new, *known, joined.labels, batch_of_rating, counts)
+        return ArrivedRatings(new, *known, union, batch_of_rating, counts, events)
+
+    def _events_with(
+        self, new: Any, users: NDArray[np.int64], items: NDArray[np.int64], user_ids: Ids, item_ids: Ids
+    ) -> RatingEvents | None:
+        """The events behind all ratings, those before and the new ones; None where there are no events.
+
+        ``new`` is as :meth:`_as_events` has it, ``users`` and ``items`` are the numbers of its users and
+        items among all ids.
+        """
+        if not isinstance(new, RatingEvents):
+            if self._events is not None:
+                raise _other_rule(self._events.aggregate, None)
+            return None
+        if self._events is None:
+            raise _other_rule(None, new.rule.aggregate)
+        before = from_kept(self._events, self.answers_, new.rule)
+        return before.joined(new, users, items, user_ids, item_ids)
+
+    def _keep_events(self, ratings: Any) -> None:
+        """Keep the events behind the ratings, where there are such, for those that come later."""
+        if isinstance(ratings, RatingEvents):
+            self._events = ratings.kept()
+
+    def _event_decay(self, ratings: Any, meant: str) -> Floats | None:
+        """The weights by age of the ratings of lists, whose other weights follow from values; None for 1."""
+        return ratings.weights if isinstance(ratings, RatingEvents) and self._are_lists(meant) else None
 
     def _given_ratings(self) -> ObservedLabels:
         """The ratings of the fit, with weights as they were given; in lists these are the values of likes."""
@@ -108,18 +155,38 @@ class KeptRatings(RecommenderFit, Recommending):
         ):
             self._given_weights = given
 
-    def _fold_given(self, model: Any, added: ObservedLabels, rows: Any, columns: Any) -> None:
+    def _fold_given(self, model: Any, ratings: Any, added: ObservedLabels, rows: Any, columns: Any) -> None:
         # What belongs to single ratings is joined as the ratings were.
         values = self._are_lists(self._silence) and added.weights is not None
-        if model._given_weights is None and model._batch_of_rating is None and not values:
+        if model._given_weights is not None or model._batch_of_rating is not None or values:
+            shape = (len(self.user_ids_), len(self.item_ids_))
+            joined = join_labels(model._given_ratings(), added, rows, columns, shape=shape)
+            if model._given_weights is not None or values:
+                self._given_weights = joined.labels.weights
+            if model._batch_of_rating is not None:
+                newest = np.full(added.n_observed, len(model._batches_so_far()), dtype=np.int32)
+                self._batch_of_rating = joined.per_entry(model._batch_numbers(), newest)
+        if added.n_observed:
+            events = model._events_with(ratings, rows, columns, self.user_ids_, self.item_ids_)
+            if events is not None:
+                self._fold_events(events)
+
+    def _fold_events(self, events: RatingEvents) -> None:
+        """Let the ratings be what these events make of them."""
+        meant = self._silence
+        given = self._read_more(events)
+        self.answers_ = replace(self.answers_, values=given.values)
+        self._keep_events(events)
+        if not self._are_lists(meant):
+            if self.half_life is not None:
+                self.answers_ = replace(self.answers_, weights=given.weights)
             return
-        shape = (len(self.user_ids_), len(self.item_ids_))
-        joined = join_labels(model._given_ratings(), added, rows, columns, shape=shape)
-        if model._given_weights is not None or values:
-            self._given_weights = joined.labels.weights
-        if model._batch_of_rating is not None:
-            newest = np.full(added.n_observed, len(model._batches_so_far()), dtype=np.int32)
-            self._batch_of_rating = joined.per_entry(model._batch_numbers(), newest)
+        decay = self._event_decay(events, meant)
+        if decay is None and self._batch_of_rating is not None:
+            decay = self._decay(self._batch_of_rating.max() - self._batch_of_rating, meant)
+        weighed = decayed(self._weighed_more(given), decay)
+        self.answers_ = replace(self.answers_, weights=weighed.weights)
+        self._keep_given(given.weights, decay, meant)
 
     def _are_lists(self, meant: str) -> bool:
         """Whether the weights of ratings follow from their values."""
@@ -127,16 +194,27 @@ class KeptRatings(RecommenderFit, Recommending):
 
     def _decay(self, ages: NDArray[Any], meant: str) -> Floats | None:
         """The weights that ``forget`` gives to ratings of these ages."""
-        return forget_weights(ages, self._half_life(meant))
+        return forget_weights(ages, self._check_decay(meant))
 
-    def _half_life(self, meant: str) -> float | None:
-        half_life = check_half_life(self.forget)
-        if half_life is not None and meant == "unlabelled":
-            raise InvalidParameterError(
-                "forget weighs ratings by their age; under unobserved='unlabelled' every pair counts once. "
-                "Leave forget out, or use unobserved='negative'."
-            )
-        return half_life
+    def _check_decay(self, meant: str) -> float | None:
+        """The half-life in batches, after a check that it and the one in time can be used."""
+        batches = check_half_life(self.forget)
+        for name, half_life in (("forget", batches), ("half_life", self.half_life)):
+            if half_life is not None and meant == "unlabelled":
+                raise InvalidParameterError(
+                    f"{name} weighs ratings by their age; under unobserved='unlabelled' every pair counts "
+                    f"once. Leave {name} out, or use unobserved='negative'."
+                )
+        if self.half_life is None:
+            return batches
+        others = {"forget": batches is not None, "weights": self.weights is not None}
+        for name, given in others.items():
+            if given:
+                raise InvalidParameterError(
+                    f"half_life weighs ratings by their age, and {name}={getattr(self, name)!r} weighs them "
+                    "otherwise. Leave one of them out."
+                )
+        return batches
 
     def _batches_so_far(self) -> tuple[Batch, ...]:
         """The record of the batches; of a model that has none, one of its fit."""
@@ -155,6 +233,17 @@ class KeptRatings(RecommenderFit, Recommending):
             relative_gap=float(getattr(self, "relative_gap_", np.nan)),
         )
         return (first,)
+
+
+def _other_rule(fitted: str | None, given: str | None) -> InvalidParameterError:
+    if fitted is None and given is None:
+        why = "half_life was given at one time and not at the other"
+    else:
+        why = f"it was fitted with aggregate={fitted!r}, and now it is {given!r}"
+    return InvalidParameterError(
+        f"New ratings cannot be joined with those of the fit: {why}. Go on as in the fit, or fit anew to all "
+        "ratings."
+    )
 
 
 def _placed(index: IdIndex, ids: tuple[Any, ...]) -> tuple[NDArray[np.int64], tuple[Any, ...]]:

@@ -96,6 +96,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "_users": (_is_kind("side_features"), "features of users"),
     "_items": (_is_kind("side_features"), "features of items"),
     "_implicit": (lambda v: v is None or _is_kind("implicit_feedback")(v), "the pattern of ratings"),
+    "_events": (lambda v: v is None or _is_kind("kept_events")(v), "events of ratings"),
     "_propensities_given": (_is_instance(bool), "True or False"),
 }
 """What an attribute must be if it is not an array of numbers, and how an error names that."""
@@ -236,6 +237,12 @@ def _check_recommender(model: Any) -> None:
             and value.dtype.kind in kinds
         ):
             raise ValueError(f"{name} does not hold one number for each rating")
+    events = getattr(model, "_events", None)
+    if events is not None:
+        n_ratings = (model.answers_.n_observed,)
+        _expect(events, dict.fromkeys(("values", "amounts", "newest"), n_ratings))
+        if events.clock not in ("none", "numbers", "dates") or type(events.only_likes) is not bool:
+            raise ValueError("its events do not say what their times and values are")
     if not _is_number(getattr(model, "intercept_centre_", 0.0)):
         raise ValueError("intercept_centre_ is not a number")
     _check_folded_in(model)

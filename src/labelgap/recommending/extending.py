@@ -52,7 +52,8 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any,
         raise InvalidInputError(
             "There is nothing to fold in: give ratings or features of new users or items."
         )
-    given = model._read_more(((), (), ()) if ratings is None else ratings)
+    ratings = ((), (), ()) if ratings is None else model._as_events(ratings)
+    given = model._read_more(ratings)
     added = model._weighed_more(given)
     described_users = read_side_features(user_features, model._setting("user", "user"), "user")
     described_items = read_side_features(item_features, model._setting("item", "item"), "item")
@@ -65,7 +66,7 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any,
     result = copy.copy(model)
     result.user_ids_, result.item_ids_ = users.ids, items.ids
     result.answers_ = merged_ratings(model.answers_, added, rows, cols, users.ids, items.ids)
-    result._fold_given(model, given, users.rated, items.rated)
+    result._fold_given(model, ratings, given, users.rated, items.rated)
     item_prior = _item_prior(result, items, described_items)
     if items.n_new:
         _add_items(result, items, item_prior)

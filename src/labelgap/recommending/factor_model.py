@@ -17,9 +17,10 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.sources import row_pointers
 from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
+from labelgap.recommending.events import RatingEvents
 from labelgap.recommending.ids import IdIndex, Ids
 from labelgap.recommending.rating_weights import weigh_ratings
-from labelgap.recommending.ratings import Rule, read_ratings
+from labelgap.recommending.ratings import Rule, read_events, read_ratings
 from labelgap.recommending.top_items import Seen, UserItemFactors
 
 UNKNOWN = ("raise", "average")
@@ -171,24 +172,33 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         """These ratings, weighted as those of the fit."""
         return ratings
 
-    def _fold_given(self, model: Any, added: ObservedLabels, rows: Ints, columns: Ints) -> None:
+    def _fold_given(self, model: Any, ratings: Any, added: ObservedLabels, rows: Ints, columns: Ints) -> None:
         """Join what else is known of single ratings, when some are folded into ``model``.
 
-        ``added`` are the ratings as they were given, ``rows`` and ``columns`` the numbers of their users and
-        items in this recommender, which is the copy that has them.
+        ``ratings`` are as :meth:`_as_events` has them, ``added`` as they were read, ``rows`` and ``columns``
+        the numbers of their users and items in this recommender, which is the copy that has them.
         """
 
     def _read_ratings(self, ratings: Any, unobserved: str, *, keep_values: bool = False) -> ObservedLabels:
-        positive: Rule = self._setting("positive", None)
-        return read_ratings(
-            ratings,
-            user=self._setting("user", "user"),
-            item=self._setting("item", "item"),
-            value=self._setting("value", "value"),
-            positive=positive,
-            unobserved=unobserved,
-            keep_values=keep_values,
-        )
+        return read_ratings(ratings, unobserved=unobserved, keep_values=keep_values, **self._reading())
+
+    def _as_events(self, ratings: Any) -> Any:
+        """Ratings in a form that :meth:`_read_ratings` takes: events of pairs, where several become one."""
+        events = read_events(ratings, **self._reading())
+        return ratings if events is None else events
+
+    def _reading(self) -> dict[str, Any]:
+        """How ratings are read, by the parameters of an estimator that has them."""
+        rule: Rule = self._setting("positive", None)
+        return {
+            "user": self._setting("user", "user"),
+            "item": self._setting("item", "item"),
+            "value": self._setting("value", "value"),
+            "positive": rule,
+            "aggregate": self._setting("aggregate", None),
+            "time": self._setting("time", "timestamp"),
+            "half_life": self._setting("half_life", None),
+        }
 
     def _weighed(
         self, labels: ObservedLabels, ratings: Any, sample_weight: Any, unobserved: str
@@ -198,6 +208,11 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
             raise InvalidParameterError(
                 "sample_weight weighs the ratings that were given; under "
                 f"unobserved={unobserved!r} pairs without a rating count, too. Leave it out."
+            )
+        if sample_weight is not None and isinstance(ratings, RatingEvents):
+            raise InvalidParameterError(
+                "sample_weight weighs single ratings, and with aggregate or half_life they are made of "
+                "events with weights of their own. Leave one of them out."
             )
         columns = {"user": self._setting("user", "user"), "item": self._setting("item", "item")}
         return weigh_ratings(labels, ratings, sample_weight, **columns)

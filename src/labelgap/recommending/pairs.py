@@ -88,6 +88,8 @@ class PairsJudged(FactorModel):
         check_choice("unknown", unknown, UNKNOWN)
         how = self._silence if unobserved is None else unobserved
         check_choice("unobserved", how, UNOBSERVED)
+        if not isinstance(answers, ObservedLabels):
+            answers = self._as_events(answers)
         labels = self._read_ratings(answers, "missing" if how == "negative" else how)
         labels = self._weighed(labels, answers, sample_weight, how)
         find = "find_all" if unknown == "raise" else "find_or"

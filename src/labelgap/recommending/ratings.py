@@ -19,17 +19,21 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.labels.frames import read_long
 from labelgap.labels.sources import Entries, index_type, is_null, read_sparse
+from labelgap.recommending.events import EventRule, RatingEvents, events_of, two_ratings
 from labelgap.recommending.ids import number_ids
+from labelgap.recommending.times import read_times
 
 Rule: TypeAlias = float | Callable[..., Any] | None
 
 _FORMS = (
-    "Ratings are three sequences (users, items, values), two sequences (users, items) of likes, a long "
-    "frame or pyarrow table, a scipy sparse matrix, or ObservedLabels"
+    "Ratings are three sequences (users, items, values), or four with times, two sequences (users, items) of "
+    "likes, a long frame or pyarrow table, a scipy sparse matrix, or ObservedLabels"
 )
 # A frame without either of these columns holds likes; any other name was chosen by the user, and must be
 # there.
 _DEFAULT_VALUE, _USUAL_VALUE = "value", "rating"
+# Where this column is not there, the order of the lines says which rating is the last.
+_DEFAULT_TIME = "timestamp"
 _LIKES_COLUMN = "labelgap: like"
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 
@@ -43,19 +47,23 @@ def read_ratings(
     positive: Rule = None,
     unobserved: str = "missing",
     keep_values: bool = False,
+    aggregate: str | None = None,
+    time: str = "timestamp",
+    half_life: float | None = None,
 ) -> ObservedLabels:
     """Ratings as labels 0 and 1, users x items, with the ids as ``row_names`` and ``label_names``.
 
-    A rating is a like (1) or a dislike (0); NaN and None mean that there is no rating. The same pair may come
-    twice if both ratings are the same after the rule ``positive``, and then counts once; if they differ, that
-    is an error. With ``keep_values`` the values of two likes must be the same too.
+    A rating is a like (1) or a dislike (0); NaN and None mean that there is no rating. Without ``aggregate``
+    the same pair may come twice if both ratings are the same after the rule ``positive``, and then counts
+    once; if they differ, that is an error. With ``keep_values`` the values of two likes must be the same too.
 
     Parameters
     ----------
     ratings : one of these forms
 
         - Three sequences of one length, ``(users, items, values)``, or two, ``(users, items)``, where each
-          pair is a like. Ids are any hashable values, also of several types, in order of first appearance.
+          pair is a like; or four, ``(users, items, values, times)``, where values may be None. Ids are any
+          hashable values, also of several types, in order of first appearance.
         - A long pandas or polars frame, or a pyarrow table, with one line per rating.
         - A scipy sparse matrix, users x items. Ids are the numbers of its rows and columns; a stored zero is
           a rating, an absent entry is none.
@@ -75,6 +83,15 @@ def read_ratings(
     keep_values : bool, default False
         Keep the values of the likes, such as play counts, as weights; that of a dislike is 1. ObservedLabels
         keep their own weights.
+    aggregate : None, "sum", "mean", "max" or "last", default None
+        What becomes of several ratings of a pair, before ``positive`` judges it. "last" goes by the times,
+        and by the order of the lines where times are equal or not known. ObservedLabels have each pair once.
+    time : name of a column, default "timestamp"
+        The times of a frame: numbers, dates, or texts of dates. They are read for ``half_life`` and "last".
+    half_life : float or None, default None
+        In days where times are dates, otherwise in the unit of the times: for each half-life that an event is
+        older than the newest of all, what it adds to a sum or mean is halved, and so is the weight of a
+        rating whose newest event it is, unless it is a sum. With ``keep_values`` weights are values.
 
     Examples
     --------
@@ -84,11 +101,68 @@ def read_ratings(
     >>> ratings.to_dense()
     array([[ 1.,  1.],
            [ 0., nan]])
+    >>> plays = ["ann", "ann", "bob"], ["Ran", "Ran", "Ran"], [2, 3, 1]
+    >>> read_ratings(plays, positive=4, aggregate="sum").to_dense()
+    array([[1.],
+           [0.]])
     """
     check_choice("unobserved", unobserved, UNOBSERVED)
     _check_rule(positive)
+    rule = EventRule.of(aggregate, half_life)
+    if isinstance(ratings, RatingEvents):
+        return ObservedLabels.from_any(_from_events(ratings, positive, keep_values), unobserved)
     if isinstance(ratings, ObservedLabels):
+        if rule.half_life is not None:
+            raise _no_times()
         return ObservedLabels.from_any(_from_labels(ratings, positive), unobserved)
+    entries, times = _entries_of(ratings, user, item, value, positive, time, rule)
+    if rule.is_used:
+        events = events_of(entries, times, rule, _pair)
+        return ObservedLabels.from_any(_from_events(events, positive, keep_values), unobserved)
+    labels = _pack(entries, positive)
+    if keep_values and entries.values.dtype != np.bool_:
+        labels = labels.with_weights(_values_of_likes(entries, labels))
+    return ObservedLabels.from_any(labels, unobserved)
+
+
+def read_events(
+    ratings: Any,
+    *,
+    user: str = "user",
+    item: str = "item",
+    value: str | None = "value",
+    positive: Rule = None,
+    aggregate: str | None = None,
+    time: str = "timestamp",
+    half_life: float | None = None,
+) -> RatingEvents | None:
+    """What :func:`read_ratings` makes of several events of a pair, to be joined with later ones.
+
+    None where there is nothing to make: without ``aggregate`` and ``half_life``. :func:`read_ratings` reads
+    the result in place of the ratings. Parameters are those of :func:`read_ratings`.
+
+    Examples
+    --------
+    >>> read_events((["ann", "ann"], ["Ran", "Ran"], [2, 3]), aggregate="max").values
+    array([3.])
+    """
+    rule = EventRule.of(aggregate, half_life)
+    if not rule.is_used:
+        return None
+    if isinstance(ratings, ObservedLabels):
+        raise InvalidLabelsError(
+            "aggregate and half_life are for events as they come, and ObservedLabels hold each pair once: "
+            "give sequences or a frame, or leave both out."
+        )
+    entries, times = _entries_of(ratings, user, item, value, positive, time, rule)
+    return events_of(entries, times, rule, _pair)
+
+
+def _entries_of(
+    ratings: Any, user: str, item: str, value: str | None, positive: Rule, time: str, rule: EventRule
+) -> tuple[Entries, NDArray[Any] | None]:
+    """Entries with numbers as values, or booleans of likes, and their times where the rule uses them."""
+    times: Any = None
     if sparse.issparse(ratings):
         entries = read_sparse(ratings, None, None, None)
         entries = replace(
@@ -96,19 +170,57 @@ def read_ratings(
         )
     elif frame_library(ratings):
         entries = _from_frame(ratings, user, item, value, positive)
+        times = ratings[time] if _has_times(list(ratings.columns), time, rule) else None
     elif is_arrow_table(ratings):
         value = value_column(ratings.column_names, user, item, value, positive)
         chosen = (user, item) if value is None else (user, item, value)
         entries = _from_sequences([ratings[name].to_pylist() for name in chosen])
+        times = ratings[time].to_pylist() if _has_times(ratings.column_names, time, rule) else None
     else:
         entries = _from_sequences(ratings)
+        times = ratings[3] if len(ratings) == 4 else None
     if entries.values.dtype != np.bool_:
         # Likes without values are booleans already.
         entries = replace(entries, values=_as_numbers(entries))
+    if not rule.uses_times:
+        return entries, None
+    if times is None and rule.half_life is not None:
+        raise _no_times()
+    return entries, None if times is None else read_times(times, len(entries.rows))
+
+
+def _has_times(columns: list[str], time: str, rule: EventRule) -> bool:
+    """Whether times are to be read of a frame; an error if their column is not there."""
+    if not rule.uses_times or time in columns:
+        return rule.uses_times
+    if time == _DEFAULT_TIME and rule.half_life is None:
+        return False
+    raise InvalidLabelsError(
+        f"The frame has no column {time!r}; it has {', '.join(map(repr, columns))}. Say which of them holds "
+        "the times when you make the recommender: Recommender(time=...)."
+    )
+
+
+def _no_times() -> InvalidLabelsError:
+    return InvalidLabelsError(
+        "half_life needs the times of the ratings: give four sequences (users, items, values, times), where "
+        "values may be None, or a frame with a column of times."
+    )
+
+
+def _from_events(events: RatingEvents, positive: Rule, keep_values: bool) -> ObservedLabels:
+    """Labels of ratings that are made of events, in their order."""
+    values: Any = events.present_values
+    # Of likes without values only a count can be small.
+    if events.only_likes and (positive is None or events.rule.aggregate != "sum"):
+        values = np.ones(len(values), dtype=np.bool_)
+    shape = (len(events.user_ids), len(events.item_ids))
+    entries = Entries(events.rows, events.columns, values, None, shape, events.user_ids, events.item_ids)
     labels = _pack(entries, positive)
-    if keep_values and entries.values.dtype != np.bool_:
-        labels = labels.with_weights(_values_of_likes(entries, labels))
-    return ObservedLabels.from_any(labels, unobserved)
+    if keep_values:
+        kept = events.present_values
+        return labels.with_weights(np.where((labels.values == 1) & (kept > 0), kept, 1.0))
+    return labels if events.weights is None else labels.with_weights(events.weights)
 
 
 def _check_rule(positive: Any) -> None:
@@ -200,17 +312,20 @@ def _from_sequences(ratings: Any) -> Entries:
             f"{_FORMS}; got {type(ratings).__name__}. A dense matrix with NaN is read by "
             "ObservedLabels.from_dense, lines (user, item, value) are transposed by zip(*lines)."
         )
-    if len(ratings) not in (2, 3):
+    if len(ratings) not in (2, 3, 4):
         raise InvalidLabelsError(
             f"{_FORMS}; got {len(ratings)} sequences. Lines (user, item, value) are transposed by "
             "zip(*lines)."
         )
     rows, users = number_ids(ratings[0], "user")
     cols, items = number_ids(ratings[1], "item")
-    values = np.ones(len(rows), dtype=np.bool_) if len(ratings) == 2 else _as_vector(ratings[2])
-    lengths = {"users": len(rows), "items": len(cols), "values": len(values)}
-    if len(ratings) == 2:
-        del lengths["values"]
+    only_likes = len(ratings) == 2 or (len(ratings) == 4 and ratings[2] is None)
+    values = np.ones(len(rows), dtype=np.bool_) if only_likes else _as_vector(ratings[2])
+    lengths = {"users": len(rows), "items": len(cols)}
+    if not only_likes:
+        lengths["values"] = len(values)
+    if len(ratings) == 4 and hasattr(ratings[3], "__len__"):
+        lengths["times"] = len(ratings[3])
     if len(set(lengths.values())) > 1:
         given = ", ".join(f"{length} {name}" for name, length in lengths.items())
         raise InvalidLabelsError(f"Ratings need sequences of one length, but there are {given}.")
@@ -390,8 +505,7 @@ def _two_ratings(
     one, other = sorted(int(np.flatnonzero(here & (likes == like))[0]) for like in (False, True))
     first, second = (one, other) if lines is None else (int(lines[one]), int(lines[other]))
     return InvalidLabelsError(
-        f"There are two ratings of {_pair(entries, one)}: {entries.values[one]:g} in line {first} and "
-        f"{entries.values[other]:g} in line {second}. Keep one of them."
+        two_ratings(_pair(entries, one), entries.values[one], entries.values[other], first, second)
     )
 
 
@@ -399,9 +513,8 @@ def _two_values(entries: Entries, lines: NDArray[np.int64]) -> InvalidLabelsErro
     """The error for likes of one pair, in these lines, whose values are not all the same."""
     values = entries.values[lines]
     first, second = 0, int(np.argmax(values != values[0]))
+    why = " Both are likes, but under unobserved='negative' the value of a like is its weight."
+    pair = _pair(entries, int(lines[first]))
     return InvalidLabelsError(
-        f"There are two ratings of {_pair(entries, int(lines[first]))}: {values[first]:g} in line "
-        f"{lines[first]} and {values[second]:g} in line {lines[second]}. Both are likes, but their values "
-        "differ, and under unobserved='negative' the value of a like is its weight. Keep one of them, or add "
-        "them up if they are counts."
+        two_ratings(pair, values[first], values[second], int(lines[first]), int(lines[second]), why)
     )

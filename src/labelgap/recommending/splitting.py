@@ -16,6 +16,7 @@ from labelgap.exceptions import InvalidInputError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.recommending.factor_model import whole_number
 from labelgap.recommending.ids import number_ids
+from labelgap.recommending.times import read_times
 
 SPLITS = ("random", "time", "leave-last-out")
 _FRACTION, _LAST, _TIME = 0.2, 1, "timestamp"
@@ -42,8 +43,8 @@ def split_ratings(
 
     Parameters
     ----------
-    ratings : three sequences (users, items, values), two (users, items), a long frame, a sparse matrix, or
-        ObservedLabels
+    ratings : three sequences (users, items, values), or four with times, two (users, items), a long frame, a
+        sparse matrix, or ObservedLabels
     how : {"random", "time", "leave-last-out"}, default "random"
         - "random": a random fraction of all ratings is held out.
         - "time": the latest fraction is held out, so that a fit is judged by what came after it. Ratings of
@@ -54,8 +55,9 @@ def split_ratings(
     n_last : int, default None
         How many ratings of each user are held out by "leave-last-out"; None is 1.
     time : name of a column of the frame, or a sequence with one time per rating, default None
-        Numbers or dates. It is needed but for "random"; None is the column "timestamp" of a frame. Of equal
-        times, what stands later in the data is later.
+        Numbers, dates, or texts of dates such as "2024-05-31". It is needed but for "random"; None is the
+        column "timestamp" of a frame, or the fourth sequence. Of equal times, what stands later in the data
+        is later.
     user : str, default "user"
         The column of users of a frame.
     random_state : int, RandomState or None, default None
@@ -159,16 +161,17 @@ def _lines(ratings: Any, user: str) -> _Lines:
             )
         users, _ = number_ids(ratings[user], "user")
         return _Lines(users, lambda kept: ratings.loc[kept] if library == "pandas" else ratings.filter(kept))
-    if not isinstance(ratings, tuple | list) or len(ratings) not in (2, 3):
+    if not isinstance(ratings, tuple | list) or len(ratings) not in (2, 3, 4):
         raise InvalidInputError(
-            "Ratings are three sequences (users, items, values), two sequences (users, items), a long frame, "
-            f"a sparse matrix or ObservedLabels; got {type(ratings).__name__}."
+            "Ratings are three sequences (users, items, values), or four with times, two sequences (users, "
+            f"items), a long frame, a sparse matrix or ObservedLabels; got {type(ratings).__name__}."
         )
     users, _ = number_ids(ratings[0], "user")
-    lengths = [len(part) for part in ratings]
+    # Beside times there may be no values.
+    lengths = [len(part) for part in ratings if part is not None]
     if len(set(lengths)) > 1:
         raise InvalidInputError(f"Ratings need sequences of one length, not of {lengths}.")
-    return _Lines(users, lambda kept: tuple(_some(part, kept) for part in ratings))
+    return _Lines(users, lambda kept: tuple(None if part is None else _some(part, kept) for part in ratings))
 
 
 def _some(part: Any, kept: NDArray[np.bool_]) -> Any:
@@ -176,37 +179,26 @@ def _some(part: Any, kept: NDArray[np.bool_]) -> Any:
         return part[kept]
     library = frame_library(part)
     if library:
-        return part.loc[kept] if library == "pandas" else part.filter(kept)
+        return part[kept] if library == "pandas" else part.filter(kept)
     return [value for value, keep in zip(part, kept.tolist(), strict=True) if keep]
 
 
 def _times(ratings: Any, time: Any, count: int) -> NDArray[Any]:
     is_frame = bool(frame_library(ratings))
     if time is None and not is_frame:
-        raise InvalidParameterError(
-            "A split by time needs the times: time= a sequence with one for each rating."
-        )
-    name = _TIME if time is None else time
-    if isinstance(name, str):
-        columns = list(ratings.columns) if is_frame else []
-        if name not in columns:
-            raise InvalidInputError(
-                f"The ratings have no column {name!r}; they have {', '.join(map(repr, columns)) or 'none'}. "
-                "Say which of them holds the times: time=..."
+        if not isinstance(ratings, tuple | list) or len(ratings) < 4:
+            raise InvalidParameterError(
+                "A split by time needs the times: time= a sequence with one for each rating, or a fourth "
+                "sequence of the ratings."
             )
-        given = ratings[name]
-    else:
-        given = name
-    times = np.asarray(given.to_numpy() if frame_library(given) else given)
-    if times.dtype == object:
-        # Dates of Python, and those of pandas with a time zone.
-        times = np.array([getattr(one, "timestamp", lambda one=one: one)() for one in times.tolist()])
-    if times.shape != (count,) or times.dtype.kind not in "iufM":
+        return read_times(ratings[3], count)
+    name = _TIME if time is None else time
+    if not isinstance(name, str):
+        return read_times(name, count)
+    columns = list(ratings.columns) if is_frame else []
+    if name not in columns:
         raise InvalidInputError(
-            f"Times are one number or date for each of the {count} ratings; got {times.dtype} of shape "
-            f"{times.shape}."
+            f"The ratings have no column {name!r}; they have {', '.join(map(repr, columns)) or 'none'}. "
+            "Say which of them holds the times: time=..."
         )
-    missing = np.isnat(times) if times.dtype.kind == "M" else np.isnan(times)
-    if missing.any():
-        raise InvalidInputError(f"The rating in line {int(np.argmax(missing))} has no time; leave it out.")
-    return times
+    return read_times(ratings[name], count)
