@@ -531,6 +531,7 @@ def test_events_that_cannot_be_joined():
         copy.copy(summed).set_params(aggregate=None).partial_fit(([1], [1], [1]))
     with pytest.raises(InvalidParameterError, match=r"aggregate='sum'.*aggregate='max'"):
         copy.copy(summed).set_params(aggregate="max").partial_fit(([1], [1], [1]))
+    plain = Recommender(**settings | {"positive": 2}).fit(ratings())
     with pytest.raises(InvalidParameterError, match="fitted with aggregate=None, and now it is 'sum'"):
         plain.set_params(aggregate="sum").partial_fit(([1], [1], [1]))
     with pytest.raises(InvalidParameterError, match="without times"):

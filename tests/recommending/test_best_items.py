@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,12 @@ from small_models import scores_of, with_factors
 
 import labelgap
 from labelgap import Recommender
-from labelgap.exceptions import InvalidParameterError, LabelgapError, UnknownIdError
+from labelgap.exceptions import (
+    InvalidParameterError,
+    LabelgapError,
+    UninformativeLabelsWarning,
+    UnknownIdError,
+)
 from labelgap.recommending import best_items
 
 RATINGS = (["a", "a", "b", "b", "c", "c"], ["X", "Y", "X", "Z", "Y", "Z"], [1, 0, 1, 1, 1, 0])
@@ -216,3 +223,154 @@ def test_users_without_items_and_ids_of_several_types_in_a_file(
     assert set(found["item"]) == {"a", "1", "('b', 2)"}
     with pytest.raises(LabelgapError, match="no folder"):
         model.recommend_to_file(tmp_path / "nowhere" / "best.csv")
+
+
+# -- items that single users do not get, and items that cannot be shown ------------------------------------
+
+
+@pytest.mark.parametrize("exclude_seen", [True, False])
+@pytest.mark.parametrize("diversity", [0.0, 0.3])
+def test_items_are_left_out_for_single_users(exclude_seen: bool, diversity: float) -> None:
+    model = with_factors()
+    left_out = {"u1": [3, 5, 0], "u4": 7, "u0": []}
+    pairs = (["u1", "u1", "u4", "u1"], [3, 5, 7, 0])
+    more: dict[str, Any] = {"exclude_seen": exclude_seen, "diversity": diversity, "n": 99}
+    alone = {
+        user: model.recommend(user, exclude=left_out.get(user, []), **more).items.tolist()
+        for user in model.user_ids_
+    }
+    assert not set(alone["u1"]) & {0, 3, 5}
+    assert 7 not in alone["u4"]
+    frame = {"user": pairs[0], "item": pairs[1]}
+    arrays = tuple(np.array(part, dtype=object) for part in pairs)
+    for exclude in (left_out, pairs, arrays, pandas.DataFrame(frame), polars.DataFrame(frame)):
+        batch = model.recommend_batch(exclude=exclude, **more)
+        assert [[one for one in row if one is not None] for row in batch.items] == list(alone.values())
+        some = model.recommend_batch(["u4", "u1", "u4"], exclude=exclude, **more).items
+        assert [one for one in some[2] if one is not None] == alone["u4"]
+        assert model.recommend("u1", exclude=exclude, **more).items.tolist() == alone["u1"]
+        blocks = list(model.recommendation_blocks(exclude=exclude, **more))
+        assert [one for block in blocks for one in block["item"]] == sum(alone.values(), [])
+
+
+def test_what_can_be_wrong_with_items_of_single_users() -> None:
+    model = with_factors()
+    for exclude in ({"eve": [1]}, (["eve"], [1])):
+        with pytest.raises(UnknownIdError, match="user 'eve'"):
+            model.recommend("u0", exclude=exclude)
+    nobody = model.recommend("eve", exclude={"eve": [1]}, unknown="average", n=99)
+    assert sorted(nobody.items) == [0, *range(2, 14)]
+    with pytest.raises(UnknownIdError, match="item 99"):
+        model.recommend_batch(exclude={"u0": [99]})
+    with pytest.raises(LabelgapError, match="2 users and 1 items"):
+        model.recommend_batch(exclude=(["u0", "u1"], [1]))
+    with pytest.raises(LabelgapError, match="no column 'item'"):
+        model.recommend_batch(exclude=pandas.DataFrame({"user": ["u0"]}))
+
+
+def test_items_are_unavailable_until_a_date() -> None:
+    model = with_factors()
+    best = model.recommend("u0", n=3).items.tolist()
+    for unavailable in (best[:1], {best[0]: None}, {best[0]: "2999-01-01"}, {best[0]: date(2999, 1, 1)}):
+        assert model.recommend("u0", n=2, unavailable=unavailable).items.tolist() == best[1:]
+        assert model.recommend_batch(["u0"], n=2, unavailable=unavailable).items.tolist() == [best[1:]]
+    assert model.recommend("u0", n=3, unavailable={best[0]: "2024-05-31"}).items.tolist() == best
+    until = {best[0]: "2024-05-31T12:00:00", best[1]: datetime(2024, 6, 1, tzinfo=UTC)}
+    shown = {"2024-05-31": best[2:], "2024-05-31T14:00:00+02:00": [best[0], best[2]], "2024-06-01": best}
+    for at, expected in shown.items():
+        found = model.recommend("u0", n=3, unavailable=until, at=at).items.tolist()
+        assert [one for one in found if one in best] == expected
+    with pytest.raises(UnknownIdError, match="item 99"):
+        model.recommend("u0", unavailable={99: "2999-01-01"})
+    for until, problem in (
+        ("soon", f"until which the item {best[0]} is unavailable must be a date.*got 'soon'"),
+        (20240531, "must be a date"),
+    ):
+        with pytest.raises(LabelgapError, match=problem):
+            model.recommend("u0", unavailable={best[0]: until})
+    with pytest.raises(LabelgapError, match="at must be a date"):
+        model.recommend("u0", unavailable={best[0]: "2024-05-31"}, at="never")
+    with pytest.raises(InvalidParameterError, match="at says when"):
+        model.recommend("u0", unavailable=best[:1], at="2024-05-31")
+
+
+# -- items without ratings ---------------------------------------------------------------------------------
+
+
+def with_new_items(n_new: int = 6) -> Recommender:
+    """Items 0 to 13 with ratings, and new ones, "new0" and so on, that are known by features."""
+    rng = np.random.default_rng(0)
+    taste, tags = rng.standard_normal((20, 2)), rng.standard_normal((14 + n_new, 2))
+    users, items = np.nonzero((rng.uniform(size=(20, 14)) < 0.4) | (np.arange(14) == 5))
+    likes = (taste @ tags[:14].T)[users, items] > 0
+    names = [*range(14), *(f"new{j}" for j in range(n_new))]
+    model = Recommender(unobserved="negative", trace_penalty=0.003, threshold="train")
+    with pytest.warns(UninformativeLabelsWarning):
+        features = dict(zip(names, tags, strict=True))
+        return model.fit((users, items.tolist(), likes), item_features=features)
+
+
+@pytest.mark.parametrize("diversity", [0.0, 0.3])
+@pytest.mark.parametrize(("n", "explore"), [(10, 0.1), (10, 0.3), (7, 0.5), (4, 1.0), (10, 0.01), (5, 0.2)])
+def test_new_items_have_their_places(n: int, explore: float, diversity: float) -> None:
+    model = with_new_items()
+    rated, new = list(range(14)), [f"new{j}" for j in range(6)]
+    batch = model.recommend_batch(n=n, explore=explore, diversity=diversity)
+    for row, user in enumerate(model.user_ids_):
+        found = model.recommend(user, n, explore=explore, diversity=diversity)
+        known = model.recommend(user, 20, only=rated).items.tolist()
+        m = round(explore * n)
+        m = max(m, n - len(known))
+        places = [math.ceil((k - 0.5) * n / m) - 1 for k in range(1, m + 1)]
+        assert np.flatnonzero(found.exploratory).tolist() == places
+        best_new = model.recommend(user, m or 1, only=new, diversity=diversity).items.tolist()
+        if not diversity:
+            assert [
+                one for one, is_new in zip(found.items, found.exploratory, strict=True) if is_new
+            ] == best_new[:m]
+            rest = [one for one, is_new in zip(found.items, found.exploratory, strict=True) if not is_new]
+            assert rest == known[: n - m]
+        scores = model.decision_function(user, found.items.tolist())
+        np.testing.assert_array_equal(found.scores, scores)
+        assert batch.items[row].tolist() == found.items.tolist()
+        assert batch.exploratory is not None
+        assert batch.exploratory[row].tolist() == found.exploratory.tolist()
+    assert model.recommend(0, explore=0.0).exploratory is None
+
+
+def test_where_one_kind_of_items_runs_out_the_other_has_its_places() -> None:
+    model = with_new_items(2)
+    few = model.recommend(0, 6, explore=0.5)
+    assert few.exploratory is not None
+    assert int(few.exploratory.sum()) == 2
+    assert len(few) == 6
+    everything = model.recommend(0, 99, explore=0.1)
+    assert sorted(everything.items, key=str) == sorted(model.recommend(0, 99).items, key=str)
+    only = model.recommend(0, 3, only=["new0", 1, 2, 3], exclude_seen=False, explore=1.0)
+    assert sum(str(one).startswith("new") for one in only.items) == 1
+    none = model.recommend(0, 3, only=[1, 2, 3], exclude_seen=False, explore=1.0)
+    assert none.exploratory is not None
+    assert not none.exploratory.any()
+    assert len(none) == 3
+    assert model.recommend_batch(n=2, only=[], explore=0.5).items.tolist() == [[None, None]] * 20
+    # A rating makes an item one of the others.
+    later = model.fold_in(([0], ["new0"], [1]))
+    shown = later.recommend_batch(n=20, explore=1.0)
+    assert set(shown.items[shown.exploratory]) == {"new1"}
+
+
+def test_results_say_what_explores(tmp_path: Path) -> None:
+    model = with_new_items()
+    found = model.recommend(0, 4, explore=0.5)
+    assert found.to_pandas()["exploratory"].tolist() == [True, False, True, False]
+    assert [line.endswith(", exploratory") for line in str(found).splitlines()] == [True, False, True, False]
+    assert "exploratory" not in model.recommend(0, 4).to_pandas()
+    model.recommend_to_file(tmp_path / "best.csv", n=4, explore=0.25)
+    assert pandas.read_csv(tmp_path / "best.csv")["exploratory"].sum() == 20
+    for explore in (-0.1, 1.5, True, "much"):
+        with pytest.raises(InvalidParameterError, match="explore must be a number from 0 to 1"):
+            model.recommend(0, explore=explore)  # type: ignore[arg-type]
+    plain = Recommender(unobserved="negative", trace_penalty=0.02, threshold="train").fit(RATINGS)
+    for made in (plain, with_factors()):
+        with pytest.raises(InvalidParameterError, match="fitted without item_features"):
+            made.recommend_batch(explore=0.1)

@@ -408,6 +408,9 @@ class Recommender(ArrivingRatings, Saved):
     def _item_prior_of_features(self, features: Any) -> Floats:
         return self._items.scaled(features) @ self.item_feature_factors_
 
+    def _has_item_features(self) -> bool:
+        return self._items.matrix is not None
+
     def _described_by(self) -> str:
         parts = [] if self._users.matrix is None else [super()._described_by()]
         if self._implicit is not None:

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labelgap._arrays import distinct
+from labelgap._arrays import distinct, frame_library
 from labelgap._names import check_choice
 from labelgap._types import Floats, Ints
 from labelgap.data.files.writing import write_column_blocks
-from labelgap.exceptions import InvalidParameterError
+from labelgap.exceptions import InvalidInputError, InvalidParameterError
 from labelgap.kernels.diversity import rerank
 from labelgap.kernels.gpu.device import prediction_device
-from labelgap.labels.sources import index_type
+from labelgap.labels.sources import index_type, is_null, row_pointers
 from labelgap.recommending.device_top import top_items_on
 from labelgap.recommending.factor_model import UNKNOWN, FactorModel, whole_number
+from labelgap.recommending.ids import number_ids, python_scalar
 from labelgap.recommending.results import Recommendations
 from labelgap.recommending.tables import as_texts
-from labelgap.recommending.top_items import Seen, items_above, score_rows, top_items
+from labelgap.recommending.times import one_date
+from labelgap.recommending.top_items import Seen, UserItemFactors, items_above, score_rows, top_items
 
 # The candidates of a diverse list are so many times as many as its items, and not fewer than the second.
 _CANDIDATES, _LEAST_CANDIDATES = 5, 50
 # Users whose items are looked for at one time, where they are written to a file.
 BLOCK_USERS = 10_000
+
+
+class _Wish(NamedTuple):
+    """What lists are to be made, from the parameters of :meth:`ItemsChosen.recommend`."""
+
+    n: int
+    exclude_seen: bool
+    kept: NDArray[np.int64] | None
+    """The numbers of the items to choose from, ascending; None for all."""
+    left_out: dict[Hashable, NDArray[np.int64]]
+    """Numbers of items that single users do not get, by the ids of the users."""
+    diversity: float
+    explore: float
 
 
 class ItemsChosen(FactorModel):
@@ -41,7 +57,10 @@ class ItemsChosen(FactorModel):
         *,
         only: Any = None,
         exclude: Any = None,
+        unavailable: Any = None,
+        at: Any = None,
         diversity: float = 0.0,
+        explore: float = 0.0,
         unknown: str = "raise",
     ) -> Recommendations:
         """The n items with the highest scores for one user, best first; equal scores in the items' order.
@@ -55,23 +74,40 @@ class ItemsChosen(FactorModel):
             Leave out items that the user has rated, likes and dislikes.
         only : ids of items, default None
             Choose from these items; None means all.
-        exclude : ids of items, default None
-            Leave out these items.
+        exclude : ids of items, or pairs of users and items, default None
+            Leave out these items, for everybody; or for single users: a mapping from a user to items, a frame
+            with a column of users and one of items, or two lists (users, items) of one length.
+        unavailable : ids of items, or mapping from id to date, default None
+            Items that cannot be shown; with a date, until then: from that moment on they can. None in place
+            of a date is for good. Dates are texts such as "2024-05-31" or "2024-05-31T12:00:00", dates or
+            datetimes, in UTC if they have no time zone.
+        at : date, default None
+            When the lists are shown, for the dates of ``unavailable``; None is now.
         diversity : float from 0 to 1, default 0.0
             How much the items of a list should differ from each other. The best 5 n items (50 at least) are
             ranked again by maximal marginal relevance: each next item has the largest
             ``(1 − diversity) r − diversity max cos``, where r is its score, scaled to 0 to 1 among these
             candidates, and the cosine is that of its factors with those of an item chosen before. With 0 the
             order is that of the scores.
+        explore : float from 0 to 1, default 0.0
+            The fraction of the places that items without a rating get, by the scores that their features
+            give them: m = ``round(explore * n)`` of n places, spread evenly, the k-th of them at place
+            ``ceil((k − 1/2) n/m)``. The others are for items with ratings. Where there are too few of one
+            kind, the other has its places. With 0 no place is kept, and all items compete. It needs
+            ``item_features`` in the fit; ``exploratory`` of the result says which items these are.
         unknown : {"raise", "average"}, default "raise"
             With "average" a user who is not known gets the items of the average user.
         """
         self._require_fit()
         check_choice("unknown", unknown, UNKNOWN)
         row = np.array([self._index("user").find_one(user, unknown)])
-        found, scores = self._best(row, n, exclude_seen, only, exclude, diversity)
+        limits = (only, exclude, unavailable, at)
+        wish = self._wish(n, exclude_seen, limits, diversity, explore, unknown)
+        known = row[0] >= 0
+        found, scores, exploratory = self._best(row, [self.user_ids_[row[0]] if known else user], wish)
         kept = found[0] >= 0
-        return self._recommendations(row, found[0][kept], scores[0][kept], None)
+        fresh = None if exploratory is None else exploratory[0][kept]
+        return self._recommendations(row, found[0][kept], scores[0][kept], None, fresh)
 
     def recommend_batch(
         self,
@@ -81,7 +117,10 @@ class ItemsChosen(FactorModel):
         *,
         only: Any = None,
         exclude: Any = None,
+        unavailable: Any = None,
+        at: Any = None,
         diversity: float = 0.0,
+        explore: float = 0.0,
         unknown: str = "raise",
     ) -> Recommendations:
         """As :meth:`recommend`, for several users: arrays of users x n.
@@ -91,9 +130,11 @@ class ItemsChosen(FactorModel):
         """
         self._require_fit()
         rows, names = self._asked(users, unknown)
-        found, scores = self._best(rows, n, exclude_seen, only, exclude, diversity)
+        limits = (only, exclude, unavailable, at)
+        wish = self._wish(n, exclude_seen, limits, diversity, explore, unknown)
+        found, scores, exploratory = self._best(rows, names, wish)
         numbers = np.arange(len(found)) if rows is None else rows
-        return self._recommendations(numbers[:, None], found, scores, names)
+        return self._recommendations(numbers[:, None], found, scores, names, exploratory)
 
     def recommend_to_file(
         self,
@@ -104,20 +145,24 @@ class ItemsChosen(FactorModel):
         *,
         only: Any = None,
         exclude: Any = None,
+        unavailable: Any = None,
+        at: Any = None,
         diversity: float = 0.0,
+        explore: float = 0.0,
         unknown: str = "raise",
     ) -> None:
         """Write the recommendations of many users to a CSV, TSV or Parquet file, some users at a time.
 
         There is one line for each user and item, with the columns user, rank, item, title (where the items
-        have titles), score, probability and decision. No more than the lines of 10 000 users are in memory.
+        have titles), score, probability and decision, and with ``explore`` exploratory. No more than the lines of 10 000 users are in memory.
         Ids of several types are written as texts.
 
         Parameters
         ----------
         path : str or path
             The file appears when it is complete; its suffix says the format.
-        users, n, exclude_seen, only, exclude, diversity, unknown : as in :meth:`recommend_batch`
+        users, n, exclude_seen, only, exclude, unavailable, at, diversity, explore, unknown :
+            As in :meth:`recommend_batch`.
 
         Examples
         --------
@@ -130,7 +175,16 @@ class ItemsChosen(FactorModel):
         'user,rank,item,score,probability,decision'
         """
         blocks = self.recommendation_blocks(
-            users, n, exclude_seen, only=only, exclude=exclude, diversity=diversity, unknown=unknown
+            users,
+            n,
+            exclude_seen,
+            only=only,
+            exclude=exclude,
+            unavailable=unavailable,
+            at=at,
+            diversity=diversity,
+            explore=explore,
+            unknown=unknown,
         )
         write_column_blocks(path, map(as_texts, blocks))
 
@@ -142,7 +196,10 @@ class ItemsChosen(FactorModel):
         *,
         only: Any = None,
         exclude: Any = None,
+        unavailable: Any = None,
+        at: Any = None,
         diversity: float = 0.0,
+        explore: float = 0.0,
         unknown: str = "raise",
     ) -> Iterator[dict[str, Any]]:
         """The columns of :meth:`recommend_to_file`, for 10 000 users after the other.
@@ -156,13 +213,16 @@ class ItemsChosen(FactorModel):
         """
         self._require_fit()
         rows, names = self._asked(users, unknown)
+        limits = (only, exclude, unavailable, at)
+        wish = self._wish(n, exclude_seen, limits, diversity, explore, unknown)
         # A column has one type in all blocks.
         mixed = [name for name, ids in (("user", names), ("item", self.item_ids_)) if not _one_type(ids)]
         for start in range(0, max(len(names), 1), BLOCK_USERS):
             stop = min(start + BLOCK_USERS, len(names))
             here = np.arange(start, stop) if rows is None else rows[start:stop]
-            found, scores = self._best(here, n, exclude_seen, only, exclude, diversity)
-            columns = self._recommendations(here[:, None], found, scores, tuple(names[start:stop])).columns()
+            some = tuple(names[start:stop])
+            found, scores, exploratory = self._best(here, some, wish)
+            columns = self._recommendations(here[:, None], found, scores, some, exploratory).columns()
             yield columns | {name: columns[name].astype(object) for name in mixed}
 
     def set_item_titles(self, titles: Any) -> Any:
@@ -230,18 +290,61 @@ class ItemsChosen(FactorModel):
             return rows, [self.user_ids_[row] for row in rows.tolist()]
         return rows, [users] if one else list(users)
 
-    def _best(
+    def _wish(
         self,
-        rows: NDArray[np.int64] | None,
         n: int,
         exclude_seen: bool,
-        only: Any = None,
-        exclude: Any = None,
-        diversity: float = 0.0,
+        limits: tuple[Any, Any, Any, Any],
+        diversity: float,
+        explore: float,
+        unknown: str,
+    ) -> _Wish:
+        """What is asked for; ``limits`` are only, exclude, unavailable and at."""
+        only, exclude, unavailable, at = limits
+        by_user = _by_user(exclude, self._setting("user", "user"), self._setting("item", "item"))
+        if by_user is not None:
+            exclude = None
+            # Who is not known may only be among those who get the average user's items.
+            self._index("user").find(list(by_user), unknown)
+        index, kept = self._index("item"), None
+        absent = _unavailable(unavailable, at)
+        if not (only is None and exclude is None and absent is None):
+            allowed = np.full(len(self.item_ids_), only is None)
+            if only is not None:
+                allowed[index.find(only)[0]] = True
+            for some in (exclude, absent):
+                if some is not None:
+                    allowed[index.find(some)[0]] = False
+            kept = np.flatnonzero(allowed)
+        left_out = {user: index.find(items)[0] for user, items in (by_user or {}).items()}
+        fraction = _fraction("explore", explore)
+        if fraction and not self._has_item_features():
+            raise InvalidParameterError(
+                "explore shows items without ratings by what their features say, and this recommender was "
+                "fitted without item_features. Fit it with those of all items, or leave explore out."
+            )
+        wanted, weight = whole_number("n", n), _fraction("diversity", diversity)
+        return _Wish(wanted, exclude_seen, kept, left_out, weight, fraction)
+
+    def _best(
+        self, rows: NDArray[np.int64] | None, names: Sequence[Any], wish: _Wish
+    ) -> tuple[NDArray[np.int64], Floats, NDArray[np.bool_] | None]:
+        """The best items of these users with their scores, and which of them explore, where some do."""
+        factors = self._factors(rows)
+        seen = self._seen(rows) if wish.exclude_seen else None
+        seen = _with_left_out(seen, wish.left_out, names, len(self.item_ids_))
+        if not wish.explore:
+            return (*self._best_among(wish.kept, factors, seen, wish), None)
+        is_new = self._rated().label_counts() == 0
+        kept = np.arange(len(is_new)) if wish.kept is None else wish.kept
+        parts = [self._best_among(kept[is_new[kept] == new], factors, seen, wish) for new in (False, True)]
+        return _explored(*parts, round(wish.explore * wish.n))
+
+    def _best_among(
+        self, kept: NDArray[np.int64] | None, factors: UserItemFactors, seen: Seen | None, wish: _Wish
     ) -> tuple[NDArray[np.int64], Floats]:
-        n, weight = whole_number("n", n), _fraction("diversity", diversity)
-        factors, seen = self._factors(rows), self._seen(rows) if exclude_seen else None
-        kept = self._allowed(only, exclude)
+        """The best of the items with these numbers, ascending; None for all items."""
+        n, weight = wish.n, wish.diversity
         if kept is not None:
             factors = factors._replace(items=factors.items[kept], intercept=factors.intercept[kept])
             seen = None if seen is None else _within(seen, kept, len(self.item_ids_))
@@ -258,24 +361,13 @@ class ItemsChosen(FactorModel):
             found = np.where(found >= 0, kept[found], -1)
         return found, scores
 
-    def _allowed(self, only: Any, exclude: Any) -> NDArray[np.int64] | None:
-        """The numbers of the items to choose from, ascending; None for all."""
-        if only is None and exclude is None:
-            return None
-        index = self._index("item")
-        allowed = np.full(len(self.item_ids_), only is None)
-        if only is not None:
-            allowed[index.find(only)[0]] = True
-        if exclude is not None:
-            allowed[index.find(exclude)[0]] = False
-        return np.flatnonzero(allowed)
-
     def _recommendations(
         self,
         rows: NDArray[np.int64],
         found: NDArray[np.int64],
         scores: Floats,
         names: Sequence[Any] | None,
+        exploratory: NDArray[np.bool_] | None = None,
     ) -> Recommendations:
         # One by one: numpy would make a matrix of ids that are tuples.
         ids = (None if number < 0 else self.item_ids_[number] for number in found.ravel().tolist())
@@ -288,7 +380,13 @@ class ItemsChosen(FactorModel):
             titles = np.fromiter(texts, dtype=object, count=found.size).reshape(found.shape)
         users = None if names is None else tuple(names)
         return Recommendations(
-            items, scores, self._probability(scores), decisions, users=users, titles=titles
+            items,
+            scores,
+            self._probability(scores),
+            decisions,
+            users=users,
+            titles=titles,
+            exploratory=exploratory,
         )
 
 
@@ -314,6 +412,97 @@ def _fraction(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
         raise InvalidParameterError(f"{name} must be a number from 0 to 1; got {value!r}.")
     return float(value)
+
+
+def _by_user(exclude: Any, user: str, item: str) -> dict[Hashable, Any] | None:
+    """Items by user, where ``exclude`` names users; None where it is items for everybody."""
+    if isinstance(exclude, Mapping):
+        return {python_scalar(name): items for name, items in exclude.items()}
+    if frame_library(exclude) and type(exclude).__name__ == "DataFrame":
+        for name in (user, item):
+            if name not in list(exclude.columns):
+                raise InvalidInputError(
+                    f"The frame of items to leave out has no column {name!r}; it has "
+                    f"{', '.join(map(repr, exclude.columns))}."
+                )
+        users, items = exclude[user], exclude[item]
+    elif isinstance(exclude, tuple | list) and len(exclude) == 2 and all(map(_is_list, exclude)):
+        users, items = exclude
+    else:
+        return None
+    (rows, names), (columns, ids) = number_ids(users, "user"), number_ids(items, "item")
+    if len(rows) != len(columns):
+        raise InvalidInputError(
+            f"There are {len(rows)} users and {len(columns)} items to leave out; give one item for each user."
+        )
+    found: dict[Hashable, list[Any]] = {name: [] for name in names}
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        found[names[row]].append(ids[column])
+    return found
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it is a sequence that cannot be an id."""
+    return isinstance(value, list | np.ndarray) or frame_library(value) is not None
+
+
+def _unavailable(unavailable: Any, at: Any) -> Any:
+    """The ids of the items that cannot be shown at that time."""
+    dated = isinstance(unavailable, Mapping)
+    if at is not None and not dated:
+        raise InvalidParameterError(
+            "at says when the lists are shown, for unavailable= with dates; leave it out, or give a mapping from "
+            "items to dates."
+        )
+    if not dated:
+        return unavailable
+    now = one_date(datetime.now(UTC) if at is None else at, "at")
+    return [
+        name
+        for name, until in unavailable.items()
+        if is_null(until) or now < one_date(until, f"The date until which the item {name!r} is unavailable")
+    ]
+
+
+def _with_left_out(
+    seen: Seen | None, left_out: dict[Hashable, NDArray[np.int64]], names: Sequence[Any], n_items: int
+) -> Seen | None:
+    """The items that were seen, and those that single users do not get."""
+    if not left_out:
+        return seen
+    by_row = ((row, left_out.get(python_scalar(name))) for row, name in enumerate(names))
+    theirs = [(row, items) for row, items in by_row if items is not None]
+    if not theirs:
+        return seen
+    width = max(n_items, 1)
+    keys = [row * width + items for row, items in theirs]
+    if seen is not None:
+        keys.append(np.repeat(np.arange(len(names)), np.diff(seen.indptr)) * width + seen.indices)
+    every = np.unique(np.concatenate(keys))
+    return Seen(row_pointers(np.bincount(every // width, minlength=len(names))), every % width)
+
+
+def _explored(
+    rated: tuple[NDArray[np.int64], Floats], new: tuple[NDArray[np.int64], Floats], n_new: int
+) -> tuple[NDArray[np.int64], Floats, NDArray[np.bool_]]:
+    """Lists with so many new items, spread evenly; see :meth:`ItemsChosen.recommend`."""
+    found, scores = np.full_like(rated[0], -1), np.full_like(rated[1], np.nan)
+    exploratory = np.zeros(found.shape, dtype=np.bool_)
+    n = found.shape[1]
+    n_rated, there = (np.sum(part[0] >= 0, axis=1) for part in (rated, new))
+    counts = np.minimum(there, np.maximum(n_new, n - n_rated))
+    totals = np.minimum(n, counts + n_rated)
+    for count, total in sorted(set(zip(counts.tolist(), totals.tolist(), strict=True))):
+        rows = np.flatnonzero((counts == count) & (totals == total))
+        is_new = np.zeros(total, dtype=np.bool_)
+        # The k-th of m new items is at place ceil((k − 1/2) n/m), counted from 1.
+        is_new[[-(-(2 * k + 1) * total // (2 * count)) - 1 for k in range(count)]] = True
+        for part, here in ((rated, ~is_new), (new, is_new)):
+            places, first = np.flatnonzero(here), int(here.sum())
+            found[np.ix_(rows, places)] = part[0][rows, :first]
+            scores[np.ix_(rows, places)] = part[1][rows, :first]
+        exploratory[np.ix_(rows, np.flatnonzero(is_new))] = True
+    return found, scores, exploratory
 
 
 def _within(seen: Seen, kept: NDArray[np.int64], n_items: int) -> Seen:

@@ -114,6 +114,10 @@ class FactorModel(BaseEstimator):  # type: ignore[misc]
         """Prior factors (m x k) of items with these features: an array, or a frame without its ids."""
         _no_features("item")
 
+    def _has_item_features(self) -> bool:
+        """Whether the fit knew items by features."""
+        return False
+
     def _prior_of_ratings(self, ratings: ObservedLabels) -> Floats | None:
         """What is added to the prior of the users in these rows by which items they rated; None for 0."""
         return None

@@ -34,6 +34,8 @@ class Recommendations:
         The users of the rows, where there are several.
     titles : object array or None, default None
         Titles of the items, None for an item without one; None where the recommender has no titles.
+    exploratory : array of bool or None, default None
+        Which items have a place because they have no ratings yet; None where ``explore`` was 0.
 
     Examples
     --------
@@ -52,13 +54,14 @@ class Recommendations:
     decisions: NDArray[np.int8]
     users: tuple[Hashable, ...] | None = None
     titles: NDArray[Any] | None = None
+    exploratory: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.items)
 
     def columns(self) -> dict[str, Any]:
         """The recommendations as columns, one line for each item: user (of several), rank, item, title (if
-        there are any), score, probability and decision."""
+        there are any), score, probability, decision and (where some places are to explore) exploratory."""
         there = ~np.isnan(self.scores)
         ranks = np.broadcast_to(np.arange(1, self.items.shape[-1] + 1), self.items.shape)
         found: dict[str, Any] = {}
@@ -68,11 +71,12 @@ class Recommendations:
         found |= {"rank": ranks[there], "item": as_column(self.items[there].tolist())}
         if self.titles is not None:
             found["title"] = as_column([title or "" for title in self.titles[there].tolist()])
-        return found | {
+        found |= {
             "score": self.scores[there],
             "probability": np.asarray(self.probabilities)[there],
             "decision": self.decisions[there],
         }
+        return found if self.exploratory is None else found | {"exploratory": self.exploratory[there]}
 
     def to_pandas(self) -> Any:
         """The recommendations as a pandas frame, one line for each item.
@@ -102,10 +106,12 @@ class Recommendations:
                 f"{name}  {title or ''}".rstrip() for name, title in zip(names, self.titles, strict=True)
             ]
         width = max(map(len, names), default=0)
+        fresh = np.zeros(len(names), dtype=np.bool_) if self.exploratory is None else self.exploratory
         return "\n".join(
             f"{name:<{width}}  score {score:.4g}, probability {chance:.2f}, {'yes' if decision else 'no'}"
-            for name, score, chance, decision in zip(
-                names, self.scores, self.probabilities, self.decisions, strict=True
+            f"{', exploratory' if new else ''}"
+            for name, score, chance, decision, new in zip(
+                names, self.scores, self.probabilities, self.decisions, fresh, strict=True
             )
         )
 

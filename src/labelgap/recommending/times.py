@@ -80,7 +80,7 @@ def one_date(given: Any, name: str) -> float:
     >>> one_date("1970-01-03", "at")
     2.0
     """
-    found = None if is_null(given) or isinstance(given, bool | np.bool_ | _NUMBERS) else _moment(given)
+    found = None if is_null(given) else _moment(given)
     if not isinstance(found, np.datetime64) or np.isnat(found):
         raise InvalidInputError(
             f"{name} must be a date, such as '2024-05-31' or '2024-05-31T12:00:00', or a datetime; "
