@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from cli_runs import EXAMPLES, QUICK, error_of, run, run_json
 
 import labelgap
+from labelgap import Recommender
 from labelgap.data.files import read_label_table
 
 TAGS = ("--labels", "tag_*", "--id", "id")
@@ -333,3 +335,75 @@ def test_known_negatives_that_are_not_used_are_told_once(tmp_path: Path) -> None
     told = [line for line in said["warnings"] if "known negatives were not used" in line]
     assert len(told) == 1
     assert "fit with --unobserved missing" in told[0]
+
+
+# -- events, and what a table of ratings is told -----------------------------------------------------------
+
+
+def write_plays(path: str, n: int = 300, seed: int = 0) -> None:
+    """An event log: many plays of a pair, with minutes and dates."""
+    rng = np.random.default_rng(seed)
+    lines = ["user,item,minutes,day"]
+    for _ in range(n):
+        user, item = int(rng.integers(12)), int(rng.integers(8))
+        minutes = rng.integers(1, 6) + 10 * ((user + item) % 2)
+        lines.append(f"u{user},{item},{minutes},2024-05-{rng.integers(1, 31):02d}")
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+COLUMNS = ("--value", "minutes", "--time", "day", "--half-life", "20")
+
+
+@pytest.mark.parametrize(("aggregate", "positive"), [("sum", 15.0), ("last", 10.0)])
+def test_events_become_ratings(aggregate: str, positive: float) -> None:
+    write_plays("plays.csv")
+    write_plays("later.csv", 60, seed=1)
+    events = (*COLUMNS, "--aggregate", aggregate, "--positive", positive)
+    quick = ("--trace-penalty", "0.02", "--threshold", "train")
+    run("fit", "plays.csv", *events, *quick, "--out", "m.labelgap")
+    log = pandas.read_csv("plays.csv")
+    model = Recommender(value="minutes", time="day", half_life=20.0, aggregate=aggregate, positive=positive)
+    model.set_params(trace_penalty=0.02, threshold="train", random_state=0).fit(log)
+    fitted = labelgap.load("m.labelgap")
+    assert fitted.answers_ == model.answers_
+    later = pandas.read_csv("later.csv")
+    said = run_json("evaluate", "m.labelgap", "later.csv")
+    assert said["metrics"]["micro-f1"] == pytest.approx(model.score(later))
+    run("report", "m.labelgap", "later.csv", "--quiet")
+    run("update", "m.labelgap", "later.csv")
+    assert labelgap.load("m.labelgap").answers_ == model.partial_fit(later).answers_
+
+
+def test_options_about_events_that_cannot_be_used() -> None:
+    write_plays("plays.csv")
+    fit = ("fit", "plays.csv", "--value", "minutes", "--positive", "3")
+    assert "say with --aggregate what becomes of several" in error_of(*fit)
+    said = error_of(*fit, "--aggregate", "sum", "--time", "day", code=2)
+    assert "times are used by --half-life and --aggregate last" in said
+    assert "no column 'timestamp' for times (--time)" in error_of(*fit, "--half-life", "3")
+    assert "'median' is not one of" in error_of(*fit, "--aggregate", "median", code=2)
+    said = error_of("fit", "articles.csv", *TAGS, "--aggregate", "sum", "--setting", "features", code=2)
+    assert "no use in the setting 'features'" in said
+
+
+def test_a_table_of_ratings_without_options_is_told_what_to_say() -> None:
+    Path("films.csv").write_text("user,film,stars\nann,Ran,5\nbob,Ran,2\nann,Jaws,1\n")
+    said = error_of("fit", "films.csv")
+    assert "Its columns are 'user', 'film', 'stars'." in said
+    assert "--user user --item film --value stars --positive 4" in said
+    Path("films.csv").write_text("when,film,who,ok\n2024-05-31,Ran,ann,1\n2024-05-31,Ran,bob,0\n")
+    assert "such as --user who --item film --value ok." in error_of("fit", "films.csv")
+    Path("films.csv").write_text("film id,customer\n1,ann\n2,bob\n")
+    assert "--user customer --item 'film id' --value none --for recommend" in error_of("fit", "films.csv")
+    assert "If each line is a rating" not in error_of("fit", "articles.csv")
+
+
+@pytest.mark.parametrize("header", ["user,item,when", "user,item,created_at", "user,item,unix_time"])
+def test_times_are_not_taken_for_values(header: str) -> None:
+    for time in ("2024-05-31", "1717156800"):
+        Path("likes.csv").write_text(f"{header}\nann,Ran,{time}\nbob,Jaws,{time}\n")
+        said = error_of("fit", "likes.csv", "--for", "recommend")
+        assert "--value none" in said
+        assert f"--value {header.split(',')[2]}" not in said
+        Path("likes.csv").write_text(f"{header},stars\nann,Ran,{time},3\nbob,Jaws,{time},4\n")
+        assert "such as --value stars," in error_of("fit", "likes.csv", "--for", "recommend")

@@ -146,3 +146,50 @@ def test_problems(arguments: tuple[str, ...], code: int, words: str, fitted: dic
 def test_a_model_without_users(fitted: dict[str, Path]) -> None:
     told = error_of("recommend", fitted["articles"], "--user", "u1")
     assert "is a LowRankClassifier, which has no users; see labelgap predict" in told
+
+
+# -- items that cannot be shown, and items without ratings -------------------------------------------------
+
+
+def test_items_are_unavailable_until_a_date(fitted: dict[str, Path]) -> None:
+    def items(*options: object) -> list[Any]:
+        said = run_json("recommend", fitted["films"], "--user", "u1", "-n", "3", "--with-seen", *options)
+        return [one["item"] for one in said["recommendations"]]
+
+    best = items()
+    Path("coming.csv").write_text(f"{best[0]},2024-05-31\n{best[1]}\n\n")
+    options = ("--unavailable", "coming.csv")
+    assert items(*options)[:2] == [best[0], best[2]]
+    assert items(*options, "--at", "2024-05-30")[0] == best[2]
+    assert items(*options, "--at", "2024-05-31")[:2] == [best[0], best[2]]
+    Path("coming.csv").write_text(f"{best[0]}\tsoon\n")
+    said = error_of("recommend", fitted["films"], "--all", *options)
+    assert "coming.csv, item 1: what stands after the item must be a date" in said
+    Path("coming.csv").write_text("a,b,c\n")
+    assert "'a,b,c' has 3 parts" in error_of("recommend", fitted["films"], "--all", *options)
+    Path("coming.csv").write_text("nothing,2024-05-31\n")
+    assert "knows no item 'nothing'" in error_of("recommend", fitted["films"], "--all", *options)
+    Path("coming.csv").write_text(f"{best[0]},2024-05-31\n")
+    assert "at must be a date" in error_of("recommend", fitted["films"], "--all", *options, "--at", "noon")
+    assert "for the dates of --unavailable" in error_of(
+        "recommend", fitted["films"], "--all", "--at", "2024-05-31", code=2
+    )
+
+
+def test_items_without_ratings_have_their_places(ratings: Path, fitted: dict[str, Path]) -> None:
+    names = sorted({line["item"] for line in csv.DictReader(ratings.read_text().splitlines())})
+    lines = [f"{name},{len(name) % 3},{j % 2}" for j, name in enumerate([*names, "new film", "other film"])]
+    Path("items.csv").write_text("\n".join(["item,length,colour", *lines]) + "\n")
+    run("fit", ratings, *QUICK_FIT, "--for", "recommend", "--items", "items.csv", "--out", "m.labelgap")
+    said = run_json("recommend", "m.labelgap", "--user", "u1", "-n", "4", "--with-seen", "--explore", "0.5")
+    found = [(one["item"], one["exploratory"]) for one in said["recommendations"]]
+    assert [new for _, new in found] == [True, False, True, False]
+    assert {item for item, new in found if new} == {"new film", "other film"}
+    run(
+        "recommend", "m.labelgap", "--all", "--with-seen", "--explore", "0.25", "-n", "4", "--out", "best.csv"
+    )
+    with open("best.csv", newline="", encoding="utf-8") as file:
+        assert sum(line["exploratory"] == "True" for line in csv.DictReader(file)) == 12
+    assert "exploratory" in run("recommend", "m.labelgap", "--all", "--explore", "0.25").stdout
+    assert "exploratory" not in run("recommend", "m.labelgap", "--all").stdout
+    assert "without item_features" in error_of("recommend", fitted["films"], "--all", "--explore", "0.5")

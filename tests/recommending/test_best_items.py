@@ -250,7 +250,9 @@ def test_items_are_left_out_for_single_users(exclude_seen: bool, diversity: floa
         assert [one for one in some[2] if one is not None] == alone["u4"]
         assert model.recommend("u1", exclude=exclude, **more).items.tolist() == alone["u1"]
         blocks = list(model.recommendation_blocks(exclude=exclude, **more))
-        assert [one for block in blocks for one in block["item"]] == sum(alone.values(), [])
+        assert [one for block in blocks for one in block["item"]] == [
+            one for items in alone.values() for one in items
+        ]
 
 
 def test_what_can_be_wrong_with_items_of_single_users() -> None:
@@ -305,8 +307,8 @@ def with_new_items(n_new: int = 6) -> Recommender:
     likes = (taste @ tags[:14].T)[users, items] > 0
     names = [*range(14), *(f"new{j}" for j in range(n_new))]
     model = Recommender(unobserved="negative", trace_penalty=0.003, threshold="train")
+    features = dict(zip(names, tags, strict=True))
     with pytest.warns(UninformativeLabelsWarning):
-        features = dict(zip(names, tags, strict=True))
         return model.fit((users, items.tolist(), likes), item_features=features)
 
 

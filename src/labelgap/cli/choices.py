@@ -29,14 +29,14 @@ PARAMETERS = {
         "memory",
         "soft_labels",
     ),
-    Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight"),
+    Setting.recommender: (*_COMMON, *_DECISIONS, "positive", "silence_weight", "aggregate", "half_life"),
     Setting.regression: (*_COMMON, "family", "feature_map", "memory"),
 }
 # The parameters of estimators that options of other names set: --features names columns.
 _PARAMETER_NAMES = {"feature_map": "features"}
 # Options about the file that have a meaning in some settings only.
 _COLUMNS = ("labels", "features", "id", "drop", "label_file", "categorical", "impute", "separator")
-_RATING_COLUMNS = ("user", "item", "value")
+_RATING_COLUMNS = ("user", "item", "value", "time")
 FILE_OPTIONS = {
     Setting.features: (*_COLUMNS, "without_data"),
     Setting.recommender: (*_RATING_COLUMNS, "items", "users", "for", "lists"),
@@ -48,7 +48,10 @@ _ESTIMATORS: dict[Setting, Any] = {
     Setting.regression: LowRankRegressor,
 }
 # Options that only a recommender has a use for, so that they suggest one.
-_OF_RATINGS = ("user", "item", "value", "positive", "items", "users", "for", "silence_weight", "lists")
+_OF_RATINGS = (
+    *_RATING_COLUMNS,
+    *("positive", "items", "users", "for", "silence_weight", "lists", "aggregate", "half_life"),
+)
 _OPTION_NAMES = {"n_jobs": "--jobs"}
 
 
@@ -114,13 +117,30 @@ def refuse_rating_columns(
     value: str | None = None,
     skip_unknown: bool = False,
     unknown: object = None,
+    *,
+    aggregate: object = None,
+    time: str | None = None,
+    half_life: float | None = None,
 ) -> None:
     """Wrong usage if an option of recommenders was given for another model."""
-    columns = {"--user": user, "--item": item, "--value": value}
+    columns = {
+        "--user": user,
+        "--item": item,
+        "--value": value,
+        "--aggregate": aggregate,
+        "--time": time,
+        "--half-life": half_life,
+    }
     for option, given in columns.items():
         refuse(given is not None, option, "it is for a recommender")
     refuse(skip_unknown, "--skip-unknown", "it is for a recommender")
     refuse(unknown is not None, "--unknown", "it is for a recommender")
+
+
+def refuse_unused_time(time: str | None, aggregate: str | None, half_life: float | None) -> None:
+    """Wrong usage if a column of times was given and nothing uses it."""
+    why = "times are used by --half-life and --aggregate last; without them it has no use"
+    refuse(time is not None and half_life is None and aggregate != "last", "--time", why)
 
 
 def refuse_table_columns(labels: object = None, label_file: object = None, id_column: object = None) -> None:

@@ -14,6 +14,7 @@ from labelgap.cli.inputs import read_judged_table
 from labelgap.cli.judging import judged_by, label_table, reading, regression_by_label, tell, write_results
 from labelgap.cli.models import LoadedModel, load_model, refuse_offsets
 from labelgap.cli.options import (
+    AggregateEvents,
     AverageOf,
     DataFile,
     Decimal,
@@ -21,6 +22,7 @@ from labelgap.cli.options import (
     Encoding,
     Force,
     Format,
+    HalfLife,
     IdColumn,
     ItemColumn,
     Json,
@@ -31,6 +33,7 @@ from labelgap.cli.options import (
     Quiet,
     Separator,
     SkipUnknown,
+    TimeColumn,
     Unknown,
     UnknownIds,
     Unobserved,
@@ -41,7 +44,7 @@ from labelgap.cli.options import (
 from labelgap.cli.outputs import check_table_output
 from labelgap.cli.ranking import tell_ranking
 from labelgap.cli.rating_checks import refuse_unknown
-from labelgap.cli.ratings import known_ratings, read_judged_ratings, warn_of_unknown
+from labelgap.cli.ratings import known_ratings, read_judged_ratings, use_events, warn_of_unknown
 from labelgap.cli.session import Session, command
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
@@ -49,7 +52,6 @@ from labelgap.data.files.source import Source
 from labelgap.estimators.description import metric_name
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
-from labelgap.recommending.ratings import read_ratings
 
 _ALSO = ("micro-f1", "macro-f1", "micro-precision", "micro-recall", "micro-accuracy")
 
@@ -64,6 +66,9 @@ def evaluate(
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
+    aggregate: AggregateEvents = None,
+    time: TimeColumn = None,
+    half_life: HalfLife = None,
     skip_unknown: SkipUnknown = False,
     unknown: UnknownIds = None,
     format: Format = None,
@@ -138,6 +143,7 @@ def evaluate(
         if isinstance(loaded.estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
             refuse(skip_unknown and unknown is not None, "--unknown", "--skip-unknown leaves them out")
+            use_events(loaded.estimator, aggregate, time, half_life)
             ratings = read_judged_ratings(loaded.estimator, source, user, item, value)
             if skip_unknown:
                 ratings = known_ratings(session, loaded.estimator, ratings)
@@ -153,7 +159,8 @@ def evaluate(
             write_results(session, out, per_label)
             return
         refuse(n is not None, "-n", "it is for a recommender")
-        refuse_rating_columns(user, item, value, skip_unknown, unknown)
+        events = {"aggregate": aggregate, "time": time, "half_life": half_life}
+        refuse_rating_columns(user, item, value, skip_unknown, unknown, **events)
         second, xml = session.label_file(label_file)
         columns = Columns(
             patterns(labels), ids=id_column, label_source=second, label_xml=xml, separator=separator
@@ -222,7 +229,7 @@ def _tell_recommender(
         session.result |= {"unobserved": how, "metrics": {own: value}}
         session.say(KeyValues([(own, f"{value:.4f}, with unrated pairs taken as {how}")]))
         return
-    labels = read_ratings(ratings, positive=model.positive)
+    labels = model._read_ratings(ratings, "missing")
     users = [labels.row_names[row] for row in labels.rows.tolist()]  # type: ignore[index]
     items = [labels.label_names[column] for column in labels.cols.tolist()]  # type: ignore[index]
     tell(

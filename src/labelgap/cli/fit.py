@@ -50,6 +50,7 @@ from labelgap.cli.fitted import finish_fit
 from labelgap.cli.lists import check_lists, warn_of_decisions, write_all_lists
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
+    AggregateEvents,
     DataFile,
     Decimal,
     Delimiter,
@@ -61,6 +62,7 @@ from labelgap.cli.options import (
     FeatureMap,
     Force,
     Format,
+    HalfLife,
     IdColumn,
     ItemColumn,
     ItemTable,
@@ -74,6 +76,7 @@ from labelgap.cli.options import (
     Quiet,
     Separator,
     Setting,
+    TimeColumn,
     Unobserved,
     UserColumn,
     UserTable,
@@ -109,6 +112,9 @@ def fit(
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
+    aggregate: AggregateEvents = None,
+    time_column: TimeColumn = None,
+    half_life: HalfLife = None,
     items: ItemTable = None,
     users: UserTable = None,
     format: Format = None,
@@ -268,6 +274,9 @@ def fit(
         "user": user,
         "item": item,
         "value": value,
+        "aggregate": _word(aggregate),
+        "time": time_column,
+        "half_life": half_life,
         "items": items,
         "users": users,
         "lists": lists,

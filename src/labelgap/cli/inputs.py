@@ -17,6 +17,7 @@ from labelgap.data.files import LabelTable
 from labelgap.data.files.choosing import split_patterns
 from labelgap.data.files.formats import PathLike
 from labelgap.data.files.ids import listed, repeated_ids
+from labelgap.data.files.rating_hints import rating_options
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError, InvalidFeaturesError, InvalidLabelsError
@@ -50,6 +51,7 @@ def read_training_table(
     if table is None or table.labels is None:
         raise DataFileError(
             f"{source.path}: which columns are labels? Say it with --labels, as in --labels 'tag_*'."
+            f"{_or_ratings(source)}"
         )
     if table.X is None:
         raise DataFileError(
@@ -57,6 +59,18 @@ def read_training_table(
             "`labelgap fit --setting recommender`."
         )
     return TrainingTable(table.X, table.labels, table.feature_names, columns.ids, table.row_ids)
+
+
+def _or_ratings(source: Source) -> str:
+    """What to say of a table that may hold ratings, with its columns."""
+    options = rating_options(source.sheet) if source.is_sheet else None
+    if options is None:
+        return ""
+    return (
+        f" Its columns are {', '.join(map(repr, source.sheet.names))}. If each line is a rating of an item "
+        f"by a user, say which of them are users, items and ratings, and which ratings are likes, such as "
+        f"{options}."
+    )
 
 
 def read_rows(model: LoadedModel, source: Source, ids: str | None) -> tuple[Any, Sequence[Any], str]:

@@ -14,14 +14,15 @@ from labelgap.cli.session import Session
 from labelgap.recommending.best_items import BLOCK_USERS
 from labelgap.recommending.tables import as_texts
 
-_NAMES = ["user", "rank", "item", "title", "decision", "probability"]
+_NAMES = ["user", "rank", "item", "title", "decision", "probability", "exploratory"]
 LIST_LENGTH = 10
 """Items for each user, where nothing else is said."""
 
 
-def list_columns(model: Recommender) -> list[str]:
-    """The columns of a table of lists."""
-    return [name for name in _NAMES if name != "title" or model.item_titles_ is not None]
+def list_columns(model: Recommender, explores: bool = False) -> list[str]:
+    """The columns of a table of lists, and where places are kept for items without ratings one of these."""
+    there = {"title": model.item_titles_ is not None, "exploratory": explores}
+    return [name for name in _NAMES if there.get(name, True)]
 
 
 def check_lists(
@@ -46,7 +47,7 @@ def warn_of_decisions(session: Session, model: Recommender, which: str) -> None:
 
 def write_lists(
     session: Session,
-    model: Recommender,
+    names: list[str],
     blocks: Iterator[Block],
     n_users: int,
     out: Path,
@@ -54,10 +55,11 @@ def write_lists(
 ) -> None:
     """Write the lists of so many users, with a bar that grows with them."""
     shown = counted(blocks, session.err, session.shows_progress, total=n_users, each=BLOCK_USERS)
-    write_blocks(out, list_columns(model), map(as_texts, shown), spreadsheet_safe)
+    write_blocks(out, names, map(as_texts, shown), spreadsheet_safe)
 
 
 def write_all_lists(session: Session, model: Recommender, out: Path) -> None:
     """Write the best items of every user of the model."""
     n = min(LIST_LENGTH, len(model.item_ids_))
-    write_lists(session, model, model.recommendation_blocks(None, n), len(model.user_ids_), out)
+    blocks = model.recommendation_blocks(None, n)
+    write_lists(session, list_columns(model), blocks, len(model.user_ids_), out)

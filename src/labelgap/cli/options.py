@@ -80,6 +80,15 @@ class FeatureMapName(StrEnum):
     rbf = "rbf"
 
 
+class Aggregate(StrEnum):
+    """What becomes of several ratings of an item by a user."""
+
+    sum = "sum"
+    mean = "mean"
+    max = "max"
+    last = "last"
+
+
 class Unknown(StrEnum):
     """What happens to users and items that a recommender does not know."""
 
@@ -291,6 +300,39 @@ ValueColumn: TypeAlias = Annotated[
         show_default=False,
         help="The column of ratings, for a recommender; none if each line is a like, whatever other columns "
         "there are.",
+    ),
+]
+
+AggregateEvents: TypeAlias = Annotated[
+    Aggregate | None,
+    typer.Option(
+        "--aggregate",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="What becomes of several ratings of an item by a user, such as plays, for a recommender: their "
+        "sum, mean or maximum, or the last one. --positive judges the result. As in the fit, if not given.",
+    ),
+]
+TimeColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="COLUMN",
+        rich_help_panel=_DATA_PANEL,
+        show_default="timestamp",
+        help="The column of times, for --half-life and --aggregate last: numbers, or dates such as "
+        "2024-05-31.",
+    ),
+]
+HalfLife: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--half-life",
+        metavar="NUMBER",
+        rich_help_panel=_DATA_PANEL,
+        show_default=False,
+        help="The time in which a rating loses half of its weight, for a recommender: in days where times "
+        "are dates, otherwise in their unit.",
     ),
 ]
 

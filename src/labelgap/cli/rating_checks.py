@@ -14,16 +14,17 @@ from labelgap.exceptions import DataFileError, UnknownIdError
 from labelgap.recommending.ids import number_ids
 
 
-def count_pairs(source: Source, table: AnswerTable, positive: Any) -> int:
+def count_pairs(source: Source, table: AnswerTable, positive: Any, aggregate: str | None = None) -> int:
     """How many pairs of a user and an item are rated; raises where two ratings of a pair contradict.
 
-    ``positive`` is the rule for likes. Two ratings that are both likes, or both dislikes, count once.
+    ``positive`` is the rule for likes. Two ratings that are both likes, or both dislikes, count once. With
+    ``aggregate`` several of a pair are no contradiction.
     """
     found = _pairs(table)
     # In place: a file may have very many ratings.
     found.sort()
     count = len(found) - int(np.count_nonzero(found[1:] == found[:-1]))
-    if count < len(found) and table.values is not None and not callable(positive):
+    if aggregate is None and count < len(found) and table.values is not None and not callable(positive):
         _refuse_contradictions(source, table, _pairs(table), positive)
     return count
 
@@ -50,7 +51,8 @@ def _refuse_contradictions(source: Source, table: AnswerTable, pairs: Any, posit
     raise DataFileError(
         f"{source.path}: there are two ratings of item {_shown(item)} by user {_shown(user)}, "
         f"{table.values[one]:g} in {source.place(one)} and {table.values[other]:g} in {source.place(other)}. "
-        "One of them is a like and the other is none; keep one of the two."
+        "One of them is a like and the other is none; keep one of the two, or say with --aggregate what "
+        "becomes of several, such as plays: sum, mean, max or last."
     )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from labelgap import Recommender
+from labelgap.cli.choices import refuse_unused_time
+from labelgap.cli.options import Aggregate
 from labelgap.cli.rating_checks import count_pairs
 from labelgap.cli.session import Session
 from labelgap.data.files import AnswerTable
@@ -20,6 +22,7 @@ from labelgap.exceptions import UnknownIdError
 
 NO_VALUES = "none"
 """What --value says where no column holds ratings and each line is a like."""
+_USUAL_TIME = "timestamp"
 
 
 def read_ratings_file(
@@ -31,6 +34,31 @@ def read_ratings_file(
     table = read_ratings_from(source, user or "user", item or "item", column, time)
     # MovieLens files without a header are read as they are.
     return replace(table, values=None) if likes_only else table
+
+
+def times_of(source: Source, time: str | None, aggregate: str | None, half_life: float | None) -> str | None:
+    """The column of times that a recommender with these parameters reads; None for none."""
+    if half_life is None and aggregate != "last":
+        return None
+    if time is not None or half_life is not None:
+        return time or _USUAL_TIME
+    # The last rating goes by the order of the lines where there are no times.
+    names: Any = {_USUAL_TIME}
+    if source.is_sheet:
+        names = {*source.sheet.names, *source.sheet.index_names}
+    elif source.kind == "npz":
+        names = source.archive
+    return _USUAL_TIME if _USUAL_TIME in names else None
+
+
+def use_events(
+    model: Recommender, aggregate: Aggregate | None, time: str | None, half_life: float | None
+) -> None:
+    """Let a loaded model read events as the options say, where they say something."""
+    how = None if aggregate is None else aggregate.value
+    given = {"aggregate": how, "time": time, "half_life": half_life}
+    model.set_params(**{name: value for name, value in given.items() if value is not None})
+    refuse_unused_time(time, model.aggregate, model.half_life)
 
 
 def is_without_values(source: Source, value: str | None) -> bool:
@@ -45,10 +73,13 @@ def read_judged_ratings(
 ) -> AnswerTable:
     """As :func:`read_ratings_file`, with the ids and, where none are named, the columns of the model."""
     user, item, value = _columns(model, source, user=user, item=item, value=value)
-    table = read_ratings_file(source, user, item, value)
-    count_pairs(source, table, model.positive)
+    time = times_of(
+        source, None if model.time == _USUAL_TIME else model.time, model.aggregate, model.half_life
+    )
+    table = read_ratings_file(source, user, item, value, time)
+    count_pairs(source, table, model.positive, model.aggregate)
     users, items = own_ids(model.user_ids_, table.users), own_ids(model.item_ids_, table.items)
-    return AnswerTable(users, items, table.values)
+    return AnswerTable(users, items, table.values, table.times)
 
 
 def read_pairs(model: Recommender, source: Source, user: str | None, item: str | None) -> tuple[Any, Any]:

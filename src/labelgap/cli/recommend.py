@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +32,7 @@ from labelgap.cli.session import Session, command
 from labelgap.cli.side_tables import read_titles, with_new_users
 from labelgap.data.files.text_encoding import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
+from labelgap.recommending.times import one_date
 
 _CHOICE = "Which items"
 
@@ -113,6 +115,39 @@ def recommend(
             help="A file with items to leave out, one on each line.",
         ),
     ] = None,
+    unavailable: Annotated[
+        Path | None,
+        typer.Option(
+            "--unavailable",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            rich_help_panel=_CHOICE,
+            show_default=False,
+            help="A file with items that cannot be shown, one on each line; after a comma or tab, the date "
+            "from which one can, such as 2024-05-31.",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            rich_help_panel=_CHOICE,
+            show_default="now",
+            help="With --unavailable: when the lists are shown.",
+        ),
+    ] = None,
+    explore: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            rich_help_panel=_CHOICE,
+            help="The fraction of the places of a list that items without ratings get, by their features; "
+            "the fit needs --items.",
+        ),
+    ] = 0.0,
     diversity: Annotated[
         float,
         typer.Option(
@@ -172,6 +207,7 @@ def recommend(
       labelgap recommend films.labelgap --user ann -n 5 --why
       labelgap recommend films.labelgap --all --out best.parquet
       labelgap recommend films.labelgap --user 7 --items u.item --diversity 0.3 --not-file sold_out.txt
+      labelgap recommend films.labelgap --all --explore 0.1 --unavailable coming.csv --out best.csv
     """
     with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
         if sum([bool(user), users_file is not None, users_table is not None, every]) != 1:
@@ -180,7 +216,8 @@ def recommend(
                 param_hint="'--user'",
             )
         refuse(why and out is not None, "--why", "a file has no column for reasons")
-        read = (model, items, users_table, users_file, only_file, not_file)
+        refuse(at is not None and unavailable is None, "--at", "it is for the dates of --unavailable")
+        read = (model, items, users_table, users_file, only_file, not_file, unavailable)
         check_table_output(session, out, force, inputs=read)
         refuse_unguarded(out, spreadsheet_safe)
         loaded = load_model(model).estimator
@@ -203,14 +240,17 @@ def recommend(
             not with_seen,
             only=_items(loaded, only, only_file),
             exclude=_items(loaded, but, not_file),
+            unavailable=None if unavailable is None else _unavailable(loaded, unavailable),
+            at=at,
+            explore=explore,
             diversity=diversity,
             unknown=unknown.value,
         )
         warn_of_decisions(session, loaded, str(model))
-        names = list_columns(loaded)
+        names = list_columns(loaded, explore > 0)
         if out is not None:
             n_users = len(loaded.user_ids_) if every else len(users)
-            write_lists(session, loaded, blocks, n_users, out, spreadsheet_safe)
+            write_lists(session, names, blocks, n_users, out, spreadsheet_safe)
             session.result = {"out": str(out), "users": n_users}
             session.say_line(f"Wrote the items of {n_users} user{'s' if n_users != 1 else ''} to {out}.")
         elif session.as_json or why or session.is_read_by_people:
@@ -248,6 +288,28 @@ def _listed(path: Path, what: str) -> list[str]:
     return names
 
 
+def _unavailable(model: Recommender, path: Path) -> dict[Any, str | None]:
+    """The items of a file that cannot be shown, with the date from which they can, None for never."""
+    records = []
+    for line, text in enumerate(_listed(path, "item"), start=1):
+        separator = "\t" if "\t" in text else ","
+        record = [part.strip() for part in next(csv.reader([text], delimiter=separator))]
+        if len(record) > 2:
+            raise DataFileError(
+                f"{path}, item {line}: {text!r} has {len(record)} parts; it is an item, or an item and a "
+                "date. An item with a comma stands in quotes."
+            )
+        records.append((line, record[0], record[1] if len(record) == 2 and record[1] else None))
+    found: dict[Any, str | None] = {}
+    for (line, _, until), name in zip(
+        records, find_ids(model.item_ids_, [text for _, text, _ in records], "item"), strict=True
+    ):
+        if until is not None:
+            one_date(until, f"{path}, item {line}: what stands after the item")
+        found[name] = until
+    return found
+
+
 def _tell(session: Session, model: Recommender, names: list[str], blocks: Iterator[Block], why: bool) -> None:
     found: list[dict[str, Any]] = []
     for block in blocks:
@@ -271,4 +333,6 @@ def _tell(session: Session, model: Recommender, names: list[str], blocks: Iterat
     columns = {name: [one[name] for one in found] for name in names if name in ("user", "item", "title")}
     columns["probability"] = [f"{one['probability']:.3f}" for one in found]
     columns["decision"] = ["yes" if one["decision"] else "no" for one in found]
+    if "exploratory" in names:
+        columns["exploratory"] = ["yes" if one["exploratory"] else "" for one in found]
     session.say(PlainTable(columns, left=("user", "item", "title")))

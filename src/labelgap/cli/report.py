@@ -15,12 +15,14 @@ from labelgap.cli.choices import patterns, refuse_rating_columns, refuse_table_c
 from labelgap.cli.inputs import read_judged_table
 from labelgap.cli.models import load_model, refuse_offsets
 from labelgap.cli.options import (
+    AggregateEvents,
     DataFile,
     Decimal,
     Delimiter,
     Encoding,
     Force,
     Format,
+    HalfLife,
     IdColumn,
     ItemColumn,
     Json,
@@ -30,12 +32,13 @@ from labelgap.cli.options import (
     ModelFile,
     Quiet,
     Separator,
+    TimeColumn,
     UserColumn,
     ValueColumn,
     Verbose,
 )
 from labelgap.cli.outputs import check_output
-from labelgap.cli.ratings import read_judged_ratings
+from labelgap.cli.ratings import read_judged_ratings, use_events
 from labelgap.cli.session import command
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
@@ -55,6 +58,9 @@ def report(
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
+    aggregate: AggregateEvents = None,
+    time: TimeColumn = None,
+    half_life: HalfLife = None,
     format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -103,9 +109,11 @@ def report(
         X: Any = None
         if isinstance(loaded.estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
+            use_events(loaded.estimator, aggregate, time, half_life)
             known: Any = read_judged_ratings(loaded.estimator, source, user, item, value).answers
         else:
-            refuse_rating_columns(user, item, value)
+            events = {"aggregate": aggregate, "time": time, "half_life": half_life}
+            refuse_rating_columns(user, item, value, **events)
             refuse_offsets(loaded, "Make its report in Python too: write_report(..., exposure=...)")
             second, xml = session.label_file(label_file)
             columns = Columns(

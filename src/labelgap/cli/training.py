@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from labelgap.cli.choices import refuse_unused_time
 from labelgap.cli.inputs import read_training_table, warn_of_repeated_ids
 from labelgap.cli.options import Setting
 from labelgap.cli.preparing import make_preparation, prepared
 from labelgap.cli.rating_checks import check_likes, count_pairs
-from labelgap.cli.ratings import read_ratings_file
+from labelgap.cli.ratings import read_ratings_file, times_of
 from labelgap.cli.session import Session
 from labelgap.cli.side_tables import Sides, read_sides
 from labelgap.data.files.feature_plan import FeaturePlan
@@ -53,9 +54,13 @@ class Training:
 def read_training(session: Session, source: Source, setting: Setting, given: dict[str, Any]) -> Training:
     """Read the data of a fit, as the options in ``given`` say."""
     if setting is Setting.recommender:
-        ratings = read_ratings_file(source, given["user"], given["item"], given["value"])
-        check_likes(source, ratings, given["positive"], given["unobserved"])
-        pairs = count_pairs(source, ratings, given["positive"])
+        aggregate, half_life = given["aggregate"], given["half_life"]
+        refuse_unused_time(given["time"], aggregate, half_life)
+        time = times_of(source, given["time"], aggregate, half_life)
+        ratings = read_ratings_file(source, given["user"], given["item"], given["value"], time)
+        if aggregate is None:
+            check_likes(source, ratings, given["positive"], given["unobserved"])
+        pairs = count_pairs(source, ratings, given["positive"], aggregate)
         sides = read_sides(session, ratings, given)
         return Training((ratings.answers,), {"answers": pairs} | sides.facts, sides=sides)
     second, xml = session.label_file(given["label_file"])

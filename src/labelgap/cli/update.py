@@ -19,12 +19,14 @@ from labelgap.cli.fitted import kept_bytes, kept_lines
 from labelgap.cli.inputs import read_judged_table
 from labelgap.cli.models import LoadedModel, describe_with, load_model, refuse_offsets, save_model
 from labelgap.cli.options import (
+    AggregateEvents,
     Decimal,
     Delimiter,
     Device,
     Encoding,
     Force,
     Format,
+    HalfLife,
     IdColumn,
     ItemColumn,
     ItemTable,
@@ -35,6 +37,7 @@ from labelgap.cli.options import (
     ModelFile,
     Quiet,
     Separator,
+    TimeColumn,
     UserColumn,
     UserTable,
     ValueColumn,
@@ -43,7 +46,7 @@ from labelgap.cli.options import (
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.progress import watched
-from labelgap.cli.ratings import own_ids, read_judged_ratings
+from labelgap.cli.ratings import own_ids, read_judged_ratings, use_events
 from labelgap.cli.session import Session, command, without_unfinished
 from labelgap.cli.side_tables import read_more_sides
 from labelgap.data.files.dialect import Dialect
@@ -77,6 +80,9 @@ def update(
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
+    aggregate: AggregateEvents = None,
+    time_column: TimeColumn = None,
+    half_life: HalfLife = None,
     items: ItemTable = None,
     users: UserTable = None,
     format: Format = None,
@@ -133,13 +139,15 @@ def update(
         if isinstance(estimator, Recommender):
             refuse_table_columns(labels, label_file, id_column)
             refuse(separator is not None, "--separator", "a recommender has users and items")
+            use_events(estimator, aggregate, time_column, half_life)
             ratings = read_judged_ratings(estimator, source, user, item, value)
             arguments: tuple[Any, ...] = (ratings.answers,)
             more, titles = read_more_sides(session, estimator, ratings, {"item": items, "user": users})
             session.step(f"read {len(ratings)} ratings of {data}")
         else:
             titles = {}
-            refuse_rating_columns(user, item, value)
+            events = {"aggregate": aggregate, "time": time_column, "half_life": half_life}
+            refuse_rating_columns(user, item, value, **events)
             for option, table in (("--items", items), ("--users", users)):
                 refuse(table is not None, option, "it is for a recommender")
             second, xml = session.label_file(label_file)

@@ -154,7 +154,8 @@ class ItemsChosen(FactorModel):
         """Write the recommendations of many users to a CSV, TSV or Parquet file, some users at a time.
 
         There is one line for each user and item, with the columns user, rank, item, title (where the items
-        have titles), score, probability and decision, and with ``explore`` exploratory. No more than the lines of 10 000 users are in memory.
+        have titles), score, probability and decision, and with ``explore`` exploratory. No more than the
+        lines of 10 000 users are in memory.
         Ids of several types are written as texts.
 
         Parameters
@@ -451,8 +452,8 @@ def _unavailable(unavailable: Any, at: Any) -> Any:
     dated = isinstance(unavailable, Mapping)
     if at is not None and not dated:
         raise InvalidParameterError(
-            "at says when the lists are shown, for unavailable= with dates; leave it out, or give a mapping from "
-            "items to dates."
+            "at says when the lists are shown, for unavailable= with dates; leave it out, or give a mapping "
+            "from items to dates."
         )
     if not dated:
         return unavailable

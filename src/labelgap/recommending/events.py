@@ -178,8 +178,8 @@ def from_kept(kept: KeptEvents, labels: ObservedLabels, rule: EventRule) -> Rati
         raise InvalidParameterError(
             f"The recommender was fitted with aggregate={kept.aggregate!r}"
             f"{' and without times' if kept.clock == 'none' else ''}, so ratings cannot be joined with "
-            f"aggregate={rule.aggregate!r} and half_life={rule.half_life!r}. Go on as in the fit, or fit anew to "
-            "all events."
+            f"aggregate={rule.aggregate!r} and half_life={rule.half_life!r}. Go on as in the fit, or fit "
+            "anew to all events."
         )
     return RatingEvents(
         labels.rows.astype(np.int64),
@@ -309,6 +309,6 @@ def two_ratings(pair: str, one: float, other: float, first: int, second: int, wh
     """What is said of two ratings of one pair, in these lines, that differ."""
     return (
         f"There are two ratings of {pair}: {one:g} in line {first} and {other:g} in line {second}.{why} Keep "
-        "one of them, or say what becomes of several, such as plays or visits, when you make the recommender: "
-        "aggregate='sum' to add them up, or 'mean', 'max' or 'last'."
+        "one of them, or say what becomes of several, such as plays or visits, when you make the "
+        "recommender: aggregate='sum' to add them up, or 'mean', 'max' or 'last'."
     )

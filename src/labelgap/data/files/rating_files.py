@@ -14,6 +14,7 @@ from labelgap.data.files.columns import id_values, to_numbers
 from labelgap.data.files.formats import PathLike, arrow_reader, import_pyarrow, is_worth_threads, shortened
 from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.npz_file import read_npz_ratings
+from labelgap.data.files.rating_hints import value_column_of
 from labelgap.data.files.source import Sheet, Source
 from labelgap.data.files.tables import AnswerTable, number_of
 from labelgap.exceptions import DataFileError
@@ -158,10 +159,12 @@ def _column_names(
         if not others:
             return user, item, None
         if "rating" not in others:
+            found = value_column_of(sheet, [name for name in (user, item, time) if name is not None])
+            such = "" if found is None else f", such as value={found!r} (--value {found})"
             raise DataFileError(
-                f"{sheet.path} has no column 'value'. Say which one holds the ratings, such as "
-                f"value={others[0]!r} (--value {others[0]}), or value=None "
-                "(--value none) where each line is a like."
+                f"{sheet.path} has no column 'value'. Say which one holds the ratings{such}, or value=None "
+                "(--value none) where each line is a like. Its columns are "
+                f"{', '.join(map(repr, sheet.names))}."
             )
         value = "rating"
     if value is not None:

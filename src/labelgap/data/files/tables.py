@@ -61,7 +61,7 @@ class AnswerTable:
         return len(self.users)
 
     @property
-    def answers(self) -> tuple[NDArray[Any], ...]:
+    def answers(self) -> tuple[NDArray[Any] | None, ...]:
         """The sequences as ``Recommender.fit`` takes them.
 
         Examples
@@ -71,6 +71,8 @@ class AnswerTable:
         >>> table.answers
         (array([1, 2]), array([7, 7]))
         """
+        if self.times is not None:
+            return (self.users, self.items, self.values, self.times)
         return (self.users, self.items) if self.values is None else (self.users, self.items, self.values)
 
     def take(self, lines: NDArray[Any]) -> AnswerTable:
