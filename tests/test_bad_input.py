@@ -88,8 +88,9 @@ def fit(labels: Any = Y, features: Any = X, **changes: Any) -> Any:
 ANSWERS = (["a", "b", "c", "a"], ["x", "x", "y", "y"], [1, 0, 1, 0])
 
 
-def recommender() -> Recommender:
-    return Recommender(trace_penalty=0.1, threshold="train").fit(ANSWERS)
+def recommender(*, times: Any = None, **settings: Any) -> Recommender:
+    answers = ANSWERS if times is None else (*ANSWERS, times)
+    return Recommender(trace_penalty=0.1, threshold="train", **settings).fit(answers)
 
 
 def contrary_recommender() -> Recommender:
@@ -431,6 +432,71 @@ ERRORS = [
         "'x' by user 'a': 50 in line 0 and 4 in line 1.*add them up",
         lambda: Recommender(positive=4, unobserved="negative").fit((["a", "a"], ["x", "x"], [50, 4])),
         "two likes",
+    ),
+    *(
+        Case(
+            "rating-times",
+            InvalidInputError,
+            problem,
+            lambda times=times: Recommender(half_life=2).fit((*ANSWERS, times)),
+            problem,
+        )
+        for times, problem in (
+            ([1, 2, 3, np.inf], "line 3 is infinite"),
+            ([1, np.nan, 3, 4], "line 1 has no time"),
+            (
+                ["2024-05-31", "soon", "2024-05-31", "2024-05-31"],
+                "line 1 is 'soon', which is no number or date",
+            ),
+            (["2024-05-31", 2, 3, 4], "Some of the times are dates and others are numbers"),
+        )
+    ),
+    Case(
+        "no-rating-times",
+        InvalidLabelsError,
+        "half_life needs the times.*four sequences",
+        lambda: Recommender(half_life=2).fit(ANSWERS),
+    ),
+    Case(
+        "no-rating-times",
+        InvalidLabelsError,
+        "no column 'day'; it has 'user', 'item', 'value'.*time=",
+        lambda: Recommender(half_life=2, time="day").fit(
+            pandas.DataFrame(dict(zip(("user", "item", "value"), ANSWERS, strict=True)))
+        ),
+        "frame",
+    ),
+    Case(
+        "other-events",
+        InvalidParameterError,
+        "fitted with aggregate=None, and now it is 'sum'",
+        lambda: recommender().set_params(aggregate="sum").partial_fit((["a"], ["x"], [1])),
+    ),
+    Case(
+        "other-events",
+        InvalidLabelsError,
+        "before are numbers, and those of the new ones are dates",
+        lambda: recommender(half_life=2, times=[1, 2, 3, 4]).fold_in((["a"], ["x"], [1], ["2024-05-31"])),
+        "times",
+    ),
+    Case(
+        "unavailable-date",
+        InvalidInputError,
+        "until which the item 'x' is unavailable must be a date.*got 'soon'",
+        lambda: recommender().recommend("a", unavailable={"x": "soon"}),
+    ),
+    Case(
+        "unavailable-date",
+        InvalidInputError,
+        "at must be a date.*got 7",
+        lambda: recommender().recommend("a", unavailable={"x": "2024-05-31"}, at=7),
+        "at",
+    ),
+    Case(
+        "explore-without-features",
+        InvalidParameterError,
+        "fitted without item_features",
+        lambda: recommender().recommend("a", explore=0.1),
     ),
     Case(
         "unknown-id",

@@ -118,19 +118,14 @@ def refuse_rating_columns(
     skip_unknown: bool = False,
     unknown: object = None,
     *,
-    aggregate: object = None,
-    time: str | None = None,
-    half_life: float | None = None,
+    events: tuple[object, object, object] = (None, None, None),
 ) -> None:
-    """Wrong usage if an option of recommenders was given for another model."""
-    columns = {
-        "--user": user,
-        "--item": item,
-        "--value": value,
-        "--aggregate": aggregate,
-        "--time": time,
-        "--half-life": half_life,
-    }
+    """Wrong usage if an option of recommenders was given for another model.
+
+    ``events`` are --aggregate, --time and --half-life.
+    """
+    columns: dict[str, object] = {"--user": user, "--item": item, "--value": value}
+    columns |= zip(("--aggregate", "--time", "--half-life"), events, strict=True)
     for option, given in columns.items():
         refuse(given is not None, option, "it is for a recommender")
     refuse(skip_unknown, "--skip-unknown", "it is for a recommender")

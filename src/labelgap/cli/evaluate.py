@@ -159,8 +159,8 @@ def evaluate(
             write_results(session, out, per_label)
             return
         refuse(n is not None, "-n", "it is for a recommender")
-        events = {"aggregate": aggregate, "time": time, "half_life": half_life}
-        refuse_rating_columns(user, item, value, skip_unknown, unknown, **events)
+        events = (aggregate, time, half_life)
+        refuse_rating_columns(user, item, value, skip_unknown, unknown, events=events)
         second, xml = session.label_file(label_file)
         columns = Columns(
             patterns(labels), ids=id_column, label_source=second, label_xml=xml, separator=separator

@@ -112,8 +112,8 @@ def report(
             use_events(loaded.estimator, aggregate, time, half_life)
             known: Any = read_judged_ratings(loaded.estimator, source, user, item, value).answers
         else:
-            events = {"aggregate": aggregate, "time": time, "half_life": half_life}
-            refuse_rating_columns(user, item, value, **events)
+            events = (aggregate, time, half_life)
+            refuse_rating_columns(user, item, value, events=events)
             refuse_offsets(loaded, "Make its report in Python too: write_report(..., exposure=...)")
             second, xml = session.label_file(label_file)
             columns = Columns(

@@ -146,8 +146,8 @@ def update(
             session.step(f"read {len(ratings)} ratings of {data}")
         else:
             titles = {}
-            events = {"aggregate": aggregate, "time": time_column, "half_life": half_life}
-            refuse_rating_columns(user, item, value, **events)
+            events = (aggregate, time_column, half_life)
+            refuse_rating_columns(user, item, value, events=events)
             for option, table in (("--items", items), ("--users", users)):
                 refuse(table is not None, option, "it is for a recommender")
             second, xml = session.label_file(label_file)

@@ -338,8 +338,9 @@ class ItemsChosen(FactorModel):
             return (*self._best_among(wish.kept, factors, seen, wish), None)
         is_new = self._rated().label_counts() == 0
         kept = np.arange(len(is_new)) if wish.kept is None else wish.kept
-        parts = [self._best_among(kept[is_new[kept] == new], factors, seen, wish) for new in (False, True)]
-        return _explored(*parts, round(wish.explore * wish.n))
+        rated = self._best_among(kept[~is_new[kept]], factors, seen, wish)
+        new = self._best_among(kept[is_new[kept]], factors, seen, wish)
+        return _explored(rated, new, round(wish.explore * wish.n))
 
     def _best_among(
         self, kept: NDArray[np.int64] | None, factors: UserItemFactors, seen: Seen | None, wish: _Wish

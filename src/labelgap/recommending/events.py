@@ -222,7 +222,8 @@ def combined(
     # Without a rule for several, a later rating takes the place of an earlier one, whatever their times are.
     by_time = rule.aggregate is not None
     order = np.lexsort((newest, pairs)) if by_time else np.argsort(pairs, kind="stable")
-    pairs, values, amounts, newest = (part[order] for part in (pairs, values, amounts, newest))
+    pairs = pairs[order]
+    values, amounts, newest = (part[order] for part in (values, amounts, newest))
     starts = np.flatnonzero(np.diff(pairs, prepend=-1))
     counts = np.diff(starts, append=len(pairs))
     last = starts + counts - 1

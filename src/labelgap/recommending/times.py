@@ -36,7 +36,7 @@ def read_times(given: Any, count: int, what: str = "rating") -> NDArray[Any]:
     array(['2024-05-31T00:00:00.000000', '2024-05-31T12:00:00.000000'],
           dtype='datetime64[us]')
     """
-    values = given.to_numpy() if frame_library(given) else given
+    values: Any = given.to_numpy() if frame_library(given) else given
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         values = np.asarray(values)
     elif not isinstance(values, np.ndarray):
@@ -56,7 +56,7 @@ def read_times(given: Any, count: int, what: str = "rating") -> NDArray[Any]:
         _refuse(
             np.isinf(values), f"The time of the {what} in line {{}} is infinite; correct it or leave it out."
         )
-    return values
+    return np.asarray(values)
 
 
 def as_numbers(times: NDArray[Any]) -> Floats:
@@ -123,7 +123,7 @@ def _moment(value: Any) -> Any:
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             value = value.astimezone(UTC).replace(tzinfo=None)
-        return np.datetime64(datetime(*value.timetuple()[:6], value.microsecond), "us")
+        return np.datetime64(value.isoformat(timespec="microseconds"), "us")
     if isinstance(value, date):
         return np.datetime64(value, "us")
     if isinstance(value, _NUMBERS) and not isinstance(value, bool | np.bool_):
