@@ -832,6 +832,12 @@ WARNINGS = [
         lambda: fit(Y, unobserved="unlabelled", flip_rate=0.3, loss="squared"),
     ),
     Case(
+        "half-life-short",
+        LabelgapWarning,
+        "half_life=30 is so short .* 86400 or more units of the times.*seconds",
+        lambda: recommender(half_life=30, times=[1, 2, 3, 4]).score((*ANSWERS, [0, 0, 0, 86400])),
+    ),
+    Case(
         "popularity-wins",
         LabelgapWarning,
         "Popularity ranks better.*unobserved='negative'",

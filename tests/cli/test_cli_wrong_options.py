@@ -153,7 +153,9 @@ def test_likes_with_further_columns(ratings: Path) -> None:
     likes = [f"{user},{item},2024-05-31" for user, item, value in lines if float(value) >= 4]
     Path("likes.csv").write_text("\n".join(["user,item,date", *likes]) + "\n")
     said = error_of("fit", "likes.csv", "--user", "user", "--item", "item")
-    assert "such as --value date, or --value none where each line is a like" in said
+    # A date is no rating.
+    assert "Say which one holds the ratings, or --value none where each line is a like" in said
+    assert "Its columns are 'user', 'item', 'date'." in said
     options = ("--for", "recommend", "--trace-penalty", "0.05", "--quiet")
     run("fit", "likes.csv", "--value", "none", *options, "--out", "likes.labelgap")
     # Later files are read in the same way.

@@ -192,6 +192,38 @@ def _regressor(draw: Draw, folder: Path) -> None:
     assert np.isfinite(model.predict(X)).all()
 
 
+@case("events")
+def _events(draw: Draw, folder: Path) -> None:
+    size = int(draw.integers(1, 12))
+    users, items = (draw.choice(["a", "b", "c"], size=size) for _ in range(2))
+    values = draw.choice([0, 1, 2, np.nan, 1e300], size=size, p=[0.3, 0.3, 0.3, 0.05, 0.05])
+    times: tuple[Any, ...] = (
+        1,
+        2.5,
+        7,
+        "2024-05-31",
+        "soon",
+        None,
+        float("inf"),
+        np.datetime64("NaT"),
+        1e300,
+    )
+    kinds = int(pick(draw, 3, 3, 4, 9))
+    events: Any = (users, items, values, [pick(draw, *times[:kinds]) for _ in range(size)])
+    model = Recommender(
+        aggregate=pick(draw, None, "sum", "mean", "max", "last", "median"),
+        half_life=pick(draw, None, 1.0, 1e-300, 1e300, 0, "1"),
+        positive=pick(draw, None, 1, 2),
+        unobserved=pick(draw, "missing", "negative"),
+        trace_penalty=0.1,
+        threshold="train",
+        max_iter=30,
+    )
+    check_fit(model.fit(events))
+    model.partial_fit(events)
+    assert np.isfinite(model.recommend_batch(n=2, exclude_seen=False).scores).any()
+
+
 @case("recommender")
 def _recommender(draw: Draw, folder: Path) -> None:
     size = int(draw.integers(1, 12))

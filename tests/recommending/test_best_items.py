@@ -355,6 +355,9 @@ def test_where_one_kind_of_items_runs_out_the_other_has_its_places() -> None:
     assert not none.exploratory.any()
     assert len(none) == 3
     assert model.recommend_batch(n=2, only=[], explore=0.5).items.tolist() == [[None, None]] * 20
+    # What is folded in by its features is new too.
+    more = model.fold_in(item_features={"new2": [0.5, -0.5]})
+    assert set(more.recommend_batch(n=20, explore=1.0).items.ravel()) >= {"new0", "new1", "new2"}
     # A rating makes an item one of the others.
     later = model.fold_in(([0], ["new0"], [1]))
     shown = later.recommend_batch(n=20, explore=1.0)

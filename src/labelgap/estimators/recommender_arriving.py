@@ -54,7 +54,8 @@ class ArrivingRatings(KeptRatings):
         """Learn from more ratings, of known and of new users and items.
 
         The ratings are joined to those that the model has: a new rating of the same item by the same user
-        replaces the old one. Then the fit of
+        replaces the old one; with ``aggregate`` or ``half_life`` events are joined with those before.
+        Then the fit of
 
             ``min_{W,b}  1/|Ω| Σ_Ω ω ℓ(z, y) + λ‖W‖_* + λ₂/2 ‖W‖_F²``
 

@@ -69,7 +69,8 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
         columns = self._columns_for(labels)
 
         def data() -> dict[str, str]:
-            return {"the ratings": digest(labels), "the features": digest(*columns)}
+            rated = (labels,) if decay is None else (labels, decay)
+            return {"the ratings": digest(*rated), "the features": digest(*columns)}
 
         with _described(columns, self, chooser), fit_run(self, callback, checkpoint, data) as run:
             run.held_out = held_out

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
-from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
+from labelgap._warn import warn
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
 from labelgap.persistence.registry import savable_record
 from labelgap.recommending.ids import Ids
@@ -276,6 +277,7 @@ def events_of(
         )
     there = np.flatnonzero(~np.isnan(values))
     rows, columns = (part[there].astype(np.int64) for part in (entries.rows, entries.cols))
+    _warn_of_short_half_life(newest[there], clock, rule)
     if rule.aggregate is None:
         _refuse_changes(entries, there, rows * max(entries.shape[1], 1) + columns, pair)
     return combined(
@@ -290,6 +292,22 @@ def events_of(
         clock=clock,
         only_likes=bool(only_likes),
     )
+
+
+def _warn_of_short_half_life(times: Floats, clock: str, rule: EventRule) -> None:
+    """Say so where half of the events have no weight beside the newest one, to the last digit."""
+    if rule.half_life is None or not len(times):
+        return
+    age = float(times.max() - np.median(times))
+    if np.exp2(-age / rule.half_life) < np.finfo(np.float64).eps:
+        unit = (
+            "days" if clock == "dates" else "units of the times, which are numbers (Unix times count seconds)"
+        )
+        warn(
+            f"half_life={rule.half_life:g} is so short that half of the ratings have next to no weight: they "
+            f"are {age:g} or more {unit} older than the newest. Give a longer one.",
+            LabelgapWarning,
+        )
 
 
 def _refuse_changes(

@@ -240,7 +240,8 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
           factors would give, and the user's factors stay. An item with only likes, or only dislikes, gets an
           intercept only.
         - A known user rates a known item. The user's factors are computed again from all ratings of the user.
-          A new rating replaces the old one of the same item.
+          A new rating replaces the old one of the same item; with ``aggregate`` events are joined with those
+          before.
 
         - A new user rates a new item, and both have other ratings that link them to what is known. The two
           are then solved for in alternation, with all their ratings.
