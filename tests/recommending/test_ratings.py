@@ -491,5 +491,6 @@ def test_rules_for_events_that_cannot_be_used() -> None:
     twice = (["a", "a"], ["x", "x"], [1, 0], [1, 2])
     with pytest.raises(InvalidLabelsError, match=r"'x' by user 'a': 1 in line 0 and 0 in line 1.*aggregate"):
         read_ratings(twice, half_life=2.0)
-    with pytest.raises(InvalidLabelsError, match="is inf"):
-        read_ratings((["a", "a"], ["x", "x"], [1, math.inf]), aggregate="mean")
+    for values in ([1, math.inf], [1e308, 1e308]):
+        with pytest.raises(InvalidLabelsError, match="'x' by user 'a' is inf"):
+            read_ratings((["a", "a"], ["x", "x"], values), aggregate="sum", positive=1)

@@ -25,8 +25,8 @@ from labelgap.recommending.ids import Ids
 from labelgap.recommending.times import as_numbers
 
 AGGREGATES = ("sum", "mean", "max", "last")
-# The weight of what is older than numbers reach; weights are above 0.
-_TINY = float(np.finfo(np.float64).tiny)
+# The least weight: beside the weight 1 of the newest it is lost in rounding, and 0 would leave a rating out.
+_LEAST_WEIGHT = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class EventRule:
         """``2^(−age/half_life)``, 1 without a half-life."""
         if self.half_life is None:
             return np.ones(len(ages))
-        return np.asarray(np.exp2(-ages / self.half_life))
+        # What is too old for the numbers has the weight 0.
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(np.exp2(-ages / self.half_life))
 
 
 @savable_record("kept_events")
@@ -118,7 +120,7 @@ class RatingEvents:
     def decay(self) -> Floats:
         """The weight of each rating by its age: halved for each half-life before the newest event of all."""
         ages = self.newest.max(initial=-np.inf) - self.newest
-        return np.maximum(self.rule.decay(ages), _TINY)
+        return np.maximum(self.rule.decay(ages), _LEAST_WEIGHT)
 
     @property
     def present_values(self) -> Floats:
@@ -196,6 +198,8 @@ def from_kept(kept: KeptEvents, labels: ObservedLabels, rule: EventRule) -> Rati
     )
 
 
+# A sum beyond all numbers is infinite, which is refused where it is judged.
+@np.errstate(over="ignore", invalid="ignore")
 def combined(
     rows: NDArray[np.int64],
     columns: NDArray[np.int64],
@@ -299,7 +303,7 @@ def _warn_of_short_half_life(times: Floats, clock: str, rule: EventRule) -> None
     if rule.half_life is None or not len(times):
         return
     age = float(times.max() - np.median(times))
-    if np.exp2(-age / rule.half_life) < np.finfo(np.float64).eps:
+    if rule.decay(np.array([age]))[0] < _LEAST_WEIGHT:
         unit = (
             "days" if clock == "dates" else "units of the times, which are numbers (Unix times count seconds)"
         )
