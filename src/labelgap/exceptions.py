@@ -22,6 +22,7 @@
     ├── ConvergenceWarning          also scikit-learn's; says which gap was reached
     ├── DriftWarning                a batch that is judged worse than the earlier ones lead to expect
     ├── InterruptedFitWarning       a fit that was stopped on request; says what the model is worth
+    ├── KernelCacheWarning          compiled functions that cannot be kept for the next process
     └── UninformativeLabelsWarning  labels without an observed entry, or with one class that moves the metric
 """
 
@@ -119,6 +120,10 @@ class DriftWarning(LabelgapWarning):
 
 class InterruptedFitWarning(LabelgapWarning):
     """A fit was stopped before its end; the model can be used, and the message says what it is worth."""
+
+
+class KernelCacheWarning(LabelgapWarning):
+    """No folder for compiled functions can be written, so every process compiles them anew."""
 
 
 class UninformativeLabelsWarning(LabelgapWarning):

@@ -1,14 +1,20 @@
-"""Kernels give the same digits in the process that compiles them and in later ones, which read the cache."""
+"""Kernels are compiled once and kept for later processes, and give the same digits in all of them.
+
+Where no folder can be written they are compiled in every process, and what needs no kernel compiles none.
+"""
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import labelgap.kernels
+from labelgap import LowRankClassifier, save
 
 KERNELS = sorted(Path(labelgap.kernels.__file__).parent.glob("*.py"))
 FITS = """
@@ -43,7 +49,7 @@ def compiled_functions():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.decorator_list:
                 options = ast.unparse(node.decorator_list[0])
-                if options.startswith("njit(") and ("OPTIONS" in options or "INLINED" in options):
+                if options.startswith("compiled(") and ("OPTIONS" in options or "INLINED" in options):
                     found[node.name] = options, node
     return found
 
@@ -76,3 +82,109 @@ def test_the_first_fit_has_the_digits_of_later_ones(tmp_path):
     )
     assert any(tmp_path.rglob("*.nbc"))
     assert first == second
+
+
+# -- folders that cannot be written ------------------------------------------------------------------------
+
+TWO_THRESHOLDS = """
+import labelgap
+scores = [[0.1], [0.4], [0.8]]
+print(labelgap.best_threshold(scores, [[0], [1], [1]], "micro-f1").value)
+print(labelgap.best_threshold(scores, [[0], [1], [0]], "micro-f1").value)
+"""
+PREDICTION = """
+import sys
+import labelgap
+model = labelgap.load(sys.argv[1])
+X = [[1.0, -2.0], [-1.0, 0.5]]
+print(model.predict(X).shape, model.predict_proba(X).shape, model.predict(X, output="sparse").shape)
+print("numba" in sys.modules)
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """The package in another folder, whose kernels have no folder beside them for what is compiled."""
+    ours = Path(labelgap.__file__).parent
+    theirs = tmp_path / "packages" / "labelgap"
+    theirs.mkdir(parents=True)
+    for part in ours.iterdir():
+        if part.name not in ("kernels", "__pycache__"):
+            (theirs / part.name).symlink_to(part)
+    shutil.copytree(ours / "kernels", theirs / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    return theirs
+
+
+def environment_of(package, home):
+    """Of a process that imports this package, for a user with this home."""
+    environment = os.environ | {"PYTHONPATH": str(package.parent), "HOME": str(home)}
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        environment.pop(name, None)
+    return environment
+
+
+def begin(program, *arguments, environment, before=(), warnings="default"):
+    return subprocess.Popen(
+        [*before, sys.executable, "-W", warnings, "-c", program, *map(str, arguments)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def require_one_warning(process):
+    printed, said = process.communicate(timeout=300)
+    assert (process.returncode, printed.split()) == (0, ["1.0", "0.6666666666666666"]), said
+    assert said.count("KernelCacheWarning") == 1
+    assert "NUMBA_CACHE_DIR" in said
+    # In the name of the program's own line, not of an import inside the package.
+    assert said.startswith("<string>:4: KernelCacheWarning")
+
+
+def test_without_a_folder_for_the_cache_each_process_compiles_and_warns_once(package, tmp_path):
+    (package / "kernels" / "__pycache__").touch()
+    (tmp_path / "no home").touch()
+    environment = environment_of(package, tmp_path / "no home")
+    for process in [begin(TWO_THRESHOLDS, environment=environment) for _ in range(2)]:
+        require_one_warning(process)
+    assert not any(package.rglob("*.nb*"))
+
+
+def test_a_user_without_rights_compiles_without_a_cache(package, tmp_path):
+    before = []
+    if os.geteuid() == 0:
+        setpriv = shutil.which("setpriv")
+        if setpriv is None:
+            pytest.skip("root may write everywhere, and setpriv, which takes that right away, is not there")
+        # The rights of root, without the one to write where modes do not let.
+        before = [setpriv, "--bounding-set=-dac_override", "--inh-caps=-dac_override"]
+        if subprocess.run([*before, "true"], capture_output=True).returncode != 0:
+            pytest.skip("root may write everywhere, and setpriv cannot take that right away here")
+    home = tmp_path / "home"
+    home.mkdir()
+    folders = [home, package / "kernels"]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        environment = environment_of(package, home)
+        require_one_warning(begin(TWO_THRESHOLDS, environment=environment, before=before))
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+
+
+def test_a_linear_model_is_loaded_and_predicts_without_the_compiler(package, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    model = LowRankClassifier(metric="micro-f1", trace_penalty=0.02, ridge_penalty=0.0, random_state=0)
+    save(model.fit(X, (X @ rng.standard_normal((2, 3)) > 0).astype(float)), tmp_path / "m.labelgap")
+    (package / "kernels" / "__pycache__").touch()
+    process = begin(
+        PREDICTION,
+        tmp_path / "m.labelgap",
+        environment=environment_of(package, package / "_names.py"),
+        warnings="error",
+    )
+    printed, said = process.communicate(timeout=120)
+    assert printed.splitlines() == ["(2, 3) (2, 3) (2, 3)", "False"], said

@@ -11,12 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._html import paragraph
 from labelgap._memory import is_dense
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
-from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.labels.sources import index_type
 from labelgap.metrics import LinearFractional
@@ -220,7 +220,9 @@ class Completion:
         seen = self.observed.rows * n_labels + self.observed.cols
         fresh = truth.select(~np.isin(truth.rows * n_labels + truth.cols, seen, assume_unique=True))
         fresh.require_observed()
-        low_rank = sampled_product(fresh.indptr, fresh.indices, self.row_factors, self.label_factors)
+        low_rank = kernels.entries.sampled_product(
+            fresh.indptr, fresh.indices, self.row_factors, self.label_factors
+        )
         scores = low_rank + self.intercept[fresh.indices]
         return self.metric(fresh, scores >= self.thresholds[fresh.indices])
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._types import Floats
 from labelgap.fitting.choice import SELECTION_TOL, folds_for_threshold
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.judges import Judge, Verdict
 from labelgap.fitting.search import leading
-from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
@@ -90,7 +90,7 @@ class RowModel:
     def scores(self, x: JointFactors, labels: ObservedLabels) -> Floats:
         """The scores at the entries of these labels."""
         P = np.ascontiguousarray(np.hstack([self.shared.left(x.left), x.row_left]))
-        low_rank = sampled_product(labels.indptr, labels.indices, P, self.right(x))
+        low_rank = kernels.entries.sampled_product(labels.indptr, labels.indices, P, self.right(x))
         return np.asarray(low_rank + x.intercept[labels.indices])
 
 

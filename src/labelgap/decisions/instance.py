@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._types import Floats
 from labelgap.decisions.allocating import allocate
 from labelgap.decisions.budget import Budget
 from labelgap.decisions.streams import Stream, from_counts
-from labelgap.kernels import budgets as kernels
 from labelgap.metrics import LinearFractional
 
 
@@ -34,7 +34,7 @@ def expected_values(probabilities: Floats, metric: LinearFractional, most: int |
     falling = -np.sort(-np.asarray(probabilities, dtype=np.float64))
     most = len(falling) if most is None else min(most, len(falling))
     values = np.empty(most + 1)
-    kernels.expected_row_values(
+    kernels.budgets.expected_row_values(
         falling,
         most,
         metric.balanced,

@@ -16,13 +16,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._types import Floats
 from labelgap.decisions.allocating import allocate
 from labelgap.decisions.budget import Budget
 from labelgap.decisions.expected import Totals
 from labelgap.decisions.micro import without_limit
 from labelgap.decisions.streams import Stream, from_chosen, from_keys
-from labelgap.kernels import budgets as kernels
 from labelgap.metrics import LinearFractional
 
 _FRANK_WOLFE_STEPS = 3
@@ -53,7 +53,7 @@ def _with_rows(stream: Stream, most: int, exactly: bool, metric: LinearFractiona
         changes = 0
         for start, block in stream:
             part = chosen[start : start + len(block)]
-            changes += kernels.ascend_rows(
+            changes += kernels.budgets.ascend_rows(
                 block,
                 part,
                 S,
@@ -109,7 +109,9 @@ def _by_lines(
 ) -> NDArray[np.int64]:
     chosen = np.full((stream.n_rows, most), -1, dtype=np.int64)
     for start, block in stream:
-        kernels.choose_by_lines(block, slopes, intercepts, exactly, chosen[start : start + len(block)])
+        kernels.budgets.choose_by_lines(
+            block, slopes, intercepts, exactly, chosen[start : start + len(block)]
+        )
     return chosen
 
 

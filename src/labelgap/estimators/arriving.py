@@ -31,7 +31,6 @@ from labelgap.fitting.penalty_grid import PenaltyRequest
 from labelgap.fitting.run import FitRun
 from labelgap.labels import ObservedLabels
 from labelgap.metrics.jackknife import leave_out_values, metric_error
-from labelgap.objective.cpu.part import CpuRows
 from labelgap.objective.moments import FeatureMoments, smoothed_rates
 from labelgap.objective.parts import RowBlock
 from labelgap.objective.problem import Problem
@@ -259,6 +258,8 @@ class ArrivingBatches:
         draws = np.random.RandomState([int(rng.randint(np.iinfo(np.int32).max)), kept.n_batches])
 
         def moments_of(X: Any, labels: ObservedLabels) -> FeatureMoments:
+            from labelgap.objective.cpu.part import CpuRows
+
             return CpuRows(RowBlock(mapped(self.feature_map_, X), labels)).moments(kept.features)
 
         return kept.within(int(most), check_half_life(self.forget), draws, moments_of)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from labelgap import kernels
 from labelgap._types import Floats
 from labelgap.estimators.arriving import refuse_other_weights, start_from
 from labelgap.estimators.arriving_decisions import ArrivingDecisions
@@ -46,7 +47,6 @@ from labelgap.fitting.problem import (
 )
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.unlabelled import check_unlabelled
-from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
@@ -488,7 +488,9 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
 
     def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
         P = self._left_product(X)
-        low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
+        low_rank = kernels.entries.sampled_product(
+            labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_)
+        )
         return np.asarray(low_rank + self.intercept_[labels.indices])
 
     def _unlabelled_score(self, X: Any, labels: ObservedLabels) -> float:

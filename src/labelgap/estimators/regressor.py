@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from labelgap import kernels
 from labelgap._arrays import like_input, to_host
 from labelgap._types import Floats
 from labelgap.estimators.arriving import start_from
@@ -49,7 +50,6 @@ from labelgap.fitting.problem import (
     observed_problem,
 )
 from labelgap.fitting.run import fit_run
-from labelgap.kernels.entries import sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import in_label_order, match_labels
 from labelgap.losses import Family, Poisson, get_family
@@ -456,7 +456,9 @@ class LowRankRegressor(
         return np.asarray(self.family_.inverse_link(scores))
 
     def _score_entries(self, P: Floats, labels: ObservedLabels) -> Floats:
-        low_rank = sampled_product(labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_))
+        low_rank = kernels.entries.sampled_product(
+            labels.indptr, labels.indices, P, np.ascontiguousarray(self.coef_right_)
+        )
         scores = low_rank + self.intercept_[labels.indices]
         return np.asarray(scores if labels.offsets is None else scores + labels.offsets)
 

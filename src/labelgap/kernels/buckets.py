@@ -16,9 +16,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from labelgap.kernels.options import compiled
 from labelgap.kernels.sweep import _add, _beats, _ratio, _sum_of_groups
 
 # A place among the scores has 32 bits: those of its cell, and those within it.
@@ -36,7 +36,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _SAFETY = 1e-9
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _place(bits: int, mask: int) -> int:
     """A number in the order of the scores, of 63 bits so that differences fit; alike for 0 and −0."""
     signed = np.int64(bits)
@@ -44,14 +44,14 @@ def _place(bits: int, mask: int) -> int:
     return (ordered + (1 if ordered == -1 else 0)) >> 1
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _spread(place: int, lowest: int, highest: int, up: int, down: int) -> int:
     """32 bits that tell where between the lowest and the highest place this one is."""
     within = min(max(place, lowest), highest) - lowest
     return (within << up) >> down
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def make_table(bits: NDArray[Any], table: NDArray[np.int32]) -> tuple[int, int, int, int, int]:
     """Fill ``table``, of length ``CELLS + 1``, from a sample; returns what else leads to a bucket."""
     # All but the sign.
@@ -77,7 +77,7 @@ def make_table(bits: NDArray[Any], table: NDArray[np.int32]) -> tuple[int, int, 
     return mask, lowest, highest, up, down
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _find_buckets(
     bits: NDArray[Any],
     table: NDArray[np.int32],
@@ -94,7 +94,7 @@ def _find_buckets(
         buckets[entry] = ((below << _BITS_WITHIN) + within) >> shift
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _count(
     buckets: NDArray[np.uint16],
     values: NDArray[np.int8],
@@ -109,14 +109,14 @@ def _count(
         counts[np.uint32(2 * row + (np.uint32(0) if values[entry] == 1 else np.uint32(1)))] += np.int32(1)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _count_together(buckets: NDArray[np.uint16], values: NDArray[np.int8], counts: NDArray[np.int32]) -> None:
     for entry in range(buckets.size):
         row = np.uint32(buckets[entry])
         counts[np.uint32(2 * row + (np.uint32(0) if values[entry] == 1 else np.uint32(1)))] += np.int32(1)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def count_in_buckets(
     bits: NDArray[Any],
     values: NDArray[np.int8],
@@ -142,7 +142,7 @@ def count_in_buckets(
             _count_together(buckets[begin:end], values[begin:end], flat)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _highest_corner(
     tp: float,
     fp: float,
@@ -173,7 +173,7 @@ def _highest_corner(
     return highest
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def mark_buckets(
     counts: NDArray[np.int64],
     totals: NDArray[np.float64],
@@ -224,7 +224,7 @@ def mark_buckets(
     return kept
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def marked_entries(
     buckets: NDArray[np.uint16], marked: NDArray[np.bool_], start: int, stop: int
 ) -> NDArray[np.int64]:
@@ -241,7 +241,7 @@ def marked_entries(
     return entries[:count]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _pass_buckets(counts: NDArray[np.int64], first: int, last: int, state: NDArray[np.float64]) -> None:
     """Say yes to all entries of the buckets from ``first`` down to ``last``, both included."""
     for bucket in range(last, first + 1):
@@ -253,7 +253,7 @@ def _pass_buckets(counts: NDArray[np.int64], first: int, last: int, state: NDArr
             state[group, 3] -= more_fp
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sweep_marked(
     order: NDArray[np.int64],
     scores: NDArray[np.float64],
@@ -316,7 +316,7 @@ def sweep_marked(
     return above, below
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def value_of_cut(
     above: float,
     scores: NDArray[np.float64],

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from labelgap.kernels.options import compiled
 from labelgap.kernels.sweep import _ratio
 
 # Numbers of positives that are less likely than this change no digit of a mean.
 _NOTHING = 1e-19
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _expected_ratio(
     S: float,
     m: float,
@@ -33,7 +33,7 @@ def _expected_ratio(
     return _ratio(tp, fp, fn, tn, a, b, zero_division)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _keep_best(
     gains: NDArray[np.float64],
     most: int,
@@ -61,7 +61,7 @@ def _keep_best(
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def ascend_rows(
     probabilities: NDArray[np.float64],
     chosen: NDArray[np.int64],
@@ -125,7 +125,7 @@ def ascend_rows(
     return changes
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def choose_by_lines(
     probabilities: NDArray[np.float64],
     slopes: NDArray[np.float64],
@@ -147,7 +147,7 @@ def choose_by_lines(
             chosen[row, place] = columns[place] if place < count else -1
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _balanced_value(
     tp: int,
     fp: int,
@@ -164,7 +164,7 @@ def _balanced_value(
     return _ratio(tp * up, fp * down, fn * up, tn * down, a, b, zero_division)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _mean_ratio(
     chances: NDArray[np.float64],
     first: int,
@@ -187,7 +187,7 @@ def _mean_ratio(
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def expected_row_values(
     falling: NDArray[np.float64],
     most: int,

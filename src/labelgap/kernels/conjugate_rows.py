@@ -12,12 +12,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from labelgap.kernels.losses import derivatives
 from labelgap.kernels.newton_rows import SAFE, SAFE_RELAXED
-from labelgap.kernels.options import INLINED, OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS, compiled
 from labelgap.kernels.vectors import add_multiple, gathered_dots, gathered_sum, inner
 
 # Conjugate gradients in a step, at most, and the fraction of the gradient (in the preconditioner's norm) at
@@ -37,7 +36,7 @@ class ConjugateWorkspace(NamedTuple):
         return cls(np.zeros((7, width), dtype), np.zeros((5, max(longest, 1)), dtype))
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _add_penalty(penalty, diagonal_only, size, direction, k, out):  # type: ignore[no-untyped-def]
     """``out += m M₀ direction``."""
     if diagonal_only:
@@ -47,7 +46,7 @@ def _add_penalty(penalty, diagonal_only, size, direction, k, out):  # type: igno
             add_multiple(out, size * direction[r], penalty[r], 0)
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def conjugate_rows(  # type: ignore[no-untyped-def]
     indptr, indices, binary, real, weights, table, squares, shifts, penalty, diagonal_only, sizes, priors, k,
     code, overshoots, relaxation, has_shift, shift_penalty, centre, factor, own_shifts, gains,

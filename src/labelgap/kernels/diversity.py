@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labelgap.kernels.options import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def rerank(items, relevance, directions, diversity, chosen):  # type: ignore[no-untyped-def]
     """Fill ``chosen`` with places of each row's items by maximal marginal relevance.
 

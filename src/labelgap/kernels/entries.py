@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from labelgap._arrays import read_only
 from labelgap._types import Floats, Ints
-from labelgap.kernels.options import INLINED, OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS, compiled
 from labelgap.kernels.threads import map_in_order, run_over_rows
 from labelgap.kernels.vectors import LINE_BYTES, VECTOR_BYTES, gathered_dots, gathered_sum, lanes_of
 
@@ -42,20 +41,20 @@ _SAMPLED_COLUMNS, _PRODUCT_COLUMNS = 16, 96
 _CELL_BY_LABEL, _COLUMN_BY_LABEL = 11.0, 0.18
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def copy_row(source, target):  # type: ignore[no-untyped-def]
     """As many numbers as the source has; of rows by themselves, which is what lets this vectorise."""
     for c in range(len(source)):
         target[c] = source[c]
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def is_whole(M):  # type: ignore[no-untyped-def]
     """Whether rows are a whole number of vectors."""
     return M.shape[1] > 0 and M.shape[1] % lanes_of(M) == 0
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def sampled_row(p, B, indices, begin, end, out):  # type: ignore[no-untyped-def]
     """``out[e] = p · B[indices[e]]`` from begin to end."""
     if is_whole(B):
@@ -69,7 +68,7 @@ def sampled_row(p, B, indices, begin, end, out):  # type: ignore[no-untyped-def]
         out[e] = total
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[no-untyped-def]
     own = np.zeros(B.shape[1], B.dtype)
     for i in range(start, stop):
@@ -77,7 +76,7 @@ def _sampled_product(indptr, indices, P, B, out, start, stop):  # type: ignore[n
         sampled_row(own, B, indices, indptr[i], indptr[i + 1], out)
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def sum_of_entries(data, indices, begin, end, M, row):  # type: ignore[no-untyped-def]
     """``row = Σ_e data[e] M[indices[e]]`` from begin to end."""
     if is_whole(M):
@@ -90,7 +89,7 @@ def sum_of_entries(data, indices, begin, end, M, row):  # type: ignore[no-untype
         row[c] = total
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def longest(indptr, start, stop):  # type: ignore[no-untyped-def]
     """The most entries of a row."""
     most = 0
@@ -99,7 +98,7 @@ def longest(indptr, start, stop):  # type: ignore[no-untyped-def]
     return most
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _csr_product(indptr, indices, order, data, M, out, start, stop):  # type: ignore[no-untyped-def]
     """Entry e is ``data[order[e]]``, or ``data[e]`` where ``order`` is empty."""
     # One row's numbers at a time are put in order: all of them would take as much memory again.
@@ -124,7 +123,7 @@ def _csr_product(indptr, indices, order, data, M, out, start, stop):  # type: ig
                     out[i, c] += row[c]
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _csr_product_pair(  # type: ignore[no-untyped-def]
     indptr, indices, order, data, M, data2, M2, out, start, stop
 ):
@@ -143,7 +142,7 @@ def _csr_product_pair(  # type: ignore[no-untyped-def]
             out[i, c] = first[c] + second[c]
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _sparse_sparse_product(  # type: ignore[no-untyped-def]
     indptr, indices, data, right_indptr, right_indices, right_data, out, start, stop
 ):
@@ -156,7 +155,7 @@ def _sparse_sparse_product(  # type: ignore[no-untyped-def]
                 row[right_indices[e]] += g * right_data[e]
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _sparse_sampled_product(  # type: ignore[no-untyped-def]
     indptr, indices, x_indptr, x_indices, x_data, W_by_label, out, start, stop
 ):
@@ -334,7 +333,7 @@ def is_dense_by_label(n_entries: int, n_rows: int, n_columns: int, k: int) -> bo
     return n_entries * k > n_rows * n_columns * (_CELL_BY_LABEL + _COLUMN_BY_LABEL * k)
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _pick(indptr, indices, scores, out, first):  # type: ignore[no-untyped-def]
     for i in range(scores.shape[0]):
         row = scores[i]
@@ -342,7 +341,7 @@ def _pick(indptr, indices, scores, out, first):  # type: ignore[no-untyped-def]
             out[e] = row[indices[e]]
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _spread(indptr, indices, data, dense, first):  # type: ignore[no-untyped-def]
     for i in range(dense.shape[0]):
         row = dense[i]

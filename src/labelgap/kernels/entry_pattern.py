@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -28,7 +28,7 @@ from labelgap.kernels.entries import (
     table,
     transposed_by_blocks,
 )
-from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.options import OPTIONS, compiled
 from labelgap.kernels.threads import run_over_rows, run_parts, thread_count
 from labelgap.kernels.vectors import LINE_BYTES, _Emitter
 
@@ -50,7 +50,7 @@ _ROWS_IN_SINGLE = 1 << 13
 _PART_WORK = 200_000
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _count_labels(indices, counts, start, stop):  # type: ignore[no-untyped-def]
     for e in range(start, stop):
         counts[indices[e]] += 1
@@ -60,7 +60,7 @@ def _count_labels(indices, counts, start, stop):  # type: ignore[no-untyped-def]
 # where they end.
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _rows_by_label(indptr, indices, rows, ends, start, stop):  # type: ignore[no-untyped-def]
     i = 0
     for e in range(start, stop):
@@ -71,7 +71,7 @@ def _rows_by_label(indptr, indices, rows, ends, start, stop):  # type: ignore[no
         ends[j] += 1
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _data_by_label(indices, data, ordered, ends, start, stop):  # type: ignore[no-untyped-def]
     for e in range(start, stop):
         j = indices[e]
@@ -79,7 +79,7 @@ def _data_by_label(indices, data, ordered, ends, start, stop):  # type: ignore[n
         ends[j] += 1
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _numbers_by_label(indices, order, ends, start, stop):  # type: ignore[no-untyped-def]
     for e in range(start, stop):
         j = indices[e]
@@ -87,13 +87,13 @@ def _numbers_by_label(indices, order, ends, start, stop):  # type: ignore[no-unt
         ends[j] += 1
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _label_sums(indices, data, sums):  # type: ignore[no-untyped-def]
     for e in range(len(indices)):
         sums[indices[e]] += data[e]
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _label_sums_by_sign(indices, data, up, down):  # type: ignore[no-untyped-def]
     for e in range(len(indices)):
         if data[e] > 0:
@@ -102,7 +102,7 @@ def _label_sums_by_sign(indices, data, up, down):  # type: ignore[no-untyped-def
             down[indices[e]] += data[e]
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _times_by_sign(indptr, indices, data, up, down, out, start, stop):  # type: ignore[no-untyped-def]
     for e in range(indptr[start], indptr[stop]):
         j = indices[e]
@@ -285,7 +285,7 @@ def scattered_add(typingctx, data, indices, begin, end, own, first, last, out): 
     return signature, generate
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _scattered_product(  # type: ignore[no-untyped-def]
     indptr, indices, cuts, data, M, strip, rows_at_a_time, out, latest, start, stop
 ):
@@ -365,7 +365,7 @@ def sum_of_parts(sums: Floats, k: int) -> Floats:
 # -- the Hessian of a sum over entries times a direction, in one pass over the rows ------------------------
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _hessian_rows(  # type: ignore[no-untyped-def]
     indptr, indices, cuts, P, dP, B, dB, db, curvature, gradient, by_row, curved, by_label, sums, start, stop
 ):

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from labelgap._arrays import read_only
 from labelgap._types import Floats, Ints
 from labelgap.kernels.entries import csr_product, pattern_arrays, sparse_rows
-from labelgap.kernels.options import INLINED, OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS, compiled
 from labelgap.kernels.threads import run_over_rows
 from labelgap.kernels.vectors import _I64, VECTOR_BYTES, _Emitter
 
@@ -143,13 +143,13 @@ def _add_at(typingctx, target, places, data, start, stop, scale):  # type: ignor
     return types.void(target, places, data, types.intp, types.intp, scale), generate
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _product(indptr, indices, data, M, out, start, stop):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         _row_sum(M, indices, data, indptr[i], indptr[i + 1], out[i])
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _sampled_product(  # type: ignore[no-untyped-def]
     indptr, indices, x_indptr, x_indices, x_data, W, first, cursors, out, start, stop
 ):
@@ -167,7 +167,7 @@ def _sampled_product(  # type: ignore[no-untyped-def]
         cursors[i] = e
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _spread_out(indptr, indices, data, first, begin, end, cursors, spread):  # type: ignore[no-untyped-def]
     """The entries of some rows and labels as a dense block; the cursors go on to the labels after those."""
     width = spread.shape[1]
@@ -182,7 +182,7 @@ def _spread_out(indptr, indices, data, first, begin, end, cursors, spread):  # t
         cursors[i - begin] = e
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _transposed_matrix(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, indptr, indices, data, rows_at_a_time, width, out, start, stop
 ):
@@ -208,7 +208,7 @@ def _transposed_matrix(  # type: ignore[no-untyped-def]
                     _add_row_sum(spread, x_indices, x_data, begins[f], ends[f], begin, some)
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _scattered_matrix(  # type: ignore[no-untyped-def]
     x_indptr, x_indices, x_data, indptr, indices, data, rows_at_a_time, out, start, stop
 ):

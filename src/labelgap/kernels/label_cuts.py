@@ -11,16 +11,16 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from labelgap.kernels.options import compiled
 from labelgap.kernels.sweep import FN, FP, TN, TP, _ratio
 
 # As in the shared sweep: a later cut must beat the best one by more than rounding.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def ratio_cuts(
     starts: NDArray[np.int64],
     scores: NDArray[Any],
@@ -92,7 +92,7 @@ def ratio_cuts(
                 below[label] = math.nan
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def gain_cuts(
     starts: NDArray[np.int64],
     scores: NDArray[Any],
@@ -140,14 +140,14 @@ def gain_cuts(
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _without(count: float, weight: float) -> float:
     # What rounding leaves of a count that is used up would make a ratio of a 0/0.
     rest = count - weight
     return rest if rest > 1e-12 * count else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def row_gains(
     rows: NDArray[np.int64],
     values: NDArray[np.int8],

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from labelgap.kernels.options import compiled
 
 Singles: TypeAlias = NDArray[np.float32]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _eigenvectors(symmetric):  # type: ignore[no-untyped-def]
     return np.linalg.eigh(symmetric)
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from labelgap._arrays import binary_and_real, read_only
 from labelgap._types import Floats, Ints
 from labelgap.kernels.losses import LOGISTIC, logistic_conjugates, losses
-from labelgap.kernels.options import INLINED, OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS, compiled
 from labelgap.kernels.threads import run_over_rows
 
 # Entries whose losses are computed in one go; their arrays stay in the nearest cache.
@@ -28,7 +27,7 @@ _PER_LABEL = 16
 _WORK = 32
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _gather(low_rank, intercept, indices, offsets, binary, real, z, y):  # type: ignore[no-untyped-def]
     """The scores and targets of a block; what is of length 0 is none."""
     count = len(low_rank)
@@ -48,7 +47,7 @@ def _gather(low_rank, intercept, indices, offsets, binary, real, z, y):  # type:
             y[e] = real[e]
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _times(numbers, weights, weight):  # type: ignore[no-untyped-def]
     """Multiply by the weight of each entry, or by the one weight of all."""
     if len(weights):
@@ -59,7 +58,7 @@ def _times(numbers, weights, weight):  # type: ignore[no-untyped-def]
             numbers[e] *= weight
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _add_by_label(indices, slopes, curvatures, sums):  # type: ignore[no-untyped-def]
     for e in range(len(indices)):
         row = sums[indices[e]]
@@ -68,7 +67,7 @@ def _add_by_label(indices, slopes, curvatures, sums):  # type: ignore[no-untyped
         row[2] += curvatures[e]
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _pass(  # type: ignore[no-untyped-def]
     code, cuts, low_rank, intercept, indices, offsets, binary, real, weights, weight,
     gradient, curvatures, values, sums, start, stop,
@@ -103,7 +102,7 @@ def _pass(  # type: ignore[no-untyped-def]
         values[c] = total
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _logistic_conjugate(cuts, slopes, binary, weights, weight, scale, totals, start, stop):  # type: ignore[no-untyped-def]
     conjugates, ratios = np.empty(_BLOCK), np.empty(_BLOCK)
     for c in range(start, stop):

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
 
-from labelgap.kernels.options import INLINED, OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS, compiled
 from labelgap.losses import Bernoulli, Exponential, Gaussian, Logistic, Poisson, Squared, SquaredHinge
 
 LOGISTIC, SQUARED, GAUSSIAN, POISSON, EXPONENTIAL, SQUARED_HINGE = range(6)
@@ -184,7 +184,7 @@ def _parts_of(typingctx, x):  # type: ignore[no-untyped-def]
     return types.UniTuple(types.float64, 2)(types.float64), generate
 
 
-@njit(inline="always", fastmath=OPTIONS["fastmath"], error_model="numpy")
+@compiled(inline="always", fastmath=OPTIONS["fastmath"], error_model="numpy")
 def _log_of(x):  # type: ignore[no-untyped-def]
     """log x within a few roundings, for an ordinary positive number."""
     exponent, fraction = _parts_of(x)
@@ -201,7 +201,7 @@ def _log_of(x):  # type: ignore[no-untyped-def]
     return exponent * _LOG2 + s * (2.0 + t * series)
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def logistic_conjugates(slopes, y, scale, out, count):  # type: ignore[no-untyped-def]
     """``p log p + (1 − p) log(1 − p)`` with p the ``scale`` times slope towards the wrong answer, y 0 or 1.
 
@@ -216,7 +216,7 @@ def logistic_conjugates(slopes, y, scale, out, count):  # type: ignore[no-untype
         out[e] = entropy if abs(raw - p) <= _OUTSIDE else np.inf
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _logistic_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     one, far = z.dtype.type(1), z.dtype.type(_FAR)
     for e in range(count):
@@ -227,7 +227,7 @@ def _logistic_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-u
         curvatures[e] = decay * rest * rest
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _squared_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     one, two = z.dtype.type(1), z.dtype.type(2)
     for e in range(count):
@@ -235,14 +235,14 @@ def _squared_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-un
         curvatures[e] = two
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _gaussian_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     for e in range(count):
         slopes[e] = z[e] - y[e]
         curvatures[e] = z.dtype.type(1)
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _poisson_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     low, high = z.dtype.type(-_FAR), z.dtype.type(_CAP)
     for e in range(count):
@@ -251,7 +251,7 @@ def _poisson_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-un
         curvatures[e] = mean
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _exponential_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     one, two, low, high = z.dtype.type(1), z.dtype.type(2), z.dtype.type(-_FAR), z.dtype.type(_CAP)
     for e in range(count):
@@ -261,7 +261,7 @@ def _exponential_derivatives(z, y, slopes, curvatures, count):  # type: ignore[n
         curvatures[e] = power
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _squared_hinge_derivatives(z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     zero, one, two = z.dtype.type(0), z.dtype.type(1), z.dtype.type(2)
     for e in range(count):
@@ -271,7 +271,7 @@ def _squared_hinge_derivatives(z, y, slopes, curvatures, count):  # type: ignore
         curvatures[e] = two
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def derivatives(code, z, y, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     """ℓ' and ℓ'' at the first ``count`` entries, z and y of one floating-point type."""
     if code == LOGISTIC:
@@ -290,7 +290,7 @@ def derivatives(code, z, y, slopes, curvatures, count):  # type: ignore[no-untyp
         raise ValueError("There is no compiled loss of that code.")
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def logistic_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     """Those of the logistic loss, as :func:`losses` has them."""
     # Two loops: in one, the constants of both series would not fit into the registers.
@@ -319,7 +319,7 @@ def logistic_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no
         values[e] = side * z[e] + s * (2.0 + t * series)
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _squared_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     for e in range(count):
         error = z[e] - (2.0 * y[e] - 1.0)
@@ -328,7 +328,7 @@ def _squared_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no
         curvatures[e] = 2.0
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _gaussian_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     for e in range(count):
         error = z[e] - y[e]
@@ -337,7 +337,7 @@ def _gaussian_losses(z, y, values, slopes, curvatures, count):  # type: ignore[n
         curvatures[e] = 1.0
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _poisson_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     for e in range(count):
         mean = exp_of(min(max(z[e], -_FAR_IN_DOUBLE), _CAP_IN_DOUBLE))
@@ -346,7 +346,7 @@ def _poisson_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no
         curvatures[e] = mean
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _exponential_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     for e in range(count):
         sign = 2.0 * y[e] - 1.0
@@ -357,7 +357,7 @@ def _exponential_losses(z, y, values, slopes, curvatures, count):  # type: ignor
         curvatures[e] = power
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _squared_hinge_losses(z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     for e in range(count):
         sign = 2.0 * y[e] - 1.0
@@ -368,7 +368,7 @@ def _squared_hinge_losses(z, y, values, slopes, curvatures, count):  # type: ign
         curvatures[e] = 2.0 if short >= 0.0 else 0.0
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def losses(code, z, y, values, slopes, curvatures, count):  # type: ignore[no-untyped-def]
     """ℓ, ℓ' and ℓ'' at the first ``count`` entries, in double precision."""
     if code == LOGISTIC:

@@ -23,11 +23,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from labelgap.kernels.losses import derivatives
-from labelgap.kernels.options import INLINED, OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS, compiled
 from labelgap.kernels.vectors import (
     add_gram,
     add_multiple,
@@ -71,7 +70,7 @@ class Workspace(NamedTuple):
         )
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _factorise(H, k, x):  # type: ignore[no-untyped-def]
     """H = UᵀU in place, U above the diagonal, and ``U⁻ᵀx`` on the way."""
     largest = H[0, 0]
@@ -96,7 +95,7 @@ def _factorise(H, k, x):  # type: ignore[no-untyped-def]
         x[j] = value
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _solve_forward(U, k, x):  # type: ignore[no-untyped-def]
     """x becomes ``U⁻ᵀx``."""
     for j in range(k):
@@ -105,7 +104,7 @@ def _solve_forward(U, k, x):  # type: ignore[no-untyped-def]
         x[j] = value
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _solve_back(U, k, x):  # type: ignore[no-untyped-def]
     """x becomes ``U⁻¹x``."""
     for j in range(k - 1, -1, -1):
@@ -115,7 +114,7 @@ def _solve_back(U, k, x):  # type: ignore[no-untyped-def]
         x[j] = (value - inner(U[j], x, j)) / U[j, j]
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _add_entries(  # type: ignore[no-untyped-def]
     indices, binary, real, weights, table, shifts, own, own_shift, code, begin, end, next_end,
     gathered, scaled, H, slope, curved, z, y, slopes, curvatures,
@@ -152,7 +151,7 @@ def _add_entries(  # type: ignore[no-untyped-def]
     return total_slope, total_curvature
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _largest_change(indices, table, step, shift, begin, end, gathered, z):  # type: ignore[no-untyped-def]
     """max |Δz| over the entries."""
     largest = z.dtype.type(0)
@@ -165,7 +164,7 @@ def _largest_change(indices, table, step, shift, begin, end, gathered, z):  # ty
     return largest
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def newton_rows(  # type: ignore[no-untyped-def]
     indptr, indices, binary, real, weights, table, shifts, reach, penalty, sizes, priors, k, code, overshoots,
     relaxation, has_shift, shift_penalty, centre, factor, own_shifts, gains,

@@ -7,12 +7,12 @@ Held-out items are given row by row (CSR): ``held_indptr``, ``held`` and their s
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from labelgap.kernels.options import compiled
 from labelgap.kernels.top import first_at_least, is_left_out
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def hide_seen(scores, first, seen_indptr, seen):  # type: ignore[no-untyped-def]
     """Write −inf over the scores of the items to be left out, in a tile whose first column is ``first``."""
     width = scores.shape[1]
@@ -23,7 +23,7 @@ def hide_seen(scores, first, seen_indptr, seen):  # type: ignore[no-untyped-def]
             scores[i, seen[e] - first] = -np.inf
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def count_before(scores, margin, held_indptr, held_scores, surely, perhaps):  # type: ignore[no-untyped-def]
     """Add to ``surely`` and ``perhaps``, per held-out item, the scores of a tile that are higher.
 
@@ -45,7 +45,7 @@ def count_before(scores, margin, held_indptr, held_scores, surely, perhaps):  # 
             perhaps[e] += near
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def count_exactly(scores, held_indptr, held, held_scores, before):  # type: ignore[no-untyped-def]
     """Fill ``before`` with how many items of the row come first; equal scores in the order of the items."""
     for i in range(scores.shape[0]):
@@ -60,7 +60,7 @@ def count_exactly(scores, held_indptr, held, held_scores, before):  # type: igno
             before[e] = count
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def mark_first(order, n, seen_indptr, seen, shown):  # type: ignore[no-untyped-def]
     """Set ``shown`` for the first n items in one order, for each row without its seen ones."""
     for i in range(seen_indptr.size - 1):

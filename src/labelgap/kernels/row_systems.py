@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from labelgap._arrays import read_only
 from labelgap._types import Floats
 from labelgap.kernels.entries import sparse_rows
-from labelgap.kernels.options import OPTIONS
+from labelgap.kernels.options import OPTIONS, compiled
 from labelgap.kernels.threads import run_over_rows
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _solve_rows(  # type: ignore[no-untyped-def]
     indptr, indices, curvature, Q, squares, penalty, right, out, start, stop
 ):

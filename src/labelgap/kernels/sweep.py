@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from labelgap.kernels.options import compiled
 
 TP, FP, FN, TN = 0, 1, 2, 3
 
@@ -27,7 +28,7 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 _BLOCK = 1024
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _ratio(
     tp: float,
     fp: float,
@@ -44,7 +45,7 @@ def _ratio(
     return numerator / denominator
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _add(total: float, carry: float, term: float) -> tuple[float, float]:
     # Knuth's two-sum: what the sum loses to rounding goes to the carry.
     summed = total + term
@@ -52,12 +53,12 @@ def _add(total: float, carry: float, term: float) -> tuple[float, float]:
     return summed, carry + ((total - (summed - part)) + (term - part))
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _beats(value: float, best: float) -> bool:
     return value > best + _ROUNDING * abs(best)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sweep_two_classes(
     positives: NDArray[np.float64],
     negatives: NDArray[np.float64],
@@ -111,7 +112,7 @@ def sweep_two_classes(
     return above, below, best, n_cuts
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def count_groups(
     values: NDArray[np.int8],
     weights: NDArray[np.float64],
@@ -133,7 +134,7 @@ def count_groups(
             left[group, 0 if positive else 1] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _sum_of_groups(
     counts: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64], zero_division: float
 ) -> tuple[float, float, int]:
@@ -149,7 +150,7 @@ def _sum_of_groups(
     return total, carry, n_groups
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _weighted_sum_of_groups(
     counts: NDArray[np.float64],
     a: NDArray[np.float64],
@@ -173,7 +174,7 @@ def _weighted_sum_of_groups(
     return total, carry, weight
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sweep_groups(
     order: NDArray[np.int64],
     scores: NDArray[np.float64],
@@ -276,7 +277,7 @@ def sweep_groups(
     return above, below, best, n_cuts + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def value_at(
     threshold: float,
     scores: NDArray[np.float64],

@@ -8,7 +8,8 @@ is kept of a row is in the order of the items. ``seen`` are the items to be left
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labelgap.kernels.options import compiled
 
 # A number, not a constant that functions would be compiled for anew.
 _ZERO = np.int64(0)
@@ -20,7 +21,7 @@ _GROUPS = 5
 _SHORT = 48
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _count_in_runs(scores, begin, end, cut, hits):  # type: ignore[no-untyped-def]
     """Fill ``hits`` with how many scores of each run reach the cut; how many these are together."""
     # In this form, with 32 bits to count in and a known length, the loop is compiled to vector instructions.
@@ -41,7 +42,7 @@ def _count_in_runs(scores, begin, end, cut, hits):  # type: ignore[no-untyped-de
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _before_hits(scores, begin, end, cut, count):  # type: ignore[no-untyped-def]
     """A place of a run, or just before it, that no score that reaches the cut stands before or at."""
     if count != 1 or end - begin < _RUN:
@@ -54,7 +55,7 @@ def _before_hits(scores, begin, end, cut, count):  # type: ignore[no-untyped-def
     return begin + place - 1
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def first_at_least(item, seen, low, high):  # type: ignore[no-untyped-def]
     """The first place from ``low`` to ``high`` whose item is no lower; ``high`` where there is none."""
     while low < high:
@@ -66,21 +67,21 @@ def first_at_least(item, seen, low, high):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def is_left_out(item, seen, low, high):  # type: ignore[no-untyped-def]
     """Whether the item is among those from ``low`` to ``high``."""
     at = first_at_least(item, seen, low, high)
     return at < high and seen[at] == item
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _bounds(indptr, i):  # type: ignore[no-untyped-def]
     if indptr.size == 0:
         return 0, 0
     return indptr[i], indptr[i + 1]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _sift_up(heap, begin, at, value):  # type: ignore[no-untyped-def]
     while at > 0:
         parent = (at - 1) // 2
@@ -91,7 +92,7 @@ def _sift_up(heap, begin, at, value):  # type: ignore[no-untyped-def]
     heap[begin + at] = value
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _replace_lowest(heap, begin, size, value):  # type: ignore[no-untyped-def]
     at = 0
     while True:
@@ -107,7 +108,7 @@ def _replace_lowest(heap, begin, size, value):  # type: ignore[no-untyped-def]
     heap[begin + at] = value
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _drop_below(items, rough, begin, end, cut):  # type: ignore[no-untyped-def]
     """Keep, in order, what reaches the cut; the end of that."""
     kept = begin
@@ -119,7 +120,7 @@ def _drop_below(items, rough, begin, end, cut):  # type: ignore[no-untyped-def]
     return kept
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _first_cut(scores, begin, end, n, groups, heap):  # type: ignore[no-untyped-def]
     """A lower bound of the n-th best score of a row; −inf where it has too few scores for that.
 
@@ -145,7 +146,7 @@ def _first_cut(scores, begin, end, n, groups, heap):  # type: ignore[no-untyped-
     return heap[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def keep_best(  # type: ignore[no-untyped-def]
     scores, first, margin, seen_indptr, seen, best, cuts, filled, items, rough, counts
 ):
@@ -232,7 +233,7 @@ def keep_best(  # type: ignore[no-untyped-def]
         cuts[i], filled[i], counts[i] = cut, size, end - begin
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def pack_candidates(cuts, items, rough, counts, indptr):  # type: ignore[no-untyped-def]
     """The candidates of each row that reach its last cut, one row after the other; fills ``indptr``."""
     capacity = items.shape[1]
@@ -252,7 +253,7 @@ def pack_candidates(cuts, items, rough, counts, indptr):  # type: ignore[no-unty
     return packed
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def keep_above(scores, first, cuts, seen_indptr, seen, start, rows, items, filled):  # type: ignore[no-untyped-def]
     """Add all that reach the cut of their row to ``rows`` and ``items``, from the row ``start`` on.
 
@@ -286,7 +287,7 @@ def keep_above(scores, first, cuts, seen_indptr, seen, start, rows, items, fille
     return cuts.size, filled
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def group_by_row(rows, items, count, indptr):  # type: ignore[no-untyped-def]
     """The first ``count`` items, one row after the other, in their order within it; fills ``indptr``."""
     indptr[:] = 0
@@ -302,7 +303,7 @@ def group_by_row(rows, items, count, indptr):  # type: ignore[no-untyped-def]
     return grouped
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _insert_sorted(items, scores, begin, end):  # type: ignore[no-untyped-def]
     for e in range(begin + 1, end):
         score = scores[e]
@@ -316,7 +317,7 @@ def _insert_sorted(items, scores, begin, end):  # type: ignore[no-untyped-def]
         items[at] = item
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _merge(items, scores, begin, middle, end, spare_items, spare_scores):  # type: ignore[no-untyped-def]
     """Merge two sorted neighbours; the first of them goes through the spare arrays."""
     left = middle - begin
@@ -341,7 +342,7 @@ def _merge(items, scores, begin, middle, end, spare_items, spare_scores):  # typ
         to += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sort_rows(indptr, items, scores):  # type: ignore[no-untyped-def]
     """Put each row's items in the order of their scores, best first, in place; equal scores stay in order."""
     longest = 0
@@ -362,7 +363,7 @@ def sort_rows(indptr, items, scores):  # type: ignore[no-untyped-def]
             width *= 2
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def write_best(indptr, items, scores, out_items, out_scores):  # type: ignore[no-untyped-def]
     """The first items of each sorted row, as many as there is space for."""
     for i in range(indptr.size - 1):
@@ -371,7 +372,7 @@ def write_best(indptr, items, scores, out_items, out_scores):  # type: ignore[no
             out_scores[i, e] = scores[indptr[i] + e]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def left_over(n_items, seen_indptr, seen, indptr):  # type: ignore[no-untyped-def]
     """All items of each row that are not left out, one row after the other; fills ``indptr``."""
     rows = indptr.size - 1

@@ -16,12 +16,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.kernels.losses import logistic_losses
-from labelgap.kernels.options import INLINED, OPTIONS
+from labelgap.kernels.options import INLINED, OPTIONS, compiled
 from labelgap.kernels.threads import run_over_rows
 
 # What an entry counts as.
@@ -35,14 +34,14 @@ _CHUNK = 1 << 14
 _WORK = 32
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _beyond(score, multiplier, stiffness, bound):  # type: ignore[no-untyped-def]
     """The slope of the smooth term that stands for the bound."""
     shifted = score + multiplier / stiffness
     return stiffness * (shifted - min(max(shifted, -bound), bound))
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _pass(  # type: ignore[no-untyped-def]
     cuts,
     scores,
@@ -103,7 +102,7 @@ def _pass(  # type: ignore[no-untyped-def]
         totals[c, 0], totals[c, 1] = total, size
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _own_slopes(  # type: ignore[no-untyped-def]
     n_terms, scale, scores, slopes, kinds, tilts, multipliers, stiffness, bound, low, above
 ):
@@ -123,13 +122,13 @@ def _own_slopes(  # type: ignore[no-untyped-def]
         above[j] = min(max(scale * n_terms * above[j] - low[j], 0.0), 1.0)
 
 
-@njit(**INLINED)
+@compiled(**INLINED)
 def _row(matrix, i):  # type: ignore[no-untyped-def]
     """A row of a matrix that may be empty."""
     return matrix[i] if matrix.shape[0] else matrix.ravel()
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _capacity(  # type: ignore[no-untyped-def]
     cuts, n_terms, scale, scores, slopes, kinds, tilts, multipliers, stiffness, bound, out, start, stop
 ):
@@ -147,7 +146,7 @@ def _capacity(  # type: ignore[no-untyped-def]
                 down[j] += counts * above[j]
 
 
-@njit(**OPTIONS)
+@compiled(**OPTIONS)
 def _conjugate(  # type: ignore[no-untyped-def]
     cuts,
     n_terms,

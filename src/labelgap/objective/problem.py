@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
-from labelgap.objective.cpu.part import CpuBackend, CpuRows
 from labelgap.objective.frame import (
     Coordinates,
     FeatureFrame,
@@ -70,7 +69,7 @@ class Problem:
         gone: FeatureMoments | None = None,
     ) -> None:
         self._gone = gone
-        self._backend = CpuBackend() if backend is None else backend
+        self._backend = _cpu_backend() if backend is None else backend
         self.device = getattr(backend, "device", None)
         self._blocks = tuple(blocks)
         self._rows: tuple[RowData, ...] = tuple(self._backend.row_data(block) for block in self._blocks)
@@ -151,6 +150,9 @@ class Problem:
     @property
     def row_features(self) -> Any:
         """X as a linear map in the coordinates that are penalised; for a problem in one block on the CPU."""
+        # The kernels are imported where they are used, so that a fitted model is loaded without them.
+        from labelgap.objective.cpu.part import CpuRows
+
         (rows,) = self._rows
         assert isinstance(rows, CpuRows)
         return rows.design(self.settings.features, self.features).rows
@@ -256,6 +258,12 @@ class Problem:
         own = np.concatenate(known) ** power
         left = np.concatenate([factors.left[: len(own)] * own[:, None], factors.left[len(own) :]])
         return factors._replace(left=left)
+
+
+def _cpu_backend() -> Backend:
+    from labelgap.objective.cpu.part import CpuBackend
+
+    return CpuBackend()
 
 
 def frame_of(

@@ -11,12 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._arrays import distinct, frame_library
 from labelgap._names import check_choice
 from labelgap._types import Floats, Ints
 from labelgap.data.files.writing import write_column_blocks
 from labelgap.exceptions import InvalidInputError, InvalidParameterError
-from labelgap.kernels.diversity import rerank
 from labelgap.kernels.gpu.device import prediction_device
 from labelgap.labels.sources import index_type, is_null, row_pointers
 from labelgap.recommending.device_top import top_items_on
@@ -530,7 +530,7 @@ def _diverse(
     span = scores[:, :1] - low
     relevance = np.divide(scores - low, span, out=np.ones_like(scores), where=there & (span > 0))
     chosen = np.empty((len(found), n), dtype=np.int64)
-    rerank(found, relevance, directions, diversity, chosen)
+    kernels.diversity.rerank(found, relevance, directions, diversity, chosen)
     some = chosen >= 0
     place = np.maximum(chosen, 0)
     return (

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._types import Floats
-from labelgap.kernels import top as kernels
 from labelgap.recommending.top_items import ScoredItems, Seen, UserItemFactors, score_rows, top_items
 
 
@@ -32,6 +32,6 @@ def top_items_on(
     left_out = None if seen is None else (np.asarray(seen.indptr), np.asarray(seen.indices))
     for rows, indptr, found in search.tiles(factors.users, most, left_out):
         exact = score_rows(factors._replace(users=factors.users[rows]), indptr, found)
-        kernels.sort_rows(indptr, found, exact)
-        kernels.write_best(*ScoredItems(indptr, found, exact), items[rows], scores[rows])
+        kernels.top.sort_rows(indptr, found, exact)
+        kernels.top.write_best(*ScoredItems(indptr, found, exact), items[rows], scores[rows])
     return items, scores

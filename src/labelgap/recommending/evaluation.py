@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._names import check_choice
 from labelgap._warn import warn
 from labelgap.exceptions import InvalidLabelsError, LabelgapWarning
-from labelgap.kernels.ranks import mark_first
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import RankingFigures, ranking_figures
 from labelgap.recommending.factor_model import UNKNOWN, FactorModel, whole_number
@@ -254,5 +254,7 @@ def _coverage(factors: UserItemFactors, seen: Seen, n: int) -> float:
 
 def _coverage_of_popularity(popular: NDArray[np.int64], seen: Seen, n: int) -> float:
     shown = np.zeros(len(popular), dtype=np.bool_)
-    mark_first(np.argsort(-popular, kind="stable"), n, seen.indptr, seen.indices.astype(np.int64), shown)
+    kernels.ranks.mark_first(
+        np.argsort(-popular, kind="stable"), n, seen.indptr, seen.indices.astype(np.int64), shown
+    )
     return float(shown.mean())

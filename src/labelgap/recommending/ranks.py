@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError
-from labelgap.kernels import ranks as kernels
 from labelgap.labels import ObservedLabels
 from labelgap.labels.unobserved import observed_among
 from labelgap.recommending.top_items import (
@@ -81,8 +81,10 @@ def ranks_of_held_out(
             pointers = held_indptr[here.start : here.stop + 1] - held_indptr[here.start]
             surely, perhaps = np.zeros((2, entries.stop - entries.start), dtype=np.int64)
             for first, tile in tiles.blocks(here):
-                kernels.hide_seen(tile, first, *rough.left_out(here))
-                kernels.count_before(tile, rough.margin[here], pointers, scores[entries], surely, perhaps)
+                kernels.ranks.hide_seen(tile, first, *rough.left_out(here))
+                kernels.ranks.count_before(
+                    tile, rough.margin[here], pointers, scores[entries], surely, perhaps
+                )
             before[entries] = surely
             unclear = np.unique(_row_of(pointers)[perhaps - surely > 1])
             _count_again(factors, here.start + unclear, theirs, held_indptr, items, scores, before)
@@ -150,7 +152,7 @@ def _count_again(
         entries = slice(held_indptr[row], held_indptr[row + 1])
         counts = before[entries]
         pointers = np.array([0, len(counts)])
-        kernels.count_exactly(exact[None, :], pointers, items[entries], scores[entries], counts)
+        kernels.ranks.count_exactly(exact[None, :], pointers, items[entries], scores[entries], counts)
 
 
 def _doubles(values: Any) -> Floats:

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from labelgap import kernels
 from labelgap._types import Floats, Ints
-from labelgap.kernels import top as kernels
-from labelgap.kernels.entries import sampled_product
 from labelgap.kernels.threads import map_in_order, thread_count
 from labelgap.labels.sources import row_pointers
 
@@ -99,7 +98,10 @@ def score_rows(factors: UserItemFactors, indptr: Ints, items: Ints) -> Floats:
     # compiled loop adds up every score.
     pointers, columns = (np.ascontiguousarray(part, dtype=np.int64) for part in (indptr, items))
     left, right = (np.ascontiguousarray(part, dtype=np.float64) for part in factors[:2])
-    return sampled_product(pointers, columns, left, right, by_entry=True) + factors.intercept[columns]
+    return (
+        kernels.entries.sampled_product(pointers, columns, left, right, by_entry=True)
+        + factors.intercept[columns]
+    )
 
 
 def top_items(factors: UserItemFactors, n: int, seen: Seen | None = None) -> tuple[NDArray[np.int64], Floats]:
@@ -128,10 +130,10 @@ def top_items(factors: UserItemFactors, n: int, seen: Seen | None = None) -> tup
             for first, block in tiles.blocks(here):
                 best.keep(first, block, rough.margin[here], *rough.left_out(here))
             chosen, overfull = best.chosen(factors, here)
-            kernels.write_best(*chosen, items[here], scores[here])
+            kernels.top.write_best(*chosen, items[here], scores[here])
             for row in here.start + overfull:
                 alone = slice(row, row + 1)
-                kernels.write_best(*_ranking(factors, alone, rough), items[alone], scores[alone])
+                kernels.top.write_best(*_ranking(factors, alone, rough), items[alone], scores[alone])
 
     over_users(work, factors)
     return items, scores
@@ -193,8 +195,8 @@ def top_columns(scores: Rough, n: int) -> tuple[NDArray[np.int64], Rough]:
         indptr, chosen = best.packed()
         counts = np.diff(indptr)
         found = block[np.repeat(np.arange(len(block)), counts), chosen].astype(np.float64)
-        kernels.sort_rows(indptr, chosen, found)
-        kernels.write_best(indptr, chosen, found, columns[here], values[here])
+        kernels.top.sort_rows(indptr, chosen, found)
+        kernels.top.write_best(indptr, chosen, found, columns[here], values[here])
         # More equal scores than the capacity for candidates, or too few that are numbers.
         for row in start + np.flatnonzero(counts < n):
             columns[row] = np.argsort(-scores[row], kind="stable")[:n]
@@ -309,7 +311,7 @@ class _Best:
     def keep(
         self, first: int, scores: Rough, margin: Rough, indptr: NDArray[np.int64], seen: NDArray[np.int32]
     ) -> None:
-        kernels.keep_best(
+        kernels.top.keep_best(
             scores,
             first,
             margin,
@@ -327,13 +329,13 @@ class _Best:
         """The candidates row by row (CSR), none for rows with too many of them."""
         indptr = np.empty(self._n_rows + 1, np.int64)
         counts = self._counts[: self._n_rows]
-        return indptr, kernels.pack_candidates(self._cuts, self._items, self._rough, counts, indptr)
+        return indptr, kernels.top.pack_candidates(self._cuts, self._items, self._rough, counts, indptr)
 
     def chosen(self, factors: UserItemFactors, rows: slice) -> tuple[ScoredItems, NDArray[np.intp]]:
         """The candidates with exact scores, best first, and the rows that had too many of them."""
         indptr, items = self.packed()
         scores = score_rows(factors._replace(users=factors.users[rows]), indptr, items)
-        kernels.sort_rows(indptr, items, scores)
+        kernels.top.sort_rows(indptr, items, scores)
         return ScoredItems(indptr, items, scores), np.flatnonzero(self._counts[: self._n_rows] < 0)
 
 
@@ -353,7 +355,7 @@ class _Above:
     ) -> None:
         row = 0
         while True:
-            row, self._filled = kernels.keep_above(
+            row, self._filled = kernels.top.keep_above(
                 scores, first, cuts, indptr, seen, row, self._rows, self._items, self._filled
             )
             if row == len(scores):
@@ -367,21 +369,21 @@ class _Above:
     ) -> ScoredItems:
         """The items with an exact score of at least the threshold."""
         indptr = np.empty(rows.stop - rows.start + 1, np.int64)
-        items = kernels.group_by_row(self._rows, self._items, self._filled, indptr)
+        items = kernels.top.group_by_row(self._rows, self._items, self._filled, indptr)
         scores = score_rows(factors._replace(users=factors.users[rows]), indptr, items)
         above = scores >= threshold
         chosen = ScoredItems(row_pointers(above)[indptr], items[above], scores[above])
         if best_first:
-            kernels.sort_rows(*chosen)
+            kernels.top.sort_rows(*chosen)
         return chosen
 
 
 def _ranking(factors: UserItemFactors, rows: slice, rough: RoughScores) -> ScoredItems:
     """All items of these rows that are not left out, with exact scores, best first."""
     indptr = np.empty(rows.stop - rows.start + 1, np.int64)
-    items = kernels.left_over(rough.n_items, *rough.left_out(rows), indptr)
+    items = kernels.top.left_over(rough.n_items, *rough.left_out(rows), indptr)
     scores = score_rows(factors._replace(users=factors.users[rows]), indptr, items)
-    kernels.sort_rows(indptr, items, scores)
+    kernels.top.sort_rows(indptr, items, scores)
     return ScoredItems(indptr, items, scores)
 
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._arrays import read_only
-from labelgap.kernels import buckets as kernels
 from labelgap.kernels.threads import map_in_order, thread_count
 
 MANY_ENTRIES = 1 << 16
@@ -73,7 +73,7 @@ def narrowed_cut(
     totals = np.zeros((n_groups, 4))
     totals[:, 2:] = counts.sum(axis=0)
     marked = np.empty(n_buckets, np.bool_)
-    n_kept = kernels.mark_buckets(counts, totals.copy(), *coefficients, marked)
+    n_kept = kernels.buckets.mark_buckets(counts, totals.copy(), *coefficients, marked)
     if n_kept > (_WORTH_SORTING * entries.size if most_kept is None else most_kept):
         return None
     kinds = (np.float64, np.int8, np.int32, np.uint16)
@@ -81,7 +81,7 @@ def narrowed_cut(
         read_only(part, kind) for part, kind in zip(entries.near(marked), kinds, strict=True)
     )
     none_is_a_cut = highest < np.inf
-    above, below = kernels.sweep_marked(
+    above, below = kernels.buckets.sweep_marked(
         np.argsort(scores), scores, values, groups, buckets, counts, totals, *coefficients, none_is_a_cut
     )
     if np.isnan(above):
@@ -91,7 +91,7 @@ def narrowed_cut(
     return (
         above,
         below,
-        kernels.value_of_cut(above, scores, values, groups, buckets, counts, totals, *coefficients),
+        kernels.buckets.value_of_cut(above, scores, values, groups, buckets, counts, totals, *coefficients),
     )
 
 
@@ -124,7 +124,7 @@ class HostEntries:
         buckets, groups = self._buckets, self._groups
 
         def work(part: slice) -> NDArray[np.int64]:
-            return kernels.marked_entries(buckets, marked, part.start, part.stop)
+            return kernels.buckets.marked_entries(buckets, marked, part.start, part.stop)
 
         kept = np.concatenate(map_in_order(work, _parts(self.size)))
         grouped = groups[kept] if groups.size else groups
@@ -159,13 +159,15 @@ def _bucket_counts(
     """The bucket of each entry, and the positives and negatives of each bucket and group."""
     whole = np.int32 if scores.itemsize == 4 else np.int64
     bits = read_only(scores.view(whole), whole)
-    table = np.empty(kernels.CELLS + 1, np.int32)
-    scale = kernels.make_table(bits, table)
+    table = np.empty(kernels.buckets.CELLS + 1, np.int32)
+    scale = kernels.buckets.make_table(bits, table)
     buckets = np.empty(scores.size, np.uint16)
 
     def count(part: slice) -> NDArray[np.int32]:
         counts = np.zeros((n_buckets, n_groups, 2), np.int32)
-        kernels.count_in_buckets(bits, values, groups, table, scale, buckets, counts, part.start, part.stop)
+        kernels.buckets.count_in_buckets(
+            bits, values, groups, table, scale, buckets, counts, part.start, part.stop
+        )
         return counts
 
     first, *others = map_in_order(count, _parts(scores.size))

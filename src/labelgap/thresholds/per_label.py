@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labelgap import kernels
 from labelgap._arrays import to_host
 from labelgap._types import Floats
-from labelgap.kernels import label_cuts as kernels
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.linear_fractional import judged_labels
@@ -137,7 +137,7 @@ class LabelSearch:
     def ratio_thresholds(self, rows: NDArray[np.bool_] | None = None) -> Floats:
         """Where each label's own ratio is largest, over some of the rows; NaN for a label without entries."""
         above, below = self._nothing(), self._nothing()
-        kernels.ratio_cuts(
+        kernels.label_cuts.ratio_cuts(
             self._starts,
             self._scores,
             self._values,
@@ -152,7 +152,9 @@ class LabelSearch:
     def gain_thresholds(self, gains: Floats, rows: NDArray[np.bool_] | None = None) -> tuple[Floats, float]:
         """Where the gains above a label's threshold sum to the most, and the sum of these sums."""
         above, below = self._nothing(), self._nothing()
-        total = kernels.gain_cuts(self._starts, self._scores, gains, self._kept(rows), above, below)
+        total = kernels.label_cuts.gain_cuts(
+            self._starts, self._scores, gains, self._kept(rows), above, below
+        )
         return self._between(above, below), total
 
     def ratio_gains(self, ratio: float) -> Floats:
@@ -169,7 +171,7 @@ class LabelSearch:
         """What a yes at each entry adds to its row's ratio, if the other entries are decided so."""
         decided = self.decisions(thresholds)[self._order]
         gains = np.empty(len(self._scores))
-        kernels.row_gains(
+        kernels.label_cuts.row_gains(
             self._rows,
             self._values,
             self._weights,
@@ -222,10 +224,10 @@ class LabelSearch:
         rows, values = self._rows[part], self._values[part]
         weights = self._weights[part] if self._weights.size else _NO_WEIGHTS
         gains = np.empty(size)
-        kernels.row_gains(rows, values, weights, decided[part], counts, *self._coefficients, gains)
+        kernels.label_cuts.row_gains(rows, values, weights, decided[part], counts, *self._coefficients, gains)
         above, below = np.empty(1), np.empty(1)
         starts = np.array([0, size], dtype=np.int64)
-        total = kernels.gain_cuts(starts, self._scores[part], gains, _ALL_ENTRIES, above, below)
+        total = kernels.label_cuts.gain_cuts(starts, self._scores[part], gains, _ALL_ENTRIES, above, below)
         if not total > float(gains[decided[part]].sum()) + 1e-12 * float(np.abs(gains).sum()):
             return False
         thresholds[label] = self._between(above, below, empty=False)[0]

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from labelgap import kernels
 from labelgap._arrays import is_tensor, read_only, to_host
 from labelgap.exceptions import InvalidScoresError
-from labelgap.kernels import sweep as kernels
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.linear_fractional import judged_labels
@@ -198,7 +198,7 @@ def sweep_entries(
         for one_class in classes:
             one_class.sort()
         positives, negatives = (read_only(one_class, np.float64) for one_class in classes)
-        above, below, value, n_cuts = kernels.sweep_two_classes(
+        above, below, value, n_cuts = kernels.sweep.sweep_two_classes(
             positives, negatives, *coefficients, curve_scores, curve_values
         )
         threshold = float(between(_one(above, scores), _one(below, scores))[0])
@@ -212,8 +212,8 @@ def sweep_entries(
         walked = read_only(scores, np.float64)
         counts = np.zeros((n_groups, 4))
         left = np.zeros((0 if weights is None else n_groups, 2), np.int32)
-        kernels.count_groups(*entries, counts, left)
-        above, below, _, n_cuts = kernels.sweep_groups(
+        kernels.sweep.count_groups(*entries, counts, left)
+        above, below, _, n_cuts = kernels.sweep.sweep_groups(
             np.argsort(scores),
             walked,
             *entries,
@@ -226,7 +226,7 @@ def sweep_entries(
         )
         threshold = float(between(_one(above, scores), _one(below, scores))[0])
         # Counts made afresh owe nothing to the ten million steps of the walk.
-        value = kernels.value_at(threshold, walked, *entries, counts, *coefficients, in_mean)
+        value = kernels.sweep.value_at(threshold, walked, *entries, counts, *coefficients, in_mean)
     curve = make_curve(curve_scores[:n_cuts], curve_values[:n_cuts], scores) if return_curve else None
     return ThresholdResult(threshold, float(value), curve)
 
@@ -373,7 +373,7 @@ def _of_sorted(
         if not total:
             continue
         factors = _class_factors(len(positives), total) if psi.balanced else np.ones(4)
-        above, below, _, _ = kernels.sweep_two_classes(
+        above, below, _, _ = kernels.sweep.sweep_two_classes(
             read_only(positives, np.float64),
             read_only(negatives, np.float64),
             psi.vertex_numerator * factors,
