@@ -14,6 +14,7 @@ from cli_runs import EXAMPLES, QUICK, error_of, run, run_json
 import labelgap
 from labelgap import Recommender
 from labelgap.data.files import read_label_table
+from labelgap.metrics.jackknife import confidence_interval
 
 TAGS = ("--labels", "tag_*", "--id", "id")
 TAG_NAMES = ["tag_business", "tag_politics", "tag_sport", "tag_travel", "tag_culture", "tag_data"]
@@ -31,7 +32,12 @@ def test_it_is_the_fit_of_the_library() -> None:
         "score": model.threshold_,
         "probability": model.threshold_probability_,
     }
-    assert said["held_out"] == {"name": "micro-f1", "value": model.held_out_metric_}
+    assert said["held_out"] == {
+        "name": "micro-f1",
+        "value": model.held_out_metric_,
+        "interval": list(confidence_interval(model.held_out_metric_, model.held_out_error_)),
+        "of": "labels",
+    }
     assert said["relative_gap"] == model.relative_gap_ <= 1e-3
     assert (said["rows"], said["features"], said["labels"]) == (300, 8, 6)
     assert said["observed"] == table.labels.n_observed  # type: ignore[union-attr]

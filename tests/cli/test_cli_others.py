@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_runs import error_of, run, run_json
+from cli_runs import QUICK, error_of, run, run_json
 
 import labelgap
 from labelgap.cli import main
@@ -66,6 +66,47 @@ def test_a_report_says_what_it_was_made_of(fitted: dict[str, Path]) -> None:
     assert origin["version"] == labelgap.__version__
     # Rows have the names of the column id, although nobody said that it has them.
     assert all(row["name"].startswith("A") for row in figures["wrong_rows"]["rows"])
+
+
+def test_every_command_says_the_same_of_a_fit() -> None:
+    fitting = ("fit", "articles.csv", "--labels", "tag_*", "--feature-map", "linear", "--out", "own.labelgap")
+    said, told = run_json(*fitting, "--id", "id"), run("info", "own.labelgap", width=120).stdout
+    known = run_json("info", "own.labelgap")
+    judged = run_json("evaluate", "own.labelgap", "new_articles.csv")
+    run("report", "own.labelgap", "new_articles.csv", "-o", "own.html")
+    page = figures_of("own.html")
+    # The last fit has more entries than a fold, and so another penalty than the winner among the folds.
+    assert page["fit"]["candidates"][-1]["trace"] > page["fit"]["penalties"]["trace"]
+    assert known["penalties"] == said["penalties"] == page["fit"]["penalties"]
+    assert f"penalties     {page['fit']['penalties_in_words']}\n" in told
+    held_out = page["fit"]["held_out"]
+    assert known["held_out"] == said["held_out"] == judged["held_out"]
+    assert all(held_out[name] == said["held_out"][name] for name in ("name", "value", "interval", "of"))
+    low, high = said["held_out"]["interval"]
+    assert low < said["held_out"]["value"] < high
+    assert f"{said['held_out']['value']:.4f} (95 %: {low:.4f} to {high:.4f}) on held-out labels" in told
+    # On new rows.
+    (model,) = page["models"]
+    low, high = judged["intervals"]["micro-f1"]
+    assert (model["value"], model["interval"]) == (judged["metrics"]["micro-f1"], [low, high])
+    told = " ".join(run("evaluate", "own.labelgap", "new_articles.csv").stdout.split())
+    assert f"micro-f1 {model['value']:.4f} (95 %: {low:.4f} to {high:.4f})" in told
+    assert "on held-out labels of rows whose other labels were known, which says how well blanks" in told
+    assert "the figures above say how well the rows of this file are predicted" in told
+
+
+def test_a_figure_without_a_known_interval_has_none() -> None:
+    unlabelled = ("--unobserved", "unlabelled", "--flip-rate", "0.3", "--trace-penalty", "0.05")
+    data, labels = ("articles.csv", "--id", "id"), ("--labels", "tag_*")
+    lines = Path("articles.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    Path("few.csv").write_text("".join(lines[:16]), encoding="utf-8")
+    few = run_json("fit", "few.csv", "--id", "id", *labels, *QUICK[:4], "--out", "few.labelgap")
+    assert few["held_out"]["value"] is not None
+    assert few["held_out"]["interval"] is None
+    recorded = run_json("fit", *data, *labels, *unlabelled, "--ridge-penalty", "0", "--out", "pu.labelgap")
+    assert recorded["held_out"]["interval"] is None
+    nothing = run_json("fit", *data, *labels, *QUICK[:-1], "--out", "none.labelgap")
+    assert nothing["held_out"] == {"name": "micro-f1", "value": None, "interval": None, "of": None}
 
 
 def test_a_column_of_ids_with_a_blank_does_not_stop_a_report(fitted: dict[str, Path]) -> None:

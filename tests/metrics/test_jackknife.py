@@ -9,7 +9,14 @@ import pytest
 
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
-from labelgap.metrics.jackknife import N_PARTS, leave_out_values, standard_error
+from labelgap.metrics.jackknife import (
+    N_PARTS,
+    confidence_interval,
+    leave_out_values,
+    metric_error,
+    metric_interval,
+    standard_error,
+)
 from oracles_metrics import FORMULAS, random_labels, slow_metric
 
 pytestmark = pytest.mark.pairwise
@@ -165,3 +172,32 @@ def test_the_standard_error_is_about_what_other_samples_differ_by() -> None:
         assert left_out is not None
         errors.append(standard_error(left_out, np.zeros_like(left_out)))
     assert np.mean(errors) == pytest.approx(np.std(values), rel=0.2)
+
+
+@pytest.mark.parametrize("metric", ["micro-f1", "macro-recall", "instance-jaccard"])
+def test_the_interval_is_that_of_students_t_about_the_value(metric: str) -> None:
+    Y, decided = problem(80)
+    labels, psi = ObservedLabels.from_dense(Y), get_metric(metric)
+    yes = at_entries(decided, labels)
+    left_out = leave_out_values(psi, yes, labels)
+    assert left_out is not None
+    # The formula of Quenouille and Tukey, with the quantile from a table.
+    variance = (N_PARTS - 1) / N_PARTS * sum((value - left_out.mean()) ** 2 for value in left_out)
+    reach = 2.0930240544 * math.sqrt(variance)
+    assert metric_interval(psi, yes, labels) == pytest.approx(
+        (psi(Y, decided) - reach, psi(Y, decided) + reach)
+    )
+
+
+def test_nothing_is_said_where_nothing_is_known() -> None:
+    Y, decided = problem(12)
+    labels = ObservedLabels.from_dense(Y)
+    assert metric_interval(ACCURACY, at_entries(decided, labels), labels) is None
+    assert confidence_interval(0.5, None) is None
+    assert confidence_interval(None, 0.1) is None
+    assert confidence_interval(0.5, math.nan) is None
+    # Everything is right, which does not say that it always will be.
+    Y, _ = problem(80)
+    labels = ObservedLabels.from_dense(Y)
+    assert metric_error(leave_out_values(ACCURACY, labels.values == 1, labels)) == 0.0
+    assert metric_interval(ACCURACY, labels.values == 1, labels) is None

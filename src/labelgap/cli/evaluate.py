@@ -11,7 +11,15 @@ from labelgap import LowRankRegressor, Recommender, get_metric
 from labelgap.cli.choices import patterns, read_metric, refuse, refuse_rating_columns, refuse_table_columns
 from labelgap.cli.console import KeyValues
 from labelgap.cli.inputs import read_judged_table
-from labelgap.cli.judging import judged_by, label_table, reading, regression_by_label, tell, write_results
+from labelgap.cli.judging import (
+    judged_by,
+    label_table,
+    reading,
+    regression_by_label,
+    tell,
+    tell_held_out,
+    write_results,
+)
 from labelgap.cli.models import LoadedModel, load_model, refuse_offsets
 from labelgap.cli.options import (
     AggregateEvents,
@@ -49,7 +57,7 @@ from labelgap.cli.session import Session, command
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
-from labelgap.estimators.description import metric_name
+from labelgap.estimators.description import explained_in_words, metric_name
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 
@@ -206,7 +214,7 @@ def _tell_classifier(
     judged = ObservedLabels.from_any(labels, unobserved=how)
     decisions = model.predict(X, output="sparse")
     flip_rate = getattr(model, "flip_rate_", 0.0)
-    tell(session, metrics, decisions, judged, flip_rate, per_label, insists=unobserved is not None)
+    tell(session, model, metrics, decisions, judged, flip_rate, per_label, insists=unobserved is not None)
 
 
 def _tell_recommender(
@@ -234,6 +242,7 @@ def _tell_recommender(
     items = [labels.label_names[column] for column in labels.cols.tolist()]  # type: ignore[index]
     tell(
         session,
+        model,
         metrics,
         model.predict(users, items, unknown=unknown),
         labels,
@@ -250,15 +259,19 @@ def _tell_regressor(
     columns: Columns,
     per_label: bool,
 ) -> None:
+    from labelgap.report.regression_figures import explained_interval
+
     refuse_offsets(loaded, "Judge it in Python too: model.score(X, y, exposure=...)")
     model = loaded.estimator
     X, known = read_judged_table(loaded, source, columns)
     explained, deviance = model.score(X, known), model.deviance(X, known)
+    interval = explained_interval(model, *model._judged(X, known, None, None, None))
     session.result |= {
         "rows": known.shape[0],
         "labels": known.shape[1],
         "observed": known.n_observed,
         "d2": explained,
+        "intervals": {"d2": interval},
         "deviance": deviance,
         "per_label": regression_by_label(model, X, known),
     }
@@ -267,11 +280,12 @@ def _tell_regressor(
     session.say(
         KeyValues(
             [
-                ("explained", f"{100 * explained:.1f} % of the deviance (D²)"),
+                ("explained", f"{explained_in_words(explained, interval)} of the deviance (D²)"),
                 ("mean deviance", f"{deviance:.6g}"),
             ]
         )
     )
+    tell_held_out(session, model)
     if per_label:
         session.say()
         session.say(label_table(session.result["per_label"]))

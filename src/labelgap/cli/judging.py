@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from labelgap.cli.console import KeyValues, PlainTable, whole
 from labelgap.cli.options import Unobserved
 from labelgap.cli.outputs import write_blocks
 from labelgap.cli.session import Session
+from labelgap.estimators.description import describe, explained_in_words, value_in_words, what_it_answers
 from labelgap.exceptions import InvalidLabelsError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, confusion_counts, unlabelled_metric
+from labelgap.metrics.jackknife import metric_interval
+from labelgap.metrics.linear_fractional import aligned_decisions
 from labelgap.thresholds.cross_fit import describe_one_class, one_class_labels, without_labels
 
 # A smaller difference than this would not change a printed figure.
@@ -42,6 +46,7 @@ def reading(session: Session, labels: ObservedLabels, fitted_to: str, asked: Uno
 
 def tell(
     session: Session,
+    model: Any,
     metrics: dict[str, LinearFractional],
     decisions: Any,
     labels: ObservedLabels,
@@ -56,11 +61,15 @@ def tell(
         values = {
             name: unlabelled_metric(metric, labels, decisions, flip_rate) for name, metric in metrics.items()
         }
+        # A corrected metric has no interval that is known.
+        intervals = dict.fromkeys(metrics)
         counts: dict[str, Any] = {}
         by_label = None
     else:
         _refuse_one_class(session, labels, insists)
         values = {name: metric(labels, decisions) for name, metric in metrics.items()}
+        yes = aligned_decisions(decisions, labels)
+        intervals = {name: metric_interval(metric, yes, labels) for name, metric in metrics.items()}
         totals = confusion_counts(labels, decisions)._asdict()
         counts = {name: _as_count(total[0]) for name, total in totals.items()}
         by_label = decisions_by_label(decisions, labels)
@@ -74,18 +83,37 @@ def tell(
         "unobserved": labels.unobserved,
         "flip_rate": flip_rate if labels.unobserved == "unlabelled" else None,
         "metrics": values,
+        "intervals": intervals,
         "counts": counts or None,
         "per_label": by_label,
     }
     session.say_line(judged_by(labels))
     session.say()
-    session.say(KeyValues([(name, f"{value:.4f}") for name, value in values.items()]))
+    session.say(KeyValues([(name, value_in_words(value, intervals[name])) for name, value in values.items()]))
+    tell_held_out(session, model)
     if counts:
         session.say()
         session.say(_confusion(counts))
     if per_label and by_label is not None:
         session.say()
         session.say(label_table(by_label))
+
+
+def tell_held_out(session: Session, model: Any) -> None:
+    """Say what the fit had on what it held out, and what that answers beside the figures of this file."""
+    facts = describe(model)
+    found = session.result["held_out"] = facts["held_out"]
+    if found["value"] is None or math.isnan(found["value"]):
+        return
+    in_words = explained_in_words if found["name"] == "d2" else value_in_words
+    title = "D²" if found["name"] == "d2" else found["name"]
+    title = f"{title}, corrected for yes that were not recorded," if "flip_rate" in facts else title
+    rows, figure = "users" if "users" in facts else "rows", in_words(found["value"], found["interval"])
+    session.say()
+    session.say_line(
+        f"In the fit, {title} was {figure} {what_it_answers(facts)}; the figures above say how well the "
+        f"{rows} of this file are predicted."
+    )
 
 
 def judged_by(labels: ObservedLabels) -> str:

@@ -62,6 +62,9 @@ def keep_unless_default(model: Any, **attributes: Any) -> None:
 class CertifiedFit(NotebookView):
     """Sets the attributes of a low-rank fit: its penalties, its duality gap, and what was compared."""
 
+    # Of the class, as files of earlier versions have none.
+    held_out_error_: float | None = None
+
     def _keep_fit(self, chosen: ChosenFit) -> None:
         """Set the attributes that every low-rank fit has."""
         fit, penalties = chosen.fit, chosen.penalties
@@ -72,7 +75,7 @@ class CertifiedFit(NotebookView):
         self.relative_gap_ = fit.relative_gap
         self.n_iter_, self.history_ = fit.n_iter, fit.history
         self.candidates_ = chosen.candidates
-        self.held_out_metric_ = chosen.held_out_metric
+        self.held_out_metric_, self.held_out_error_ = chosen.held_out_metric, chosen.held_out_error
 
     @property
     def rank_limited_(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from labelgap.estimators.inputs import rank_limit_of, tolerance_of
 from labelgap.metrics import LinearFractional
+from labelgap.metrics.jackknife import confidence_interval
 
 
 def describe(model: Any) -> dict[str, Any]:
@@ -16,12 +17,11 @@ def describe(model: Any) -> dict[str, Any]:
         facts |= {"users": len(model.user_ids_), "items": len(model.item_ids_)}
     else:
         facts |= {"features": int(model.n_features_in_), "labels": int(model.n_labels_)}
-    held_out = getattr(model, "held_out_metric_", None)
+    metric = "d2" if hasattr(model, "family_") else metric_name(model.metric_)
+    facts["held_out"] = _describe_held_out(model, metric)
     if hasattr(model, "family_"):
-        facts |= {"family": model.family_.name, "held_out": {"name": "d2", "value": held_out}}
+        facts["family"] = model.family_.name
     else:
-        metric = metric_name(model.metric_)
-        facts["held_out"] = {"name": metric, "value": held_out}
         facts["metric"] = metric
         # Scores of a MetricThreshold need not be probabilities.
         probability = getattr(model, "threshold_probability_", None)
@@ -67,6 +67,18 @@ def describe(model: Any) -> dict[str, Any]:
             "interrupted": bool(getattr(model, "interrupted_", False)),
         }
     return facts
+
+
+def _describe_held_out(model: Any, metric: str) -> dict[str, Any]:
+    """The metric on what was held out, its 95 % interval, and whether that were labels or whole rows."""
+    value = getattr(model, "held_out_metric_", None)
+    by_row = getattr(model, "_holds_out_rows", None) or getattr(model, "soft_label_weight_", 0.0) > 0
+    return {
+        "name": metric,
+        "value": value,
+        "interval": confidence_interval(value, getattr(model, "held_out_error_", None)),
+        "of": None if value is None else "rows" if by_row else "labels",
+    }
 
 
 def _map_in_words(model: Any) -> str:
@@ -115,18 +127,22 @@ def in_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if "flip_rate" in facts:
         lines.append(("flip rate", _rate(facts["flip_rate"])))
     if "rank" in facts:
-        penalties = facts["penalties"]
-        words = ", ".join(f"{name} {value:.3g}" for name, value in penalties.items() if value)
-        if "label_weighting" in facts:
-            words += f"; label weighting {facts['label_weighting']:g}"
-        if "soft_label_weight" in facts:
-            words += f"; soft labels of weight {facts['soft_label_weight']:g}"
         lines += [
             ("rank", str(facts["rank"])),
-            ("penalties", words or "none"),
+            ("penalties", penalties_in_words(facts)),
             ("certificate", certificate(facts["relative_gap"], facts["tol"], facts["rank_limit"])),
         ]
     return lines
+
+
+def penalties_in_words(facts: dict[str, Any]) -> str:
+    """The penalties of the fit to all entries, and what else weighs its entries."""
+    words = ", ".join(f"{name} {value:.3g}" for name, value in facts["penalties"].items() if value)
+    if "label_weighting" in facts:
+        words += f"; label weighting {facts['label_weighting']:g}"
+    if "soft_label_weight" in facts:
+        words += f"; soft labels of weight {facts['soft_label_weight']:g}"
+    return words or "none"
 
 
 def _threshold(score: float, probability: float | None) -> str:
@@ -143,13 +159,53 @@ def _calibration(method: str, before: float | None, after: float) -> str:
 
 
 def _held_out(facts: dict[str, Any]) -> tuple[str, str]:
-    name, value = facts["held_out"]["name"], facts["held_out"]["value"]
+    found = facts["held_out"]
+    name, value = found["name"], found["value"]
     title = "explained" if name == "d2" else name
     if value is None or math.isnan(value):
         return title, "not known: nothing was held out"
+    rows = "users" if "users" in facts else "rows"
     if name == "d2":
-        return title, f"{value:.1%} of the deviance of held-out values".replace("%", " %")
-    return title, f"{value:.4f} on held-out labels"
+        where = "held-out rows" if found["of"] == "rows" else "held-out values of fitted rows"
+        return title, f"{explained_in_words(value, found['interval'])} of the deviance of {where}"
+    where = f"held-out {rows}" if found["of"] == "rows" else f"held-out labels of fitted {rows}"
+    return title, f"{value_in_words(value, found['interval'])} on {where}"
+
+
+def what_it_answers(facts: dict[str, Any]) -> str:
+    """What the held-out figure of a fit says."""
+    row, label = ("user", "rating") if "users" in facts else ("row", "label")
+    if "family" in facts:
+        label = "value"
+    if facts["held_out"]["of"] == "rows":
+        return f"on held-out {row}s, which says how well new {row}s are predicted"
+    others = f"whose other {label}s were known"
+    return f"on held-out {label}s of {row}s {others}, which says how well blanks are filled"
+
+
+def value_in_words(value: float, interval: tuple[float, float] | None) -> str:
+    """A metric with its interval, where it has one.
+
+    Examples
+    --------
+    >>> value_in_words(0.61, (0.58, 0.64)), value_in_words(1.0, None)
+    ('0.6100 (95 %: 0.5800 to 0.6400)', '1.0000')
+    """
+    return (
+        f"{value:.4f}" if interval is None else f"{value:.4f} (95 %: {interval[0]:.4f} to {interval[1]:.4f})"
+    )
+
+
+def explained_in_words(value: float, interval: tuple[float, float] | None) -> str:
+    """D² in percent, with its interval.
+
+    Examples
+    --------
+    >>> explained_in_words(0.31, (0.28, 0.34))
+    '31.0 % (95 %: 28.0 % to 34.0 %)'
+    """
+    low_high = "" if interval is None else f" (95 %: {100 * interval[0]:.1f} % to {100 * interval[1]:.1f} %)"
+    return f"{100 * value:.1f} %{low_high}"
 
 
 def _rate(rate: Any) -> str:

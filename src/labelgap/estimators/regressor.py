@@ -485,7 +485,10 @@ class LowRankRegressor(
         is R² with ``multioutput="variance_weighted"``. If every label has one value throughout, D² is 1 for
         predictions that equal it and 0 for others. Parameters are those of :meth:`fit`.
         """
-        labels, scores = self._judged(X, y, offset, exposure, sample_weight)
+        return self._explained(*self._judged(X, y, offset, exposure, sample_weight))
+
+    def _explained(self, labels: ObservedLabels, scores: Floats) -> float:
+        """D² of the scores of observed entries."""
         null = null_loss(labels, self.family_)
         if null == 0:
             return float(np.allclose(self.family_.inverse_link(scores), labels.values))

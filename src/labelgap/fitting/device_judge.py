@@ -22,12 +22,11 @@ class DeviceJudge:
         metric: LinearFractional,
         loss: TorchLoss,
         sweep: dict[str, Any],
-        cells: LeaveOutCells | None,
+        cells: LeaveOutCells,
         device: Any,
     ) -> None:
         self._metric, self._loss, self._cells = metric, loss, cells
-        of_no = None if cells is None else cells.of_no
-        self._entries = HeldOutEntries(sweep["values"], sweep["groups"], of_no, device)
+        self._entries = HeldOutEntries(sweep["values"], sweep["groups"], cells.of_no, device)
         self._sweep = sweep | {"values": self._entries.values, "groups": self._entries.groups}
 
     @classmethod
@@ -36,13 +35,10 @@ class DeviceJudge:
         metric: LinearFractional,
         loss: Loss,
         labels: ObservedLabels,
-        cells: LeaveOutCells | None,
+        cells: LeaveOutCells,
         device: Any,
     ) -> DeviceJudge | None:
-        """None where the CPU must judge: entries or groups with weights, or a loss without a form there.
-
-        Without ``cells`` there are no leave-out values.
-        """
+        """None where the CPU must judge: entries or groups with weights, or a loss without a form there."""
         form, sweep = torch_loss(loss), sweep_settings(labels, metric)
         weighted = (labels.weights, sweep["weights"], sweep["group_weights"])
         if form is None or any(part is not None for part in weighted):
@@ -51,13 +47,17 @@ class DeviceJudge:
 
     def judge(self, scores: Tensor) -> tuple[float, float, float, Floats | None]:
         """The metric at its best threshold, that threshold, the mean loss, and the leave-out values."""
-        best, cells = sweep_entries(scores, **self._sweep), self._cells
-        leave_out = None
-        if cells is not None and cells.n_parts >= 2:
-            leave_out = cells.values(self._entries.counts(scores, best.threshold, cells.size))
-        return best.value, best.threshold, self._entries.mean_loss(self._loss, scores), leave_out
+        best = sweep_entries(scores, **self._sweep)
+        mean_loss = self._entries.mean_loss(self._loss, scores)
+        return best.value, best.threshold, mean_loss, self._leave_out(scores, best.threshold)
 
-    def judge_at(self, scores: Tensor, threshold: float) -> tuple[float, float]:
-        """The metric at a threshold, and the mean loss."""
+    def judge_at(self, scores: Tensor, threshold: float) -> tuple[float, float, Floats | None]:
+        """The metric at a threshold, the mean loss, and the leave-out values."""
         tn, fp, fn, tp = self._entries.confusion(scores, threshold, self._sweep["n_groups"]).T
-        return self._metric.from_counts(tp, fp, fn, tn), self._entries.mean_loss(self._loss, scores)
+        mean_loss = self._entries.mean_loss(self._loss, scores)
+        return self._metric.from_counts(tp, fp, fn, tn), mean_loss, self._leave_out(scores, threshold)
+
+    def _leave_out(self, scores: Tensor, threshold: float) -> Floats | None:
+        if self._cells.n_parts < 2:
+            return None
+        return self._cells.values(self._entries.counts(scores, threshold, self._cells.size))

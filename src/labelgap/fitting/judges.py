@@ -20,7 +20,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.losses import Family, Loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional
-from labelgap.metrics.jackknife import LeaveOutCells, leave_out_means
+from labelgap.metrics.jackknife import LeaveOutCells, leave_out_means, leave_out_values
 from labelgap.thresholds.choosing import THRESHOLD_KINDS, ChosenThresholds, choose_thresholds
 from labelgap.thresholds.constraints import Constraint, Constraints, read_constraints
 from labelgap.thresholds.cross_fit import HeldOutScores, OneClassEffect
@@ -113,11 +113,12 @@ class SteadyJudge:
             watching.see(scores, labels, threshold)
         there = self._there(scores, labels)
         if there is not None:
-            value, loss = there.judge_at(scores, threshold)
-            return Verdict(value, threshold, loss)
+            value, loss, leave_out = there.judge_at(scores, threshold)
+            return Verdict(value, threshold, loss, leave_out)
         scores = to_host(scores)
-        value = self._metric(labels, scores >= threshold)
-        return Verdict(value, threshold, mean_loss(self._loss, scores, labels))
+        yes = scores >= threshold
+        leave_out = leave_out_values(self._metric, yes, labels)
+        return Verdict(self._metric(labels, yes), threshold, mean_loss(self._loss, scores, labels), leave_out)
 
     def _there(self, scores: Any, labels: ObservedLabels) -> Any:
         """What judges the scores on their device; None where the CPU does."""
@@ -125,7 +126,8 @@ class SteadyJudge:
             return None
         from labelgap.fitting.device_judge import DeviceJudge
 
-        return DeviceJudge.of(self._metric, self._loss, labels, None, scores.device)
+        cells = LeaveOutCells(self._metric, labels)
+        return DeviceJudge.of(self._metric, self._loss, labels, cells, scores.device)
 
 
 def unlabelled_judge(
@@ -251,13 +253,14 @@ class DecisionRule:
             if held_out is not None:
                 held_out.see(scores, labels)
             shared = chosen.kind == "shared"
-            value = self.metric(labels, scores >= chosen.thresholds[labels.indices])
+            yes = scores >= chosen.thresholds[labels.indices]
+            value, leave_out = self.metric(labels, yes), leave_out_values(self.metric, yes, labels)
             if not shared and chosen.held_out_value is not None:
                 # That of the scores that chose so many thresholds would be too good.
-                value = chosen.held_out_value
+                value, leave_out = chosen.held_out_value, chosen.leave_out
             several = None if shared else chosen.thresholds
             loss_value = mean_loss(loss, scores, labels)
-            return Verdict(value, chosen.shared, loss_value, None, several, chosen.kind)
+            return Verdict(value, chosen.shared, loss_value, leave_out, several, chosen.kind)
 
         return _OfJudgingEntries(judge)
 

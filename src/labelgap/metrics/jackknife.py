@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from labelgap.labels import ObservedLabels
 from labelgap.labels.splitting import used_rows
@@ -104,6 +107,24 @@ def leave_out_means(values: NDArray[np.float64], labels: ObservedLabels) -> NDAr
     return np.asarray((sums.sum() - sums) / rest)
 
 
+def without_each_part(labels: ObservedLabels) -> Iterator[NDArray[np.bool_]]:
+    """Which entries are left without each part of the rows in turn; parts are those of `leave_out_values`.
+
+    Nothing where fewer than two parts have an observed entry.
+
+    Examples
+    --------
+    >>> labels = ObservedLabels.from_dense([[1, 0], [1, 1]])
+    >>> [kept.tolist() for kept in without_each_part(labels)]
+    [[True, True, False, False], [False, False, True, True]]
+    """
+    used, row_of_entry = used_rows(labels.row_counts())
+    n_parts = min(N_PARTS, len(used))
+    part = np.random.RandomState(0).permutation(len(used))[row_of_entry] % max(n_parts, 1)
+    for number in range(n_parts if n_parts >= 2 else 0):
+        yield part != number
+
+
 def standard_error(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """The standard error of the difference of two metric values, from their leave-out values (jackknife)."""
     difference = first - second
@@ -123,6 +144,32 @@ def metric_error(leave_out: NDArray[np.float64] | None) -> float | None:
     if leave_out is None or len(leave_out) < N_PARTS:
         return None
     return standard_error(leave_out, np.zeros(len(leave_out)))
+
+
+def confidence_interval(value: float | None, error: float | None) -> tuple[float, float] | None:
+    """The 95 % interval of a metric with a standard error by the jackknife (Student's t).
+
+    None where it has no error, and where that is 0: the same value without each part of the rows, such as 1
+    where every decision is right, does not say how far from it other rows may be.
+
+    Examples
+    --------
+    >>> low, high = confidence_interval(0.6, 0.01)
+    >>> round(low, 4), round(high, 4), confidence_interval(0.6, None)
+    (0.5791, 0.6209, None)
+    """
+    if value is None or error is None or not 0 < error < math.inf:
+        return None
+    reach = float(stdtrit(N_PARTS - 1, 0.975)) * error
+    return value - reach, value + reach
+
+
+def metric_interval(
+    metric: LinearFractional, decisions: NDArray[np.bool_], labels: ObservedLabels
+) -> tuple[float, float] | None:
+    """The 95 % interval of Ψ, with one decision per observed entry; None where it is not known."""
+    error = metric_error(leave_out_values(metric, decisions, labels))
+    return None if error is None else confidence_interval(metric(labels, decisions), error)
 
 
 def _in_order(counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:

@@ -14,6 +14,7 @@ from labelgap.estimators.regressor import LowRankRegressor
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
+from labelgap.metrics.jackknife import metric_interval
 from labelgap.report.binning import (
     MOST_ENTRIES,
     candidate_thresholds,
@@ -148,6 +149,7 @@ def describe_model(
         "name": name,
         "threshold": number(judged.threshold),
         "value": float(metric(labels, scores >= judged.threshold)),
+        "interval": metric_interval(metric, scores >= judged.threshold, labels),
         "best_value": best_threshold(scores, labels, metric).value,
         "thresholds": encode_array(thresholds, "f8"),
         "probabilities": None if probabilities is None else encode_array(probabilities, "f8"),

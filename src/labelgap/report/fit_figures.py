@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from labelgap.estimators.description import metric_name
+from labelgap.estimators.description import describe, metric_name, penalties_in_words, what_it_answers
 from labelgap.estimators.inputs import rank_limit_of, tolerance_of
 from labelgap.fitting.silence import SHOWN
 from labelgap.report.encoding import number
@@ -17,21 +17,21 @@ def describe_fit(model: Any) -> dict[str, Any] | None:
     """Figures of a low-rank fit; None for a model without one."""
     if not hasattr(model, "history_") or not hasattr(model, "singular_values_"):
         return None
+    # What the command line prints about the model, too.
+    facts = describe(model)
     return {
-        "rank": int(model.rank_),
-        "objective": number(model.objective_),
-        "gap": number(model.duality_gap_),
-        "relative_gap": number(model.relative_gap_),
-        "tol": number(tolerance_of(model)),
+        "rank": facts["rank"],
+        "objective": number(facts["objective"]),
+        "gap": number(facts["duality_gap"]),
+        "relative_gap": number(facts["relative_gap"]),
+        "tol": number(facts["tol"]),
         "ended": how_it_ended(model),
         "rank_cap": rank_limit_of(model),
         "n_iter": int(model.n_iter_),
-        "penalties": {
-            "trace": number(model.trace_penalty_),
-            "ridge": number(model.ridge_penalty_),
-            "intercept": number(model.intercept_penalty_),
-        },
-        "held_out_metric": _or_none(getattr(model, "held_out_metric_", None)),
+        "penalties": {name: number(value) for name, value in facts["penalties"].items()},
+        "penalties_in_words": penalties_in_words(facts),
+        "held_out": facts["held_out"]
+        | {"value": _or_none(facts["held_out"]["value"]), "answers": what_it_answers(facts)},
         "singular_values": [number(value) for value in model.singular_values_],
         "history": [
             {

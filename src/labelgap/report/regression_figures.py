@@ -10,6 +10,7 @@ from labelgap._types import Floats
 from labelgap.estimators.regressor import LowRankRegressor
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
+from labelgap.metrics.jackknife import confidence_interval, metric_error, without_each_part
 from labelgap.report.calibration import reliability
 from labelgap.report.encoding import encode_array, number
 
@@ -35,7 +36,8 @@ def describe_regression(
     figures = {
         "family": model.family_.name,
         "deviance": number(np.average(deviance, weights=labels.weights)),
-        "explained": number(model.score(X, y, **known)),
+        "explained": number(model._explained(labels, scores)),
+        "interval": explained_interval(model, labels, scores),
         "has_offsets": labels.offsets is not None,
         "label_means": encode_array(_by_label(labels, labels.values), "f8"),
         "label_predictions": encode_array(_by_label(labels, predicted), "f8"),
@@ -43,6 +45,15 @@ def describe_regression(
         "reliability": reliability(predicted, labels.values, labels.weights),
     }
     return labels, figures
+
+
+def explained_interval(
+    model: LowRankRegressor, labels: ObservedLabels, scores: Floats
+) -> tuple[float, float] | None:
+    """The 95 % interval of D², from the scores of observed entries; None where it is not known."""
+    parts = [(labels.select(kept), scores[kept]) for kept in without_each_part(labels)]
+    values = np.array([model._explained(some, theirs) for some, theirs in parts])
+    return confidence_interval(model._explained(labels, scores), metric_error(values))
 
 
 def label_means(model: LowRankRegressor, X: Any, y: Any) -> dict[str, Floats]:

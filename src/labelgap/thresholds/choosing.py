@@ -8,7 +8,7 @@ the metric is that of all decisions made so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,6 +55,8 @@ class ChosenThresholds:
         κ of "shrunk"; None otherwise.
     held_out_value : float or None
         The cross-fitted metric of this choice; None where nothing could be compared.
+    leave_out : float64 array or None
+        The same with one part of the rows left out at a time, which says how sure it is.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class ChosenThresholds:
     kind: str
     strength: float | None = None
     held_out_value: float | None = None
+    leave_out: Floats | None = field(default=None, repr=False, compare=False)
 
 
 def choose_thresholds(
@@ -127,13 +130,13 @@ def choose_thresholds(
     rng = check_random_state(random_state)
     judged = _cross_fitted(entry_scores, observed, psi, kind, find, rng)
     best = _best_choice(judged, kind)
-    value = judged[best].value if best in judged else None
+    of_others = (judged[best].value, judged[best].leave_out) if best in judged else (None, None)
     if best == "shared":
-        return ChosenThresholds(common, alike.thresholds, "shared", None, value)
+        return ChosenThresholds(common, alike.thresholds, "shared", None, *of_others)
     wanted = _candidates(entry_scores, observed, psi, [best], common, rng)[best]
     if best == "per-label":
-        return ChosenThresholds(common, wanted, best, None, value)
-    return ChosenThresholds(common, wanted, "shrunk", float(best), value)
+        return ChosenThresholds(common, wanted, best, None, *of_others)
+    return ChosenThresholds(common, wanted, "shrunk", float(best), *of_others)
 
 
 Choice: TypeAlias = str | float

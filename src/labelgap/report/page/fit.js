@@ -4,6 +4,8 @@ function showFit() {
   const { fit } = figures;
   if (!fit) return;
   show("fit");
+  byId("penalties").textContent =
+    `The model was fitted to all of its data with the penalties ${fit.penalties_in_words}.`;
   showHistory(fit);
   showSpectrum(fit.singular_values.map(toNumber));
   showCandidates(fit);

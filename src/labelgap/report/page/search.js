@@ -18,12 +18,13 @@ function showCandidates(fit) {
   // The winner is the last one. Where it is one of the others, judged again, it is that dot and that row.
   const others = tried.slice(0, -1).filter((one) => !(sameChoice(one, winner) && one.folds === winner.folds && one.metric === winner.metric));
   const varied = Object.keys(PENALTIES).filter((key) => new Set(tried.map((one) => one[key])).size > 1 && tried.every((one) => !Number.isNaN(one[key])));
-  const { criterion } = fit;
+  const { criterion } = fit, last = toNumber(fit.penalties.trace);
   byId("candidates-say").textContent =
-    `Each choice was fitted to a part of the data and judged by its ${criterion.metric} on the rest. The winner is the ${others.length ? "orange dot and the first row of the table" : "only row"}. ` +
+    `Each choice was fitted to a part of the data, with the penalties shown here, and judged by its ${criterion.metric} on the rest. The winner is the ${others.length ? "orange dot and the first row of the table" : "only row"}. ` +
     (figures.kind === "regression"
       ? "Choices that differ by less than 0.01\u00a0% of a constant’s deviance count as equal, so the winner is one of several highest dots where there are such."
-      : `Among choices that it cannot tell apart, the held-out loss${criterion.loss === "loss" ? "" : ` (${criterion.loss})`} decides, so the winner need not be the highest dot.`);
+      : `Among choices that it cannot tell apart, the held-out loss${criterion.loss === "loss" ? "" : ` (${criterion.loss})`} decides, so the winner need not be the highest dot.`) +
+    (last === winner.trace ? "" : ` The model itself has λ = ${short(last)} in place of the winner’s ${short(winner.trace)}: it was fitted to all entries, and more entries take another λ.`);
   if (others.length) showSearch([...others, winner], winner, varied, criterion.metric);
   else byId("search-part").hidden = true;
   // A penalty that is 0 throughout, and another choice that never differs, would say nothing.

@@ -22,11 +22,22 @@ function decisionTiles(tiles, lead) {
     `The model says yes where the score is at least θ = ${short(theta, 4)}${at ? ` (${at.slice(2, -1)})` : ""}. `,
     `On the ${plural(figures.data.n_observed, "observed entry")} given here that makes a ${metric.name} of ${fixed(main.value, 3)}.`);
   const name = make("bdi", { text: metric.name });
-  tiles.append(tile([name, " at the model’s θ"], fixed(main.value), `best on this data: ${fixed(main.best_value)}`, exact(main.value), true));
-  const heldOut = figures.fit ? toNumber(figures.fit.held_out_metric) : NaN;
+  tiles.append(tile([name, " at the model’s θ"], fixed(main.value), `${spanOf(main.interval)}best on this data: ${fixed(main.best_value)}`, exact(main.value), true));
+  tiles.append(...heldOutTile(metric.name));
+}
+
+// The 95 % interval of a figure, where it has one.
+function spanOf(interval) {
+  return interval ? `95\u00a0%: ${fixed(interval[0])} to ${fixed(interval[1])}; ` : "";
+}
+
+function heldOutTile(name) {
+  const found = figures.fit ? figures.fit.held_out : null;
+  const value = found ? toNumber(found.value) : NaN;
+  if (Number.isNaN(value)) return [];
   const corrected = figures.fitted_to === "unlabelled";
-  const more = corrected ? "corrected for unrecorded positives; not comparable with the other figures" : "on entries held out; a little too good";
-  if (!Number.isNaN(heldOut)) tiles.append(tile(`${corrected ? "corrected " : ""}${metric.name} in the fit`, fixed(heldOut), more, exact(heldOut)));
+  const more = corrected ? "corrected for unrecorded positives; not comparable with the other figures" : `${spanOf(found.interval)}on held-out ${found.of}, a little too good`;
+  return [tile(`${corrected ? "corrected " : ""}${name} in the fit`, fixed(value), more, exact(value))];
 }
 
 function regressionTiles(tiles, lead) {
@@ -35,7 +46,8 @@ function regressionTiles(tiles, lead) {
     `A ${found.family} model of values that are numbers. On the ${plural(figures.data.n_observed, "observed entry")} given here it `,
     `explains ${percent(toNumber(found.explained))} of what a constant per ${words.label} leaves unexplained.`);
   tiles.append(
-    tile("D², fraction explained", fixed(toNumber(found.explained)), "1 is perfect, 0 is a constant", exact(toNumber(found.explained)), true),
+    tile("D², fraction explained", fixed(toNumber(found.explained)), `${spanOf(found.interval)}1 is perfect, 0 is a constant`, exact(toNumber(found.explained)), true),
+    ...heldOutTile("D²"),
     tile("mean deviance", short(toNumber(found.deviance), 4), "misfit of an entry; lower is better", exact(toNumber(found.deviance))));
 }
 
@@ -87,6 +99,8 @@ function judgedNote() {
     `If the model was fitted to the same ${words.row === "user" ? "ratings" : "rows"}, the figures are too good, because it has seen the labels: judge on data that it has not seen.`,
   ];
   const decisions = figures.kind === "decisions";
+  const heldOut = figures.fit ? figures.fit.held_out : null;
+  if (heldOut && !Number.isNaN(toNumber(heldOut.value))) parts.push(`The figure of the fit is ${heldOut.answers}; those of this page say how well its own ${words.row}s are predicted.`);
   if (figures.absent_is_no) parts.push("An absent entry is read as a no, as in the fit, and is judged like a known one.");
   if (figures.fitted_to === "unlabelled") {
     parts.push("The model was fitted to recorded positives alone, with a metric corrected for those not recorded. The figures here are of known labels, so they are not comparable with those of the fit.");
