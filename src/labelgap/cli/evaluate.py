@@ -57,7 +57,7 @@ from labelgap.cli.session import Session, command
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
-from labelgap.estimators.description import explained_in_words, metric_name
+from labelgap.estimators.description import describe, explained_in_words, metric_name
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 
@@ -272,6 +272,7 @@ def _tell_regressor(
         "observed": known.n_observed,
         "d2": explained,
         "intervals": {"d2": interval},
+        "held_out": describe(model)["held_out"],
         "deviance": deviance,
         "per_label": regression_by_label(model, X, known),
     }

@@ -84,6 +84,7 @@ def tell(
         "flip_rate": flip_rate if labels.unobserved == "unlabelled" else None,
         "metrics": values,
         "intervals": intervals,
+        "held_out": describe(model)["held_out"],
         "counts": counts or None,
         "per_label": by_label,
     }
@@ -102,7 +103,7 @@ def tell(
 def tell_held_out(session: Session, model: Any) -> None:
     """Say what the fit had on what it held out, and what that answers beside the figures of this file."""
     facts = describe(model)
-    found = session.result["held_out"] = facts["held_out"]
+    found = facts["held_out"]
     if found["value"] is None or math.isnan(found["value"]):
         return
     in_words = explained_in_words if found["name"] == "d2" else value_in_words
