@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,15 @@ def test_it_is_the_model_of_one_machine(fitted: Any) -> None:
     differ = clf.to_local().predict(X) != one.predict(X)
     assert np.all(np.abs(scores[differ] - one.threshold_) < 1e-2)
     assert clf.n_partitions_ == 3
+
+
+def test_a_fit_logs_its_stages_and_rounds(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    X, Y = small_problem()
+    with caplog.at_level(logging.DEBUG, logger="labelgap"):
+        DaskLowRankClassifier(threshold="train", client=client, **FIXED).fit(chunked(X, 40), chunked(Y, 40))
+    said = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "labelgap"]
+    assert ("INFO", "DaskLowRankClassifier: fitting") in said
+    assert any(level == "DEBUG" and "DaskLowRankClassifier: step " in message for level, message in said)
 
 
 def test_predictions_are_lazy_and_those_of_the_local_model(fitted: Any, tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ from labelgap.fitting.problem import recommender_features
 from labelgap.kernels.row_systems import solve_rows
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Logistic
+from labelgap.objective.cpu.part import CpuBackend
 from labelgap.objective.frame import FeatureFrame
 from labelgap.objective.parts import ProblemSettings
-from labelgap.objective.problem import CpuBackend, frame_of
+from labelgap.objective.problem import frame_of
 
 FIXED = {"trace_penalty": 0.004, "count_weighting": 0.5, "random_state": 0}
 

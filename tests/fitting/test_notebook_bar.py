@@ -1,8 +1,13 @@
-"""The progress bar of notebooks, with a stand-in for IPython, which is no dependency."""
+"""What a fit reports: log records, printed lines, and the progress bar of notebooks.
+
+The bar is tested with a stand-in for IPython, which is no dependency.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
+import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -10,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labelgap import LowRankClassifier, LowRankRegressor, PlugInClassifier
+from labelgap import LowRankClassifier, LowRankRegressor, PlugInClassifier, Recommender
 from labelgap.fitting.notebook import NotebookBar, in_notebook
 from labelgap.solvers import Progress
 
@@ -96,3 +101,70 @@ def test_elsewhere_and_with_verbose_2_lines_are_printed(
     LowRankRegressor(verbose=2, trace_penalty=0.1, ridge_penalty=0.1).fit(X, Y)
     assert "[LowRankRegressor] step" in capsys.readouterr().out
     assert notebook.pages == []
+
+
+# -- log records -------------------------------------------------------------------------------------------
+
+FIXED = {"trace_penalty": 0.1, "ridge_penalty": 0.1}
+RATINGS = (*np.nonzero(~np.isnan(Y)), Y[~np.isnan(Y)])
+
+
+def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    assert {record.name for record in caplog.records} <= {"labelgap"}
+    return [record.getMessage() for record in caplog.records if record.levelno == level]
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (LowRankClassifier(**FIXED, random_state=0), (X, Y)),
+        (LowRankRegressor(**FIXED, random_state=0), (X, Y)),
+        (Recommender(**FIXED, random_state=0), (RATINGS,)),
+        (PlugInClassifier(threshold="holdout", random_state=0), (X, Y)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_fit_logs_its_stages_and_rounds_whatever_verbose_is(
+    model: Any, data: Any, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="labelgap"):
+        model.fit(*data)
+    name = type(model).__name__
+    stages, rounds = messages(caplog, logging.INFO), messages(caplog, logging.DEBUG)
+    assert all(message.startswith(f"{name}: ") for message in (*stages, *rounds))
+    assert any("fitting" in stage for stage in stages)
+    if name != "PlugInClassifier":
+        assert any("held-out metric" in stage for stage in stages)
+        assert re.search(r"step \d+: objective .*, gap .*, rank ", rounds[-1])
+    assert capsys.readouterr().out == ""
+
+
+def test_records_say_what_is_printed(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="labelgap"):
+        LowRankClassifier(**FIXED, verbose=2, random_state=0).fit(X, Y)
+    printed = capsys.readouterr().out.splitlines()
+    logged = [record.getMessage() for record in caplog.records]
+    said = [line.replace("[LowRankClassifier] ", "LowRankClassifier: ") for line in printed]
+    assert len(set(said)) == len(said) > 3
+    assert [message for message in logged if message in said] == said
+
+
+def test_a_level_that_nobody_hears_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="labelgap"):
+        LowRankClassifier(**FIXED, random_state=0).fit(X, Y)
+    assert messages(caplog, logging.INFO)
+    assert not messages(caplog, logging.DEBUG)
+
+
+def test_without_a_handler_nothing_is_written_twice() -> None:
+    program = (
+        "import labelgap, numpy as np\n"
+        "X = np.random.default_rng(0).standard_normal((40, 2))\n"
+        "labelgap.PlugInClassifier(verbose=1, threshold='train').fit(X, (X > 0).astype(float))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[PlugInClassifier] fitting 2 labels")
+    assert done.stdout.count("fitting 2 labels") == 1
+    assert "fitting" not in done.stderr

@@ -30,6 +30,7 @@ from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.feature_maps import check_features, maps_to_compare
 from labelgap.fitting.judges import decision_rule
 from labelgap.fitting.notebook import NotebookBar, bar_for
+from labelgap.fitting.progress import report
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import PLUG_IN_CLASSIFIER
@@ -241,8 +242,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
     def _say(self, message: str, bar: NotebookBar | None) -> None:
         if bar is not None:
             bar.stage(message)
-        elif self.verbose:
-            print(f"[PlugInClassifier] {message}", flush=True)
+        report(type(self).__name__, message, printed=bool(self.verbose) and bar is None)
 
     # -- scoring ---------------------------------------------------------------------------------------
 

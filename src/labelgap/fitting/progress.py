@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +13,18 @@ from labelgap.solvers.loop import Candidate, FitListener
 # How many of the last rounds the prediction of the time left is based on.
 _LAST_ROUNDS = 6
 UNKNOWN = "—"
+
+LOGGER = logging.getLogger("labelgap")
+"""Gets what fits report, whatever their ``verbose`` is: stages and candidates as INFO, rounds as DEBUG."""
+# Without a handler of the program's own, nothing is written.
+LOGGER.addHandler(logging.NullHandler())
+
+
+def report(name: str, message: str, *, level: int = logging.INFO, printed: bool) -> None:
+    """Log what the estimator of this name reports, and print it too if ``verbose`` asks for that."""
+    LOGGER.log(level, "%s: %s", name, message)
+    if printed:
+        print(f"[{name}] {message}", flush=True)
 
 
 def seconds_left(rounds: Sequence[Progress], tol: float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -21,6 +22,7 @@ from labelgap._warn import warn
 from labelgap.exceptions import InterruptedFitWarning
 from labelgap.fitting.checkpoint import described, open_checkpoint
 from labelgap.fitting.notebook import NotebookBar, bar_for
+from labelgap.fitting.progress import LOGGER, report
 from labelgap.kernels.gpu.device import memory_error
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
@@ -44,7 +46,7 @@ class FitRun:
     n_jobs: int | None = None
     verbose: int = 0
     name: str = ""
-    """The name of the estimator, which printed messages begin with."""
+    """The name of the estimator, which messages begin with."""
     to_user_units: Callable[[Progress], Progress] | None = None
     """Converts a report of the solver to the units of the user's labels, where the fit uses others."""
     at: str = "fitting"
@@ -65,6 +67,7 @@ class FitRun:
     def stage(self, what: str) -> None:
         """Begin another stage of the work."""
         self.at = what
+        report(self.name, what, printed=False)
         for listener in (self.callback, self.bar):
             if isinstance(listener, FitListener):
                 listener.stage(what)
@@ -93,28 +96,29 @@ class FitRun:
         )
 
     def say(self, message: str) -> None:
-        """Print a message if the estimator is verbose and no bar is shown."""
-        if self.verbose and self.bar is None:
-            print(f"[{self.name}] {message}", flush=True)
+        """Log a message, and print it if the estimator is verbose and no bar is shown."""
+        report(self.name, message, printed=bool(self.verbose) and self.bar is None)
 
     def reporter(self) -> Callback | None:
         """What the solver of the last fit calls after each round; None if there is nothing to report to."""
-        if self.callback is None and self.bar is None and self.verbose < 2:
+        printed, logged = self.verbose >= 2 and self.bar is None, LOGGER.isEnabledFor(logging.DEBUG)
+        if self.callback is None and self.bar is None and not (printed or logged):
             return None
 
-        def report(progress: Progress) -> None:
+        def tell(progress: Progress) -> None:
             if self.to_user_units is not None:
                 progress = self.to_user_units(progress)
-            if self.verbose >= 2:
-                self.say(
+            if printed or logged:
+                said = (
                     f"step {progress.iteration}: objective {progress.objective:.6g}, "
                     f"gap {progress.gap:.1e}, rank {progress.rank}, {progress.seconds:.1f} s"
                 )
+                report(self.name, said, level=logging.DEBUG, printed=printed)
             for listener in (self.callback, self.bar):
                 if listener is not None:
                     listener(progress)
 
-        return report
+        return tell
 
 
 @contextlib.contextmanager

@@ -94,7 +94,7 @@ def estimate_flip_rate(
             get_loss(loss),
             request,
             solver_settings(model),
-            FitRun(random_state=random_state, n_jobs=n_jobs),
+            FitRun(random_state=random_state, n_jobs=n_jobs, name="estimate_flip_rate"),
             memory_limit_mb=memory_limit_mb,
         ).estimated_flip_rate()
 
