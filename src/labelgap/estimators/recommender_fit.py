@@ -23,6 +23,7 @@ from labelgap.fitting.run import FitRun, fit_run
 from labelgap.fitting.silence_weights import decayed, mean_like, weighted_by_value
 from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
+from labelgap.recommending.ids import Ids
 from labelgap.solvers import Callback
 from labelgap.thresholds.cross_fit import HeldOutScores
 
@@ -30,6 +31,9 @@ from labelgap.thresholds.cross_fit import HeldOutScores
 class RecommenderFit(CertifiedFit, RecommenderChoice):
     """The part of a Recommender that fits, and keeps factors and ratings."""
 
+    user_ids_: Ids
+    item_ids_: Ids
+    item_intercept_: Floats
     silence_weight_: float | None
     _given_weights: Floats | None = None
     """The weights of ``answers_`` as they were given, or the values of likes in lists, where the fit used

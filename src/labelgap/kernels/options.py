@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 from numba import njit
 
 from labelgap._warn import warn
 from labelgap.exceptions import KernelCacheWarning
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Sums may be reassociated (that is what lets them vectorise); NaN and infinity keep their meaning.
 OPTIONS: dict[str, Any] = {
@@ -31,13 +34,13 @@ reassociated, the two differ in their last digits, and so would the first fit an
 _unwarned = threading.Lock()
 
 
-def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def compiled(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """numba's ``njit`` with these options; what it compiles is kept where a cache can be written.
 
     Elsewhere every process compiles for itself, and the first kernel of a process warns.
     """
 
-    def compile_function(function: Callable[..., Any]) -> Any:
+    def compile_function(function: Callable[P, R]) -> Callable[P, R]:
         kernel = njit(**options)(function)
         try:
             kernel.enable_caching()
@@ -50,6 +53,6 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
                     "to a folder in which this user may write, the same one for all processes.",
                     KernelCacheWarning,
                 )
-        return kernel
+        return cast(Callable[P, R], kernel)
 
     return compile_function
