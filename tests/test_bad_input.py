@@ -47,6 +47,7 @@ from labelgap.exceptions import (
     UnknownNameError,
 )
 from labelgap.kernels.gpu.device import require_memory
+from labelgap.report import plot_batches, plot_convergence, write_report
 
 TABLE = Path(__file__).parents[1] / "docs" / "bad-input.md"
 
@@ -83,6 +84,11 @@ def with_value(matrix: Any, row: int, column: int, value: float) -> Any:
 
 def fit(labels: Any = Y, features: Any = X, **changes: Any) -> Any:
     return low_rank(**changes).fit(features, labels)
+
+
+def report(**parts: Any) -> object:
+    # An error comes before anything is written.
+    return write_report("never.html", fit(), X, Y, **parts)
 
 
 ANSWERS = (["a", "b", "c", "a"], ["x", "x", "y", "y"], [1, 0, 1, 0])
@@ -230,6 +236,27 @@ ERRORS = [
         lambda: fit(
             features=pandas.DataFrame(X[:, :1], columns=["size"]).assign(growth=["1", "2", "1.23%", "x"] * 10)
         ),
+    ),
+    Case(
+        "report-parts",
+        InvalidParameterError,
+        r"metrics must be a metric.* or several of them; got 3\.0",
+        lambda: report(metrics=3.0),
+        "metrics",
+    ),
+    *(
+        Case("report-parts", InvalidParameterError, message, call, f"{number}")
+        for number, (message, call) in enumerate(
+            {
+                "feature_names must be .* of the 3 features; got str": lambda: report(feature_names="abc"),
+                "feature_names must be .*; got float": lambda: report(feature_names=3.0),
+                "feature_names must be .*; got 2 names": lambda: report(feature_names=["a", "b"]),
+                "Progress objects, .* given str.* history_": lambda: plot_convergence("abc"),
+                "a fitted model, or Progress objects, .* given float": lambda: plot_convergence(3.0),
+                "a fitted model, or Batch objects, .* given str.*batches_": lambda: plot_batches("abc"),
+                "a fitted model, or Batch objects, .* given NoneType": lambda: plot_batches(None),
+            }.items()
+        )
     ),
     Case(
         "verbose",

@@ -73,7 +73,7 @@ def collect(
     known = {"offset": offset, "exposure": exposure, "sample_weight": sample_weight}
     found = innermost(model, X)
     if found.feature_names is None and feature_names is not None:
-        found = found._replace(feature_names=[str(one) for one in feature_names])
+        found = found._replace(feature_names=_read_feature_names(feature_names, found.model))
     if isinstance(found.model, LowRankRegressor):
         if others or metrics is not None:
             raise InvalidParameterError(
@@ -123,6 +123,18 @@ def collect(
         else describe_doubtful_labels(judged.labels, judged.scores, judged.threshold, judged.probabilities),
         "origin": describe_provenance(judged.model, name=name, data_name=data_name, date=date),
     }
+
+
+def _read_feature_names(names: Any, model: Any) -> list[str]:
+    """The names of the model's features, or an error."""
+    # An array of names is a sequence, too; a text would be taken apart into its letters.
+    listed = None if isinstance(names, str | bytes) or np.ndim(names) != 1 else [str(one) for one in names]
+    wanted = getattr(model, "n_features_in_", None)
+    if listed is None or (wanted is not None and len(listed) != wanted):
+        count = "" if wanted is None else f", one for each of the {wanted} features"
+        got = f"{type(names).__name__}" if listed is None else f"{len(listed)} names"
+        raise InvalidParameterError(f"feature_names must be a list of names{count}; got {got}.")
+    return listed
 
 
 def _calibration(judged: Judged, rare: bool) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from labelgap.exceptions import InvalidParameterError
 from labelgap.metrics import LinearFractional, get_metric, metric_names
 from labelgap.metrics.linear_fractional import AVERAGES, KEYS
 
@@ -27,6 +28,11 @@ def metric_choices(
     """
     if isinstance(further, str | LinearFractional):
         further = [further]
+    if not isinstance(further, Iterable):
+        raise InvalidParameterError(
+            "metrics must be a metric, by its name or as LinearFractional, or several of them; got "
+            f"{further!r}."
+        )
     found: dict[tuple[object, ...], LinearFractional] = {}
     for metric in [own, *map(get_metric, further), *_named()]:
         named = metric if metric.name else replace(metric, name=formula(metric))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelgap.arriving import Batch
 from labelgap.exceptions import InvalidInputError
-from labelgap.report.displays.entries import is_model
+from labelgap.report.displays.entries import is_model, records_of
 from labelgap.report.displays.style import ORANGE, REFERENCE, axes_for, draw_line, show_names, tidy
 from labelgap.report.innermost import innermost
 
@@ -51,7 +51,7 @@ class BatchesDisplay:
     """
 
     def __init__(self, batches: Iterable[Batch], *, metric: str = "metric", name: str | None = None) -> None:
-        self.batches = tuple(batches)
+        self.batches = records_of(Batch, batches, "batches_")
         self.metric = metric
         self.name = name
 

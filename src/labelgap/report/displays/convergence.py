@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelgap._names import check_choice
 from labelgap.estimators.inputs import tolerance_of
 from labelgap.exceptions import InvalidInputError
-from labelgap.report.displays.entries import is_model
+from labelgap.report.displays.entries import is_model, records_of
 from labelgap.report.displays.style import REFERENCE, axes_for, draw_line, show_names, tidy
 from labelgap.report.innermost import innermost
 from labelgap.solvers import Progress
@@ -55,7 +55,7 @@ class ConvergenceDisplay:
     def __init__(
         self, history: Iterable[Progress], *, tol: float | None = None, name: str | None = None
     ) -> None:
-        self.history = tuple(history)
+        self.history = records_of(Progress, history, "history_")
         self.tol = tol
         self.name = name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +30,9 @@ RESPONSES = ("auto", "predict_proba", "decision_function")
 _MOST_ENTRIES = 1_000_000
 
 
+Record = TypeVar("Record")
+
+
 @dataclass(frozen=True)
 class ScoredEntries:
     """Labels, the score of each observed entry, and what the model would do with them."""
@@ -47,6 +50,21 @@ class ScoredEntries:
 def is_model(thing: Any) -> bool:
     """Whether it is an estimator, rather than numbers."""
     return hasattr(thing, "fit") and hasattr(thing, "get_params")
+
+
+def records_of(kind: type[Record], given: Any, from_model: str) -> tuple[Record, ...]:
+    """Records of this kind as a tuple, or an error that says where a model has them."""
+    try:
+        records = tuple(given)
+    except TypeError:
+        records = (given,)
+    others = [type(one).__name__ for one in records if not isinstance(one, kind)]
+    if others:
+        raise InvalidParameterError(
+            f"This draws a fitted model, or {kind.__name__} objects, and was given {others[0]}. Pass the "
+            f"model itself, or its {from_model}."
+        )
+    return records
 
 
 def scored_entries(
