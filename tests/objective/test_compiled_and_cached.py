@@ -67,6 +67,11 @@ def test_what_kernels_call_is_part_of_them():
     assert not apart, f"compile these with INLINED of kernels/options.py: {sorted(apart)}"
 
 
+def test_every_kernel_does_without_a_cache_where_it_must():
+    own = [path.name for path in KERNELS if "njit" in path.read_text(encoding="utf-8")]
+    assert own == ["options.py"], "use the decorator compiled of kernels/options.py"
+
+
 @pytest.mark.slow
 def test_the_first_fit_has_the_digits_of_later_ones(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "LABELGAP_NUM_THREADS": "2"}
