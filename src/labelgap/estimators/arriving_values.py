@@ -171,7 +171,7 @@ class ArrivingValues(ArrivingBatches):
         require_something_to_learn(labels, self.family_)
         self.has_offsets_ = labels.offsets is not None
         model = Factors(self.coef_left_, self.coef_right_, self.intercept_)
-        earlier = self.candidates_, self.held_out_metric_, self.held_out_error_
+        earlier = self.candidates_, self.held_out_metric_
         if kept.X is not None:
             refuse_extreme_values(kept.X)
         with fit_run(self, callback, None, dict) as run:
@@ -205,7 +205,7 @@ class ArrivingValues(ArrivingBatches):
             self._keep_fit(in_user_units(chosen, self._units))
             if why is None:
                 # Those of the last choice.
-                self.candidates_, self.held_out_metric_, self.held_out_error_ = earlier
+                self.candidates_, self.held_out_metric_ = earlier
             else:
                 features = chosen.problem.settings.features
                 kept = replace(kept, features=features, chosen_at=kept.total_weight)

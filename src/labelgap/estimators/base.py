@@ -40,6 +40,7 @@ from labelgap.fitting.chosen import ChosenFit
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.metrics import LinearFractional, get_metric
+from labelgap.metrics.jackknife import metric_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.persistence.saving import Saved
@@ -62,9 +63,6 @@ def keep_unless_default(model: Any, **attributes: Any) -> None:
 class CertifiedFit(NotebookView):
     """Sets the attributes of a low-rank fit: its penalties, its duality gap, and what was compared."""
 
-    # Of the class, as files of earlier versions have none.
-    held_out_error_: float | None = None
-
     def _keep_fit(self, chosen: ChosenFit) -> None:
         """Set the attributes that every low-rank fit has."""
         fit, penalties = chosen.fit, chosen.penalties
@@ -75,7 +73,18 @@ class CertifiedFit(NotebookView):
         self.relative_gap_ = fit.relative_gap
         self.n_iter_, self.history_ = fit.n_iter, fit.history
         self.candidates_ = chosen.candidates
-        self.held_out_metric_, self.held_out_error_ = chosen.held_out_metric, chosen.held_out_error
+        self.held_out_metric_ = chosen.held_out_metric
+
+    @property
+    def held_out_error_(self) -> float | None:
+        """The standard error of ``held_out_metric_``, by a jackknife over the rows; None where not known.
+
+        It is not known of a metric that no candidate was judged by, such as a corrected one.
+        """
+        last = self.candidates_[-1] if self.candidates_ else None
+        if last is None or last.metric_value != self.held_out_metric_:
+            return None
+        return metric_error(last.leave_out)
 
     @property
     def rank_limited_(self) -> bool:

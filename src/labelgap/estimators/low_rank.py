@@ -223,7 +223,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
     held_out_metric_ : float or None
         Its metric. It was chosen for being good, so this is a little too good.
     held_out_error_ : float or None
-        The standard error of that metric, by a jackknife over the rows; None where that is not known.
+        The standard error of that metric, by a jackknife over the rows; None where that is not known, such as
+        for a metric corrected for unrecorded positives.
     flip_rate_, flip_rate_interval_ : float or array, and pair of floats or None
         Under ``unobserved="unlabelled"``: ρ as used, and its 95 % interval if it was estimated.
     calibration_error_ : CalibrationError or None

@@ -36,7 +36,7 @@ from labelgap.fitting.sampled import Found, found_by, moved, sample_of_users
 from labelgap.labels import ObservedLabels
 from labelgap.labels.unobserved import draw_unobserved
 from labelgap.metrics import LinearFractional
-from labelgap.metrics.jackknife import N_PARTS, leave_out_values, metric_error
+from labelgap.metrics.jackknife import N_PARTS
 from labelgap.metrics.top_n import ndcg_by_user
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
@@ -219,11 +219,10 @@ class SilenceChoice:
         silent = silent_pairs(labels, rng)
         scores, judged = _scored(choice.problem, labels, held, plan, silent)
         best = best_threshold(scores, judged, metric)
-        error = metric_error(leave_out_values(metric, scores >= best.threshold, judged))
         if not of_sample:
-            return ListThreshold(best.threshold, best.value, error)
+            return ListThreshold(best.threshold, best.value)
         without_rating = choice.problem.scores(held[0], replace(silent, weights=None))
-        return ListThreshold(None, best.value, error, float(np.mean(without_rating >= best.threshold)))
+        return ListThreshold(None, best.value, float(np.mean(without_rating >= best.threshold)))
 
 
 class ListThreshold(NamedTuple):
@@ -231,8 +230,6 @@ class ListThreshold(NamedTuple):
 
     threshold: float | None
     held_out_metric: float | None = None
-    held_out_error: float | None = None
-    """The standard error of that metric."""
     rate: float | None = None
     """The fraction of the pairs without a rating that are a yes; None where it is not known. The scores of a
     sample of the users are closer together than those of all, so it is this rate that they choose."""
@@ -246,12 +243,7 @@ class ListThreshold(NamedTuple):
             silent = silent_pairs(chosen.labels, rng)
             threshold = self._of_last_fit(chosen.problem, chosen.labels, chosen.fit.factors, silent, metric)
         # The candidates were judged by their lists: without folds no held-out value of the metric is known.
-        return replace(
-            chosen,
-            threshold=threshold,
-            held_out_metric=self.held_out_metric,
-            held_out_error=self.held_out_error,
-        )
+        return replace(chosen, threshold=threshold, held_out_metric=self.held_out_metric)
 
     def _of_last_fit(
         self,
