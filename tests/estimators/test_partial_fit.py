@@ -440,3 +440,62 @@ def test_values_choose_anew_when_they_have_grown(tmp_path):
     assert [batch.chosen_anew for batch in model.batches_] == ["first", None, "growth"]
     assert model._kept_data.labels.n_observed == 300
     assert model.relative_gap_ <= 1e-3
+
+
+# -- what is new to a model of many rows ---------------------------------------------------------------------
+
+
+def _of_many_rows(n=400, n_labels=12):
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((n, 2)) @ rng.standard_normal((2, n_labels)) / 2
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_rows_with_parameters_of_their_own_are_placed_in_a_union_within_the_tolerance(corrected):
+    Z = _of_many_rows(1000)
+    settings = {"trace_penalty": 0.001, "ridge_penalty": 0, "intercept_penalty": 0, "random_state": 0}
+    n = len(Z) - 1
+    model = LowRankRegressor(**settings, tol=1e-6).partial_fit(None, Z[:n], row_ids=list(range(n)))
+    row, values = (0, -Z[:1]) if corrected else (n, Z[n:])
+    model.set_params(tol=1e-2).partial_fit(None, values, row_ids=[row])
+    assert model.n_iter_ == 0
+    assert model.relative_gap_ <= 1e-2
+    union = np.vstack([values, Z[1:n]]) if corrected else Z
+    whole = LowRankRegressor(**settings, tol=1e-6).fit(None, union)
+    left, right, intercept = model.coef_left_, model.coef_right_, model.intercept_
+    np.testing.assert_allclose(
+        left[row] @ right.T + intercept,
+        whole.coef_left_[row] @ whole.coef_right_.T + whole.intercept_,
+        atol=0.1 * np.abs(values).max(),
+    )
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_of_an_identity_are_placed_in_a_union_within_the_tolerance(sparse):
+    Y = (_of_many_rows() > 0).astype(float)
+    X = sp.eye_array(len(Y), format="csr") if sparse else np.eye(len(Y))
+    n = len(Y) - 1
+    settings = {**QUICK, "trace_penalty": 0.0005, "ridge_penalty": 0, "random_state": 0}
+    model = LowRankClassifier(**settings, tol=1e-5).partial_fit(X[:n], Y[:n])
+    assert np.linalg.norm(model.coef_left_[n]) == 0
+    model.set_params(tol=1e-2).partial_fit(X[n:], Y[n:])
+    assert model.n_iter_ == 0
+    whole = LowRankClassifier(**settings, tol=1e-5).fit(X, Y)
+    wanted = whole.decision_function(X[n:])
+    np.testing.assert_allclose(model.decision_function(X[n:]), wanted, atol=0.1 * np.ptp(wanted))
+
+
+def test_a_new_label_is_placed_in_a_union_within_the_tolerance():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 5))
+    Y = (X @ rng.standard_normal((5, 2)) @ rng.standard_normal((2, 80)) > 0).astype(float)
+    n, n_labels = 580, 79
+    settings = {**QUICK, "trace_penalty": 0.002, "ridge_penalty": 0, "random_state": 0}
+    model = LowRankClassifier(**settings, tol=1e-5).partial_fit(X[:n], Y[:n, :n_labels])
+    model.set_params(tol=1e-2).partial_fit(X[n:], Y[n:])
+    assert model.n_iter_ == 0
+    union = Y.copy()
+    union[:n, n_labels] = np.nan
+    whole = LowRankClassifier(**settings, tol=1e-5).fit(X, union)
+    wanted = whole.coef_[:, n_labels]
+    assert np.linalg.norm(model.coef_[:, n_labels] - wanted) <= 0.1 * np.linalg.norm(wanted)

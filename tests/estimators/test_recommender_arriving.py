@@ -552,3 +552,113 @@ def test_events_that_cannot_be_joined():
         likes.fit((users, items, None, times))
     with pytest.raises(InvalidLabelsError, match="ObservedLabels hold each pair once"):
         Recommender(aggregate="sum", **settings).fit(summed.answers_)
+
+
+# -- new and changed rows where the union is within the tolerance already -------------------------------
+
+PLACED = {
+    "missing": {"trace_penalty": 0.0005},
+    "negative": {"unobserved": "negative", "trace_penalty": 0.005, "silence_weight": 0.2},
+    "unlabelled": {
+        "unobserved": "unlabelled",
+        "trace_penalty": 0.0005,
+        "flip_rate": 0.2,
+        "loss": "logistic",
+    },
+}
+TASTES, MANY, FILMS = 3, 500, 60
+
+
+@pytest.fixture(scope="module", params=list(PLACED))
+def of_tastes(request):
+    """A model of users who like every third item more than the others, and its settings."""
+    rng = np.random.default_rng(0)
+    alike = np.arange(MANY)[:, None] % TASTES == np.arange(FILMS)[None, :] % TASTES
+    likes = rng.random((MANY, FILMS)) < np.where(alike, 0.55, 0.05)
+    seen = rng.random(likes.shape) < 0.6
+    users, items = np.nonzero(seen if request.param == "missing" else likes & seen)
+    said = users, items, likes[users, items].astype(int)
+    settings = {"threshold": "train", "random_state": 0, "positive": 1, "tol": 1e-4} | PLACED[request.param]
+    # So close that a little that is new does not take the gap beyond the tolerance of the batches.
+    return Recommender(**settings).fit(said).set_params(tol=1e-2), said, request.param
+
+
+def said_by(user, taste, meant, n=10):
+    """Likes of ten items of a taste; where silence says nothing, dislikes of as many others."""
+    liked = [item for item in range(FILMS) if item % TASTES == taste][:n]
+    disliked = [item for item in range(FILMS) if item % TASTES != taste][:n] if meant == "missing" else []
+    values = [1] * len(liked) + [0] * len(disliked)
+    return [user] * len(values), liked + disliked, values
+
+
+def test_a_new_user_among_many_is_folded_in(of_tastes):
+    model, _, meant = of_tastes
+    new = said_by("new", 1, meant)
+    folded, learned = model.fold_in(new, prior="fit"), copy.copy(model).partial_fit(new)
+    # So little is new that the union is within the tolerance as it is.
+    assert learned.n_iter_ == 0
+    assert learned.relative_gap_ <= learned.tol
+    place = list(learned.user_ids_).index("new")
+    length = np.linalg.norm(folded.user_factors_[-1])
+    assert length > 0.1
+    assert np.linalg.norm(learned.user_factors_[place]) == pytest.approx(length, rel=0.1)
+    pairs = ["new"] * FILMS, list(range(FILMS))
+    wanted, found = (one.decision_function(*pairs) for one in (folded, learned))
+    assert np.abs(found - wanted).max() <= 0.1 * np.ptp(wanted)
+
+
+def test_lists_of_a_few_new_users_are_their_own(of_tastes):
+    model, _, meant = of_tastes
+    said = [said_by(f"new {k}", k % TASTES, meant) for k in range(4)]
+    learned = copy.copy(model).partial_fit(tuple(sum(parts, []) for parts in zip(*said, strict=True)))
+    for k in range(4):
+        # Ten of the twenty items of a taste are known to be liked; popularity would give a third of them.
+        listed = learned.recommend(f"new {k}", n=8).items
+        assert sum(item % TASTES == k % TASTES for item in listed) >= 7
+
+
+def test_a_user_who_corrects_ratings_is_folded_in(of_tastes):
+    model, (users, items, values), meant = of_tastes
+    user, taste = 0, 1
+    if meant == "missing":
+        # The other way round: every item that was liked is disliked, and those of another taste are liked.
+        known = items[users == user].tolist()
+        new = [user] * len(known), known, [int(item % TASTES == taste) for item in known]
+    else:
+        new = said_by(user, taste, meant, 20)
+    folded, learned = model.fold_in(new, prior="fit"), copy.copy(model).partial_fit(new)
+    pairs = [user] * FILMS, list(range(FILMS))
+    before, wanted, found = (one.decision_function(*pairs) for one in (model, folded, learned))
+    assert np.abs(wanted - before).max() > 0.3 * np.ptp(wanted)
+    assert np.abs(found - wanted).max() <= 0.1 * np.ptp(wanted)
+
+
+def test_a_new_item_among_many_is_folded_in(of_tastes):
+    model, _, meant = of_tastes
+    likers = [user for user in range(60) if user % TASTES == 1]
+    others = [user for user in range(60) if user % TASTES != 1] if meant == "missing" else []
+    new = likers + others, [FILMS] * len(likers + others), [1] * len(likers) + [0] * len(others)
+    folded, learned = model.fold_in(new, prior="fit"), copy.copy(model).partial_fit(new)
+    assert learned.n_iter_ == 0
+    pairs = list(range(MANY)), [FILMS] * MANY
+    wanted, found = (one.decision_function(*pairs) for one in (folded, learned))
+    assert np.abs(found - wanted).max() <= 0.1 * np.ptp(wanted)
+    # The whole row of a user counts for the item, and that of the item for the user.
+    of_taste = np.arange(MANY) % TASTES == 1
+    assert found[of_taste].mean() > found[~of_taste].mean() + 0.2
+
+
+def test_items_and_users_that_are_both_new_are_placed_by_each_other(of_tastes):
+    model, _, meant = of_tastes
+    # The item is rated by new users alone, and these have rated known items.
+    said = [said_by(f"new {k}", k % TASTES, meant) for k in range(12)]
+    users, items, values = (sum(parts, []) for parts in zip(*said, strict=True))
+    for k in range(12):
+        if meant == "missing" or k % TASTES == 1:
+            users.append(f"new {k}"), items.append(FILMS), values.append(int(k % TASTES == 1))
+    learned = copy.copy(model).partial_fit((users, items, values))
+    place = list(learned.item_ids_).index(FILMS)
+    assert np.linalg.norm(learned.item_factors_[place]) > 0
+    scores = learned.decision_function([f"new {k}" for k in range(12)], [FILMS] * 12)
+    of_taste = np.arange(12) % TASTES == 1
+    assert scores[of_taste].min() > scores[~of_taste].max()

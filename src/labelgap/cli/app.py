@@ -25,6 +25,10 @@ _EPILOG = (
 COMMANDS = {
     "fit": ("fit", "Fit a model to a table in which many labels are blank, and save it."),
     "update": ("update", "Let a model learn from more data, together with those it was fitted to."),
+    "fold-in": (
+        "update",
+        "Add new users, new items and more ratings to a recommender, without a new fit.",
+    ),
     "predict": ("predict", "Decide every label of new rows: 1 is yes, 0 is no."),
     "evaluate": ("evaluate", "Judge a model by the labels that are known in a file, and by no others."),
     "report": (
@@ -148,7 +152,7 @@ def help_text(docstring: str | None) -> str:
 
 def load_command(name: str) -> Any:
     """The command itself, in place of the entry in the list of commands."""
-    function = getattr(import_module(f"labelgap.cli.{COMMANDS[name][0]}"), name)
+    function = getattr(import_module(f"labelgap.cli.{COMMANDS[name][0]}"), name.replace("-", "_"))
     alone = typer.Typer(
         add_completion=False,
         rich_markup_mode="rich",

@@ -1,11 +1,12 @@
-"""``labelgap update``: a saved model that learns from more data."""
+"""A saved model and more data: ``labelgap update`` learns from them, ``labelgap fold-in`` adds ratings."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import typer
@@ -49,6 +50,7 @@ from labelgap.cli.progress import watched
 from labelgap.cli.ratings import own_ids, read_judged_ratings, use_events
 from labelgap.cli.session import Session, command, without_unfinished
 from labelgap.cli.side_tables import read_more_sides
+from labelgap.data.files import AnswerTable
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
@@ -57,6 +59,25 @@ from labelgap.estimators.description import in_lines
 from labelgap.estimators.inputs import tolerance_of
 from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.progress import duration
+
+Out: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        rich_help_panel="Output",
+        show_default="the model itself",
+        help="Where to save the model that has changed. A file is replaced in one step, at the end.",
+    ),
+]
+
+
+class Prior(StrEnum):
+    """What the factors of new users are drawn to."""
+
+    users = "users"
+    fit = "fit"
+
 
 _WHY = {"drift": "the metric fell", "growth": "there are many more data than at the last choice"}
 
@@ -93,16 +114,7 @@ def update(
     forget: Forget = None,
     jobs: Jobs = None,
     device: Device = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            rich_help_panel="Output",
-            show_default="the model itself",
-            help="Where to save the model that has learned. A file is replaced in one step, at the end.",
-        ),
-    ] = None,
+    out: Out = None,
     json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -140,10 +152,9 @@ def update(
             refuse_table_columns(labels, label_file, id_column)
             refuse(separator is not None, "--separator", "a recommender has users and items")
             use_events(estimator, aggregate, time_column, half_life)
-            ratings = read_judged_ratings(estimator, source, user, item, value)
-            arguments: tuple[Any, ...] = (ratings.answers,)
-            more, titles = read_more_sides(session, estimator, ratings, {"item": items, "user": users})
-            session.step(f"read {len(ratings)} ratings of {data}")
+            new = _read_more_ratings(session, estimator, source, (user, item, value), items, users)
+            arguments: tuple[Any, ...] = (new.ratings.answers,)
+            more, titles = new.features, new.titles
         else:
             titles = {}
             events = (aggregate, time_column, half_life)
@@ -158,10 +169,125 @@ def update(
             session.step(f"read {arguments[1].shape[0]} rows of {data}")
         session.make_room()
         seconds = _learn(session, estimator, arguments, more)
-        if titles:
-            estimator.set_item_titles({**(estimator.item_titles_ or {}), **titles})
-        save_model(loaded, out or model)
+        _save(loaded, titles, out or model)
         _tell(session, loaded, data, seconds, out or model)
+
+
+def fold_in(
+    model: ModelFile,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NEW_RATINGS",
+            callback=existing,
+            show_default=False,
+            help="More ratings, in a file like that of the fit. - is standard input, as CSV unless --format "
+            "says another format.",
+        ),
+    ],
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    value: ValueColumn = None,
+    items: ItemTable = None,
+    users: UserTable = None,
+    prior: Annotated[
+        Prior,
+        typer.Option(
+            "--prior",
+            help="What the factors of new users are drawn to: the mean and the spread of the users of the "
+            "fit, or 0 as in the fit.",
+        ),
+    ] = Prior.users,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    max_unpacked_mb: MaxUnpackedMb = None,
+    out: Out = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    force: Force = False,
+) -> None:
+    """Add new users, new items and more ratings to a recommender, without a new fit.
+
+    The factors of new users follow from their ratings of known items, and those of new items from the ratings
+    of known users. A known user with more or other ratings of known items is computed again. All others stay
+    as they are, and so do the settings; this takes a moment, whatever the size of the model. No certificate
+    covers what is new: labelgap update lets all factors learn from the ratings. If it fails, the model stays
+    as it was.
+
+    [bold]Examples[/bold]
+
+      labelgap fold-in films.labelgap ratings_of_eve.csv
+      labelgap fold-in films.labelgap ratings_of_today.csv --out today.labelgap
+      labelgap fold-in films.labelgap new.csv --items new_films.csv --json
+    """
+    with command(as_json=json, quiet=quiet, verbose=verbose, max_unpacked_mb=max_unpacked_mb) as session:
+        check_output(session, out or model, force or out is None, inputs=(data, items, users))
+        loaded = load_model(model)
+        session.step(f"loaded {model}")
+        before = loaded.estimator
+        if not isinstance(before, Recommender):
+            raise InvalidParameterError(
+                f"{model} is a {type(before).__name__}, and ratings are folded into a recommender. labelgap "
+                "update lets other models learn from more data."
+            )
+        source = session.source(data, format, Dialect(delimiter, encoding, decimal))
+        new = _read_more_ratings(session, before, source, (user, item, value), items, users)
+        began = time.perf_counter()
+        after = before.fold_in(new.ratings.answers, prior=prior.value, **new.features)
+        seconds = time.perf_counter() - began
+        _save(loaded._replace(estimator=after, whole=after), new.titles, out or model)
+        pairs = len(set(zip(new.ratings.users.tolist(), new.ratings.items.tolist(), strict=True)))
+        added = after.answers_.n_observed - before.answers_.n_observed
+        counts = {
+            "new_users": len(after.user_ids_) - len(before.user_ids_),
+            "new_items": len(after.item_ids_) - len(before.item_ids_),
+            "added": added,
+            "replaced": pairs - added,
+        }
+        session.result = {"data": str(data), "model": str(out or model), "seconds": seconds} | counts
+        session.say_line(f"Folded {data} into {model}, without a new fit.")
+        session.say()
+        what = "{new_users} users, {new_items} items, {added} ratings; {replaced} of known pairs replaced"
+        lines = [
+            ("new", what.format(**{name: whole(count) for name, count in counts.items()})),
+            ("users", whole(len(after.user_ids_))),
+            ("items", whole(len(after.item_ids_))),
+            ("certificate", "that of the fit, which what is new is no part of"),
+            ("saved in", str(out or model)),
+        ]
+        session.say(KeyValues(lines))
+
+
+class _MoreRatings(NamedTuple):
+    """What a file of ratings and tables of items and users bring to a recommender."""
+
+    ratings: AnswerTable
+    features: dict[str, Any]
+    titles: dict[Any, str]
+
+
+def _read_more_ratings(
+    session: Session,
+    model: Recommender,
+    source: Source,
+    columns: tuple[str | None, str | None, str | None],
+    items: Path | None,
+    users: Path | None,
+) -> _MoreRatings:
+    ratings = read_judged_ratings(model, source, *columns)
+    features, titles = read_more_sides(session, model, ratings, {"item": items, "user": users})
+    session.step(f"read {len(ratings)} ratings of {source.path}")
+    return _MoreRatings(ratings, features, titles)
+
+
+def _save(loaded: LoadedModel, titles: dict[Any, str], out: Path) -> None:
+    """Save a model that has changed, with the titles of new items."""
+    if titles:
+        loaded.estimator.set_item_titles({**(loaded.estimator.item_titles_ or {}), **titles})
+    save_model(loaded, out)
 
 
 def _refuse_closed(loaded: LoadedModel) -> None:

@@ -295,7 +295,8 @@ def start_from(
 ) -> Callable[[Problem, ObservedLabels, Floats], Factors | None]:
     """A start at a model in the features that were handed in; None of it where the shapes are others.
 
-    There may be more labels, and more rows with parameters of their own, than the model has: they start at 0.
+    There may be more labels, and more rows with parameters of their own, than the model has: they are 0 here,
+    and placed before the fit goes on (:mod:`labelgap.solvers.placing`).
     """
 
     def start(problem: Problem, labels: ObservedLabels, intercept: Floats) -> Factors | None:

@@ -60,8 +60,9 @@ class ArrivingRatings(KeptRatings):
             ``min_{W,b}  1/|Ω| Σ_Ω ω ℓ(z, y) + λ‖W‖_* + λ₂/2 ‖W‖_F²``
 
         over all ratings Ω goes on from the present factors, at the present settings, to a duality gap of
-        ``tol``: the model is as good as one fitted to all ratings at once. New users and items start from
-        their features, or from zero. Without a fit before, it is :meth:`fit`.
+        ``tol``: the model is as good as one fitted to all ratings at once. It begins with the fold-in of
+        every user and every item: each has the factors that are best for its ratings given those of the
+        others, however few of them are new. Without a fit before, it is :meth:`fit`.
 
         The batch is judged before it is learned from, over new ratings of known items by known users: by the
         metric of the decisions, or where pairs without a rating count by the NDCG@10 of its likes.

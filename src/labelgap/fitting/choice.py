@@ -36,6 +36,7 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate, Checkpoint, Stopped
+from labelgap.solvers.placing import in_place
 from labelgap.thresholds.cross_fit import NEVER, hold_out_plan
 
 ThresholdOf: TypeAlias = Callable[[Floats, ObservedLabels], float]
@@ -134,8 +135,8 @@ class PenaltyChoice:
     feature_map: str | None = None
     """The features in words; None where they are X itself."""
     start: StartOf | None = None
-    """Where the last fit starts; None, or where it gives None: at the fit of a fold, or at W = 0. Folds never
-    start there: it may have seen what they hold out."""
+    """Where the last fit starts, once each row and label is at its own minimum; None, or where it gives None:
+    at the fit of a fold, or at W = 0. Folds never start there: it may have seen what they hold out."""
     looks_closely: bool = field(default=False, init=False)
     """Whether choices are compared by fits within a few directions, where those are few."""
     _variant: Variant | None = field(default=None, init=False)
@@ -442,7 +443,9 @@ class PenaltyChoice:
         if self.start is not None and not run.checkpoint.stopping():
             intercept = np.asarray(to_host(objective.starting_intercept()))
             given = self.start(self.problem, self.labels, intercept)
-            start = start if given is None else given
+            if given is not None:
+                # Before the gap is asked for, which may be within the tolerance without what is new.
+                start = in_place(objective, penalties, given, settings.tol)
         return settings.fit(
             objective,
             penalties,

@@ -1,7 +1,7 @@
 """The factors of a fitted recommender as the start of a fit to other ratings, matched by the ids.
 
 A user or item that the model knows begins with the scores that it has; one that is new begins with what its
-features say, or with nothing of its own. The first sweep of the fit places it.
+features say, or with nothing of its own. :mod:`labelgap.solvers.placing` then places it.
 """
 
 from __future__ import annotations

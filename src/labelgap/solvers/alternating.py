@@ -63,8 +63,9 @@ from labelgap.solvers.loop import (
 from labelgap.solvers.newton import BlockState, FactoredState, WholeState
 
 _CERTIFY_EVERY = 5
-# A sweep that gains less than this fraction of the tolerance ends the run.
-_NOTHING = 0.01
+# A sweep that gains less than this fraction of the tolerance is the last one with these columns. The run goes
+# on with others while they leave less than that fraction of the gap.
+_NOTHING, _CLOSING = 0.01, 0.5
 # While sweeps gain this fraction of the objective, the gap is far from closed and need not be computed.
 _FAR = 1e-2
 # Where the steepest direction is below this fraction of λ, as far as is known, W = 0 may be the answer.
@@ -114,13 +115,15 @@ class AlternatingMethod(Method):
         self._sweeps: Sweeps | None = None
         self._factors: Factors | None = None
         self._died_out = self._due = False
+        # The relative gap where the steps died out last, and whether new columns have hardly closed it.
+        self._gap_at_end, self._hopeless = math.inf, False
 
     def begin(self, start: Factors | None, kept: State | None) -> None:
         if kept is not None:
             self._factors = self._start = starting_factors(self._objective, factors_from(kept))
             self._steps = rowwise_steps(self._objective, self._tol)
             self.iteration, self._scale = int(kept["rounds"]), float(kept["scale"])
-            self._due = True
+            self._gap_at_end, self._due = float(kept["gap_at_end"]), True
             return
         first = balanced_factors(starting_factors(self._objective, start), self._cap)
         point = self._objective.at(first)
@@ -141,7 +144,8 @@ class AlternatingMethod(Method):
         if not self._due or self._died_out or self._narrow or self._sweeps is None:
             return None
         self._sweeps.restart(self.factors)
-        return {**factors_state(self.factors), **scalars(rounds=self.iteration, scale=self._scale)}
+        numbers = scalars(rounds=self.iteration, scale=self._scale, gap_at_end=self._gap_at_end)
+        return {**factors_state(self.factors), **numbers}
 
     @property
     def factors(self) -> Factors:
@@ -160,6 +164,9 @@ class AlternatingMethod(Method):
         )
         if self.iteration:
             self._scale = found.scale
+        if self._died_out:
+            self._hopeless = found.relative_gap > _CLOSING * self._gap_at_end
+            self._gap_at_end = found.relative_gap
         return found
 
     @property
@@ -171,7 +178,7 @@ class AlternatingMethod(Method):
         return "a bound" if self.exhausted and not self._due else "a decision"
 
     def step(self, stopping: Callable[[], bool]) -> None:
-        if self._narrow and self.iteration >= _NARROW_SWEEPS:
+        if self._died_out or (self._narrow and self.iteration >= _NARROW_SWEEPS):
             self._widen()
         if self._sweeps is None:
             self._sweeps = make_sweeps(self._objective, self._penalties, self._start, self._steps)
@@ -201,7 +208,8 @@ class AlternatingMethod(Method):
 
     @property
     def stalled(self) -> bool:
-        return self._died_out
+        # Below the cap, columns along other directions may close a gap that is still open.
+        return self._died_out and (self._hopeless or self.capped)
 
     @property
     def settled(self) -> bool:
@@ -225,7 +233,7 @@ def solve_alternating(
     checkpoint: Checkpoint | None = None,
     random_state: Any = 0,
 ) -> Fit:
-    """Alternate between (B, b) and A until a sweep gains less than a hundredth of ``tol``.
+    """Alternate between (B, b) and A until the gap is ``tol``, or a sweep gains less than a hundredth of it.
 
     ``rank`` is the number of columns and must be given; ``max_iter`` bounds the sweeps. Columns that the warm
     start leaves to fill begin with the leading directions of the gradient, found from random ones. That the
