@@ -234,6 +234,7 @@ def test_the_commands() -> None:
         "errors",
         "suggest",
         "recommend",
+        "fold-in",
         "split",
         "export",
         "info",

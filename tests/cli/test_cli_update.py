@@ -1,4 +1,4 @@
-"""``labelgap update``: a model file that goes on learning, and what is refused."""
+"""``labelgap update`` and ``labelgap fold-in``: model files that learn or grow, and what is refused."""
 
 from __future__ import annotations
 
@@ -201,6 +201,69 @@ def test_tables_of_items_describe_new_ones(ratings: Path) -> None:
     Path("users.csv").write_text("user,age\nu1,7\n")
     refused = error_of("update", "f.labelgap", "new.csv", "--users", "users.csv")
     assert "fitted without a table of users" in refused
+
+
+def test_ratings_are_folded_in_as_in_the_library(own: dict[str, Path], ratings: Path) -> None:
+    first = lines("ratings.csv")[1].split(",")
+    opposite = 1.0 if float(first[2]) >= 4 else 5.0
+    rows = [(first[0], first[1], opposite), ("newcomer", first[1], 5.0), (first[0], "Unheard Of", 2.0)]
+    rows += [("newcomer", "film 3", 1.0), ("u3", "Unheard Of", 5.0)]
+    Path("today.csv").write_text("user,item,value\n" + "".join(f"{u},{i},{v}\n" for u, i, v in rows))
+    before = own["films"].read_bytes()
+    said = run_json("fold-in", own["films"], "today.csv", "--out", "later.labelgap")
+    assert own["films"].read_bytes() == before
+    assert (said["new_users"], said["new_items"], said["added"], said["replaced"]) == (1, 1, 4, 1)
+    assert (said["model"], said["data"]) == ("later.labelgap", "today.csv")
+    users, items, values = zip(*rows, strict=True)
+    for prior, place in (("users", "later.labelgap"), ("fit", "fit.labelgap")):
+        if prior == "fit":
+            run("fold-in", own["films"], "today.csv", "--prior", "fit", "--out", place, "-q")
+        model = labelgap.load(own["films"]).fold_in((list(users), list(items), list(values)), prior=prior)
+        loaded = labelgap.load(place)
+        assert loaded.user_ids_ == model.user_ids_
+        np.testing.assert_array_equal(loaded.user_factors_, model.user_factors_)
+        np.testing.assert_array_equal(loaded.item_factors_, model.item_factors_)
+    assert run("recommend", "later.labelgap", "--user", "newcomer", "-n", "1").stdout
+    # Into the model itself; a fit goes on from what was folded in.
+    told = run("fold-in", own["films"], "today.csv").stdout
+    assert "1 users, 1 items, 4 ratings; 1 of known pairs replaced" in told
+    assert "newcomer" in labelgap.load(own["films"]).user_ids_
+    assert run_json("update", own["films"], "today.csv")["batch"]["repeated"] == 5
+
+
+def test_tables_describe_who_is_folded_in(ratings: Path) -> None:
+    items = sorted({line.split(",")[1] for line in lines("ratings.csv")[1:]})
+    table = [f"{item},{number},Film {item}" for number, item in enumerate(items)]
+    Path("items.csv").write_text("\n".join(["item,year,title", *table]) + "\n")
+    quick = ("--positive", "4", "--trace-penalty", "0.02", "--threshold", "train", "-q")
+    run("fit", "ratings.csv", "--items", "items.csv", *quick, "--out", "f.labelgap")
+    Path("new.csv").write_text("user,item,value\nu1,x1,5\nu2,x1,1\n")
+    Path("new_items.csv").write_text("item,year,title\nx1,7,The New One\nx2,3,Nobody Has Seen\n")
+    said = run_json("fold-in", "f.labelgap", "new.csv", "--items", "new_items.csv")
+    assert (said["new_items"], said["warnings"]) == (2, [])
+    model = labelgap.load("f.labelgap")
+    assert model.item_titles_["x2"] == "Nobody Has Seen"
+    assert set(model.item_ids_) == {*items, "x1", "x2"}
+    Path("users.csv").write_text("user,age\nu1,7\n")
+    refused = error_of("fold-in", "f.labelgap", "new.csv", "--users", "users.csv")
+    assert "fitted without a table of users" in refused
+
+
+def test_what_cannot_be_folded_in_leaves_the_file(own: dict[str, Path], ratings: Path) -> None:
+    before = {name: path.read_bytes() for name, path in own.items()}
+    for name in ("articles", "counts"):
+        refused = error_of("fold-in", own[name], "ratings.csv")
+        assert "ratings are folded into a recommender" in refused
+        assert "labelgap update" in refused
+    Path("strangers.csv").write_text("user,item,value\nnobody,nothing,5\n")
+    assert "Neither the user 'nobody' nor the item 'nothing' is known" in error_of(
+        "fold-in", own["films"], "strangers.csv"
+    )
+    Path("there.labelgap").write_text("")
+    assert "there.labelgap exists already" in error_of(
+        "fold-in", own["films"], "ratings.csv", "--out", "there.labelgap"
+    )
+    assert {name: path.read_bytes() for name, path in own.items()} == before
 
 
 # -- refusals ----------------------------------------------------------------------------------------------

@@ -126,6 +126,6 @@ def test_the_reader_of_blocks_reads() -> None:
 def test_the_example_files_are_what_their_script_makes(tmp_path: Path) -> None:
     for script in EXAMPLES.glob("*.py"):
         runpy.run_path(str(shutil.copy(script, tmp_path)), run_name="__main__")
-    names = ["articles.csv", "new_articles.csv", "ratings.csv"]
+    names = ["articles.csv", "new_articles.csv", "ratings.csv", "new_ratings.csv"]
     for name in (*names, "movielens/u.data", "movielens/u.item", "movielens/u.user"):
         assert (tmp_path / name).read_bytes() == (EXAMPLES / name).read_bytes()

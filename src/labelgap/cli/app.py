@@ -25,10 +25,6 @@ _EPILOG = (
 COMMANDS = {
     "fit": ("fit", "Fit a model to a table in which many labels are blank, and save it."),
     "update": ("update", "Let a model learn from more data, together with those it was fitted to."),
-    "fold-in": (
-        "update",
-        "Add new users, new items and more ratings to a recommender, without a new fit.",
-    ),
     "predict": ("predict", "Decide every label of new rows: 1 is yes, 0 is no."),
     "evaluate": ("evaluate", "Judge a model by the labels that are known in a file, and by no others."),
     "report": (
@@ -54,6 +50,10 @@ COMMANDS = {
     "recommend": (
         "recommend",
         "The best items for users, each with its probability and a decision: would the user like it?",
+    ),
+    "fold-in": (
+        "update",
+        "Add new users, new items and more ratings to a recommender, without a new fit.",
     ),
     "split": ("split", "Split ratings in two: one file for a fit, and one to judge it by."),
     "export": ("report", "Write a model as ONNX, which many languages and servers can run without labelgap."),
