@@ -18,6 +18,7 @@ import pytest
 from cli_runs import QUICK, error_of, run, run_json
 
 import labelgap
+from labelgap.cli.app import COMMANDS
 from labelgap.data.files import read_label_table, write_columns
 
 FILMS = ("--positive", "4", "--trace-penalty", "0.02", "--threshold", "train", "--quiet")
@@ -385,10 +386,81 @@ def test_a_pipe_is_a_file(fitted: dict[str, Path], tmp_path: Path) -> None:
     assert wrong.startswith("Error: pipe: 'tags_*'")
 
 
-def test_a_folder_is_no_file(fitted: dict[str, Path]) -> None:
+# Every argument that names a file to read, in every command; FILE is where it is.
+INPUTS = [
+    ("fit", "FILE", "--labels", "tag_*"),
+    ("fit", "articles.csv", "--labels", "tag_*", "--label-file", "FILE"),
+    ("fit", "ratings.csv", "--positive", "4", "--items", "FILE"),
+    ("fit", "ratings.csv", "--positive", "4", "--users", "FILE"),
+    ("update", "FILE", "new_articles.csv"),
+    ("update", "articles", "FILE"),
+    ("update", "articles", "new_articles.csv", "--label-file", "FILE"),
+    ("update", "films", "ratings.csv", "--items", "FILE"),
+    ("update", "films", "ratings.csv", "--users", "FILE"),
+    ("fold-in", "FILE", "ratings.csv"),
+    ("fold-in", "films", "FILE"),
+    ("fold-in", "films", "ratings.csv", "--items", "FILE"),
+    ("fold-in", "films", "ratings.csv", "--users", "FILE"),
+    ("predict", "FILE", "new_articles.csv"),
+    ("predict", "articles", "FILE"),
+    ("evaluate", "FILE", "new_articles.csv"),
+    ("evaluate", "articles", "FILE"),
+    ("evaluate", "articles", "new_articles.csv", "--label-file", "FILE"),
+    ("report", "FILE", "new_articles.csv"),
+    ("report", "articles", "FILE"),
+    ("report", "articles", "new_articles.csv", "--label-file", "FILE"),
+    ("report", "articles", "new_articles.csv", "--compare", "FILE"),
+    ("threshold", "FILE", "new_articles.csv"),
+    ("threshold", "new_articles.csv", "FILE"),
+    ("complete", "FILE", "--labels", "tag_*"),
+    ("complete", "articles.csv", "--labels", "tag_*", "--label-file", "FILE"),
+    ("errors", "FILE", "--labels", "tag_*"),
+    ("errors", "articles.csv", "--labels", "tag_*", "--label-file", "FILE"),
+    ("suggest", "FILE", "articles.csv"),
+    ("suggest", "articles", "FILE"),
+    ("suggest", "articles", "articles.csv", "--label-file", "FILE"),
+    ("suggest", "films", "--items", "FILE"),
+    ("recommend", "FILE", "--user", "u1"),
+    ("recommend", "films", "--users-file", "FILE"),
+    ("recommend", "films", "--users", "FILE"),
+    ("recommend", "films", "--user", "u1", "--items", "FILE"),
+    ("recommend", "films", "--user", "u1", "--only-file", "FILE"),
+    ("recommend", "films", "--user", "u1", "--not-file", "FILE"),
+    ("split", "FILE"),
+    ("export", "FILE", "model.onnx"),
+    ("info", "FILE"),
+]
+
+
+@pytest.mark.parametrize("arguments", INPUTS, ids=" ".join)
+def test_input_that_is_no_file_is_told_in_one_way(
+    arguments: tuple[str, ...], fitted: dict[str, Path]
+) -> None:
     Path("folder").mkdir()
-    for arguments in (("fit", "folder"), ("predict", fitted["articles"], "folder"), ("info", "folder")):
-        assert "folder is a folder, not a file." in error_of(*arguments)
+    Path("secret.csv").write_text("a,b\n1,2\n")
+    Path("secret.csv").chmod(0)
+    problems = {
+        "nowhere.csv": "does not exist.",
+        "articles.csv/inside.csv": "does not exist.",
+        "folder": "is a folder, not a file.",
+    }
+    if not os.access("secret.csv", os.R_OK):
+        # Root may read everything.
+        problems["secret.csv"] = "is not readable."
+    for name, problem in problems.items():
+        told = error_of(*(fitted.get(one, name if one == "FILE" else one) for one in arguments), code=2)
+        assert "Invalid value for '" in told
+        assert f"': path '{name}' {problem}" in told
+
+
+def test_input_that_is_no_file_is_told_in_json(fitted: dict[str, Path]) -> None:
+    said = run_json("evaluate", fitted["articles"], "nowhere.csv", code=2)["error"]
+    assert (said["type"], said["exit_code"]) == ("Usage", 2)
+    assert said["message"] == "Invalid value for 'DATA': path 'nowhere.csv' does not exist."
+
+
+def test_a_command_that_reads_files_is_among_those() -> None:
+    assert {command for command, *_ in INPUTS} == set(COMMANDS) - {"demo"}
 
 
 def test_users_in_another_encoding_are_told_of(fitted: dict[str, Path]) -> None:

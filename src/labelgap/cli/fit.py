@@ -51,7 +51,7 @@ from labelgap.cli.lists import check_lists, warn_of_decisions, write_all_lists
 from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     AggregateEvents,
-    DataFile,
+    DataFileOrFolder,
     Decimal,
     Delimiter,
     Device,
@@ -82,6 +82,7 @@ from labelgap.cli.options import (
     UserTable,
     ValueColumn,
     Verbose,
+    refuse_folder,
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.preparing import around
@@ -100,7 +101,7 @@ _FIT = "Fit"
 
 
 def fit(
-    data: DataFile,
+    data: DataFileOrFolder,
     labels: Labels = None,
     features: FeatureColumns = None,
     id_column: IdColumn = None,
@@ -322,6 +323,7 @@ def fit(
             save(model, out)
             finish_fit(session, data, model, training, seconds, out, checkpoint)
             return
+        refuse_folder(data, "A folder of Parquet files is read with --cluster local.")
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         chosen = choose_setting(setting, given, ratings_file=is_ratings_file(source))
         refuse_unused(chosen, given, asked=setting is not Setting.auto)

@@ -33,7 +33,7 @@ from labelgap.cli.options import (
     MaxUnpackedMb,
     Quiet,
     Verbose,
-    existing,
+    input_data,
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.ratings import read_ratings_file
@@ -63,7 +63,7 @@ def info(
         Path | None,
         typer.Argument(
             metavar="FILE",
-            callback=existing,
+            callback=input_data,
             show_default=False,
             help="A model or a table; - is a table from standard input.",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -101,33 +102,73 @@ class Unknown(StrEnum):
 _DATA_PANEL, _OUTPUT_PANEL = "Data", "Output"
 
 
-def existing(path: Path | None) -> Path | None:
-    """The path of a file that can be read; - is standard input, which Typer's own check does not know."""
-    if path is not None and str(path) != "-":
-        if not path.exists():
-            raise typer.BadParameter(f"path {str(path)!r} does not exist.")
-        if not os.access(path, os.R_OK):
-            raise typer.BadParameter(f"path {str(path)!r} is not readable.")
+def input_file(path: Path | None) -> Path | None:
+    """The path of a file that can be read; anything else is wrong usage, in the same words everywhere."""
+    if path is not None:
+        problem = _why_no_file(path, or_folder=False)
+        if problem is not None:
+            raise typer.BadParameter(problem)
     return path
 
 
+def input_files(paths: list[Path] | None) -> list[Path] | None:
+    """As :func:`input_file`, for an option that may be repeated."""
+    for path in paths or ():
+        input_file(path)
+    return paths
+
+
+def input_data(path: Path | None) -> Path | None:
+    """As :func:`input_file`; - is standard input."""
+    return path if str(path) == "-" else input_file(path)
+
+
+def input_data_or_folder(path: Path | None) -> Path | None:
+    """As :func:`input_data`, where a folder may be wanted: see :func:`refuse_folder`."""
+    problem = None if path is None or str(path) == "-" else _why_no_file(path, or_folder=True)
+    if problem is not None:
+        raise typer.BadParameter(problem)
+    return path
+
+
+def refuse_folder(path: Path, hint: str) -> None:
+    """Wrong usage if the data are a folder and none is wanted; ``hint`` says what a folder is for."""
+    if path.is_dir():
+        raise typer.BadParameter(f"{_is_folder(path)} {hint}", param_hint="'DATA'")
+
+
+def _is_folder(path: Path) -> str:
+    return f"path {str(path)!r} is a folder, not a file."
+
+
+def _why_no_file(path: Path, *, or_folder: bool) -> str | None:
+    """Why nothing can be read there, in words; None where it can."""
+    try:
+        is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return f"path {str(path)!r} does not exist."
+    except OSError as error:
+        return f"path {str(path)!r} is not readable: {error.strerror}."
+    if is_folder and not or_folder:
+        return _is_folder(path)
+    return None if os.access(path, os.R_OK) else f"path {str(path)!r} is not readable."
+
+
+_DATA_HELP = (
+    "The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name. - is standard input, "
+    "as CSV unless --format says another format."
+)
 DataFile: TypeAlias = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        callback=existing,
-        show_default=False,
-        help="The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name. - is "
-        "standard input, as CSV unless --format says another format.",
-    ),
+    Path, typer.Argument(metavar="DATA", callback=input_data, show_default=False, help=_DATA_HELP)
+]
+DataFileOrFolder: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="DATA", callback=input_data_or_folder, show_default=False, help=_DATA_HELP)
 ]
 ModelFile: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
-        exists=True,
-        dir_okay=False,
-        readable=True,
+        callback=input_file,
         show_default=False,
         help="A model that [bold]labelgap fit[/bold] saved.",
     ),
@@ -177,8 +218,7 @@ LabelFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--label-file",
-        exists=True,
-        readable=True,
+        callback=input_file,
         rich_help_panel=_DATA_PANEL,
         show_default=False,
         help="A second file that holds the labels, matched by the ids or else by order (or, for Mulan, names "
@@ -360,9 +400,7 @@ ItemTable: TypeAlias = Annotated[
     typer.Option(
         "--items",
         metavar="FILE",
-        exists=True,
-        dir_okay=False,
-        readable=True,
+        callback=input_file,
         rich_help_panel=_DATA_PANEL,
         show_default=False,
         help="For a recommender: a table of items, such as MovieLens' u.item or movies.csv.",
@@ -373,9 +411,7 @@ UserTable: TypeAlias = Annotated[
     typer.Option(
         "--users",
         metavar="FILE",
-        exists=True,
-        dir_okay=False,
-        readable=True,
+        callback=input_file,
         rich_help_panel=_DATA_PANEL,
         show_default=False,
         help="For a recommender: a table of users, such as MovieLens' u.user.",

@@ -25,6 +25,7 @@ from labelgap.cli.options import (
     SpreadsheetSafe,
     Unknown,
     Verbose,
+    input_file,
 )
 from labelgap.cli.outputs import Block, check_table_output, refuse_unguarded, write_blocks
 from labelgap.cli.ratings import find_ids
@@ -46,9 +47,7 @@ def recommend(
     users_file: Annotated[
         Path | None,
         typer.Option(
-            exists=True,
-            dir_okay=False,
-            readable=True,
+            callback=input_file,
             show_default=False,
             help="A file with a user on each line.",
         ),
@@ -58,9 +57,7 @@ def recommend(
         typer.Option(
             "--users",
             metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            readable=True,
+            callback=input_file,
             show_default=False,
             help="A table of users like that of the fit; those that the model does not know get items by "
             "their features.",
@@ -86,9 +83,7 @@ def recommend(
     only_file: Annotated[
         Path | None,
         typer.Option(
-            exists=True,
-            dir_okay=False,
-            readable=True,
+            callback=input_file,
             rich_help_panel=_CHOICE,
             show_default=False,
             help="A file with the items to choose from, one on each line.",
@@ -107,9 +102,7 @@ def recommend(
     not_file: Annotated[
         Path | None,
         typer.Option(
-            exists=True,
-            dir_okay=False,
-            readable=True,
+            callback=input_file,
             rich_help_panel=_CHOICE,
             show_default=False,
             help="A file with items to leave out, one on each line.",
@@ -166,9 +159,7 @@ def recommend(
         typer.Option(
             "--items",
             metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            readable=True,
+            callback=input_file,
             show_default=False,
             help="A table of items with their titles, such as MovieLens' u.item. Without one, the titles "
             "that the fit was given.",

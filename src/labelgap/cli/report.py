@@ -36,6 +36,7 @@ from labelgap.cli.options import (
     UserColumn,
     ValueColumn,
     Verbose,
+    input_files,
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.ratings import read_judged_ratings, use_events
@@ -70,9 +71,7 @@ def report(
         typer.Option(
             "--compare",
             metavar="MODEL",
-            exists=True,
-            dir_okay=False,
-            readable=True,
+            callback=input_files,
             show_default=False,
             help="Another model of the same labels, to stand beside it under the name of its file. May be "
             "repeated.",

@@ -33,7 +33,7 @@ from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.reading import split_label_file
 from labelgap.data.files.source import Source
-from labelgap.exceptions import DataFileError, InterruptedFitWarning, LabelgapError, LabelgapWarning
+from labelgap.exceptions import InterruptedFitWarning, LabelgapError, LabelgapWarning
 
 PROBLEM, USAGE, PIPE_CLOSED = 1, 2, 141
 STANDARD_INPUT = Path("/dev/stdin")
@@ -71,11 +71,6 @@ class Session:
         """A data file or a pipe, which is read once and closed when the command ends; - is standard input."""
         if str(path) == "-":
             path, format = STANDARD_INPUT, format or "csv"
-        if path.is_dir():
-            raise DataFileError(
-                f"{path} is a folder, not a file. (`labelgap fit --cluster local` reads a folder of Parquet "
-                "files.)"
-            )
         return self._opened.enter_context(Source(path, format, dialect, self.max_unpacked))
 
     def label_file(self, path: Path | None) -> tuple[Source | None, Path | None]:

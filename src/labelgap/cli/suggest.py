@@ -28,6 +28,8 @@ from labelgap.cli.options import (
     Separator,
     SpreadsheetSafe,
     Verbose,
+    input_data,
+    input_file,
 )
 from labelgap.cli.outputs import check_table_output, free_name, refuse_unguarded, write_blocks
 from labelgap.cli.ratings import find_ids
@@ -46,9 +48,7 @@ def suggest(
         Path | None,
         typer.Argument(
             metavar="DATA",
-            exists=True,
-            dir_okay=False,
-            readable=True,
+            callback=input_data,
             show_default=False,
             help="The table with the blanks to choose from. For a recommender there is none.",
         ),
@@ -82,9 +82,7 @@ def suggest(
         typer.Option(
             "--items",
             metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            readable=True,
+            callback=input_file,
             show_default=False,
             help="For a recommender: a table of items with their titles, such as MovieLens' u.item.",
         ),

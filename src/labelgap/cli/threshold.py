@@ -26,7 +26,7 @@ from labelgap.cli.options import (
     NumberFormat,
     Quiet,
     Verbose,
-    existing,
+    input_data,
 )
 from labelgap.cli.outputs import check_table_output, free_name, write_blocks
 from labelgap.cli.session import command
@@ -56,7 +56,7 @@ def threshold(
         Path,
         typer.Argument(
             metavar="SCORES",
-            callback=existing,
+            callback=input_data,
             show_default=False,
             help="A table of scores; - is standard input, as CSV unless --format says another format.",
         ),
@@ -65,7 +65,7 @@ def threshold(
         Path | None,
         typer.Argument(
             metavar="LABELS",
-            callback=existing,
+            callback=input_data,
             show_default=False,
             help="A table of labels with columns of the same names; blank where nothing is known.",
         ),

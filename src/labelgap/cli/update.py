@@ -43,7 +43,7 @@ from labelgap.cli.options import (
     UserTable,
     ValueColumn,
     Verbose,
-    existing,
+    input_data,
 )
 from labelgap.cli.outputs import check_output
 from labelgap.cli.progress import watched
@@ -88,7 +88,7 @@ def update(
         Path,
         typer.Argument(
             metavar="NEW_DATA",
-            callback=existing,
+            callback=input_data,
             show_default=False,
             help="More rows with labels, or more ratings, in a file like that of the fit. - is standard "
             "input, as CSV unless --format says another format.",
@@ -179,7 +179,7 @@ def fold_in(
         Path,
         typer.Argument(
             metavar="NEW_RATINGS",
-            callback=existing,
+            callback=input_data,
             show_default=False,
             help="More ratings, in a file like that of the fit. - is standard input, as CSV unless --format "
             "says another format.",
