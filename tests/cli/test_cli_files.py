@@ -386,6 +386,79 @@ def test_a_pipe_is_a_file(fitted: dict[str, Path], tmp_path: Path) -> None:
     assert wrong.startswith("Error: pipe: 'tags_*'")
 
 
+WITH_IDS = {
+    "fit": ("fit", "articles.csv", "--labels", "tag_*"),
+    "complete": ("complete", "articles.csv", "--labels", "tag_*"),
+    "errors": ("errors", "articles.csv", "--labels", "tag_*"),
+    "predict": ("predict", "articles", "articles.csv"),
+    "evaluate": ("evaluate", "articles", "articles.csv"),
+    "update": ("update", "articles", "articles.csv", "--out", "other.labelgap"),
+    "report": ("report", "articles", "articles.csv"),
+    "suggest": ("suggest", "articles", "articles.csv"),
+    "threshold": ("threshold", "articles.csv", "--score-column", "words", "--label-column", "tag_sport"),
+    "info": ("info", "articles.csv"),
+}
+
+
+@pytest.mark.parametrize("name", WITH_IDS)
+def test_errors_about_the_ids_say_how_they_are_named(name: str, fitted: dict[str, Path]) -> None:
+    command = [fitted.get(one, one) for one in WITH_IDS[name]]
+    assert "articles.csv has no column 'nope' for the ids (--id)" in error_of(*command, "--id", "nope")
+    if name == "info":
+        return
+    head, first, *others = Path("articles.csv").read_text().splitlines()
+    Path("articles.csv").write_text("\n".join([head, "," + first.split(",", 1)[1], *others]) + "\n")
+    told = error_of(*command, "--id", "id")
+    assert "line 2, column 'id': the id is missing" in told
+    assert "or name another column with --id." in told
+    if name in ("evaluate", "update", "report", "suggest", "predict", "threshold"):
+        told = error_of(*command, "--id", "words")
+        assert "'words' in " in told
+        assert "is the id column (--id) already" in told
+    wanted = [one for one in command if one not in ("--labels", "tag_*")]
+    if name != "threshold":
+        np.savez("arrays.npz", X=np.zeros((4, 8)), Y=np.zeros((4, 6)))
+        told = error_of(*(["arrays.npz" if one == "articles.csv" else one for one in wanted]), "--id", "id")
+        assert told == (
+            "Error: arrays.npz: --id chooses among named columns, which a file of the format npz does not have."
+        )
+
+
+@pytest.mark.parametrize("command", ["fit", "complete", "errors", "evaluate", "report", "update", "suggest"])
+def test_errors_about_ids_in_two_files_say_how_they_are_named(
+    command: str, fitted: dict[str, Path]
+) -> None:
+    rows = [line.split(",") for line in Path("articles.csv").read_text().splitlines()]
+    for path, kept in (
+        ("features.csv", [row[:-6] for row in rows]),
+        ("twice.csv", [[row[0] if at == 0 else "A001", *row[-6:]] for at, row in enumerate(rows)]),
+        ("others.csv", [[row[0] if at == 0 else f"B{at}", *row[-6:]] for at, row in enumerate(rows)]),
+        ("keyed.csv", [["key" if at == 0 else row[0], *row[-6:]] for at, row in enumerate(rows)]),
+        ("short.csv", [row[-6:] for row in rows[:9]]),
+    ):
+        Path(path).write_text("\n".join(map(",".join, kept)) + "\n")
+    if command in ("fit", "complete", "errors"):
+        given = [command, "features.csv"]
+    else:
+        given = [command, fitted["articles"], "features.csv", "--labels", "tag_*"]
+
+    def told(second: str, *more: str) -> str:
+        return error_of(*given, "--label-file", second, *more)
+
+    assert "Keep one row of each, or name another column with --id." in told("twice.csv")
+    assert "correct the ids, or name another column with --id." in told("others.csv")
+    assert "keyed.csv has no column 'id' for the ids (--id)" in told("keyed.csv", "--id", "id")
+    assert "Name the column of ids in both files with --id to match them by it." in told("short.csv")
+
+
+def test_errors_about_ids_of_scores_say_how_they_are_named() -> None:
+    for name, ids in (("scores", "ab"), ("twice", "aa"), ("others", "cd")):
+        Path(f"{name}.csv").write_text("id,s\n" + "".join(f"{one},{at}\n" for at, one in enumerate(ids)))
+    told = error_of("threshold", "scores.csv", "twice.csv")
+    assert "Keep one row of each, or name another column with --id." in told
+    assert "Name others with --id." in error_of("threshold", "scores.csv", "others.csv")
+
+
 # Every argument that names a file to read, in every command; FILE is where it is.
 INPUTS = [
     ("fit", "FILE", "--labels", "tag_*"),

@@ -221,10 +221,10 @@ def _columns(data: Path, given: Mapping[str, Any]) -> tuple[Any, list[str]]:
     names = [str(name) for name in frame.columns]
     taken: dict[str, str] = {}
     if given["id"] is not None:
-        require_column(data, names, given["id"], "ids")
-        taken[given["id"]] = "the ids"
+        require_column(data, names, given["id"], "the ids (--id)")
+        taken[given["id"]] = "the id column"
     else:
-        taken |= {name: "the ids" for name in names if name.lower() == "id"}
+        taken |= {name: "the id column" for name in names if name.lower() == "id"}
     for name in choose_columns(data, names, given["drop"] or (), "--drop", taken):
         taken[name] = "dropped"
     labels = list(choose_columns(data, names, given["labels"], "labels", taken))

@@ -38,6 +38,7 @@ from labelgap.cli.options import (
 from labelgap.cli.outputs import check_output
 from labelgap.cli.ratings import read_ratings_file
 from labelgap.cli.session import Session, command
+from labelgap.data.files.choosing import require_column
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.rating_files import is_ratings_file
 from labelgap.data.files.reading import Columns, read_table_from
@@ -218,6 +219,8 @@ def _look_at(source: Source, labels: str | list[str] | None, ids: str | None) ->
         return {"format": kind} | _ratings(source)
     if source.is_sheet and labels is None:
         sheet = source.sheet
+        if ids is not None:
+            require_column(sheet.path, (*sheet.names, *sheet.index_names), ids, "the ids (--id)")
         first = sheet.read([], list(sheet.names[:1]))
         return {"format": kind, "rows": len(first[sheet.names[0]]), "columns": list(sheet.names)}
     columns = Columns(labels, ids=ids)

@@ -357,11 +357,16 @@ def _by_id(
     for path, ids in ((scores, rows), (labels, known.ids)):
         twice = repeated_ids(list(map(str, ids)))
         if twice is not None:
-            raise DataFileError(f"{path}, column {known.id_name!r}: {twice}. Keep one row of each.")
+            raise DataFileError(
+                f"{path}, column {known.id_name!r}: {twice}. Keep one row of each, or "
+                "name another column with --id."
+            )
     places = np.array([at.get(str(one), -1) for one in rows], dtype=np.int64)
     used = int(np.sum(places >= 0))
     if used == 0:
-        raise DataFileError(f"{scores} and {labels} have no id in common in their columns of ids.")
+        raise DataFileError(
+            f"{scores} and {labels} have no id in common in their columns of ids. Name others with --id."
+        )
     if used < len(known.ids):
         scored = set(map(str, rows))
         unknown = listed(one for one in known.ids if str(one) not in scored)

@@ -104,8 +104,11 @@ def _text_to_numbers(sheet: Sheet, name: str, column: Any, advice: str) -> Float
     return np.asarray(np.array([*numbers, np.nan], dtype=np.float64)[codes])
 
 
-def id_values(sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
-    """An Arrow column as ids: int64 if all are whole numbers written plainly, else str."""
+def id_values(sheet: Sheet, name: str, column: Any, advice: str = "") -> NDArray[Any]:
+    """An Arrow column as ids: int64 if all are whole numbers written plainly, else str.
+
+    ``advice`` says what to do where one is missing.
+    """
     arrow = sheet.arrow
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -120,7 +123,8 @@ def id_values(sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
     gaps = missing.to_numpy()
     if gaps.any():
         row = int(np.argmax(gaps))
-        raise DataFileError(f"{sheet.path}, {sheet.place(row)}, column {shortened(name)}: the id is missing.")
+        place = f"{sheet.path}, {sheet.place(row)}, column {shortened(name)}"
+        raise DataFileError(f"{place}: the id is missing.{advice}")
     if text:
         return _text_ids(arrow, column)
     if arrow.types.is_signed_integer(column.type):

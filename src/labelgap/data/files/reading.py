@@ -235,6 +235,10 @@ def read_numbers_from(source: Source, drop: Patterns = ()) -> NumberTable:
     )
 
 
+# What else may be done about ids that cannot be used.
+_OTHER_IDS = "or name another column with ids (--id)"
+
+
 def _refuse_unused(path: PathLike, kind: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
@@ -248,7 +252,7 @@ def _read_sheet(sheet: Sheet, wanted: Columns, unobserved: str | None, binary: b
     labels, ids = wanted.labels, wanted.ids
     taken: dict[str, str] = {}
     if ids is not None:
-        require_column(sheet.path, (*sheet.names, *sheet.index_names), ids, "the ids (--ids)")
+        require_column(sheet.path, (*sheet.names, *sheet.index_names), ids, "the ids (--id)")
         taken[ids] = "the id column"
 
     def choose(patterns: Patterns, what: str) -> tuple[str, ...]:
@@ -272,7 +276,8 @@ def _read_sheet(sheet: Sheet, wanted: Columns, unobserved: str | None, binary: b
         texts += _tag_column(sheet, label_names)
     numbers = [name for name in (*feature_names, *label_names) if name not in texts]
     columns = sheet.read(numbers, [*texts, *([] if ids is None else [ids])])
-    row_ids = None if ids is None else tuple(id_values(sheet, ids, columns[ids]).tolist())
+    advice = f" Fill it in, {_OTHER_IDS}."
+    row_ids = None if ids is None else tuple(id_values(sheet, ids, columns[ids], advice).tolist())
     known = None
     if wanted.separator is not None:
         known = _tag_labels(sheet, columns[label_names[0]], wanted, unobserved, row_ids)
@@ -371,13 +376,13 @@ def _join(
         labels = _by_id(path, table.row_ids, label_file, second.row_ids, second.labels)
     elif ids is not None:
         lacking = path if table.row_ids is None else label_file
-        raise DataFileError(f"{lacking} has no ids (row_ids), so its rows cannot be matched by {ids!r}.")
+        raise DataFileError(f"{lacking} has no ids (row_ids), so its rows cannot be matched by {ids!r} (--id).")
     elif len(second.labels) == n:
         labels = second.labels
     else:
         raise DataFileError(
             f"{path} has {n} rows, but {label_file} has {len(second.labels)}; rows are matched by their "
-            "order here. Name the column of ids in both files with ids (--ids) to match them by it."
+            "order here. Name the column of ids in both files with ids (--id) to match them by it."
         )
     labels = replace(labels, row_names=table.row_ids)
     return replace(table, labels=ObservedLabels.from_any(labels, unobserved or "missing", binary))
@@ -395,14 +400,14 @@ def _by_id(
         row_ids, label_ids = [str(one) for one in row_ids], [str(one) for one in label_ids]
     twice = repeated_ids(label_ids)
     if twice is not None:
-        raise DataFileError(f"{label_file}: {twice}. Keep one row of each.")
+        raise DataFileError(f"{label_file}: {twice}. Keep one row of each, {_OTHER_IDS}.")
     at = {one: place for place, one in enumerate(label_ids)}
     known = set(row_ids)
     unknown = [one for one in label_ids if one not in known]
     if unknown:
         raise DataFileError(
             f"{label_file}: {len(unknown)} of its {len(at)} ids are not in {path}: {listed(unknown)}. Leave "
-            "these rows out, or correct the ids."
+            f"these rows out, correct the ids, {_OTHER_IDS}."
         )
     # One more row, which is empty, stands for all that the labels lack.
     L = len(labels)
