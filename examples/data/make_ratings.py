@@ -1,7 +1,7 @@
 """Makes ratings.csv and new_ratings.csv, example files of the command line: ``python make_ratings.py``.
 
-Stars that 60 people gave to some of 20 films. Each person prefers one of two kinds of films, more or less. The
-second file has those of one more person.
+Stars that 60 people gave to some of 20 films. Each person prefers one of two kinds of films, more or less.
+The second file has those of one more person.
 """
 
 from __future__ import annotations

@@ -420,14 +420,13 @@ def test_errors_about_the_ids_say_how_they_are_named(name: str, fitted: dict[str
         np.savez("arrays.npz", X=np.zeros((4, 8)), Y=np.zeros((4, 6)))
         told = error_of(*(["arrays.npz" if one == "articles.csv" else one for one in wanted]), "--id", "id")
         assert told == (
-            "Error: arrays.npz: --id chooses among named columns, which a file of the format npz does not have."
+            "Error: arrays.npz: --id chooses among named columns, which a file of the format npz does not "
+            "have."
         )
 
 
 @pytest.mark.parametrize("command", ["fit", "complete", "errors", "evaluate", "report", "update", "suggest"])
-def test_errors_about_ids_in_two_files_say_how_they_are_named(
-    command: str, fitted: dict[str, Path]
-) -> None:
+def test_errors_about_ids_in_two_files_say_how_they_are_named(command: str, fitted: dict[str, Path]) -> None:
     rows = [line.split(",") for line in Path("articles.csv").read_text().splitlines()]
     for path, kept in (
         ("features.csv", [row[:-6] for row in rows]),

@@ -591,6 +591,11 @@ def said_by(user, taste, meant, n=10):
     return [user] * len(values), liked + disliked, values
 
 
+def together(said):
+    """Several users' ratings as one batch."""
+    return tuple([one for part in parts for one in part] for parts in zip(*said, strict=True))
+
+
 def test_a_new_user_among_many_is_folded_in(of_tastes):
     model, _, meant = of_tastes
     new = said_by("new", 1, meant)
@@ -610,7 +615,7 @@ def test_a_new_user_among_many_is_folded_in(of_tastes):
 def test_lists_of_a_few_new_users_are_their_own(of_tastes):
     model, _, meant = of_tastes
     said = [said_by(f"new {k}", k % TASTES, meant) for k in range(4)]
-    learned = copy.copy(model).partial_fit(tuple(sum(parts, []) for parts in zip(*said, strict=True)))
+    learned = copy.copy(model).partial_fit(together(said))
     for k in range(4):
         # Ten of the twenty items of a taste are known to be liked; popularity would give a third of them.
         listed = learned.recommend(f"new {k}", n=8).items
@@ -618,7 +623,7 @@ def test_lists_of_a_few_new_users_are_their_own(of_tastes):
 
 
 def test_a_user_who_corrects_ratings_is_folded_in(of_tastes):
-    model, (users, items, values), meant = of_tastes
+    model, (users, items, _), meant = of_tastes
     user, taste = 0, 1
     if meant == "missing":
         # The other way round: every item that was liked is disliked, and those of another taste are liked.
@@ -652,7 +657,7 @@ def test_items_and_users_that_are_both_new_are_placed_by_each_other(of_tastes):
     model, _, meant = of_tastes
     # The item is rated by new users alone, and these have rated known items.
     said = [said_by(f"new {k}", k % TASTES, meant) for k in range(12)]
-    users, items, values = (sum(parts, []) for parts in zip(*said, strict=True))
+    users, items, values = together(said)
     for k in range(12):
         if meant == "missing" or k % TASTES == 1:
             users.append(f"new {k}"), items.append(FILMS), values.append(int(k % TASTES == 1))

@@ -155,8 +155,8 @@ def _why_no_file(path: Path, *, or_folder: bool) -> str | None:
 
 
 _DATA_HELP = (
-    "The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name. - is standard input, "
-    "as CSV unless --format says another format."
+    "The table: CSV, TSV, Parquet, npz, Mulan ARFF, XMC or MovieLens; known by its name. - is standard "
+    "input, as CSV unless --format says another format."
 )
 DataFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="DATA", callback=input_data, show_default=False, help=_DATA_HELP)

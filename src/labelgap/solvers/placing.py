@@ -18,8 +18,8 @@ from labelgap.solvers.linalg import Array
 from labelgap.solvers.loop import balanced_factors, starting_factors
 from labelgap.solvers.newton import FactoredState, WholeState
 
-# Sweeps at most, and Newton steps of all rows, or of all labels, in each. The change of a row, as a fraction of
-# the longest one, after which it has come to its minimum.
+# Sweeps at most, and Newton steps of all rows, or of all labels, in each. The change of a row, as a fraction
+# of the longest one, after which it has come to its minimum.
 _MOST_SWEEPS, _MOST_STEPS, _STILL = 10, 20, 1e-2
 # Where rows share parameters: the fractions of a block's gradient that conjugate gradients and Newton leave.
 _FORCING, _LEFT = 1e-2, 1e-2
@@ -66,7 +66,9 @@ def _moved(objective: Objective, penalties: Penalties, at: Factors, steps: Rowwi
     return moved
 
 
-def _largest_change(xp: Any, before: Factors, after: Factors, which: tuple[Array, Array] | None = None) -> float:
+def _largest_change(
+    xp: Any, before: Factors, after: Factors, which: tuple[Array, Array] | None = None
+) -> float:
     """How far a row of either factor has moved at most, as a fraction of the longest one."""
     largest = 0.0
     for number, (old, new) in enumerate(zip(before[:2], after[:2], strict=True)):

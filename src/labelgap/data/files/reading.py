@@ -376,7 +376,9 @@ def _join(
         labels = _by_id(path, table.row_ids, label_file, second.row_ids, second.labels)
     elif ids is not None:
         lacking = path if table.row_ids is None else label_file
-        raise DataFileError(f"{lacking} has no ids (row_ids), so its rows cannot be matched by {ids!r} (--id).")
+        raise DataFileError(
+            f"{lacking} has no ids (row_ids), so its rows cannot be matched by {ids!r} (--id)."
+        )
     elif len(second.labels) == n:
         labels = second.labels
     else:
