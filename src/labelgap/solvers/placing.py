@@ -21,8 +21,8 @@ from labelgap.solvers.newton import FactoredState, WholeState
 # Sweeps at most, and Newton steps of all rows, or of all labels, in each. The change of a row, as a fraction
 # of the longest one, after which it has come to its minimum.
 _MOST_SWEEPS, _MOST_STEPS, _STILL = 10, 20, 1e-2
-# Where rows share parameters: the fractions of a block's gradient that conjugate gradients and Newton leave.
-_FORCING, _LEFT = 1e-2, 1e-2
+# Where rows share parameters: the fraction of a block's gradient that is left.
+_LEFT = 0.05
 
 
 def in_place(objective: Objective, penalties: Penalties, start: Factors, tol: float) -> Factors:
@@ -48,7 +48,7 @@ def _moved(objective: Objective, penalties: Penalties, at: Factors, steps: Rowwi
         # Rows, or labels, with parameters that others share.
         for block in (LABELS, FEATURES):
             state = FactoredState(objective, penalties, objective.at(at))
-            at = minimise_block(WholeState(state), block, forcing=_FORCING, left=_LEFT).state.x
+            at = minimise_block(WholeState(state), block, left=_LEFT).state.x
         return at
     working, xp = steps.start(at), objective.xp
 
