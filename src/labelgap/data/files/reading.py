@@ -236,7 +236,7 @@ def read_numbers_from(source: Source, drop: Patterns = ()) -> NumberTable:
 
 
 # What else may be done about ids that cannot be used.
-_OTHER_IDS = "or name another column with ids (--id)"
+_OTHER_IDS = "or name another column with ids (--ids)"
 
 
 def _refuse_unused(path: PathLike, kind: str, **given: Any) -> None:
@@ -252,7 +252,7 @@ def _read_sheet(sheet: Sheet, wanted: Columns, unobserved: str | None, binary: b
     labels, ids = wanted.labels, wanted.ids
     taken: dict[str, str] = {}
     if ids is not None:
-        require_column(sheet.path, (*sheet.names, *sheet.index_names), ids, "the ids (--id)")
+        require_column(sheet.path, (*sheet.names, *sheet.index_names), ids, "the ids (--ids)")
         taken[ids] = "the id column"
 
     def choose(patterns: Patterns, what: str) -> tuple[str, ...]:
@@ -377,14 +377,14 @@ def _join(
     elif ids is not None:
         lacking = path if table.row_ids is None else label_file
         raise DataFileError(
-            f"{lacking} has no ids (row_ids), so its rows cannot be matched by {ids!r} (--id)."
+            f"{lacking} has no ids (row_ids), so its rows cannot be matched by {ids!r} (--ids)."
         )
     elif len(second.labels) == n:
         labels = second.labels
     else:
         raise DataFileError(
             f"{path} has {n} rows, but {label_file} has {len(second.labels)}; rows are matched by their "
-            "order here. Name the column of ids in both files with ids (--id) to match them by it."
+            "order here. Name the column of ids in both files with ids (--ids) to match them by it."
         )
     labels = replace(labels, row_names=table.row_ids)
     return replace(table, labels=ObservedLabels.from_any(labels, unobserved or "missing", binary))
