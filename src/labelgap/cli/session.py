@@ -303,7 +303,7 @@ _RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(_BEFORE + r"\w+=(?:'[^']*'|\w*) \((--\w[^)]*)\)"), r"\1"),
     (re.compile(r"\b(with|of) (\w+) \((--\2\b[^)]*)\)"), r"\1 \3"),
     # Both are names of the option; the help shows the first.
-    (re.compile(r"--ids\b"), "--id"),
+    (re.compile(_BEFORE + "--ids" + _AFTER), "--id"),
     (re.compile(r": (labels|features|drop) chooses among"), r": --\1 chooses among"),
     (re.compile(r": ids chooses among"), ": --id chooses among"),
     (re.compile(r"is the id column already"), "is the id column (--id) already"),
