@@ -188,6 +188,7 @@ def fold_in(
     user: UserColumn = None,
     item: ItemColumn = None,
     value: ValueColumn = None,
+    time_column: TimeColumn = None,
     items: ItemTable = None,
     users: UserTable = None,
     prior: Annotated[
@@ -233,6 +234,7 @@ def fold_in(
                 f"{model} is a {type(before).__name__}, and ratings are folded into a recommender. labelgap "
                 "update lets other models learn from more data."
             )
+        use_events(before, None, time_column, None)
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
         new = _read_more_ratings(session, before, source, (user, item, value), items, users)
         began = time.perf_counter()
