@@ -391,7 +391,7 @@ def test_a_refit_minimises_the_objective_that_is_claimed():
     scores = X @ left @ right.T + N[0] @ N[1].T + b
     np.testing.assert_allclose(soft.values, 1 / (1 + np.exp(-scores[soft.rows, soft.cols])))
     omega = 3.0
-    fit = refit.fit(labels, soft, omega, start, 1e-7)
+    fit = refit.fit(labels, soft, omega, start, solver)
 
     def objective(factors: Factors) -> float:
         left, right, b = model.shared.to_original(factors)

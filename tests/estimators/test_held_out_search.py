@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from labelgap import LowRankClassifier, LowRankRegressor, ObservedLabels
+from labelgap import LowRankClassifier, LowRankRegressor, ObservedLabels, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import UninformativeLabelsWarning
 from labelgap.fitting import choice
+from labelgap.solvers import RIVALS, SOLVERS
 from labelgap.thresholds.cross_fit import hold_out_plan
 
 PROBLEM = make_low_rank_labels(n=120, n_labels=8, n_features=5, rank=2, observed=0.5, random_state=1)
@@ -164,3 +166,42 @@ def test_one_class_labels_get_the_rate_of_all_their_entries() -> None:
     n_seen = np.sum(~np.isnan(gaps[:, 2]))
     assert model.intercept_[2] == pytest.approx(np.log(0.5 / (n_seen + 0.5)))
     assert model.intercept_[5] == pytest.approx(alone.intercept_[5])
+
+
+def sixty_rows() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    features, truth = rng.standard_normal((60, 12)), rng.standard_normal((12, 9))
+    labels = (features @ truth + rng.standard_normal((60, 9)) > 0).astype(float)
+    labels[rng.random(labels.shape) > 0.4] = np.nan
+    return features, labels
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LowRankClassifier(trace_penalty=0.02, random_state=0),
+        LowRankClassifier(trace_penalty=0.02, ridge_penalty=0.0, score_bound=1.0, random_state=0),
+        LowRankClassifier(trace_penalty=0.02, ridge_penalty=0.0, random_state=1),
+        LowRankClassifier(ridge_penalty=0.01, features="linear", threshold="holdout", random_state=0),
+        LowRankClassifier(unobserved="unlabelled", loss="squared", trace_penalty=0.02, random_state=0),
+        LowRankRegressor("bernoulli", trace_penalty=0.02, random_state=0),
+        Recommender(trace_penalty=0.02, random_state=0),
+        Recommender(unobserved="negative", trace_penalty=0.02, rank=9, random_state=0),
+    ],
+    ids=str,
+)
+def test_what_auto_means_does_not_depend_on_the_solver(model: Any) -> None:
+    features, labels = sixty_rows()
+    unobserved = getattr(model, "unobserved", "missing")
+    given = ObservedLabels.from_any(labels if unobserved == "missing" else np.nan_to_num(labels), unobserved)
+    data = (given,) if isinstance(model, Recommender) else (features, given)
+    fits = [
+        clone(model).set_params(solver=solver, rank=9 if solver in RIVALS else model.rank).fit(*data)
+        for solver in (*SOLVERS, *RIVALS)
+    ]
+    first = fits[0]
+    for fit in fits[1:]:
+        for name in ("trace_penalty_", "ridge_penalty_", "intercept_penalty_", "threshold_"):
+            assert getattr(fit, name, None) == getattr(first, name, None), name
+        assert fit.objective_ - fit.duality_gap_ <= first.objective_
+        assert first.objective_ - first.duality_gap_ <= fit.objective_

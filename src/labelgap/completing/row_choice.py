@@ -74,14 +74,14 @@ class RowModel:
 
     def without_rows(self, labels: ObservedLabels, tol: float) -> Fit:
         """The fit of W and b alone."""
-        solver = replace(self.solver, tol=max(tol, self.solver.tol))
+        solver = replace(self.solver.for_comparisons, tol=max(tol, self.solver.tol))
         return solver.fit(self.shared.objective(labels, free_intercept=self._free), self.penalties)
 
     def solve(self, problem: JointProblem, start: JointFactors, tol: float | None = None) -> JointFit:
         """The fit of W, N and b together."""
         solver = self.solver
         tol = solver.tol if tol is None else max(tol, solver.tol)
-        return solve_joint(problem, start, rank=solver.rank, tol=tol, max_iter=solver.max_iter)
+        return solve_joint(problem, start, rank=solver.rank, tol=tol, max_iter=solver.iteration_limit)
 
     def right(self, x: JointFactors) -> Floats:
         """Q, where the scores are ``[XA, C] Qᵀ + b``."""

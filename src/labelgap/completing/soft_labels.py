@@ -24,6 +24,7 @@ from labelgap._types import Floats
 from labelgap.completing.row_choice import RowChoice, RowModel, fit_rows
 from labelgap.fitting.choice import SELECTION_TOL
 from labelgap.fitting.chosen import ChosenFit
+from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.judges import DecisionRule, Judge, Verdict
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import leading
@@ -117,10 +118,15 @@ class SoftRefit:
         )
 
     def fit(
-        self, labels: ObservedLabels, soft: ObservedLabels, weight: float, start: Factors, tol: float
+        self,
+        labels: ObservedLabels,
+        soft: ObservedLabels,
+        weight: float,
+        start: Factors,
+        solver: SolverSettings,
     ) -> Fit:
         """W and b fitted to both. Objective and gap are in units of a mean over the observed entries."""
-        penalties, solver = self.model.penalties, replace(self.model.solver, tol=tol)
+        penalties = self.model.penalties
         problem = self.model.shared.with_settings(loss=Bernoulli())
         objective = problem.objective(
             self.joined(labels, soft, weight), free_intercept=penalties.intercept == 0
@@ -160,7 +166,8 @@ class _RowFolds:
             start, soft = self._starts[fold]
             factors = start
             if weight > 0:
-                factors = refit.fit(train, soft, weight, start, SELECTION_TOL).factors
+                solver = replace(refit.model.solver.for_comparisons, tol=SELECTION_TOL)
+                factors = refit.fit(train, soft, weight, start, solver).factors
             return refit.model.shared.scores(factors, held), factors.rank
 
         by_fold = map_folds(refit.model.labels, self._plan, work, run.n_jobs)
@@ -180,7 +187,7 @@ def with_soft_labels(
     weight: float | str,
     loss: Loss,
     rule: DecisionRule,
-    solver: Any,
+    solver: SolverSettings,
     run: FitRun,
     *,
     how: str,
@@ -220,7 +227,7 @@ def with_soft_labels(
     run.stage("fitting")
     joint = fit_rows(model, chosen.fit.factors, mu)
     soft = refit.soft_labels(labels, joint.factors)
-    fit = refit.fit(labels, soft, best, chosen.fit.factors, solver.tol)
+    fit = refit.fit(labels, soft, best, chosen.fit.factors, solver)
     solver.warn_unless_converged(fit)
     if how == "train":
         return replace(chosen, fit=fit, **_training_thresholds(model, fit, rule)), best

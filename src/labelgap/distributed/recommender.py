@@ -198,7 +198,7 @@ user_intercept, count_weighting, tol, max_iter, random_state
             labels,
             grid,
             template.metric_,
-            SolverSettings(solver, self.rank, tolerance_of(template), self.max_iter or 500),
+            SolverSettings(solver, self.rank, tolerance_of(template), self.max_iter),
             run,
             how=self.threshold,
             variants=variants if len(weightings) > 1 else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -517,10 +516,10 @@ def rank_limit_of(model: Any) -> int | None:
 
 def solver_settings(model: Any) -> SolverSettings:
     """The solver of a low-rank estimator with its limits."""
-    solver = look_up("solver", model.solver, SOLVERS | RIVALS)
     return SolverSettings(
-        solver=solver,
+        solver=look_up("solver", model.solver, SOLVERS | RIVALS),
         rank=model.rank,
         tol=tolerance_of(model),
-        max_iter=model.max_iter or inspect.signature(solver).parameters["max_iter"].default,
+        max_iter=model.max_iter,
+        compare_with=SOLVERS["auto"],
     )

@@ -97,6 +97,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         exact best one. Folds are over entries; over rows where there are more features than rows, and at
         least ten of them. The model itself is always fitted to all of Ω.
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
+        What makes the last fit; penalties and thresholds are chosen by fits of "auto".
         "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
     fit_intercept : bool, default True
         One intercept per label.

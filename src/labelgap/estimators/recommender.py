@@ -114,6 +114,7 @@ class Recommender(ArrivingRatings, Saved):
     weights : {None, "inverse-propensity"}, default None
         Weights each rating by one over its probability of being given; see ``propensities`` in :meth:`fit`.
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
+        What makes the last fit; penalties and thresholds are chosen by fits of "auto".
         "alternating" needs a ``rank``; its first two sweeps have a quarter of that many factors (at least 8).
     tol : float or None, default None
         Relative duality gap at which the fit stops. The last digits of a large fit take most of its time.

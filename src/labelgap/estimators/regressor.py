@@ -95,6 +95,7 @@ class LowRankRegressor(
     penalty : {"weights", "scores"}, default "weights"
         What the trace norm and the ridge are of: W, or the scores XW (Lafond's penalty).
     solver : {"auto", "factored", "proximal", "alternating"}, default "auto"
+        What makes the last fit; penalties and thresholds are chosen by fits of "auto".
         "alternating" is LEML's method, a rival to compare with; it needs a ``rank``.
     fit_intercept : bool, default True
         One intercept per label.

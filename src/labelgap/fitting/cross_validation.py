@@ -8,6 +8,7 @@ one sample of the size of Ω chooses λ, λ₂ and θ; how they are searched for
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
@@ -62,7 +63,24 @@ class SolverSettings:
     solver: Solver
     rank: int | None = None
     tol: float = 1e-3
-    max_iter: int = 500
+    max_iter: int | None = None
+    """None: the solver's own limit."""
+    compare_with: Solver | None = None
+    """The solver of fits that are only compared with others; None: the same one."""
+
+    @property
+    def for_comparisons(self) -> Self:
+        """How fits are made that are only compared.
+
+        These need not be exact, and inexact fits of two solvers may win with different penalties. A problem
+        has one answer to "auto", so one solver asks for it.
+        """
+        return self if self.compare_with is None else replace(self, solver=self.compare_with)
+
+    @property
+    def iteration_limit(self) -> int:
+        """How many iterations a fit may make."""
+        return int(self.max_iter or inspect.signature(self.solver).parameters["max_iter"].default)
 
     def fit(
         self,
@@ -76,16 +94,17 @@ class SolverSettings:
         if checkpoint is None or checkpoint.last() is None:
             for rough, gap in coarse:
                 # Steps far from the optimum need few digits; the last ones start from there.
-                hurried = replace(self, tol=gap, max_iter=min(self.max_iter, _COARSE_STEPS))
+                hurried = replace(self, tol=gap, max_iter=min(self.iteration_limit, _COARSE_STEPS))
                 warm_start = hurried.fit(rough, penalties, warm_start).factors
         bounds = objective.bounds
         options: dict[str, Any] = {
             "rank": self.rank,
             "tol": self.tol,
-            "max_iter": self.max_iter,
             "warm_start": warm_start,
             "callback": callback,
         }
+        if self.max_iter is not None:
+            options["max_iter"] = self.max_iter
         if bounds is None:
             solve = partial(self.solver, objective, penalties, **options)
         else:
@@ -96,7 +115,7 @@ class SolverSettings:
         """Say how far a fit has come, and what would help, where it did not reach the gap."""
         if fit.converged:
             return
-        exhausted = fit.n_iter >= self.max_iter
+        exhausted = fit.n_iter >= self.iteration_limit
         help_with = "Raise max_iter or tol" if exhausted else "It found no further progress; raise tol"
         warn(
             f"The solver stopped after {fit.n_iter} iterations at a relative duality gap of "
@@ -252,7 +271,7 @@ class CrossValidation:
         self._basis = basis
         self._problem = problem if basis is None else problem.in_span(basis)
         self._labels, self._plan = labels, fold_of_entry
-        self._judge, self.settings, self._n_jobs = judge, settings, n_jobs
+        self._judge, self.settings, self._n_jobs = judge, settings.for_comparisons, n_jobs
         self._held: dict[int, ObservedLabels] = {}
         self._objectives: dict[tuple[int, bool], Objective] = {}
         self._last: dict[int, FoldFit] = {}

@@ -77,9 +77,10 @@ class SilenceChoice:
     largest: LargestPenalty = largest_penalty_of
 
     def __post_init__(self) -> None:
+        # Sweeps at a fixed rank: a few of them close the gap, and small directions count in rankings.
+        sweeps = partial(solve_alternating, random_state=0)
+        self.settings = replace(self.settings, compare_with=sweeps)
         if self.settings.solver is solve_auto:
-            # Sweeps at a fixed rank: a few of them close the gap, and small directions count in rankings.
-            sweeps = partial(solve_alternating, random_state=0)
             self.settings = replace(self.settings, solver=sweeps)
 
     def fit(self, metric: LinearFractional, *, how: str) -> ChosenFit:

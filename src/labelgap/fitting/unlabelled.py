@@ -224,7 +224,7 @@ class UnlabelledChoice:
         def fit_fold(fold: int, train: ObservedLabels, held: ObservedLabels) -> Floats:
             objective = problem.objective(train, free_intercept=penalties.intercept == 0, thinned=True)
             checkpoint = run.checkpoint.part(f"threshold fold {fold}")
-            fit = self.settings.fit(objective, penalties, checkpoint=checkpoint)
+            fit = self.settings.for_comparisons.fit(objective, penalties, checkpoint=checkpoint)
             return problem.scores(fit.factors, held)
 
         _, scores = gather(plan, map_folds(entries, plan, fit_fold, run.n_jobs))

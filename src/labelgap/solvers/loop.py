@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective
-from labelgap.solvers.certificate import Certificate, Penalties
+from labelgap.solvers.certificate import Certificate, Penalties, best_intercept_within
 from labelgap.solvers.linalg import Array, balanced, contiguous, host, like
 
 
@@ -90,6 +90,14 @@ class Method(ABC):
     def capped(self) -> bool:
         """Whether the rank cap binds."""
 
+    def at_zero(self) -> tuple[Factors, float]:
+        """The model with W = 0 and its best intercepts, and its objective."""
+        objective, penalties = self._objective, self._penalties
+        start = objective.at(starting_factors(objective, None))
+        point = best_intercept_within(objective, start, penalties, self._tol)
+        b = point.factors.intercept
+        return point.factors, float(point.value) + penalties.of_intercept(b)
+
     def close(self) -> None:  # noqa: B027 - most methods hold nothing of the kind
         """Give up what is large and only further steps would need."""
 
@@ -143,17 +151,26 @@ def _iterate(
     while True:
         ending = method.exhausted or checkpoint.stopping()
         if ending or method.due:
-            certificate = method.certify()
-            recorder.report(method.iteration, certificate, method.rank)
+            certificate, zero = method.certify(), None
             reached = certificate.relative_gap <= tol
-            if reached or ending or method.stalled:
+            over = reached or ending or method.stalled
+            if over and not reached:
+                # A fit that is cut short may not have come back from where it started or stepped to.
+                zero, value = method.at_zero()
+                if value < certificate.objective:
+                    certificate = replace(certificate, objective=value)
+                    reached = certificate.relative_gap <= tol
+                else:
+                    zero = None
+            recorder.report(method.iteration, certificate, method.rank if zero is None else 0)
+            if over:
                 break
         method.step(checkpoint.stopping)
         # A step that was cut short ends at a place where an uninterrupted run never is.
         if not checkpoint.stopping() and (state := method.snapshot()) is not None:
             checkpoint.snapshot(Snapshot({**state, "history": history_state(recorder.history)}))
     capped, converged = not reached and method.capped, reached or method.settled
-    factors = method.factors
+    factors = method.factors if zero is None else zero
     method.close()
     values, left, right = balanced(factors.left, factors.right)
     return Fit(
