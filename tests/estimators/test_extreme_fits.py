@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from labelgap import LowRankClassifier, Recommender
 from labelgap.exceptions import ConvergenceWarning, InvalidParameterError
+from labelgap.solvers import RIVALS, SOLVERS
 
 FIXED: dict[str, Any] = {
     "trace_penalty": 0.01,
@@ -109,3 +110,42 @@ def test_the_unit_of_small_features_does_not_matter(given: dict[str, Any], unit:
         small = clone(plain).fit(X * unit, Y)
     np.testing.assert_allclose(small.decision_function(X * unit), model.decision_function(X), rtol=0.05)
     np.testing.assert_array_equal(small.predict(X * unit), model.predict(X))
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, *RIVALS])
+@pytest.mark.parametrize("unobserved", ["missing", "unlabelled"])
+@pytest.mark.parametrize("loss, max_iter", [("exponential", 150), ("exponential", 3), ("logistic", 20)])
+def test_a_bounded_fit_is_never_worse_than_one_without_features(
+    solver: str, unobserved: str, loss: str, max_iter: int
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 12))
+    Y = (X @ rng.standard_normal((12, 9)) + rng.standard_normal((60, 9)) > 0).astype(float)
+    Y[rng.random(Y.shape) > 0.4] = 0.0 if unobserved == "unlabelled" else np.nan
+    settings: dict[str, Any] = {
+        "unobserved": unobserved,
+        "flip_rate": 0.4 if unobserved == "unlabelled" else "estimate",
+        "loss": loss,
+        "score_bound": 1.0,
+        "ridge_penalty": 1e-12,
+        "intercept_penalty": 0.0,
+        "threshold": "train",
+        "features": "linear",
+        "random_state": 0,
+    }
+    nothing = LowRankClassifier(**settings, trace_penalty=1e15).fit(X, Y)
+    assert nothing.rank_ == 0
+    settings |= {"solver": solver, "max_iter": max_iter}
+    if solver in RIVALS:
+        settings |= {"rank": 9, "max_iter": min(max_iter, 10)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LowRankClassifier(**settings, trace_penalty=1e-12).fit(1e12 * X, Y)
+    assert model.objective_ <= nothing.objective_ * (1 + 1e-12)
+    last = model.history_[-1]
+    assert (last.objective, last.gap, last.rank) == (model.objective_, model.relative_gap_, model.rank_)
+    if unobserved == "missing":
+        margins = (2 * np.nan_to_num(Y) - 1) * model.decision_function(1e12 * X)
+        losses = np.logaddexp(0, -margins) if loss == "logistic" else np.exp(-margins)
+        penalty = 1e-12 * (model.singular_values_.sum() + 0.5 * np.sum(model.singular_values_**2))
+        np.testing.assert_allclose(model.objective_, losses[~np.isnan(Y)].mean() + penalty, rtol=1e-6)

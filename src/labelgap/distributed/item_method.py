@@ -96,10 +96,10 @@ class ItemMethod(Method):
     def capped(self) -> bool:
         return bool(self._state.x[0].shape[1] >= self._cap < self._full)
 
-    def at_zero(self) -> tuple[Factors, float]:
+    def at_zero(self) -> tuple[Factors, float, float]:
         right, b = np.zeros((self._objective.shape[1], 0)), self._objective.starting_intercept()
         state = ItemState(self._objective, self._penalties, right, b)
-        return Factors(state.root, right, b), float(state.value)
+        return Factors(state.root, right, b), float(state.value), float(state.size)
 
     # -- the certificate ---------------------------------------------------------------------------------
 

@@ -147,10 +147,6 @@ class BoundedMethod(Method):
         return self._best[1].factors
 
     @property
-    def rank(self) -> int:
-        return self._fit.rank
-
-    @property
     def exhausted(self) -> bool:
         return self.iteration >= self._max_iter or self._rounds >= self._max_rounds
 

@@ -90,13 +90,13 @@ class Method(ABC):
     def capped(self) -> bool:
         """Whether the rank cap binds."""
 
-    def at_zero(self) -> tuple[Factors, float]:
-        """The model with W = 0 and its best intercepts, and its objective."""
+    def at_zero(self) -> tuple[Factors, float, float]:
+        """The model with W = 0 and its best intercepts, its objective and the size of its data term."""
         objective, penalties = self._objective, self._penalties
         start = objective.at(starting_factors(objective, None))
         point = best_intercept_within(objective, start, penalties, self._tol)
         b = point.factors.intercept
-        return point.factors, float(point.value) + penalties.of_intercept(b)
+        return point.factors, float(point.value) + penalties.of_intercept(b), float(point.size)
 
     def close(self) -> None:  # noqa: B027 - most methods hold nothing of the kind
         """Give up what is large and only further steps would need."""
@@ -154,14 +154,12 @@ def _iterate(
             certificate, zero = method.certify(), None
             reached = certificate.relative_gap <= tol
             over = reached or ending or method.stalled
-            if over and not reached:
+            if over and not reached and math.isfinite(certificate.objective):
                 # A fit that is cut short may not have come back from where it started or stepped to.
-                zero, value = method.at_zero()
+                model, value, size = method.at_zero()
                 if value < certificate.objective:
-                    certificate = replace(certificate, objective=value)
+                    zero, certificate = model, replace(certificate, objective=value, size=size)
                     reached = certificate.relative_gap <= tol
-                else:
-                    zero = None
             recorder.report(method.iteration, certificate, method.rank if zero is None else 0)
             if over:
                 break
@@ -169,7 +167,7 @@ def _iterate(
         # A step that was cut short ends at a place where an uninterrupted run never is.
         if not checkpoint.stopping() and (state := method.snapshot()) is not None:
             checkpoint.snapshot(Snapshot({**state, "history": history_state(recorder.history)}))
-    capped, converged = not reached and method.capped, reached or method.settled
+    capped, converged = not reached and method.capped, reached or (method.settled and zero is None)
     factors = method.factors if zero is None else zero
     method.close()
     values, left, right = balanced(factors.left, factors.right)
