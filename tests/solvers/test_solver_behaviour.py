@@ -1,16 +1,26 @@
+import threading
 import tracemalloc
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss, loss_names
 from labelgap.objective.moments import smoothed_rates
 from labelgap.objective.protocol import Factors
-from labelgap.solvers import SOLVERS, Penalties, solve_bounded
-from solver_problems import METHODS, Case, make_problem, random_features, random_labels
+from labelgap.solvers import RIVALS, SOLVERS, Penalties, solve_bounded
+from labelgap.solvers.loop import Checkpoint
+from solver_problems import (
+    METHODS,
+    Case,
+    make_problem,
+    random_factors,
+    random_features,
+    random_labels,
+)
 
 pytestmark = pytest.mark.pairwise
 
@@ -359,3 +369,27 @@ def test_nothing_of_the_size_of_the_whole_matrix_is_made(solver):
     assert found.converged
     assert found.rank >= 1
     assert peak < 0.25 * n * n_labels * 8
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, *RIVALS])
+@pytest.mark.parametrize("bound", [None, 0.5])
+@pytest.mark.parametrize("intercept_penalty", [0.0, 0.1])
+def test_a_fit_that_is_stopped_is_not_worse_than_w_at_zero(solver, bound, intercept_penalty):
+    case = Case(n=18, d=4, n_labels=5, bound=bound)
+    objective, penalties = case.objective(), Penalties(0.05, 1e-3, intercept_penalty, 0.2)
+    nothing = SolverSettings(SOLVERS["factored"], tol=1e-9).fit(
+        objective, Penalties(1e6, 1e-3, intercept_penalty, 0.2)
+    )
+    start = random_factors(np.random.default_rng(1), *objective.shape, 4, size=30.0)
+    stop = threading.Event()
+    stop.set()
+    settings = SolverSettings({**SOLVERS, **RIVALS}[solver], rank=4, tol=1e-3)
+    heard = []
+    fit = settings.fit(
+        objective, penalties, warm_start=start, callback=heard.append, checkpoint=Checkpoint(stop)
+    )
+    assert fit.objective <= nothing.objective * (1 + 1e-6)
+    assert (heard[-1].objective, heard[-1].gap, heard[-1].rank) == (fit.objective, fit.relative_gap, fit.rank)
+    value = objective.at(fit.factors).value + penalties.of(fit.singular_values, fit.factors.intercept)
+    assert fit.objective == pytest.approx(value, rel=1e-9)
+    assert fit.gap >= fit.objective - settings.fit(objective, penalties).objective - 1e-6

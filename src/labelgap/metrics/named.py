@@ -21,6 +21,8 @@ _ALIASES = {"samples": "instance"}
 # Measures of scores and of rankings, by words in their names.
 _RANKING = re.compile(r"auc|roc|average-precision|\bmap\b|ndcg|log-?loss|brier|rank|lrap|coverage|@")
 _F_NUMBER = re.compile(r"f(\d+(?:\.\d+)?)")
+# A whole β above this is mostly a slip of the finger, such as f11 for f1.
+_LARGEST_WHOLE_BETA = 5
 
 
 def _positive(name: str, value: Any) -> float:
@@ -82,7 +84,8 @@ def get_metric(
     name : str or LinearFractional
         ``{average}-{base}`` with average "micro", "instance" (or "samples") or "macro", or
         ``{average}-balanced-{base}``, where each class holds half of a group's weight. "f2" or "f0.5" is
-        fbeta with that beta. A text with an operator is a formula, as in "macro: tp/(tp + fp)"; see
+        fbeta with that beta; one above 5 is written with a point, "f11.0", because f11 is mostly a slip for
+        f1. A text with an operator is a formula, as in "macro: tp/(tp + fp)"; see
         ``labelgap.metrics.parse_formula``.
     zero_division : float, default 0.0
         The value of a group at 0/0.
@@ -118,13 +121,14 @@ def get_metric(
         _check_params(name, params, tuple(inspect.signature(_BUILDERS[base]).parameters))
     else:
         _check_params(name, params, ())
+        _check_beta(name, f"{average}-{form}", base[1:])
         base, params = "fbeta", {"beta": float(base[1:])}
     if base == "fbeta" and "beta" not in params:
         raise InvalidParameterError(
             f"{name!r} needs beta=..., or the number in the name: {average}-{form}f2."
         )
     numerator, denominator = _BUILDERS[base](**params)
-    shown = f"f{params['beta']:g}" if base == "fbeta" else base
+    shown = f"f{_shown(params['beta'])}" if base == "fbeta" else base
     return LinearFractional(
         numerator,
         denominator,
@@ -133,6 +137,25 @@ def get_metric(
         balanced=balanced,
         name=f"{average}-{form}{shown}",
     )
+
+
+def _check_beta(name: object, before: str, number: str) -> None:
+    """Raise if the β of a name is probably not the one that is meant."""
+    beta = float(number)
+    if "." in number or beta == 0 or (beta <= _LARGEST_WHOLE_BETA and number == f"{beta:g}"):
+        return
+    doubled = len(number) > 1 and len(set(number)) == 1
+    meant = number[0] if doubled else f"0.{number.lstrip('0')}" if number.startswith("0") else "1"
+    raise InvalidParameterError(
+        f"{name!r} would be F-beta with β = {beta:g}, where recall counts {beta:g} times as much as "
+        f"precision. Did you mean '{before}f{meant}'? If β = {beta:g} is meant, write "
+        f"'{before}f{_shown(beta)}'."
+    )
+
+
+def _shown(beta: float) -> str:
+    """β as the name of a metric has it."""
+    return f"{beta:g}" if beta <= _LARGEST_WHOLE_BETA else str(float(beta))
 
 
 def _parts(name: object) -> tuple[str, str, str]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError
 from labelgap.objective.protocol import Factors, Objective
-from labelgap.solvers.certificate import Certificate, Penalties, best_intercept_within
+from labelgap.solvers.certificate import Certificate, Penalties, with_best_intercept
 from labelgap.solvers.linalg import Array, balanced, contiguous, host, like
 
 
@@ -94,7 +94,7 @@ class Method(ABC):
         """The model with W = 0 and its best intercepts, its objective and the size of its data term."""
         objective, penalties = self._objective, self._penalties
         start = objective.at(starting_factors(objective, None))
-        point = best_intercept_within(objective, start, penalties, self._tol)
+        point = with_best_intercept(objective, start, penalties)
         b = point.factors.intercept
         return point.factors, float(point.value) + penalties.of_intercept(b), float(point.size)
 
