@@ -316,9 +316,30 @@ ERRORS = [
     Case(
         "label-values",
         InvalidLabelsError,
-        r"row 3, column 2 is -1.0, .*pass \(Y > 0\)",
-        lambda: fit(with_value(Y, 3, 2, -1)),
+        r"row 0, column 0 is -1, .*-1/\+1 pass \(Y > 0\).*from_mask",
+        lambda: ObservedLabels.from_dense([[-1, 1], [1, -1]]),
         "minus-one",
+    ),
+    Case(
+        "label-values",
+        InvalidLabelsError,
+        r"row 3, column 2 is -1.0, .*If -1 is a no and 0 is not observed, .*if -1 is not observed and 0",
+        lambda: fit(with_value(Y, 3, 2, -1)),
+        "minus-one-and-zero",
+    ),
+    Case(
+        "label-values",
+        InvalidLabelsError,
+        "got 3 classes: -1, 0, 1. If -1 is a no and 0 is not observed, .*if -1 is not observed and 0 is a no",
+        lambda: low_rank().fit(X[:4], [-1, 0, 1, None]),
+        "minus-one-and-zero-1d",
+    ),
+    Case(
+        "label-values",
+        InvalidLabelsError,
+        "item 'x' by user 'a' is -1, .*If -1 is a dislike and 0 no rating, .*if -1 is no rating",
+        lambda: Recommender().fit((["a", "b", "a"], ["x", "x", "y"], [-1, 0, 1])),
+        "minus-one-and-zero-ratings",
     ),
     Case(
         "label-values",
@@ -811,6 +832,12 @@ ERRORS = [
         UnknownNameError,
         "'f1' does not say how to average; write one of micro-f1, instance-f1, macro-f1",
         lambda: fit(metric="f1"),
+    ),
+    Case(
+        "metric-beta",
+        InvalidParameterError,
+        "'micro-f11' would be F-beta with β = 11.*Did you mean 'micro-f1'.*write 'micro-f11.0'",
+        lambda: fit(metric="micro-f11"),
     ),
     Case(
         "batch-row-twice",

@@ -246,6 +246,7 @@ def test_a_folder_that_may_not_be_written_to_is_found_before_the_work() -> None:
             "'id' is text with 300 different values",
         ),
         (("fit", "articles.csv", *TAGS, "--metric", "micro-f"), "Unknown metric 'micro-f'"),
+        (("fit", "articles.csv", *TAGS, "--metric", "micro-f11"), "Did you mean 'micro-f1'?"),
         (("fit", "articles.csv", *TAGS, "--metric", "tp/"), "tp/"),
         (("fit", "articles.csv", "--labels", "words", "--id", "id"), "is no label"),
         (("fit", "articles.csv", *TAGS, "--format", "exel"), "Unknown format 'exel'"),

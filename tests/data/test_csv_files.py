@@ -384,6 +384,27 @@ def test_faults_in_labels(tmp_path: Path, cell: str, message: str) -> None:
         read_label_table(path, labels="a,b")
 
 
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["1,-1", "-1,1"], r"'-1' is no label. For labels coded -1/\+1 write 0 for -1"),
+        (
+            ["0,-1", "1,1"],
+            "'-1' is no label. If -1 is a no and 0 is not known.*if -1 is not known and 0",
+        ),
+        (
+            ["0,1", "1,-1"],
+            "'-1' is no label. If -1 is a no and 0 is not known.*if -1 is not known and 0",
+        ),
+        (["2,1", "1,-1"], "'2' is no label. A label is"),
+    ],
+)
+def test_what_minus_one_may_mean_depends_on_all_labels(tmp_path: Path, rows: list[str], message: str) -> None:
+    path = put(tmp_path, "bad.csv", "x,a,b\n" + "".join(f"1,{row}\n" for row in rows))
+    with pytest.raises(DataFileError, match=message):
+        read_label_table(path, labels="a,b")
+
+
 def test_faults_in_numbers(tmp_path: Path) -> None:
     path = put(tmp_path, "bad.csv", "a,b\n0.5,1\n0.2,high\n")
     with pytest.raises(

@@ -157,3 +157,31 @@ def test_a_suggestion_is_near_to_what_was_written() -> None:
         get_metric("micro-kappa")
     assert "Did you mean" not in str(caught.value)
     assert "cost-accuracy" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant", "exactly"),
+    [
+        ("micro-f11", "micro-f1", "micro-f11.0"),
+        ("macro-balanced-f22", "macro-balanced-f2", "macro-balanced-f22.0"),
+        ("samples-f05", "instance-f0.5", "instance-f5"),
+        ("micro-f10", "micro-f1", "micro-f10.0"),
+        ("micro-f6", "micro-f1", "micro-f6.0"),
+    ],
+)
+def test_a_beta_that_is_probably_a_slip_is_asked_for_by_its_exact_name(name, meant, exactly):
+    with pytest.raises(InvalidParameterError, match=f"'{meant}'.*'{exactly}'"):
+        get_metric(name)
+    metric = get_metric(exactly)
+    beta = float(exactly.rpartition("f")[2])
+    assert metric == get_metric(exactly.rpartition("f")[0] + "fbeta", beta=beta)
+    # The name by which it goes from now on is one that is read.
+    assert get_metric(metric.name) == metric
+    assert metric.name == exactly
+
+
+@pytest.mark.parametrize(
+    "name", ["micro-f1", "micro-f5", "micro-f2", "micro-f0.5", "micro-f1.1", "micro-f7.5"]
+)
+def test_other_betas_are_taken_as_they_are(name):
+    assert get_metric(name).name == name

@@ -37,7 +37,7 @@ from labelgap.kernels.gpu.device import check_device
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import is_tag_sets
 from labelgap.labels.matching import as_kept, in_label_order
-from labelgap.labels.sources import observed_mask
+from labelgap.labels.sources import minus_one_advice, observed_mask
 from labelgap.objective.frame import SCALINGS
 from labelgap.sampling import inverse_propensity_weights
 from labelgap.solvers import RIVALS, SOLVERS
@@ -275,6 +275,14 @@ def _two_classes(values: NDArray[Any]) -> NDArray[Any]:
         plain = np.array(classes.tolist())
         return plain if plain.dtype.kind in "biuf" else classes
     advice = "Pass a label with both a yes and a no, or a 2-d matrix with one column per label."
+    if len(classes) > 2 and np.array(classes.tolist()).dtype.kind in "iuf":
+        advice = minus_one_advice(
+            classes,
+            with_zeros="If -1 is a no and 0 is not observed, pass np.where(y == 0, np.nan, y); if -1 is not "
+            "observed and 0 is a no, pass np.where(y == -1, np.nan, y).",
+            without=advice,
+            else_=advice,
+        )
     if len(classes) == 0:
         raise InvalidLabelsError(f"A 1-d y must hold two classes, but nothing is observed. {advice}")
     listed = ", ".join(repr(c) for c in classes[:5].tolist()) + (", ..." if len(classes) > 5 else "")

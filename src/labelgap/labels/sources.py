@@ -327,7 +327,15 @@ def _refuse(entries: Entries, bad: NDArray[np.bool_], why: str) -> None:
     if isinstance(shown, float) and np.isinf(shown):
         advice = "Mark what is not observed by NaN."
     elif shown == -1:
-        advice = "For labels coded -1/+1 pass (Y > 0), and mark what is not observed by NaN or a mask."
+        advice = minus_one_advice(
+            entries.values,
+            with_zeros="Its labels are -1, 0 and 1. If -1 is a no and 0 is not observed, pass "
+            "np.where(Y == 0, np.nan, np.maximum(Y, 0)); if -1 is not observed and 0 is a no, pass "
+            "np.where(Y == -1, np.nan, Y).",
+            without="For labels coded -1/+1 pass (Y > 0), and mark what is not observed by a mask "
+            "(ObservedLabels.from_mask), because NaN > 0 is False.",
+            else_="Code positives as 1, negatives as 0 and what is not observed as NaN.",
+        )
     else:
         advice = "Code positives as 1, negatives as 0 and what is not observed as NaN."
     if shown == 2 and entries.values.dtype.kind in "iu":
@@ -338,6 +346,17 @@ def _refuse(entries: Entries, bad: NDArray[np.bool_], why: str) -> None:
             "a loop of your own."
         )
     raise InvalidLabelsError(f"The label at {entries.place(first)} is {shown!r}, which {why}. {advice}")
+
+
+def minus_one_advice(values: NDArray[Any], *, with_zeros: str, without: str, else_: str) -> str:
+    """What to do about labels of −1, which beside zeros may be a no or not observed.
+
+    ``with_zeros`` is for values of −1 and 0, and perhaps 1; ``without`` for −1 and 1; ``else_`` for others.
+    """
+    distinct = set(np.unique(values[observed_mask(values)]).tolist())
+    if -1 not in distinct or not distinct <= {-1, 0, 1}:
+        return else_
+    return with_zeros if 0 in distinct else without
 
 
 def check_weights(entries: Entries) -> NDArray[np.float64] | None:

@@ -18,7 +18,7 @@ from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.labels.frames import read_long
-from labelgap.labels.sources import Entries, index_type, is_null, read_sparse
+from labelgap.labels.sources import Entries, index_type, is_null, minus_one_advice, read_sparse
 from labelgap.recommending.events import EventRule, RatingEvents, events_of, two_ratings
 from labelgap.recommending.ids import number_ids
 from labelgap.recommending.times import read_times
@@ -401,10 +401,20 @@ def _likes(entries: Entries, positive: Rule) -> NDArray[np.bool_]:
         bad = ~likes & (values != 0)
         if bad.any():
             first = int(np.argmax(bad))
+            rule = (
+                "Say which ratings are likes: positive=4 for 4 and more, or a function of the values, such "
+                "as positive=lambda value: value > 3."
+            )
+            advice = minus_one_advice(
+                values,
+                with_zeros="If -1 is a dislike and 0 no rating, leave out the pairs with 0 and pass "
+                "positive=1; if -1 is no rating and 0 a dislike, leave out the pairs with -1.",
+                without="For likes of 1 and dislikes of -1 pass positive=1.",
+                else_=rule,
+            )
             raise InvalidLabelsError(
-                f"The rating of {_pair(entries, first)} is {values[first]:g}, which is neither 0 nor 1. Say "
-                "which ratings are likes: positive=4 for 4 and more, or a function of the values, such as "
-                "positive=lambda value: value > 3."
+                f"The rating of {_pair(entries, first)} is {values[first]:g}, which is neither 0 nor 1. "
+                f"{advice}"
             )
         return likes
     return _judged(positive, values) if callable(positive) else np.asarray(values >= positive)

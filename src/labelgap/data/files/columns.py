@@ -13,6 +13,7 @@ from labelgap.data.files.formats import shortened
 from labelgap.data.files.source import Sheet
 from labelgap.data.files.tables import number_of
 from labelgap.exceptions import DataFileError
+from labelgap.labels.sources import minus_one_advice
 
 # Up to here every whole number is a float64 of its own.
 _LARGEST_EXACT = 2.0**53
@@ -55,13 +56,23 @@ def label_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str], bi
         else "A label or score is a number; what is not known is empty, ? or NA."
     )
     for place, name in enumerate(names):
-        values = to_numbers(sheet, name, columns[name], advice)
-        if binary:
-            wrong = ~(np.isnan(values) | (values == 0) | (values == 1))
-            if wrong.any():
-                _refuse(sheet, name, int(np.argmax(wrong)), "is no label", advice)
+        Y[:, place] = to_numbers(sheet, name, columns[name], advice)
+    for place, name in enumerate(names):
+        values = Y[:, place]
+        wrong = ~(np.isnan(values) | (values == 0) | (values == 1))
+        if binary and wrong.any():
+            first = int(np.argmax(wrong))
+            if values[first] == -1:
+                # What -1 means depends on all labels.
+                advice = minus_one_advice(
+                    Y,
+                    with_zeros="If -1 is a no and 0 is not known, leave the zeros empty and write 0 for -1; "
+                    f"if -1 is not known and 0 is a no, leave the -1 empty. {advice}",
+                    without=f"For labels coded -1/+1 write 0 for -1. {advice}",
+                    else_=advice,
+                )
+            _refuse(sheet, name, first, "is no label", advice)
         _refuse_infinite(sheet, name, values, advice)
-        Y[:, place] = values
     return Y
 
 
