@@ -37,6 +37,8 @@ _ALIKE = 2.0
 _ROUNDING = 1e-7
 # A spread below this fraction is rounding alone: the mean of equal values differs from them by that much.
 _NO_SPREAD = 64 * np.finfo(np.float64).eps
+# A spread below this is next to the smallest numbers there are, which have few digits and no inverse.
+_VANISHING = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 # Features with spreads below this are brought to 1: the curvature, which has the square of their unit, would
 # vanish beside the numbers that the solvers add to it.
 _SMALLEST_SPREAD = 1e-12
@@ -53,8 +55,8 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
     weight smaller by s for the same effect on the scores, and pays that much less. With spreads s_j of the
     columns and their quadratic mean s̄, the scale is ``s̄/s_j`` for "standard", which makes all spreads
     equal, and ``√(s̄/s_j)`` for "root", half the way there on a logarithmic scale. The spread is the standard
-    deviation, for a sparse X the quadratic mean (its zeros are its centre). Columns without any spread keep
-    their scale. Where s̄ is extremely small, all scales are divided by it, so that the units of X do not
+    deviation, for a sparse X the quadratic mean (its zeros are its centre). Columns without any spread, or
+    with one next to the smallest numbers there are, keep their scale. Where s̄ is extremely small, all scales are divided by it, so that the units of X do not
     matter.
 
     Examples
@@ -64,7 +66,10 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
     array([7.106, 0.711])
     """
     spreads = columns.spreads(centred=not is_sparse)
-    informative = spreads > (0.0 if is_sparse else _ROUNDING * columns.largest)
+    # A spread without all its digits, or so small beside the others that its scale has none, is none either.
+    informative = spreads > _VANISHING * max(1.0, float(spreads.max(initial=0.0)))
+    if not is_sparse:
+        informative &= spreads > _ROUNDING * columns.largest
     if scaling == "none" or not informative.any():
         return None
     known = spreads[informative]
