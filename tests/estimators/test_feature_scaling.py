@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from labelgap import LowRankClassifier, LowRankRegressor, Recommender
+from labelgap import LowRankClassifier, LowRankRegressor, ObservedLabels, PlugInClassifier, Recommender
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InvalidParameterError, UnknownNameError
 from labelgap.objective import frame
@@ -192,3 +193,36 @@ def test_without_features_nothing_is_scaled() -> None:
     model = LowRankRegressor(random_state=0).fit(X, Y)
     assert model.feature_scales_ is not None
     assert model.fit(None, Y).feature_scales_ is None
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-310])
+@pytest.mark.parametrize("kind", ["some", "random", "constant"])
+def test_a_column_of_the_smallest_numbers_is_constant(value: float, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal((40, 3))
+    labels = (base @ rng.standard_normal((3, 4)) + rng.standard_normal((40, 4)) > 0).astype(float)
+    column = {
+        "some": np.where(np.arange(40) % 3, 0.0, value),
+        "random": value * rng.random(40),
+        "constant": np.full(40, value),
+    }[kind]
+    tiny = np.column_stack([base, column])
+    fixed: dict[str, Any] = {"trace_penalty": 0.01, "ridge_penalty": 0.01, "random_state": 0, "tol": 1e-7}
+
+    def scores(X: Any, scaling: str) -> Any:
+        model = LowRankClassifier(features="linear", feature_scaling=scaling, threshold="train", **fixed)
+        return model.fit(X, labels).decision_function(X)
+
+    for form, scaling in itertools.product((np.asarray, sp.csr_array), ("auto", "none", "root", "standard")):
+        np.testing.assert_allclose(scores(form(tiny), scaling), scores(form(base), scaling), atol=1e-5)
+    for form in (np.asarray, sp.csr_array):
+        fitted = LowRankRegressor("gaussian", feature_scaling="standard", **fixed).fit(form(tiny), labels)
+        assert np.isfinite(fitted.predict(form(tiny))).all()
+        plain = PlugInClassifier(threshold="train", random_state=0).fit(form(tiny), labels)
+        assert np.isfinite(plain.predict_proba(form(tiny))).all()
+    nystroem = LowRankClassifier(features="rbf", threshold="train", **fixed | {"tol": 1e-3}).fit(tiny, labels)
+    assert np.isfinite(nystroem.decision_function(tiny)).all()
+    users = {number: tiny[number] for number in range(40)}
+    likes = ObservedLabels.from_dense(labels)
+    model = Recommender(trace_penalty=0.01, threshold="train", random_state=0)
+    assert np.isfinite(model.fit(likes, user_features=users).user_factors_).all()
