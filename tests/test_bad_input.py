@@ -48,6 +48,7 @@ from labelgap.exceptions import (
 )
 from labelgap.kernels.gpu.device import require_memory
 from labelgap.report import plot_batches, plot_convergence, write_report
+from labelgap.thresholds import best_label_thresholds, choose_thresholds
 
 TABLE = Path(__file__).parents[1] / "docs" / "bad-input.md"
 
@@ -55,6 +56,18 @@ rng = np.random.RandomState(0)
 X = rng.standard_normal((40, 3))
 COMPLETE = (X @ rng.standard_normal((3, 4)) > 0.3).astype(float)
 Y = np.where(rng.uniform(size=COMPLETE.shape) < 0.7, COMPLETE, np.nan)
+
+
+TEXTS = np.full(COMPLETE.shape, "2020")
+
+
+def triplets(**changes: Any) -> ObservedLabels:
+    given: dict[str, Any] = {"rows": [0, 1], "cols": [0, 1], "values": [1, 0]}
+    return ObservedLabels.from_triplets(**(given | changes))
+
+
+def named(**names: Any) -> ObservedLabels:
+    return ObservedLabels.from_dense([[1, 0], [0, 1]], **names)
 
 
 def damaged() -> sp.csr_array:
@@ -603,6 +616,58 @@ ERRORS = [
         lambda: ObservedLabels.from_triplets([0, 1, 0], [1, 1, 1], [1, 1, 0]),
     ),
     Case(
+        "labels-too-many",
+        InvalidLabelsError,
+        r"1,099,511,627,777 rows \(the largest row number .* 1099511627776\) would take 17,592 GB of memory, "
+        ".* GB are free. Number the rows from 0.*Recommender",
+        lambda: ObservedLabels.from_triplets([2**40], [0], [1]),
+        "rows",
+    ),
+    Case(
+        "labels-too-many",
+        InvalidLabelsError,
+        "100,000 x 1,000,000,000 labels, each of which is known under unobserved='negative', would take",
+        lambda: ObservedLabels.from_sparse(sp.csr_array((10**5, 10**9)), "negative"),
+        "negative",
+    ),
+    *(
+        Case("triplets-no-vectors", InvalidLabelsError, message, lambda given=given: triplets(**given), name)
+        for name, message, given in [
+            ("scalar-rows", "rows of triplets must be a vector.*got 5", {"rows": 5}),
+            ("scalar-cols", "cols of triplets must be a vector.*got 5", {"cols": 5}),
+            ("scalar-values", "values of triplets must be a vector.*got 5", {"values": 5}),
+            ("scalar-weights", "weights of triplets must be a vector.*got 5", {"weights": 5}),
+            ("ragged", "rows of triplets must be a vector", {"rows": [[0], [1, 2]]}),
+            ("text-shape", "shape must be two counts .*not 'ab'", {"shape": "ab"}),
+            ("scalar-shape", "shape must be two counts .*not 5", {"shape": 5}),
+            ("half-shape", r"shape must be two counts .*not \(1.5, 2\)", {"shape": (1.5, 2)}),
+            ("infinite-shape", "shape must be two counts", {"shape": (np.inf, 2)}),
+            ("endless-shape", "shape must be two counts", {"shape": (2**70, 2)}),
+        ]
+    ),
+    *(
+        Case("names-no-names", InvalidLabelsError, message, lambda given=given: named(**given), name)
+        for name, message, given in [
+            ("text", "label_names must be a sequence .*got 'ab'", {"label_names": "ab"}),
+            ("number", "label_names must be a sequence .*got 5", {"label_names": 5}),
+            ("set", "row_names must be a sequence", {"row_names": {1, 2}}),
+            (
+                "lists",
+                r"label_names has \['a'\] at position 0, of type",
+                {"label_names": [["a"], ["b"]]},
+            ),
+            ("row-lists", r"row_names has \[2\] at position 1", {"row_names": [1, [2]]}),
+        ]
+    ),
+    Case("tags-no-names", InvalidLabelsError, "got 5", lambda: ObservedLabels.from_tags(5), "number"),
+    Case(
+        "tags-no-names",
+        InvalidLabelsError,
+        "A tag of row 1 cannot be a name",
+        lambda: ObservedLabels.from_tags([["a"], [["b"]]]),
+        "lists",
+    ),
+    Case(
         "triplets-out-of-range",
         InvalidLabelsError,
         "Triplet 1 has row 5, but rows run from 0 to 2",
@@ -703,6 +768,30 @@ ERRORS = [
         ).fit(([1, 1], ["x", "y"])),
     ),
     # Scores and decisions
+    *(
+        Case(
+            "scores-no-numbers",
+            InvalidInputError,
+            "The .* hold .* at row 0, column 0, which is no number",
+            call,
+            n,
+        )
+        for n, call in [
+            ("best-threshold", lambda: best_threshold(TEXTS, COMPLETE, "macro-f1")),
+            ("best-label-thresholds", lambda: best_label_thresholds(TEXTS, COMPLETE, "macro-f1")),
+            ("choose-thresholds", lambda: choose_thresholds(TEXTS, COMPLETE, "macro-f1")),
+            ("metric", lambda: get_metric("macro-f1")(COMPLETE, TEXTS)),
+            ("objects", lambda: best_threshold(TEXTS.astype(object), COMPLETE, "macro-f1")),
+            ("dates", lambda: best_threshold(TEXTS.astype("M8[D]"), COMPLETE, "macro-f1")),
+        ]
+    ),
+    Case(
+        "scores-no-numbers",
+        InvalidLabelsError,
+        "The weights must be numbers, not datetime64",
+        lambda: ObservedLabels.from_dense(COMPLETE, weights=TEXTS.astype("M8[D]")),
+        "weights",
+    ),
     Case(
         "scores-nan",
         InvalidScoresError,

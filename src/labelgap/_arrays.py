@@ -76,7 +76,10 @@ def plain_array(given: Any, what: str, error: type[InvalidInputError] = InvalidI
         if hidden.any():
             array = np.where(hidden, np.nan, array) if array.dtype.kind in "biuf" else given.filled(None)
     else:
-        array = np.asarray(given)
+        try:
+            array = np.asarray(given)
+        except ValueError as ragged:
+            raise error(f"{what}: no rectangular array ({ragged}).") from ragged
     _refuse_complex(array.dtype, what, error)
     return array
 

@@ -1,11 +1,15 @@
-"""How large an answer may be, and memory that was freed but is kept by the C library or Arrow."""
+"""How large an answer may be, memory that is free, and memory that was freed but is kept for later."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
+
+from labelgap.exceptions import InvalidLabelsError
 
 # Decisions of that many bytes are made dense unless a sparse matrix is asked for: a gigabyte.
 _ORDINARY_SIZE = 1 << 30
@@ -46,3 +50,49 @@ def _trim() -> Callable[[int], object]:
         # Other systems, which need not have it.
         return lambda _: None
     return found
+
+
+def free_memory() -> int | None:
+    """The bytes of memory that are free on this machine, or in its container; None where that is unknown."""
+    found = [size for size in (_available(), _left_in_container()) if size is not None]
+    return min(found, default=None)
+
+
+def _available() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _left_in_container() -> int | None:
+    try:
+        most = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
+        return None if most == "max" else max(0, int(most) - int(used))
+    except (OSError, ValueError):
+        return None
+
+
+def require_free(needed: int, what: str, advice: str) -> None:
+    """Raise before an array of labels is made that is larger than the memory that is free.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes.
+    what : str
+        What takes them, as the subject of a sentence.
+    advice : str
+    """
+    free = free_memory()
+    if free is not None and needed > free:
+        raise InvalidLabelsError(
+            f"{what} would take {needed / 1e9:,.0f} GB of memory, and {free / 1e9:,.0f} GB are free. {advice}"
+        )

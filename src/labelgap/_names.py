@@ -37,5 +37,5 @@ def look_up(kind: str, name: object, registry: Mapping[str, T]) -> T:
 def check_choice(parameter: str, value: object, choices: Iterable[str]) -> None:
     """Raise unless ``value`` is one of ``choices``."""
     names = tuple(choices)
-    if value not in names:
+    if not (isinstance(value, str) and value in names):
         raise unknown_name(f"value of {parameter}", value, names)

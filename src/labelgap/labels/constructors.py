@@ -141,6 +141,8 @@ class LabelConstructors(ABC):
         >>> ObservedLabels.from_masked_array(np.ma.masked_equal([[1, -1], [0, 1]], -1)).n_observed
         3
         """
+        if not isinstance(Y, np.ma.MaskedArray):
+            Y = np.ma.masked_array(sources.as_matrix(Y, "Y"))
         data = sources.as_matrix(np.ma.getdata(Y), "Y")
         seen = ~np.ma.getmaskarray(Y)
         return cls._build(sources.read_dense(data, seen, weights, row_names, label_names), binary)

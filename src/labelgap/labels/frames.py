@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labelgap._arrays import frame_library
 from labelgap.exceptions import InvalidLabelsError
-from labelgap.labels.sources import Entries, Names, check_names, is_null, read_dense
+from labelgap.labels.sources import Entries, Names, as_names, check_names, is_null, read_dense
 
 
 def _check_frame(frame: Any) -> str:
@@ -80,7 +80,7 @@ def read_long(
     library = _check_frame(frame)
     columns = list(frame.columns)
     for column in (row, label, value) + (() if weights is None else (weights,)):
-        if column not in columns:
+        if not (isinstance(column, Hashable) and column in set(columns)):
             raise InvalidLabelsError(
                 f"The frame has no column {column!r}; it has {', '.join(map(repr, columns))}."
             )
@@ -120,7 +120,8 @@ def _codes(
         )
     if names is None:
         return codes, ids
-    known = check_names(names, len(tuple(names)), what) or ()
+    names = as_names(names, what) or ()
+    known = check_names(names, len(names), what) or ()
     place = {name: position for position, name in enumerate(known)}
     if len(place) != len(known):
         raise InvalidLabelsError(f"{what}_names has a name twice, so ids cannot be matched with it.")

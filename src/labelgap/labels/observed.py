@@ -13,6 +13,7 @@ from scipy import sparse
 
 from labelgap._arrays import frame_library, plain_array, refuse_other_rows, sums_by_number
 from labelgap._html import paragraph, table
+from labelgap._memory import require_free
 from labelgap.exceptions import InvalidInputError, InvalidLabelsError
 from labelgap.labels import sources
 from labelgap.labels.constructors import LabelConstructors
@@ -89,6 +90,13 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
     def _build(cls, entries: sources.Entries, binary: bool) -> Self:
         entries = sources.sort_entries(entries)
         n, L = entries.shape
+        if n > len(entries.rows):
+            require_free(
+                16 * n,
+                f"{n:,} rows (the largest row number with a label is {entries.rows.max(initial=0)})",
+                "Number the rows from 0 without gaps, as np.unique(rows, return_inverse=True) does, or take "
+                "the numbers for ids: from_long_frame does, and so does a Recommender.",
+            )
         return cls(
             indptr=sources.row_pointers(np.bincount(entries.rows, minlength=n)),
             indices=entries.cols.astype(sources.index_type(L)),
@@ -110,6 +118,12 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
                 "Labels with offsets cannot be read with unobserved='negative': an entry that was not given "
                 "has no offset. Give every entry with its offset instead."
             )
+        require_free(
+            n * L * (self.values.itemsize + self.indices.itemsize + (0 if self.weights is None else 8)),
+            f"{n:,} x {L:,} labels, each of which is known under unobserved='negative',",
+            "Take fewer rows or labels at a time, or LowRankClassifier or Recommender with "
+            "unobserved='unlabelled', which keep what is recorded alone.",
+        )
         values = np.zeros(n * L, dtype=self.values.dtype)
         places = self.rows * L + self.cols
         values[places] = self.values
@@ -320,15 +334,31 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
             order = names_in_order(names, self.label_names, found_in=f"the {what}", wanted_in="the labels")
             given = given if order is None else given[:, order]
         if given.ndim == 1 and len(given) == self.n_observed and not sparse.issparse(given):
-            return np.asarray(given)
+            return self._numbers(np.asarray(given), what)
         if given.shape != self.shape:
             raise InvalidInputError(
                 f"The {what} have shape {given.shape}; expected {self.shape} like the labels, "
                 f"or a vector with one number for each of the {self.n_observed} observed entries."
             )
         if sparse.issparse(given):
-            return sources.gather_sparse(given, self.rows, self.cols)[0]
-        return given.reshape(-1) if self.is_complete else np.asarray(given[self.rows, self.cols])
+            return self._numbers(sources.gather_sparse(given, self.rows, self.cols)[0], what)
+        aligned = given.reshape(-1) if self.is_complete else np.asarray(given[self.rows, self.cols])
+        return self._numbers(aligned, what)
+
+    def _numbers(self, values: NDArray[Any], what: str) -> NDArray[Any]:
+        """One number per entry; NaN for None."""
+        kind = values.dtype.kind
+        if kind in "biuf":
+            return values
+        given = sources.observed_mask(values) if kind == "O" else np.ones(len(values), dtype=np.bool_)
+        for entry in np.flatnonzero(given):
+            value = values[entry]
+            if kind != "O" or not isinstance(value, bool | int | float | np.number | np.bool_):
+                row, column = int(self.rows[entry]), int(self.cols[entry])
+                raise InvalidInputError(
+                    f"The {what} hold {value!r} at row {row}, column {column}, which is no number."
+                )
+        return np.asarray(np.where(given, values, np.nan), dtype=np.float64)
 
     def to_dense(self) -> NDArray[np.float64]:
         """An n x L float64 array with NaN where nothing is observed.

@@ -20,6 +20,8 @@ from labelgap.exceptions import InvalidLabelsError
 
 Names = tuple[Hashable, ...]
 
+# Rows and columns that can be counted.
+_LARGEST_COUNT = np.iinfo(np.int64).max
 # Entries whose chosen ones are counted at a time.
 _BLOCK = 1 << 18
 
@@ -61,11 +63,41 @@ class Entries:
         )
 
 
-def check_names(names: Sequence[Hashable] | None, count: int, what: str) -> Names | None:
-    """``names`` as a tuple, or an error when there are too few, too many, or a label twice."""
+def is_iterable(given: Any) -> bool:
+    """Whether there is something to go through; not so for a 0-d array, which has the method."""
+    try:
+        iter(given)
+    except TypeError:
+        return False
+    return True
+
+
+def as_names(names: Sequence[Hashable] | None, what: str) -> Names | None:
+    """``names`` as a tuple, or an error when they are no sequence of names."""
     if names is None:
         return None
-    result: Names = tuple(names)
+    given: Any = names
+    if isinstance(given, str | bytes | set | frozenset) or sparse.issparse(given) or not is_iterable(given):
+        raise InvalidLabelsError(
+            f"{what}_names must be a sequence with one name for each {what}, in their order; got {names!r}."
+        )
+    result: Names = tuple(given)
+    for position, name in enumerate(result):
+        try:
+            hash(name)
+        except TypeError as error:
+            raise InvalidLabelsError(
+                f"{what}_names has {name!r} at position {position}, of type {type(name).__name__}; a name "
+                "is a text, a number or a tuple of these."
+            ) from error
+    return result
+
+
+def check_names(names: Sequence[Hashable] | None, count: int, what: str) -> Names | None:
+    """``names`` as a tuple, or an error when there are too few, too many, or a label twice."""
+    result = as_names(names, what)
+    if result is None:
+        return None
     if len(result) != count:
         raise InvalidLabelsError(
             f"{what}_names has {len(result)} names for {count} {what}s; give one for each."
@@ -232,29 +264,49 @@ def read_triplets(
     label_names: Sequence[Hashable] | None,
 ) -> Entries:
     """Entries from three vectors; the smallest shape that holds them unless names or ``shape`` say more."""
-    lengths = {
-        "rows": len(np.asarray(rows)),
-        "cols": len(np.asarray(cols)),
-        "values": len(np.asarray(values)),
-    }
+    rows, cols, values = _vector(rows, "rows"), _vector(cols, "cols"), _vector(values, "values")
+    lengths = {"rows": len(rows), "cols": len(cols), "values": len(values)}
     if weights is not None:
-        lengths["weights"] = len(np.asarray(weights))
+        weights = _vector(weights, "weights")
+        lengths["weights"] = len(weights)
     if len(set(lengths.values())) > 1:
         given = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise InvalidLabelsError(f"Triplets need vectors of one length, but there are: {given}.")
-    if shape is not None and (len(shape) != 2 or min(shape) < 0):
-        raise InvalidLabelsError(f"shape must be two counts (instances, labels), not {shape!r}.")
+    shape = None if shape is None else _check_shape(shape)
+    row_names, label_names = as_names(row_names, "row"), as_names(label_names, "label")
     row_index, n_rows = _check_indices(rows, "row", shape[0] if shape else None, row_names)
     col_index, n_cols = _check_indices(cols, "column", shape[1] if shape else None, label_names)
     return Entries(
         row_index,
         col_index,
-        np.asarray(values),
-        None if weights is None else np.asarray(weights),
+        values,
+        weights,
         (n_rows, n_cols),
         check_names(row_names, n_rows, "row"),
         check_names(label_names, n_cols, "label"),
     )
+
+
+def _vector(given: Any, name: str) -> NDArray[Any]:
+    """One of the triplets' vectors."""
+    if not sparse.issparse(given):
+        try:
+            array = np.asarray(given)
+        except ValueError:
+            array = np.empty((0, 0))
+        if array.ndim == 1:
+            return array
+    raise InvalidLabelsError(
+        f"{name} of triplets must be a vector, with one number for each entry; got {given!r}."
+    )
+
+
+def _check_shape(shape: Any) -> tuple[int, int]:
+    counts = tuple(shape) if isinstance(shape, tuple | list) or np.ndim(shape) == 1 else ()
+    whole = all(isinstance(c, int | np.integer) and not isinstance(c, bool) for c in counts)
+    if not (len(counts) == 2 and whole and all(0 <= count <= _LARGEST_COUNT for count in counts)):
+        raise InvalidLabelsError(f"shape must be two counts (instances, labels), not {shape!r}.")
+    return int(counts[0]), int(counts[1])
 
 
 def _check_indices(
@@ -266,6 +318,8 @@ def _check_indices(
             f"The {what} numbers must be a vector of integers, not {array.ndim}-d of type {array.dtype}; "
             "for names use from_long_frame."
         )
+    if array.size and array.max() >= _LARGEST_COUNT:
+        raise InvalidLabelsError(f"The {what} number {array.max()} is too large; count {what}s from 0.")
     numbers = array.astype(np.int64, copy=False)
     if bound is None:
         bound = len(names) if names is not None else int(numbers.max(initial=-1)) + 1
@@ -364,6 +418,8 @@ def check_weights(entries: Entries) -> NDArray[np.float64] | None:
     if entries.weights is None:
         return None
     plain_array(entries.weights, "The weights", InvalidLabelsError)
+    if entries.weights.dtype.kind not in "biufO":
+        raise InvalidLabelsError(f"The weights must be numbers, not {entries.weights.dtype}.")
     try:
         weights = entries.weights.astype(np.float64)
     except (TypeError, ValueError) as error:

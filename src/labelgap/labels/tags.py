@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelgap.exceptions import InvalidLabelsError
-from labelgap.labels.sources import Entries, check_names, is_null
+from labelgap.labels.sources import Entries, as_names, check_names, is_iterable, is_null
 
 _NAMED = 5
 
@@ -25,10 +25,15 @@ def read_tags(
     >>> entries.label_names, entries.rows.tolist(), entries.cols.tolist(), known.tolist()
     (('data', 'sport'), [0, 1, 1], [1, 0, 1], [True, True, False])
     """
+    if isinstance(tags, str | bytes) or not is_iterable(tags):
+        raise InvalidLabelsError(
+            f"Tags are a sequence with a list or set of tags for each row; got {tags!r}."
+        )
     sets = [_tags_of(row, one) for row, one in enumerate(tags)]
     if label_names is None:
         label_names = _in_order({tag: None for one in sets for tag in one or ()})
-    names = check_names(label_names, len(tuple(label_names)), "label") or ()
+    label_names = as_names(label_names, "label") or ()
+    names = check_names(label_names, len(label_names), "label") or ()
     place = {name: at for at, name in enumerate(names)}
     unknown = {tag: None for one in sets for tag in one or () if tag not in place}
     if unknown:
@@ -60,7 +65,12 @@ def _tags_of(row: int, tags: Any) -> dict[Hashable, None] | None:
             f"The tags of row {row} are {tags!r}, and not a list or set of tags. Split a text first, as in "
             "text.split(); None stands for a row whose tags nobody knows."
         )
-    return dict.fromkeys(tags)
+    try:
+        return dict.fromkeys(tags)
+    except TypeError as error:
+        raise InvalidLabelsError(
+            f"A tag of row {row} cannot be a name ({error}): a tag is a text, a number or a tuple of these."
+        ) from error
 
 
 def _in_order(tags: dict[Hashable, None]) -> list[Hashable]:

@@ -55,9 +55,9 @@ def feature_scales(columns: ColumnMoments, scaling: str, *, is_sparse: bool) -> 
     weight smaller by s for the same effect on the scores, and pays that much less. With spreads s_j of the
     columns and their quadratic mean s̄, the scale is ``s̄/s_j`` for "standard", which makes all spreads
     equal, and ``√(s̄/s_j)`` for "root", half the way there on a logarithmic scale. The spread is the standard
-    deviation, for a sparse X the quadratic mean (its zeros are its centre). Columns without any spread, or
-    with one next to the smallest numbers there are, keep their scale. Where s̄ is extremely small, all scales are divided by it, so that the units of X do not
-    matter.
+    deviation, for a sparse X the quadratic mean (its zeros are its centre). Columns without any spread keep
+    their scale, and so do those whose spread is next to the smallest numbers there are. Where s̄ is extremely
+    small, all scales are divided by it, so that the units of X do not matter.
 
     Examples
     --------

@@ -10,9 +10,9 @@ import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TypeAlias
 
+from labelgap._memory import free_memory
 from labelgap.data.files.formats import PathLike
 from labelgap.exceptions import DataFileError, InvalidParameterError
 
@@ -104,34 +104,6 @@ def read_limits(given: MaxUnpacked) -> Limits:
             f"{given!r}."
         )
     return Limits(float(given) * MEGABYTE)
-
-
-def free_memory() -> int | None:
-    """The bytes of memory that are free on this machine, or in its container; None where that is unknown."""
-    found = [size for size in (_available(), _left_in_container()) if size is not None]
-    return min(found, default=None)
-
-
-def _available() -> int | None:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
-def _left_in_container() -> int | None:
-    try:
-        most = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
-        return None if most == "max" else max(0, int(most) - int(used))
-    except (OSError, ValueError):
-        return None
 
 
 def _megabytes(size: float) -> str:
