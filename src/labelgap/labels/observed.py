@@ -327,6 +327,23 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
         >>> ObservedLabels.from_dense([[1, None], [0, 1]]).align([[0.1, 0.2], [0.3, 0.4]])
         array([0.1, 0.3, 0.4])
         """
+        aligned = self._at_entries(matrix, what)
+        kind = aligned.dtype.kind
+        if kind in "biuf":
+            return aligned
+        given = sources.observed_mask(aligned) if kind == "O" else np.ones(len(aligned), dtype=np.bool_)
+        for entry in np.flatnonzero(given):
+            value = aligned[entry]
+            if kind != "O" or not isinstance(value, bool | int | float | np.number | np.bool_):
+                raise InvalidInputError(
+                    f"The {what} must be numbers; they hold {str(value)!r} at row {self.rows[entry]}, column "
+                    f"{self.cols[entry]}."
+                )
+        # None is NaN.
+        return np.asarray(np.where(given, aligned, np.nan), dtype=np.float64)
+
+    def _at_entries(self, matrix: Any, what: str) -> NDArray[Any]:
+        """What such a matrix or vector holds at each entry of Ω, numbers or not."""
         given = plain_array(matrix, f"The {what}")
         refuse_other_rows(matrix, self, what)
         names = list(matrix.columns) if frame_library(matrix) and given.ndim == 2 else None
@@ -334,31 +351,15 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
             order = names_in_order(names, self.label_names, found_in=f"the {what}", wanted_in="the labels")
             given = given if order is None else given[:, order]
         if given.ndim == 1 and len(given) == self.n_observed and not sparse.issparse(given):
-            return self._numbers(np.asarray(given), what)
+            return np.asarray(given)
         if given.shape != self.shape:
             raise InvalidInputError(
                 f"The {what} have shape {given.shape}; expected {self.shape} like the labels, "
                 f"or a vector with one number for each of the {self.n_observed} observed entries."
             )
         if sparse.issparse(given):
-            return self._numbers(sources.gather_sparse(given, self.rows, self.cols)[0], what)
-        aligned = given.reshape(-1) if self.is_complete else np.asarray(given[self.rows, self.cols])
-        return self._numbers(aligned, what)
-
-    def _numbers(self, values: NDArray[Any], what: str) -> NDArray[Any]:
-        """One number per entry; NaN for None."""
-        kind = values.dtype.kind
-        if kind in "biuf":
-            return values
-        given = sources.observed_mask(values) if kind == "O" else np.ones(len(values), dtype=np.bool_)
-        for entry in np.flatnonzero(given):
-            value = values[entry]
-            if kind != "O" or not isinstance(value, bool | int | float | np.number | np.bool_):
-                row, column = int(self.rows[entry]), int(self.cols[entry])
-                raise InvalidInputError(
-                    f"The {what} hold {value!r} at row {row}, column {column}, which is no number."
-                )
-        return np.asarray(np.where(given, values, np.nan), dtype=np.float64)
+            return sources.gather_sparse(given, self.rows, self.cols)[0]
+        return given.reshape(-1) if self.is_complete else np.asarray(given[self.rows, self.cols])
 
     def to_dense(self) -> NDArray[np.float64]:
         """An n x L float64 array with NaN where nothing is observed.

@@ -77,7 +77,7 @@ def as_names(names: Sequence[Hashable] | None, what: str) -> Names | None:
     if names is None:
         return None
     given: Any = names
-    if isinstance(given, str | bytes | set | frozenset) or sparse.issparse(given) or not is_iterable(given):
+    if isinstance(given, bytes | set | frozenset) or sparse.issparse(given) or not is_iterable(given):
         raise InvalidLabelsError(
             f"{what}_names must be a sequence with one name for each {what}, in their order; got {names!r}."
         )

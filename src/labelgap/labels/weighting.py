@@ -31,6 +31,7 @@ class LabelWeights:
         def cols(self) -> NDArray[Any]: ...
         def select(self, entries: Any) -> Self: ...
         def align(self, matrix: Any, what: str = "scores") -> NDArray[Any]: ...
+        def _at_entries(self, matrix: Any, what: str) -> NDArray[Any]: ...
 
     def with_weights(self, weights: Any) -> Self:
         """The same entries with other weights: a vector over Ω, an n x L matrix, or None for none.
@@ -43,7 +44,7 @@ class LabelWeights:
         """
         if weights is None:
             return replace(self, weights=None, row_weights=None)  # type: ignore[type-var]
-        aligned = self.align(weights, "weights")
+        aligned = self._at_entries(weights, "weights")
         entries = sources.Entries(
             self.rows, self.cols, self.values, aligned, self.shape, self.row_names, self.label_names
         )
