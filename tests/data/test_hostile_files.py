@@ -14,7 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from labelgap.data import load_answers, load_multilabel, read_answer_file, read_label_table, read_numbers
+from labelgap.data import (
+    load_answers,
+    load_multilabel,
+    read_answer_file,
+    read_label_table,
+    read_numbers,
+    read_side_table,
+)
 from labelgap.data.files import limits
 from labelgap.data.files.limits import MEGABYTE, Limits
 from labelgap.exceptions import DataFileError, InvalidParameterError
@@ -121,6 +128,50 @@ def test_parquet_ids_that_are_no_exact_numbers(tmp_path: Path, value: float) -> 
     path = parquet(tmp_path, user=[1.0, value], item=[1, 2])
     with pytest.raises(DataFileError, match=r"a\.parquet, row 2, column 'user': '.*' is no exact id"):
         read_answer_file(path)
+
+
+def with_bytes(folder: Path, old: bytes, new: bytes, table: pa.Table, **options: Any) -> Path:
+    """A Parquet file in which some bytes are others, of the same number."""
+    path = folder / "a.parquet"
+    pq.write_table(table, path, store_schema=False, **options)
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new))
+    return path
+
+
+PARQUET_READERS = {
+    "labels": lambda path: read_label_table(path, labels="tag", ids="user"),
+    "ratings": lambda path: read_answer_file(path, user="user", item="tag", value=None),
+    "side table": lambda path: read_side_table(path, "user"),
+    "numbers": read_numbers,
+}
+
+
+@pytest.mark.parametrize("reader", PARQUET_READERS)
+@pytest.mark.parametrize("kind", ["column", "field"])
+def test_parquet_names_that_are_not_utf8(tmp_path: Path, reader: str, kind: str) -> None:
+    table = pa.table({"user": ["a", "b"], "tag": [0, 1]})
+    if kind == "column":
+        table = table.append_column("stXYrs", [[1.0, 2.0]])
+        says = r"a\.parquet: the name of column 3, b'st\\xff\\xfers', is not UTF-8. Give it another name"
+    else:
+        table = table.append_column("s", pa.array([{"stXYrs": 1}, {"stXYrs": 2}]))
+        says = r"a\.parquet: in column 3 the name of a field, b'st\\xff\\xfers', is not UTF-8. Give it"
+    path = with_bytes(tmp_path, b"stXYrs", b"st\xff\xfers", table)
+    with pytest.raises(DataFileError, match=says):
+        PARQUET_READERS[reader](path)
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("reader", PARQUET_READERS)
+def test_parquet_texts_that_are_not_utf8(tmp_path: Path, reader: str, dictionary: bool) -> None:
+    users = pa.array(["a", "grXYn"])
+    table = pa.table({"user": users.dictionary_encode() if dictionary else users, "tag": [0, 1]})
+    path = with_bytes(tmp_path, b"grXYn", b"gr\xff\xfen", table, use_dictionary=dictionary)
+    says = r"a\.parquet, column 'user', row 2: b'gr\\xff\\xfen' is not UTF-8\. Write the text as UTF-8"
+    with pytest.raises(DataFileError, match=says):
+        PARQUET_READERS[reader](path)
 
 
 # -- xmc -----------------------------------------------------------------------------------------------------

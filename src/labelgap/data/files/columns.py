@@ -79,8 +79,6 @@ def label_matrix(sheet: Sheet, columns: dict[str, Any], names: Sequence[str], bi
 def to_numbers(sheet: Sheet, name: str, column: Any, advice: str) -> Floats:
     """An Arrow column as float64, NaN where missing."""
     types = sheet.arrow.types
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     kind = column.type
     if types.is_boolean(kind):
         column = column.cast(sheet.arrow.uint8())
@@ -121,8 +119,6 @@ def id_values(sheet: Sheet, name: str, column: Any, advice: str = "") -> NDArray
     ``advice`` says what to do where one is missing.
     """
     arrow = sheet.arrow
-    if arrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     text = arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type)
     if text:
         from pyarrow import compute

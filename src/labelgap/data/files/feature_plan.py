@@ -125,7 +125,7 @@ class FeaturePlan:
         return values, None
 
     def _text(self, sheet: Sheet, name: str, column: Any) -> tuple[Any, str | None]:
-        words = text_values(sheet, column)
+        words = text_values(column)
         different = {word for word in words if word}
         if different and all(_DATE.fullmatch(word) for word in different):
             return None, _of_dates(name)
@@ -146,16 +146,13 @@ class FeaturePlan:
         return words, None
 
     def _words(self, sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
-        words = text_values(sheet, column)
+        words = text_values(column)
         self.categories[name] = len(set(words))
         return words
 
 
-def text_values(sheet: Sheet, column: Any) -> NDArray[Any]:
+def text_values(column: Any) -> NDArray[Any]:
     """An Arrow column as texts without blanks around them; empty where nothing is known."""
-    arrow = sheet.arrow
-    if arrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     words = [_word(value) for value in column.to_pylist()]
     result = np.empty(len(words), dtype=object)
     result[:] = words

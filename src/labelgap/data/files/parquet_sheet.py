@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -44,6 +45,9 @@ class ParquetSheet:
                 whole = Path(path)
                 source = path if whole.is_file() else arrow_reader(self.arrow, whole.read_bytes())
                 self._file = parquet.ParquetFile(source)
+        except UnicodeDecodeError as error:
+            file = self.arrow.OSFile(os.fspath(path)) if whole.is_file() else source
+            raise _wrong_name(path, file, error.object) from error
         except (self.arrow.ArrowException, OSError) as error:
             raise DataFileError(
                 f"{path} is no Parquet file, or a damaged one: {shortened(error, quotes=False)}."
@@ -65,7 +69,7 @@ class ParquetSheet:
         self._use_threads = is_worth_threads(sum(group.total_byte_size for group in groups))
 
     def read(self, numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
-        """Arrow columns by name, of the types that the file has."""
+        """Arrow columns by name, of the types that the file has; texts are UTF-8, and no dictionaries."""
         names = [*numbers, *texts] or list(self.names[:1])
         # Values that repeat take next to nothing in such a file, so that any multiple of its size is usual.
         self._limits.check(self.path, _BYTES * self._file.metadata.num_rows * len(names), None, _TIMES)
@@ -74,7 +78,26 @@ class ParquetSheet:
         except (self.arrow.ArrowException, OSError) as error:
             raise DataFileError(f"{self.path} is damaged: {shortened(error, quotes=False)}.") from error
         self._table = table
-        return {name: table.column(name) for name in names}
+        return {name: self._checked(name, table.column(name)) for name in names}
+
+    def _checked(self, name: str, column: Any) -> Any:
+        """The values of the column. Arrow reads texts as they are in the file, whatever their bytes."""
+        if self.arrow.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        try:
+            column.validate(full=True)
+        except self.arrow.ArrowInvalid as error:
+            where = f"{self.path}, column {shortened(name)}"
+            for row, value in enumerate(column):
+                try:
+                    value.as_py()
+                except UnicodeDecodeError as problem:
+                    raise DataFileError(
+                        f"{where}, {self.place(row)}: {_shown(problem.object)} is not UTF-8. Write the text "
+                        "as UTF-8, and the file again."
+                    ) from error
+            raise DataFileError(f"{where} is damaged: {shortened(error, quotes=False)}.") from error
+        return column
 
     def close(self) -> None:
         """Close the file; columns that were read stay usable."""
@@ -88,6 +111,34 @@ class ParquetSheet:
         """The value in a column and a row (from 0), as text."""
         value = self._table.column(name)[row].as_py()
         return "null" if value is None else str(value)
+
+
+def _wrong_name(path: PathLike, file: Any, wrong: bytes) -> DataFileError:
+    """The error of a column, or of a field within one, whose name is not UTF-8."""
+    from pyarrow import dataset
+
+    file.seek(0)
+    schema = dataset.ParquetFileFormat().inspect(file)
+    names = [_names_within(schema.field(number)) for number in range(len(schema.types))]
+    number, (first, *_) = next((place, some) for place, some in enumerate(names, 1) if wrong in some)
+    what = f"the name of column {number}" if wrong == first else f"in column {number} the name of a field"
+    return DataFileError(
+        f"{path}: {what}, {_shown(wrong)}, is not UTF-8. Give it another name, and write the file again."
+    )
+
+
+def _names_within(field: Any) -> list[bytes]:
+    """The name of a column and those of the fields in it."""
+    try:
+        name: bytes = field.name.encode()
+    except UnicodeDecodeError as error:
+        name = error.object
+    inner = [field.type.field(number) for number in range(field.type.num_fields)]
+    return [name, *(each for one in inner for each in _names_within(one))]
+
+
+def _shown(text: bytes) -> str:
+    return shortened(repr(text), quotes=False)
 
 
 def _index_columns(schema: Any) -> set[str]:

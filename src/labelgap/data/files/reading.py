@@ -305,8 +305,7 @@ def _tag_labels(
     sheet: Sheet, column: Any, wanted: Columns, unobserved: str | None, row_ids: tuple[Any, ...] | None
 ) -> ObservedLabels:
     """The labels of a column of tags; an empty text is a row without tags, NA or ? one that is not known."""
-    values = column.cast(column.type.value_type) if sheet.arrow.types.is_dictionary(column.type) else column
-    texts = ["" if text is None else str(text).strip() for text in values.to_pylist()]
+    texts = ["" if text is None else str(text).strip() for text in column.to_pylist()]
     separator = wanted.separator or " "
     tags: list[list[str] | None] = [
         None if text and text.lower() in MISSING else split_tags(text, separator) for text in texts
