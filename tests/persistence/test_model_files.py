@@ -31,7 +31,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     for name, model in models.items():
         model.save(folder / name)
-    return {name: folder / name for name in models}
+    fitted("classifier").save(folder / "with data", with_data=True)
+    return {name: folder / name for name in (*models, "with data")}
 
 
 def load_error(path: Path) -> str:
@@ -284,6 +285,36 @@ NONSENSE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], 
     "threshold is text": ("recommender", put("threshold_", "abc"), "threshold_ is str; a number"),
     "single": ("classifier", put("_single", 5), "_single is 5; True or False"),
     "single of three": ("classifier", put("_single", True), "a single label and has 3"),
+    "power of the count units": (
+        "recommender",
+        array("count_units_", lambda a: a + np.array([1e20, 0, 0])),
+        "count_units_ holds 1e+20; a number from 0 to 1",
+    ),
+    "count units of users": (
+        "recommender",
+        array("count_units_", lambda a: a * [1, 1e20, 1]),
+        "count_units_",
+    ),
+    "count units of items": (
+        "recommender",
+        array("count_units_", lambda a: a * [1, 1, 1e20]),
+        "count_units_",
+    ),
+    "count units, NaN": (
+        "recommender",
+        array("count_units_", lambda a: a * np.nan),
+        "count_units_ holds nan",
+    ),
+    "weight of a rating": ("recommender", put("answer_weight_", 0.0), "answer_weight_ is not a positive"),
+    "another rank": ("classifier", put("rank_", 9), "rank_ or singular_values_ of another one"),
+    "fewer singular values": ("recommender", array("singular_values_", lambda a: a[1:]), "singular_values_"),
+    "inner parameter": (
+        "threshold",
+        lambda document, _: next(
+            one["LowRankClassifier"] for one in document["shared"] if "max_iter" in str(one)
+        ).update(max_iter="many"),
+        "'max_iter' is of type str",
+    ),
     "real number of labels": ("classifier", put("n_labels_", 3.0), "n_labels_ is 3.0; a whole number"),
     "negative number of features": ("plug-in", put("n_features_in_", -4), "n_features_in_ is -4"),
     "classes": ("classifier", put("classes_", {"tuple": [0, 1]}), "classes_ is tuple; an array"),
@@ -375,6 +406,61 @@ def test_what_makes_no_sense_is_refused(saved: dict[str, Path], tmp_path: Path, 
     message = load_error(changed(saved[source], tmp_path / "forged", change))
     assert "not one that makes sense here" in message
     assert expected in message
+
+
+NO_COUNTS: dict[str, Any] = {
+    "nan": {"float": "nan"},
+    "large": 1e20,
+    "larger": 10**30,
+    "negative": -1,
+    "real": 2.5,
+    "true": True,
+    "text": "4",
+    "nothing": None,
+}
+COUNTS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "rank_": ("classifier", ("model", "LowRankClassifier")),
+    "n_iter_": ("recommender", ("model", "Recommender")),
+    "n_features_in_": ("classifier", ("model", "LowRankClassifier")),
+    "n_labels_": ("plug-in", ("model", "PlugInClassifier")),
+    "n_folds": ("with data", ("model", "LowRankClassifier", "candidates_", "tuple", 0, "candidate")),
+    "iteration": ("recommender", ("model", "Recommender", "history_", "tuple", 0, "progress")),
+    "new_rows": ("with data", ("model", "LowRankClassifier", "batches_", "tuple", 0, "batch")),
+    "n_rows": ("with data", ("model", "LowRankClassifier", "_kept_data", "kept_data", "rows", "row_ids")),
+}
+
+
+@pytest.mark.parametrize("value", NO_COUNTS)
+@pytest.mark.parametrize("name", COUNTS)
+def test_what_is_counted_is_a_whole_number(
+    saved: dict[str, Path], tmp_path: Path, name: str, value: str
+) -> None:
+    source, place = COUNTS[name]
+
+    def change(document: Any, _: Any) -> None:
+        for part in place:
+            document = document[part]
+        assert name in document
+        document[name] = NO_COUNTS[value]
+
+    assert name in load_error(changed(saved[source], tmp_path / "forged", change))
+
+
+@pytest.mark.parametrize("value", [*NO_COUNTS, "another"])
+def test_counts_of_wrapped_classifiers_are_whole_numbers(
+    saved: dict[str, Path], tmp_path: Path, value: str
+) -> None:
+    def change(document: Any, _: Any) -> None:
+        fitted = dict(document["shared"][0]["LogisticRegression"]["fitted"]["dict"])
+        fitted["n_features_in_"] = (NO_COUNTS | {"another": 3})[value]
+        document["shared"][0]["LogisticRegression"]["fitted"]["dict"] = [
+            list(pair) for pair in fitted.items()
+        ]
+
+    message = load_error(changed(saved["plug-in"], tmp_path / "forged", change))
+    assert (
+        "coef_ of a LogisticRegression has the shape" if value == "another" else "n_features_in_"
+    ) in message
 
 
 def test_a_parameter_that_came_later_has_its_default(saved: dict[str, Path], tmp_path: Path) -> None:

@@ -126,6 +126,42 @@ def test_other_pipelines_are_refused(tmp_path: Path) -> None:
         labelgap.save(bad, tmp_path / "model.labelgap")
 
 
+FORGED: dict[str, tuple[Any, str, Any, str]] = {
+    "no count": (
+        StandardScaler(),
+        "n_features_in_",
+        {"float": "nan"},
+        "n_features_in_ is nan; a whole number",
+    ),
+    "other width": (StandardScaler(), "n_features_in_", 3, "scale_ of a StandardScaler|mean_ of a Standard"),
+    "another array": (
+        StandardScaler(),
+        "mean_",
+        {"list": [0, 0, 0, 0]},
+        "mean_ of a StandardScaler is no array",
+    ),
+    "components": (PCA(2), "n_components_", 10**30, "n_components_ is 10{30}; a whole number"),
+    "fewer components": (PCA(2), "n_components_", 1, "components_ of a PCA has the shape"),
+    "rows": (RobustScaler(), "center_", 5, "center_ of a RobustScaler is no array"),
+    "categories": (OneHotEncoder(), "_n_features_outs", {"list": [1]}, "one value for each feature"),
+    "sizes": (OneHotEncoder(), "_n_features_outs", {"list": [1, 2, 2.5, 1]}, "_n_features_outs is list"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_transformers_whose_parts_do_not_fit_are_refused(name: str, tmp_path: Path) -> None:
+    step, attribute, value, words = FORGED[name]
+    path = tmp_path / "model.labelgap"
+    labelgap.save(make_pipeline(step, classifier()).fit(X.round(), Y), path)
+    contents = read_file(path, "model", ModelFileError)
+    (forged,) = [node for node in contents.document["shared"] if type(step).__name__ in node]
+    assert attribute in forged[type(step).__name__]
+    forged[type(step).__name__][attribute] = value
+    write_file(path, "model", contents.document, contents.arrays)
+    with pytest.raises(ModelFileError, match=words):
+        labelgap.load(path)
+
+
 def test_every_transformer_in_the_list_is_scikit_learns() -> None:
     for name, module in TRANSFORMERS.items():
         assert getattr(__import__(module, fromlist=[name]), name).__module__.startswith(module)

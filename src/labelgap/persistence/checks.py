@@ -16,7 +16,9 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.losses import Family, Loss
 from labelgap.metrics import LinearFractional
+from labelgap.persistence.agreement import check_counts
 from labelgap.persistence.kinds import is_float
+from labelgap.persistence.parameters import check_parameters
 from labelgap.persistence.registry import Requirements, kind_of, requirements_of
 from labelgap.persistence.transformers import is_pipeline, last_step, transformer_name
 
@@ -27,10 +29,6 @@ _PER_LABEL, _PER_ROW, _DIRECT, _GIVEN = "label_models", "row_model", "direct_mod
 def _is_number(value: Any) -> bool:
     # An infinite threshold is a yes, or a no, to everything.
     return isinstance(value, float | np.floating) and not math.isnan(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 0
 
 
 def _is_two_classes(value: Any) -> bool:
@@ -57,8 +55,6 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "per-label or shrunk",
     ),
     "answer_weight_": (_is_number, "a number"),
-    "n_labels_": (_is_count, "a whole number"),
-    "n_features_in_": (_is_count, "a whole number"),
     "classes_": (_is_two_classes, "an array of two classes"),
     "_unobserved": (
         lambda value: type(value) is str and value in UNOBSERVED,
@@ -136,6 +132,8 @@ def _check_arrays(model: Any) -> None:
 
 
 def _check_types(model: Any) -> None:
+    given = model.get_params(deep=False)
+    check_counts({name: value for name, value in vars(model).items() if name not in given})
     for name, (is_right, expected) in _TYPES.items():
         value = getattr(model, name, None)
         if hasattr(model, name) and not is_right(value):
@@ -183,7 +181,16 @@ def _check_low_rank(model: Any) -> None:
         "intercept_": (model.n_labels_,),
     }
     _expect(model, shapes)
+    _check_rank(model, rank)
     _check_kept(model)
+
+
+def _check_rank(model: Any, rank: int) -> None:
+    """Check that the rank and the singular values are those of the factors."""
+    if getattr(model, "rank_", rank) != rank or np.shape(getattr(model, "singular_values_", [0] * rank)) != (
+        rank,
+    ):
+        raise ValueError(f"its factors are of rank {rank}, and rank_ or singular_values_ of another one")
 
 
 def _check_kept(model: Any) -> None:
@@ -206,6 +213,8 @@ def _width_of_map(model: Any) -> int:
     transformer = getattr(model, "feature_map_", None)
     if transformer is None:
         return int(model.n_features_in_)
+    if getattr(transformer, "n_features_in_", model.n_features_in_) != model.n_features_in_:
+        raise ValueError(f"it has {model.n_features_in_} features, and its feature_map_ takes others")
     kernel = last_step(transformer)
     if transformer_name(kernel) == "Nystroem":
         m = _columns(kernel, "normalization_")
@@ -243,6 +252,8 @@ def _check_recommender(model: Any) -> None:
         _expect(events, dict.fromkeys(("values", "amounts", "newest"), n_ratings))
         if events.clock not in ("none", "numbers", "dates") or type(events.only_likes) is not bool:
             raise ValueError("its events do not say what their times and values are")
+    _check_count_units(model)
+    _check_rank(model, _columns(model, "user_factors_"))
     if not _is_number(getattr(model, "intercept_centre_", 0.0)):
         raise ValueError("intercept_centre_ is not a number")
     _check_folded_in(model)
@@ -289,6 +300,7 @@ def _check_direct(model: Any, inner: Any) -> None:
     if requirements_of(estimator) is None:
         raise ValueError(f"a {type(estimator).__name__} gives no scores for several labels")
     require_fitted(estimator)
+    check_parameters(estimator)
     check_shapes(estimator)
     # The steps of a pipeline before it may make other features of those of the model.
     for name in ("n_features_in_", "n_labels_") if estimator is inner else ("n_labels_",):
@@ -377,6 +389,18 @@ def _recommender_shapes(model: Any) -> dict[str, tuple[int, ...]]:
         "user_feature_factors_": (len(model._users.mean), rank),
         "item_feature_factors_": (len(model._items.mean), rank),
     }
+
+
+def _check_count_units(model: Any) -> None:
+    """Check the power of the penalties' weights, and the mean numbers of ratings of users and of items."""
+    if not (model.answer_weight_ > 0 and math.isfinite(model.answer_weight_)):
+        raise ValueError("answer_weight_ is not a positive number")
+    # A part of a larger model has some of its users, and all ratings in its weight.
+    most_users = max(len(model.user_ids_), 1 / model.answer_weight_)
+    largest = (1, max(len(model.item_ids_), 1), max(most_users, 1))
+    for value, low, high in zip(model.count_units_.tolist(), (0, 1, 1), largest, strict=True):
+        if not low <= value <= high:
+            raise ValueError(f"count_units_ holds {value}; a number from {low} to {high} was expected")
 
 
 def _columns(model: Any, name: str, axis: int = 1) -> int:

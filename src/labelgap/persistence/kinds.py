@@ -16,6 +16,7 @@ from labelgap.losses import FAMILIES, LOSSES, Loss, Unlabelled
 from labelgap.metrics import LinearFractional
 from labelgap.objective.moments import ColumnMoments, FeatureMoments, RootMoments, SecondMoments
 from labelgap.objective.parts import FeatureSettings
+from labelgap.persistence.agreement import check_agreement
 from labelgap.persistence.codec import CannotSaveError, Kind
 from labelgap.persistence.registry import record_kind, register, without_requests
 from labelgap.solvers import Penalties, Progress
@@ -180,6 +181,7 @@ def _logistic_regression(parts: dict[str, Any]) -> Any:
         if name not in _FITTED:
             raise ValueError(f"{name!r} is not what a fit of LogisticRegression leaves behind")
         setattr(model, name, value)
+    check_agreement("LogisticRegression", parts["fitted"])
     return model
 
 

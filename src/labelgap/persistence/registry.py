@@ -18,9 +18,11 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from labelgap._public import ESTIMATORS
+from labelgap.persistence.agreement import is_count
 from labelgap.persistence.codec import CannotSaveError, Kind
 
 _BY_NAME: dict[str, Kind] = {}
@@ -126,13 +128,33 @@ def _import_estimators() -> None:
 
 
 def record_kind(name: str, cls: Any, whole: Callable[[dict[str, Any]], Any] | None = None) -> Kind:
-    """The kind of a dataclass or a named tuple; ``whole`` builds it, by default with a call of the class."""
+    """The kind of a dataclass or a named tuple; ``whole`` builds it, by default with a call of the class.
+
+    Fields of whole and of real numbers hold such ones, by what the class says of them.
+    """
     fields = getattr(cls, "_fields", None) or [field.name for field in dataclasses.fields(cls) if field.init]
-    return Kind(
-        name,
-        lambda value: {field: getattr(value, field) for field in fields},
-        whole or (lambda parts: cls(**parts)),
-    )
+    tests = {field: _NUMBERS[said] for field, said in cls.__annotations__.items() if said in _NUMBERS}
+
+    def build(parts: dict[str, Any]) -> Any:
+        for field, (is_right, expected) in tests.items():
+            if field in parts and not is_right(parts[field]):
+                raise ValueError(f"{field} of a {name} is {parts[field]!r}; {expected} was expected")
+        return (whole or (lambda parts: cls(**parts)))(parts)
+
+    return Kind(name, lambda value: {field: getattr(value, field) for field in fields}, build)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+_NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (is_count, "a whole number"),
+    "int | None": (lambda value: value is None or is_count(value), "a whole number or None"),
+    "float": (_is_real, "a number"),
+    "float | None": (lambda value: value is None or _is_real(value), "a number or None"),
+}
+"""The test for what a class says of a field."""
 
 
 # -- estimators ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 
 from labelgap._warn import warn
 from labelgap.exceptions import LabelgapWarning
+from labelgap.persistence.agreement import check_agreement
 from labelgap.persistence.codec import CannotSaveError, Kind
 from labelgap.persistence.registry import has_place, register, register_finder, without_requests
 
@@ -91,6 +92,7 @@ def _whole(name: str) -> Any:
                     f"{name} has no place for {part!r} in this scikit-learn, {__version__}; it was saved "
                     f"with scikit-learn {saved_with}"
                 )
+        check_agreement(name, {part: value for part, value in state.items() if part not in names})
         model = cls(**{part: state[part] for part in names if part in state})
         for part, value in state.items():
             if part not in names:
