@@ -50,6 +50,37 @@ def test_the_limit_on_packed_files_holds_for_tables_beside_the_ratings(films: Pa
     assert "a film" in run(*asked, "none").stdout
 
 
+def test_tables_in_latin_1_are_told_or_said(films: Path) -> None:
+    items = [f"{item},{title},FR" for item, title in enumerate(("Amélie", "Köter", "Ran"), start=1)]
+    Path("items.csv").write_bytes("\n".join(["item,title,land", *items]).encode("latin-1"))
+    users = [f"{user},{name},{name}" for user, name in enumerate(("Zoë", "Bob", "Zoë", "Bob"), start=1)]
+    Path("users.csv").write_bytes("\n".join(["user,name,kind", *users]).encode("latin-1"))
+    rated = [f"{user},{item},{int((user + item) % 3 > 0)}" for user in range(1, 5) for item in range(1, 4)]
+    Path("stars.csv").write_text("\n".join(["user,item,value", *rated]))
+    Path("later.csv").write_text("user,item,value\n5,1,1\n")
+    quick = ("--trace-penalty", "0.01", "--threshold", "train")
+    for command, of_users in (
+        (("fit", "stars.csv", *quick, "--out", "f.labelgap", "--force"), True),
+        (("update", "f.labelgap", "later.csv", "--out", "g.labelgap", "--force"), True),
+        (("recommend", "f.labelgap", "--all"), False),
+        (("suggest", "f.labelgap", "-n", "1"), False),
+    ):
+        tables, said = ["--items", "items.csv"], ["--items-encoding", "latin-1"]
+        if of_users:
+            tables += ["--users", "users.csv"]
+            said += ["--users-encoding", "latin-1"]
+        warned = " ".join(run(*command, *tables).stderr.split())
+        assert "items.csv is not UTF-8 (line 2, byte 0xe9); it was read as Latin-1" in warned
+        assert "Say --items-encoding latin-1 if that is right" in warned
+        assert ("Say --users-encoding latin-1 if that is right" in warned) == of_users
+        assert "Latin-1" not in run(*command, *tables, *said).stderr
+        assert "--items-encoding" in error_of(*command, "--items-encoding", "latin-1", code=2)
+    assert labelgap.load("f.labelgap").item_titles_[1] == "Amélie"
+    new = ("recommend", "f.labelgap", "--users", "users.csv")
+    assert "--users-encoding latin-1" in " ".join(run(*new).stderr.split())
+    assert "Latin-1" not in run(*new, "--users-encoding", "latin-1").stderr
+
+
 def test_a_split_by_time() -> None:
     told = run("split", FOLDER / "u.data", "--how", "time", "--fraction", "0.3").stdout
     train, held = pandas.read_csv("train.csv"), pandas.read_csv("held_out.csv")

@@ -10,7 +10,7 @@ import pandas
 import pytest
 
 from labelgap.data import read_side_table
-from labelgap.exceptions import DataFileError
+from labelgap.exceptions import DataFileError, InvalidParameterError, LabelgapWarning
 
 FLAGS = "|".join("0" * 19)
 U_ITEM = (
@@ -63,6 +63,28 @@ def test_the_later_files_of_movielens(tmp_path: Path) -> None:
         assert table.titles[2] == "Jumanji, Ünd"
         assert table.names == ("genres=Adventure", "genres=Animation", "genres=Comedy")
         assert table.rows.tolist()[3] == [1.0, 0.0, 1.0]
+
+
+def test_encodings_of_tables_with_a_header(tmp_path: Path) -> None:
+    path, text = tmp_path / "films.csv", "item,title,land\n1,Amélie,FR\n2,Ran,JP\n3,Köter,FR\n"
+    path.write_bytes(text.encode("latin-1"))
+    told = r"films\.csv is not UTF-8 \(line 2, byte 0xe9\); it was read as Latin-1.*--items-encoding latin-1"
+    with pytest.warns(LabelgapWarning, match=told):
+        found = read_side_table(path)
+    said = read_side_table(path, encoding="latin-1")
+    path.write_text(text, encoding="utf-16")
+    for table in (found, said, read_side_table(path), read_side_table(path, encoding="utf-16")):
+        assert table.titles == {1: "Amélie", 2: "Ran", 3: "Köter"}
+    with pytest.raises(DataFileError, match=r"films\.csv.* is not UTF-8.*name the encoding .*--items-encoding"):
+        read_side_table(path, encoding="utf-8")
+    with pytest.raises(InvalidParameterError, match="no encoding 'klingon'"):
+        read_side_table(path, encoding="klingon")
+    path.write_bytes(text.encode() + b"4,\x81,JP\n")
+    with pytest.raises(DataFileError, match=r"films\.csv, line 5: the byte 0x81 is not UTF-8, and .* Latin-1"):
+        read_side_table(path)
+    pandas.DataFrame({"user": [1, 2], "age": [30, 40]}).to_parquet(tmp_path / "users.parquet")
+    with pytest.raises(InvalidParameterError, match=r"encoding \(--users-encoding\) is for text files"):
+        read_side_table(tmp_path / "users.parquet", "user", encoding="latin-1")
 
 
 @pytest.mark.parametrize("name", ["films.csv", "films.tsv", "films.csv.gz", "films.txt", "films.parquet"])

@@ -39,7 +39,10 @@ _COLUMNS = ("labels", "features", "id", "drop", "label_file", "categorical", "im
 _RATING_COLUMNS = ("user", "item", "value", "time")
 FILE_OPTIONS = {
     Setting.features: (*_COLUMNS, "without_data"),
-    Setting.recommender: (*_RATING_COLUMNS, "items", "users", "for", "lists"),
+    Setting.recommender: (
+        *_RATING_COLUMNS,
+        *("items", "users", "items_encoding", "users_encoding", "for", "lists"),
+    ),
     Setting.regression: (*_COLUMNS, "without_data"),
 }
 _ESTIMATORS: dict[Setting, Any] = {

@@ -417,6 +417,26 @@ UserTable: TypeAlias = Annotated[
         help="For a recommender: a table of users, such as MovieLens' u.user.",
     ),
 ]
+ItemEncoding: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--items-encoding",
+        metavar="NAME",
+        rich_help_panel=_DATA_PANEL,
+        show_default="found",
+        help="The encoding of the table of --items, if it is a text file: utf-8, latin-1, utf-16, ...",
+    ),
+]
+UserEncoding: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--users-encoding",
+        metavar="NAME",
+        rich_help_panel=_DATA_PANEL,
+        show_default="found",
+        help="The encoding of the table of --users, if it is a text file: utf-8, latin-1, utf-16, ...",
+    ),
+]
 
 # -- the model ---------------------------------------------------------------------------------------------
 

@@ -18,19 +18,21 @@ from labelgap.cli.models import load_model
 from labelgap.cli.options import (
     Device,
     Force,
+    ItemEncoding,
     Json,
     MaxUnpackedMb,
     ModelFile,
     Quiet,
     SpreadsheetSafe,
     Unknown,
+    UserEncoding,
     Verbose,
     input_file,
 )
 from labelgap.cli.outputs import Block, check_table_output, refuse_unguarded, write_blocks
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
-from labelgap.cli.side_tables import read_titles, with_new_users
+from labelgap.cli.side_tables import TableFile, read_titles, with_new_users
 from labelgap.data.files.text_encoding import line_of
 from labelgap.exceptions import DataFileError, InvalidParameterError
 from labelgap.recommending.times import one_date
@@ -165,6 +167,8 @@ def recommend(
             "that the fit was given.",
         ),
     ] = None,
+    items_encoding: ItemEncoding = None,
+    users_encoding: UserEncoding = None,
     why: Annotated[
         bool, typer.Option("--why", help="Say which ratings of the user each item is recommended for.")
     ] = False,
@@ -218,10 +222,12 @@ def recommend(
                 f"{model} is a {type(loaded).__name__}, which has no users; see labelgap predict."
             )
         use_device(loaded, device)
+        item_table = TableFile("item", items, items_encoding)
+        user_table = TableFile("user", users_table, users_encoding)
         if items is not None:
-            loaded.set_item_titles(read_titles(session, items, loaded.item_ids_))
+            loaded.set_item_titles(read_titles(session, item_table, loaded.item_ids_))
         if users_table is not None:
-            loaded, users = with_new_users(session, loaded, users_table)
+            loaded, users = with_new_users(session, loaded, user_table)
         else:
             listed = [] if users_file is None else _listed(users_file, "user")
             users = _users(loaded, user or listed, unknown)

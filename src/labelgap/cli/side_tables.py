@@ -10,9 +10,37 @@ from typing import Any
 import numpy as np
 
 from labelgap import Recommender
+from labelgap.cli.choices import refuse
 from labelgap.cli.session import Session
 from labelgap.data.files import AnswerTable, SideTable, read_side_table
 from labelgap.exceptions import InvalidParameterError, UnknownIdError
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table of items or users as the options of a command name it."""
+
+    what: str
+    """"item" or "user"."""
+    path: Path | None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        alone = self.path is None and self.encoding is not None
+        refuse(
+            alone, f"--{self.what}s-encoding", f"it is about the table of --{self.what}s, and there is none"
+        )
+
+    def read(self, session: Session, **settings: Any) -> SideTable:
+        """The table; ``settings`` are those of ``read_side_table``."""
+        assert self.path is not None
+        return read_side_table(
+            self.path,
+            self.what,
+            encoding=self.encoding,
+            max_unpacked_mb=session.max_unpacked,
+            **settings,
+        )
 
 
 @dataclass(frozen=True)
@@ -32,10 +60,11 @@ def read_sides(session: Session, ratings: AnswerTable, given: Mapping[str, Any])
     facts: dict[str, Any] = {}
     titles = None
     for what, rated in (("item", ratings.items), ("user", ratings.users)):
-        path = given[f"{what}s"]
+        file = TableFile(what, given[f"{what}s"], given[f"{what}s_encoding"])
+        path = file.path
         if path is None:
             continue
-        table = read_side_table(path, what, id=given[what], max_unpacked_mb=session.max_unpacked)
+        table = file.read(session, id=given[what])
         ids = _as_rated(table.ids, rated.tolist())
         if not set(ids) & set(rated.tolist()):
             raise UnknownIdError(
@@ -52,9 +81,9 @@ def read_sides(session: Session, ratings: AnswerTable, given: Mapping[str, Any])
     return Sides(features, titles, facts)
 
 
-def read_titles(session: Session, path: Path, known: Iterable[Any]) -> dict[Any, str]:
+def read_titles(session: Session, file: TableFile, known: Iterable[Any]) -> dict[Any, str]:
     """The titles of a table of items, under the ids of a model."""
-    table = read_side_table(path, "item", max_unpacked_mb=session.max_unpacked)
+    table = file.read(session)
     return _titles(table, _as_rated(table.ids, known))
 
 
@@ -84,7 +113,7 @@ def _complete(
     return replace(table, ids=(*ids, *absent), rows=np.vstack([table.rows, means]))
 
 
-def with_new_users(session: Session, model: Recommender, path: Path) -> tuple[Recommender, list[Any]]:
+def with_new_users(session: Session, model: Recommender, file: TableFile) -> tuple[Recommender, list[Any]]:
     """A recommender that knows the users of a table, by their features, and these users."""
     names = model._users.names
     if names is None:
@@ -92,7 +121,7 @@ def with_new_users(session: Session, model: Recommender, path: Path) -> tuple[Re
             "The model was fitted without a table of users (labelgap fit --users), so features of new users "
             "say nothing to it."
         )
-    table = read_side_table(path, "user", names=names, max_unpacked_mb=session.max_unpacked)
+    table = file.read(session, names=names)
     ids = _as_rated(table.ids, model.user_ids_)
     known = set(model.user_ids_)
     new = {name: row for name, row in zip(ids, table.rows, strict=True) if name not in known}
@@ -100,7 +129,7 @@ def with_new_users(session: Session, model: Recommender, path: Path) -> tuple[Re
 
 
 def read_more_sides(
-    session: Session, model: Recommender, ratings: AnswerTable, given: Mapping[str, Path | None]
+    session: Session, model: Recommender, ratings: AnswerTable, given: Mapping[str, TableFile]
 ) -> tuple[dict[str, Any], dict[Any, str]]:
     """Features of new users and items as ``Recommender.partial_fit`` takes them, and titles of items.
 
@@ -113,11 +142,11 @@ def read_more_sides(
         "user": (model._users, model.user_ids_, ratings.users),
     }
     for what, (side, known, rated) in sides.items():
-        path, there = given[what], set(known)
+        path, there = given[what].path, set(known)
         new = [one for one in dict.fromkeys(rated.tolist()) if one not in there]
         rows: dict[Any, Any] = {}
         if path is not None:
-            table = read_side_table(path, what, names=side.names, max_unpacked_mb=session.max_unpacked)
+            table = given[what].read(session, names=side.names)
             ids = _as_rated(table.ids, [*known, *new])
             if side.matrix is not None:
                 rows = {name: row for name, row in zip(ids, table.rows, strict=True) if name not in there}

@@ -19,6 +19,7 @@ from labelgap.cli.options import (
     Force,
     Format,
     IdColumn,
+    ItemEncoding,
     Json,
     LabelFile,
     Labels,
@@ -34,7 +35,7 @@ from labelgap.cli.options import (
 from labelgap.cli.outputs import check_table_output, free_name, refuse_unguarded, write_blocks
 from labelgap.cli.ratings import find_ids
 from labelgap.cli.session import Session, command
-from labelgap.cli.side_tables import read_titles
+from labelgap.cli.side_tables import TableFile, read_titles
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.exceptions import InvalidParameterError
@@ -87,6 +88,7 @@ def suggest(
             help="For a recommender: a table of items with their titles, such as MovieLens' u.item.",
         ),
     ] = None,
+    items_encoding: ItemEncoding = None,
     labels: Labels = None,
     separator: Separator = None,
     label_file: LabelFile = None,
@@ -136,9 +138,15 @@ def suggest(
             refuse(data is not None, "DATA", "a recommender has its ratings in the model")
             refuse(per_row is not None, "--budget-per-row", "it is for a table")
             refuse_table_columns(labels, label_file, id_column)
-            columns = _questions(session, loaded.estimator, user, n, any_item, items)
+            table = TableFile("item", items, items_encoding)
+            columns = _questions(session, loaded.estimator, user, n, any_item, table)
         else:
-            for given, name in ((user, "--user"), (any_item, "--any-item"), (items, "--items")):
+            for given, name in (
+                (user, "--user"),
+                (any_item, "--any-item"),
+                (items, "--items"),
+                (items_encoding, "--items-encoding"),
+            ):
                 refuse(bool(given), name, "it is for a recommender")
             second, xml = session.label_file(label_file)
             wanted = Columns(
@@ -151,9 +159,9 @@ def suggest(
 
 
 def _questions(
-    session: Session, model: Recommender, user: str | None, n: int, any_item: bool, items: Path | None
+    session: Session, model: Recommender, user: str | None, n: int, any_item: bool, items: TableFile
 ) -> dict[str, Any]:
-    if items is not None:
+    if items.path is not None:
         model.set_item_titles(read_titles(session, items, model.item_ids_))
     asked = None if user is None else find_ids(model.user_ids_, [user], "user")[0]
     session.result["user"] = asked

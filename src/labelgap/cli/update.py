@@ -30,6 +30,7 @@ from labelgap.cli.options import (
     HalfLife,
     IdColumn,
     ItemColumn,
+    ItemEncoding,
     ItemTable,
     Json,
     LabelFile,
@@ -40,6 +41,7 @@ from labelgap.cli.options import (
     Separator,
     TimeColumn,
     UserColumn,
+    UserEncoding,
     UserTable,
     ValueColumn,
     Verbose,
@@ -49,7 +51,7 @@ from labelgap.cli.outputs import check_output
 from labelgap.cli.progress import watched
 from labelgap.cli.ratings import own_ids, read_judged_ratings, use_events
 from labelgap.cli.session import Session, command, without_unfinished
-from labelgap.cli.side_tables import read_more_sides
+from labelgap.cli.side_tables import TableFile, read_more_sides
 from labelgap.data.files import AnswerTable
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
@@ -106,6 +108,8 @@ def update(
     half_life: HalfLife = None,
     items: ItemTable = None,
     users: UserTable = None,
+    items_encoding: ItemEncoding = None,
+    users_encoding: UserEncoding = None,
     format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -152,14 +156,20 @@ def update(
             refuse_table_columns(labels, label_file, id_column)
             refuse(separator is not None, "--separator", "a recommender has users and items")
             use_events(estimator, aggregate, time_column, half_life)
-            new = _read_more_ratings(session, estimator, source, (user, item, value), items, users)
+            tables = _tables(items, items_encoding, users, users_encoding)
+            new = _read_more_ratings(session, estimator, source, (user, item, value), tables)
             arguments: tuple[Any, ...] = (new.ratings.answers,)
             more, titles = new.features, new.titles
         else:
             titles = {}
             events = (aggregate, time_column, half_life)
             refuse_rating_columns(user, item, value, events=events)
-            for option, table in (("--items", items), ("--users", users)):
+            for option, table in (
+                ("--items", items),
+                ("--users", users),
+                ("--items-encoding", items_encoding),
+                ("--users-encoding", users_encoding),
+            ):
                 refuse(table is not None, option, "it is for a recommender")
             second, xml = session.label_file(label_file)
             columns = Columns(
@@ -191,6 +201,8 @@ def fold_in(
     time_column: TimeColumn = None,
     items: ItemTable = None,
     users: UserTable = None,
+    items_encoding: ItemEncoding = None,
+    users_encoding: UserEncoding = None,
     prior: Annotated[
         Prior,
         typer.Option(
@@ -236,7 +248,8 @@ def fold_in(
             )
         use_events(before, None, time_column, None)
         source = session.source(data, format, Dialect(delimiter, encoding, decimal))
-        new = _read_more_ratings(session, before, source, (user, item, value), items, users)
+        tables = _tables(items, items_encoding, users, users_encoding)
+        new = _read_more_ratings(session, before, source, (user, item, value), tables)
         began = time.perf_counter()
         after = before.fold_in(new.ratings.answers, prior=prior.value, **new.features)
         seconds = time.perf_counter() - began
@@ -271,16 +284,24 @@ class _MoreRatings(NamedTuple):
     titles: dict[Any, str]
 
 
+def _tables(
+    items: Path | None, items_encoding: str | None, users: Path | None, users_encoding: str | None
+) -> dict[str, TableFile]:
+    return {
+        "item": TableFile("item", items, items_encoding),
+        "user": TableFile("user", users, users_encoding),
+    }
+
+
 def _read_more_ratings(
     session: Session,
     model: Recommender,
     source: Source,
     columns: tuple[str | None, str | None, str | None],
-    items: Path | None,
-    users: Path | None,
+    tables: dict[str, TableFile],
 ) -> _MoreRatings:
     ratings = read_judged_ratings(model, source, *columns)
-    features, titles = read_more_sides(session, model, ratings, {"item": items, "user": users})
+    features, titles = read_more_sides(session, model, ratings, tables)
     session.step(f"read {len(ratings)} ratings of {source.path}")
     return _MoreRatings(ratings, features, titles)
 

@@ -20,8 +20,8 @@ from labelgap._types import Floats
 from labelgap.data.files.formats import PathLike
 from labelgap.data.files.limits import Limits, MaxUnpacked, read_limits
 from labelgap.data.files.parquet_sheet import ParquetSheet
-from labelgap.data.files.text import read_packed
-from labelgap.exceptions import DataFileError
+from labelgap.data.files.text import read_text_bytes
+from labelgap.exceptions import DataFileError, InvalidParameterError
 
 _GENRES = (
     *("unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama"),
@@ -36,6 +36,7 @@ _KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "users.dat": ("::", ("user", "gender", "age", "occupation", "zip code")),
 }
 _KNOWN |= {".item": _KNOWN["u.item"], ".user": _KNOWN["u.user"]}
+_MOVIELENS_ENCODING = "latin-1"
 # In those files: what is no feature whatever it holds, and numbers that stand for kinds.
 _NO_FEATURES = ("release date", "video release date", "URL", "zip code")
 _KINDS = ("occupation",)
@@ -84,13 +85,14 @@ def read_side_table(
     *,
     id: str | None = None,
     names: Sequence[str] | None = None,
+    encoding: str | None = None,
     max_unpacked_mb: MaxUnpacked = "auto",
 ) -> SideTable:
     """Read a table of items or users: ids, titles and features.
 
     Columns of numbers are features. A text is one feature for each of its values, if it has at most 60 and
     half of them or more are in several rows; a row may have several, as in ``Comedy|Drama``. Other texts are
-    ignored. Files are in UTF-8, or else read as Latin-1.
+    ignored.
 
     Parameters
     ----------
@@ -104,6 +106,9 @@ def read_side_table(
     names : names of features, default None
         Exactly these, as an earlier table had them: a value that is not among them is no feature, and what is
         missing is 0. None finds out from the columns what the features are.
+    encoding : str, default None
+        Of a text. None finds it as :func:`read_label_table` does: UTF-8, UTF-16 with a mark, or Latin-1, with
+        a warning; the files of MovieLens without a header are known to be in Latin-1.
     max_unpacked_mb : float, "auto" or None, default "auto"
         As in :func:`read_label_file`.
 
@@ -114,8 +119,15 @@ def read_side_table(
     >>> table.titles, table.names
     ({1: 'Ran', 2: 'Paths'}, ('year', 'of=war'))
     """
-    limits = read_limits(max_unpacked_mb)
-    columns, inner = _parquet(path, limits) if _is_parquet(path) else _text(path, limits)
+    limits, option = read_limits(max_unpacked_mb), f"--{what}s-encoding"
+    if _is_parquet(path):
+        if encoding is not None:
+            raise InvalidParameterError(
+                f"{path}: encoding ({option}) is for text files, and this one is parquet."
+            )
+        columns, inner = _parquet(path, limits)
+    else:
+        columns, inner = _text(path, limits, encoding, option)
     is_movielens = not _is_parquet(path) and _known(path) is not None
     key = _id_column(path, columns, what, id)
     ids = _ids(path, columns.pop(key), key, what)
@@ -173,16 +185,13 @@ def _parquet(path: PathLike, limits: Limits) -> tuple[dict[str, list[str]], str]
     return columns, "|"
 
 
-def _text(path: PathLike, limits: Limits) -> tuple[dict[str, list[str]], str]:
+def _text(
+    path: PathLike, limits: Limits, encoding: str | None, option: str
+) -> tuple[dict[str, list[str]], str]:
     """The columns of a text, and the separator of several values in one of them."""
-    data = read_packed(path, limits)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = data.decode("latin-1")
-    if not text.strip():
-        raise DataFileError(f"{path} is empty.")
     known = _known(path)
+    usual = None if known is None else _MOVIELENS_ENCODING
+    text = read_text_bytes(path, limits, encoding, otherwise=usual, option=option).decode("utf-8")
     if known is not None:
         separator, header = known
         lines = _split(path, text, separator)

@@ -34,12 +34,20 @@ def read_packed(path: PathLike, limits: Limits) -> bytes:
     return _unpack(path, data, limits) if data.startswith(b"\x1f\x8b") else data
 
 
-def read_text_bytes(path: PathLike, limits: Limits, encoding: str | None = None) -> bytes:
+def read_text_bytes(
+    path: PathLike,
+    limits: Limits,
+    encoding: str | None = None,
+    *,
+    otherwise: str | None = None,
+    option: str = "--encoding",
+) -> bytes:
     """The text of a file as UTF-8, unpacked if it is gzip, no byte-order mark, lines ending in newlines.
 
-    ``encoding`` is that of the file; None finds it, as :func:`to_utf8` does.
+    ``encoding`` is that of the file; None finds it, as :func:`to_utf8` does, which says what ``otherwise``
+    and ``option`` are.
     """
-    data = to_utf8(path, read_packed(path, limits), encoding)
+    data = to_utf8(path, read_packed(path, limits), encoding, otherwise=otherwise, option=option)
     if not data.strip():
         raise DataFileError(f"{path} is empty.")
     if b"\r" in data and b"\n" not in data:

@@ -49,12 +49,20 @@ def check_encoding_name(name: str) -> str:
     return found.name
 
 
-def to_utf8(path: PathName, data: bytes, encoding: str | None = None) -> bytes:
+def to_utf8(
+    path: PathName,
+    data: bytes,
+    encoding: str | None = None,
+    *,
+    otherwise: str | None = None,
+    option: str = "--encoding",
+) -> bytes:
     """The text as UTF-8 without a mark at its beginning.
 
     An encoding that is not given is UTF-8, or that of the mark at the beginning of the file. A text that is
-    neither is read as Latin-1 (Windows-1252), with a warning, where all it has besides ASCII are letters and
-    signs of Western European languages.
+    neither is in the encoding ``otherwise`` where the format has one; else it is read as Latin-1
+    (Windows-1252), with a warning, where all it has besides ASCII are letters and signs of Western European
+    languages. ``option`` is what the command line calls the encoding of this file.
 
     Examples
     --------
@@ -62,10 +70,10 @@ def to_utf8(path: PathName, data: bytes, encoding: str | None = None) -> bytes:
     'größe'
     """
     if encoding is not None:
-        return _decoded(path, data, check_encoding_name(encoding)).removeprefix(_UTF8_MARK)
+        return _decoded(path, data, check_encoding_name(encoding), option).removeprefix(_UTF8_MARK)
     for mark, marked in _MARKS.items():
         if data.startswith(mark):
-            return _decoded(path, data, marked)
+            return _decoded(path, data, marked, option)
     data = data.removeprefix(_UTF8_MARK)
     zero = data.find(b"\0")
     if zero >= 0:
@@ -78,15 +86,17 @@ def to_utf8(path: PathName, data: bytes, encoding: str | None = None) -> bytes:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return _western(path, data, error.start)
+        if otherwise is not None:
+            return _decoded(path, data, otherwise, option)
+        return _western(path, data, error.start, option)
     return data
 
 
-def _decoded(path: PathName, data: bytes, encoding: str) -> bytes:
+def _decoded(path: PathName, data: bytes, encoding: str, option: str) -> bytes:
     if encoding.startswith(("utf-16", "utf-32")) and data and b"\0" not in data:
         # Bytes of another encoding make signs in this one as well, but its line ends have zero bytes.
         raise DataFileError(
-            f"{path} is no text in {encoding.upper()}, for it has no zero byte. Leave encoding= (--encoding) "
+            f"{path} is no text in {encoding.upper()}, for it has no zero byte. Leave encoding= ({option}) "
             "out, so that the encoding is found, or name another one."
         )
     try:
@@ -94,17 +104,17 @@ def _decoded(path: PathName, data: bytes, encoding: str) -> bytes:
     except UnicodeDecodeError as error:
         raise DataFileError(
             f"{path}, line {line_of(data, error.start)}: the byte 0x{data[error.start]:02x} is not "
-            f"{encoding.upper()}; name the encoding with encoding= (--encoding), or save the file as UTF-8."
+            f"{encoding.upper()}; name the encoding with encoding= ({option}), or save the file as UTF-8."
         ) from error
     except UnicodeError as error:
         # UTF-7 and the like can stand for halves of characters, which UTF-8 cannot.
         raise DataFileError(
-            f"{path} is no text in {encoding.upper()}; name the encoding with encoding= (--encoding), or "
+            f"{path} is no text in {encoding.upper()}; name the encoding with encoding= ({option}), or "
             "save the file as UTF-8."
         ) from error
 
 
-def _western(path: PathName, data: bytes, start: int) -> bytes:
+def _western(path: PathName, data: bytes, start: int, option: str) -> bytes:
     """The text read as Windows-1252, of which Latin-1 is a part, if that makes sense."""
     try:
         text = data.decode(_WESTERN)
@@ -114,12 +124,12 @@ def _western(path: PathName, data: bytes, start: int) -> bytes:
     if not text or not all(sign.isalpha() or sign in _SIGNS for sign in others):
         raise DataFileError(
             f"{path}, line {line_of(data, start)}: the byte 0x{data[start]:02x} is not UTF-8, and the text "
-            "is not Latin-1 either; name the encoding with encoding= (--encoding), or save the file as UTF-8."
+            f"is not Latin-1 either; name the encoding with encoding= ({option}), or save the file as UTF-8."
         )
     warn(
         f"{path} is not UTF-8 (line {line_of(data, start)}, byte 0x{data[start]:02x}); it was read as "
         f"Latin-1, where this is {bytes([data[start]]).decode(_WESTERN)!r}. Say encoding='latin-1' "
-        "(--encoding latin-1) if that is right, or name another encoding.",
+        f"({option} latin-1) if that is right, or name another encoding.",
         LabelgapWarning,
     )
     return text.encode()
