@@ -18,6 +18,7 @@ FLOORS = [
         "_arrays",
         "_memory",
         "_html",
+        "_named_columns",
         "_names",
         "_public",
         "_types",

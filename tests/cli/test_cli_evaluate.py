@@ -17,7 +17,7 @@ def judged(
     model: Path, path: str = "new_articles.csv"
 ) -> tuple[labelgap.LowRankClassifier, np.ndarray, np.ndarray]:
     loaded = labelgap.load(model)
-    names = loaded.__dict__.pop("feature_names_in_")
+    names = loaded.feature_names_in_
     table = read_label_table(path, labels="tag_*", features=list(names))
     assert table.labels is not None
     return loaded, table.X, table.labels.to_dense()

@@ -23,8 +23,7 @@ def rows_of(path: str | Path) -> list[dict[str, str]]:
 
 def expected(model: Path) -> tuple[labelgap.LowRankClassifier, np.ndarray]:
     loaded = labelgap.load(model)
-    names = loaded.__dict__.pop("feature_names_in_")
-    return loaded, read_label_table("new_articles.csv", features=list(names)).X
+    return loaded, read_label_table("new_articles.csv", features=list(loaded.feature_names_in_)).X
 
 
 def test_decisions_in_a_wide_table(fitted: dict[str, Path]) -> None:

@@ -30,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def expected(path: Path, coverage: float, guarantee: str = "class") -> tuple[Any, Any]:
     loaded = labelgap.load(path)
-    names = loaded.__dict__.pop("feature_names_in_")
+    names = loaded.feature_names_in_
     X = read_label_table("new_articles.csv", features=list(names)).X
     return loaded, loaded.predict_set(X, coverage, guarantee, output="dense")
 

@@ -75,12 +75,12 @@ def test_encodings_of_tables_with_a_header(tmp_path: Path) -> None:
     path.write_text(text, encoding="utf-16")
     for table in (found, said, read_side_table(path), read_side_table(path, encoding="utf-16")):
         assert table.titles == {1: "Amélie", 2: "Ran", 3: "Köter"}
-    with pytest.raises(DataFileError, match=r"films\.csv.* is not UTF-8.*name the encoding .*--items-encoding"):
+    with pytest.raises(DataFileError, match=r"films\.csv.* is not UTF-8.* encoding .*--items-encoding"):
         read_side_table(path, encoding="utf-8")
     with pytest.raises(InvalidParameterError, match="no encoding 'klingon'"):
         read_side_table(path, encoding="klingon")
     path.write_bytes(text.encode() + b"4,\x81,JP\n")
-    with pytest.raises(DataFileError, match=r"films\.csv, line 5: the byte 0x81 is not UTF-8, and .* Latin-1"):
+    with pytest.raises(DataFileError, match=r"films\.csv, line 5: the byte 0x81 is not UTF-8, and"):
         read_side_table(path)
     pandas.DataFrame({"user": [1, 2], "age": [30, 40]}).to_parquet(tmp_path / "users.parquet")
     with pytest.raises(InvalidParameterError, match=r"encoding \(--users-encoding\) is for text files"):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 
 import labelgap
 from labelgap import (
@@ -22,7 +26,8 @@ from labelgap import (
     PlugInClassifier,
     Recommender,
 )
-from labelgap.exceptions import UnknownNameError
+from labelgap.data import read_label_table
+from labelgap.exceptions import InvalidFeaturesError, UnknownNameError
 
 RNG = np.random.RandomState(0)
 FEATURES = pd.DataFrame(
@@ -173,3 +178,62 @@ def test_other_models_show_what_they_have() -> None:
     assert texts_of(one._repr_html_())[:7] == [*columns, "1", "Jaws"]
     several = films.recommend_batch(["eve", "ann"], n=1, exclude_seen=False)
     assert "Ran" in texts_of(several._repr_html_())
+
+
+# -- tables of files ---------------------------------------------------------------------------------------
+
+
+def named_table(folder: Path, form: str, columns: list[str]) -> Any:
+    """A file with the features in this order, as it is read."""
+    X = FEATURES[columns]
+    if form == "npz":
+        S = sp.csr_array(np.where(np.abs(X) > 0.5, X, 0.0))
+        parts = {f"X_{name}": np.asarray(getattr(S, name)) for name in ("data", "indices", "indptr", "shape")}
+        np.savez(folder / "a.npz", Y=Y.to_numpy(), feature_names=columns, **parts)
+        return read_label_table(folder / "a.npz")
+    if form == "sparse arff":
+        head = "".join(f"@attribute {name} numeric\n" for name in (*columns, "label"))
+        rows = zip(X.to_numpy(), Y["calls"].fillna(1.0), strict=True)
+        body = ("".join(f"{at} {v!r}, " for at, v in enumerate(x.tolist())) + f"3 {y:g}" for x, y in rows)
+        text = f"@relation r\n{head}@data\n" + "".join(f"{{{line}}}\n" for line in body)
+        (folder / "a.arff").write_text(text)
+        return read_label_table(folder / "a.arff", labels="label")
+    labels = [f"label_{at}" for at in range(3)]
+    pd.concat([X, Y.set_axis(labels, axis=1)], axis=1).to_csv(folder / "a.csv", index=False)
+    return read_label_table(folder / "a.csv", labels="label_*")
+
+
+@pytest.mark.parametrize("form", ["csv", "npz", "sparse arff"])
+@pytest.mark.parametrize("name", ["low-rank", "plug-in", "threshold", "regressor"])
+def test_features_of_files_are_matched_by_name(form: str, name: str, tmp_path: Path) -> None:
+    table = named_table(tmp_path, form, ["x", "y", "z"])
+    model = MODELS[name]().fit(table.X, table.labels)
+    assert model.feature_names_in_.tolist() == ["x", "y", "z"]
+    labelgap.save(model, tmp_path / "model")
+    loaded, other = labelgap.load(tmp_path / "model"), named_table(tmp_path, form, ["z", "x", "y"])
+    assert other.X.feature_names == other.feature_names == ("z", "x", "y")
+    np.testing.assert_array_equal(loaded.decision_function(other.X), model.decision_function(table.X))
+    # Rows and columns keep their names, also in another order.
+    part = loaded.decision_function(other.X[5:9])
+    np.testing.assert_array_equal(part, model.decision_function(table.X[5:9]))
+    again = other.X[:, [1, 0, 2]]
+    assert again.feature_names == ("x", "z", "y")
+    assert loaded.score(again, other.labels) == model.score(table.X, table.labels)
+    with pytest.raises(
+        InvalidFeaturesError, match=r"X lacks 1 of the 3 features of the fit: 'x'\. It has 'z', 'y'"
+    ):
+        loaded.predict(other.X[:, [0, 2]])
+    # Plain arrays have no names to match, which scikit-learn says.
+    plain = sp.csr_array(table.X) if sp.issparse(table.X) else np.asarray(table.X)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        loaded.predict(plain)
+    # What was fitted without names is not asked for any.
+    MODELS[name]().fit(plain, table.labels).predict(other.X)
+
+
+@pytest.mark.parametrize("form", ["csv", "npz"])
+def test_names_of_columns_stay_with_a_pickled_table(form: str, tmp_path: Path) -> None:
+    X = named_table(tmp_path, form, ["x", "y", "z"]).X
+    assert pickle.loads(pickle.dumps(X)).feature_names == ("x", "y", "z")
+    train, test = train_test_split(X, random_state=0)
+    assert train.feature_names == test.feature_names == ("x", "y", "z")

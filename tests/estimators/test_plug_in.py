@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from labelgap import ObservedLabels, best_threshold, get_metric
+from labelgap import MetricThreshold, ObservedLabels, best_threshold, get_metric, load
 from labelgap.estimators.plug_in import PlugInClassifier
 from labelgap.exceptions import InvalidFeaturesError, InvalidParameterError, UninformativeLabelsWarning
 from labelgap.objective.moments import smoothed_rates
@@ -248,3 +255,71 @@ def test_smoothed_rates_with_weights() -> None:
     rates = smoothed_rates(labels)
     assert_allclose(rates.rate, [3 / 4, 5.5 / 6, 8.5 / 10])
     assert rates.informative.tolist() == [True, False, False]
+
+
+# -- what the estimator takes ------------------------------------------------------------------------------
+
+
+def mixed_rows() -> tuple[pd.DataFrame, Any]:
+    rng = np.random.RandomState(0)
+    colour, x = rng.choice(["red", "blue", "green"], 80), rng.standard_normal(80)
+    gappy = np.where(rng.uniform(size=80) < 0.1, np.nan, x)
+    frame = pd.DataFrame({"colour": pd.Categorical(colour), "x": gappy, "word": colour})
+    Y = np.column_stack([colour == "red", x > 0]).astype(float)
+    return frame, np.where(rng.uniform(size=Y.shape) < 0.3, np.nan, Y)
+
+
+def by_column() -> Any:
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    words = OneHotEncoder(handle_unknown="ignore")
+    columns = ColumnTransformer([("words", words, ["colour", "word"]), ("numbers", numbers, ["x"])])
+    return make_pipeline(columns, LogisticRegression())
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "categories"])
+@pytest.mark.parametrize("wrapper", [PlugInClassifier, MetricThreshold])
+def test_frames_are_handed_on_to_the_estimator(kind: str, wrapper: Any, tmp_path: Path) -> None:
+    X, Y = mixed_rows()
+    estimator = by_column()
+    if kind == "categories":
+        X, estimator = X[["colour", "x"]], HistGradientBoostingClassifier(max_iter=5)
+    given = pl.from_pandas(X) if kind == "polars" else X
+    model = wrapper(estimator, random_state=0).fit(given, Y)
+    assert (model.n_features_in_, model.feature_names_in_.tolist()) == (X.shape[1], X.columns.tolist())
+    assert model.score(given, Y) > 0.8
+    assert model.predict(given).shape == model.predict_proba(given).shape == (80, 2)
+    np.testing.assert_array_equal(model.predict(given)[:7], model.predict(given[:7]))
+    assert len(model.suggest(given, n=4, y=Y)) == 4
+    known = ~np.isnan(Y[:, 0])
+    alone = clone(model.estimators_[0]).fit(X[known], Y[known, 0])
+    np.testing.assert_allclose(model.predict_proba(given)[:, 0], alone.predict_proba(X)[:, 1])
+    turned = X[X.columns[::-1]]
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(pl.from_pandas(turned) if kind == "polars" else turned)
+    if kind != "categories":
+        model.save(tmp_path / "m")
+        np.testing.assert_array_equal(load(tmp_path / "m").predict_proba(given), model.predict_proba(given))
+
+
+@pytest.mark.parametrize("wrapper", [PlugInClassifier, MetricThreshold])
+def test_texts_and_gaps_are_for_the_pipeline(wrapper: Any) -> None:
+    X, Y = mixed_rows()
+    texts = [f"{word} thing" for word in X["word"]]
+    model = wrapper(make_pipeline(TfidfVectorizer(), LogisticRegression()), random_state=0).fit(texts, Y)
+    assert not hasattr(model, "n_features_in_")
+    assert model.score(texts, Y) > 0.5
+    np.testing.assert_array_equal(
+        model.predict(pd.Series(texts)), model.predict(np.array(texts, dtype=object))
+    )
+    gappy = X[["x"]].to_numpy()
+    imputed = make_pipeline(SimpleImputer(), LogisticRegression())
+    assert wrapper(imputed, random_state=0).fit(gappy, Y).score(gappy, Y) > 0.5
+
+
+def test_texts_that_the_estimator_does_not_take_are_named() -> None:
+    X, Y = mixed_rows()
+    for estimator in (None, LogisticRegression()):
+        with pytest.raises(InvalidFeaturesError, match="Column 'colour' of X has the text"):
+            PlugInClassifier(estimator).fit(X, Y)
+        with pytest.raises(InvalidFeaturesError, match=r"Input X contains NaN at row \d+, column 0 \('x'\)"):
+            PlugInClassifier(estimator).fit(X[["x"]], Y)

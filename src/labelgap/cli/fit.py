@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from labelgap import save
@@ -387,7 +386,4 @@ def _fit(
             fitted()
     if training.sides is not None and training.sides.titles is not None:
         model.set_item_titles(training.sides.titles)
-    # The names of prepared features are those that the steps before the model give them.
-    if training.feature_names is not None and training.prepare is None:
-        model.feature_names_in_ = np.array(training.feature_names, dtype=object)
     return time.perf_counter() - began

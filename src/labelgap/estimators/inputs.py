@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils import check_array
+from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
 from labelgap._arrays import (
     column_names_of,
@@ -20,9 +21,11 @@ from labelgap._arrays import (
     row_names_of,
     to_host,
 )
+from labelgap._named_columns import names_of_columns, without_names
 from labelgap._names import check_choice, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
+from labelgap.data.files.ids import listed
 from labelgap.estimators.arriving import check_arriving
 from labelgap.exceptions import (
     InvalidFeaturesError,
@@ -53,11 +56,11 @@ def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = Fa
     """X as float64, dense or CSR; ``reset`` at fit, else it must have the features of the fit."""
     X = to_host(safe_features(X))
     try:
-        X = validate_data(
+        X = validated(
             estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
         )
     except ValueError as error:
-        _refuse_texts(X, error)
+        refuse_texts(X, error)
         raise
     values = X.data if sp.issparse(X) else X
     # A sum is finite only if all its terms are (or they cancel, or it overflows: then look closer).
@@ -71,7 +74,78 @@ def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = Fa
     return X
 
 
-def _refuse_texts(X: Any, error: Exception) -> None:
+def hand_on_features(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as it came, for an estimator inside; only its width and its names are held against those of the fit.
+
+    A frame stays a frame, with its categories, texts and NaN, and a sparse matrix becomes CSR.
+    """
+    X = safe_features(X)
+    if not reset and hasattr(estimator, "n_features_in_") and not sp.issparse(X) and np.ndim(X) == 1:
+        raise InvalidFeaturesError(
+            f"X is 1-d; rows of {estimator.n_features_in_} features were expected. Reshape your data: "
+            "X.reshape(1, -1) for a single row."
+        )
+    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+        # Some rows of it are wanted in every fold.
+        X = np.asarray(X)
+    X = validated(estimator, X, reset=reset, skip_check_array=True)
+    if _num_samples(X) == 0:
+        raise InvalidFeaturesError("X has 0 sample(s) while a minimum of 1 is required; pass some rows.")
+    return X.tocsr() if sp.issparse(X) else X
+
+
+def is_of_numbers(X: Any) -> bool:
+    """Whether the types of X say numbers: not those of texts, categories, times or objects.
+
+    Examples
+    --------
+    >>> is_of_numbers(np.eye(2)), is_of_numbers(np.array([["red"], ["blue"]])), is_of_numbers(["a text"])
+    (True, False, False)
+    """
+    library = frame_library(X)
+    if library is not None:
+        types = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
+        if library == "polars":
+            return all(one.is_numeric() or str(one) == "Boolean" for one in types)
+        return all(one.kind in "biuf" for one in types)
+    if isinstance(X, list | tuple):
+        return not (len(X) and isinstance(X[0], str))
+    return not (isinstance(X, np.ndarray) and X.dtype.kind in "OUS")
+
+
+def validated(estimator: Any, X: Any, *, reset: bool, **checks: Any) -> Any:
+    """X as scikit-learn's ``validate_data`` checks it; columns with names are matched to the fit by these."""
+    names, X = names_of_columns(X), without_names(X)
+    if reset or names is None:
+        X = validate_data(estimator, X, reset=reset, **checks)
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        return X
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is None:
+        return validate_data(estimator, X, reset=False, **checks)
+    X = _in_order_of_fit(X, names, known.tolist())
+    # Not validate_data, which would miss the names that have just been used.
+    return X if checks.pop("skip_check_array", False) else check_array(X, input_name="X", **checks)
+
+
+def _in_order_of_fit(X: Any, names: Sequence[str], known: Sequence[str]) -> Any:
+    """The features of the fit, in its order; others are left out."""
+    if list(names) == list(known):
+        return X
+    place = {name: at for at, name in enumerate(names)}
+    missing = [name for name in known if name not in place]
+    if missing:
+        raise InvalidFeaturesError(
+            f"X lacks {len(missing)} of the {len(known)} features of the fit: {listed(missing)}. It has "
+            f"{listed(names)}. Rename its columns, or add what is missing."
+        )
+    columns = [place[name] for name in known]
+    # Laid out as the columns of the fit were, so that sums round alike.
+    return X[:, columns].sorted_indices() if sp.issparse(X) else np.take(X, columns, axis=1)
+
+
+def refuse_texts(X: Any, error: Exception) -> None:
     """Raise if a column of a frame has a text that is no number, with the name of the column."""
     names = column_names_of(X)
     if names is None or "could not convert" not in str(error):

@@ -11,13 +11,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, validate_data
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.confidence import check_calibration
-from labelgap.estimators.inputs import THRESHOLDS, safe_features, warn_of_unseen_labels
+from labelgap.estimators.inputs import (
+    THRESHOLDS,
+    hand_on_features,
+    safe_features,
+    validated,
+    warn_of_unseen_labels,
+)
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
     DirectModel,
@@ -38,7 +43,6 @@ from labelgap.estimators.score_models import (
     weights_of_rows,
 )
 from labelgap.exceptions import (
-    InvalidFeaturesError,
     InvalidParameterError,
     InvalidScoresError,
     UninformativeLabelsWarning,
@@ -306,27 +310,11 @@ class MetricThreshold(DecisionEstimator):
             self.estimator_ = self.estimators_[0]
 
     def _read_features(self, X: Any, *, reset: bool) -> Any:
-        X = safe_features(X)
         if self.estimator is not None:
-            if not reset and hasattr(self, "n_features_in_") and not sp.issparse(X) and np.ndim(X) == 1:
-                raise InvalidFeaturesError(
-                    f"X is 1-d; rows of {self.n_features_in_} features were expected. Reshape your data: "
-                    "X.reshape(1, -1) for a single row."
-                )
-            if not hasattr(X, "shape") and not hasattr(X, "__len__"):
-                # Some rows of it are wanted in every fold.
-                X = np.asarray(X)
-            # What X may be is the estimator's business; only its width and its names are held against fit's.
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            if _num_samples(X) == 0:
-                raise InvalidFeaturesError(
-                    "X has 0 sample(s) while a minimum of 1 is required; pass some rows."
-                )
-            return X.tocsr() if sp.issparse(X) else X
+            return hand_on_features(self, X, reset=reset)
+        X = safe_features(X)
         scores = np.asarray(X).reshape(-1, 1) if not sp.issparse(X) and np.ndim(X) == 1 else X
-        return validate_data(
-            self, scores, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
-        )
+        return validated(self, scores, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
 
     # -- scoring ---------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.utils import check_random_state, get_tags
 
+from labelgap._arrays import frame_library
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator, keep_unless_default
@@ -17,7 +18,13 @@ from labelgap.estimators.feature_maps import (
     best_map,
     mapped_rows,
 )
-from labelgap.estimators.inputs import THRESHOLDS, check_verbose, warn_of_unseen_labels
+from labelgap.estimators.inputs import (
+    THRESHOLDS,
+    check_verbose,
+    hand_on_features,
+    is_of_numbers,
+    warn_of_unseen_labels,
+)
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
     LabelModels,
@@ -115,9 +122,9 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
     -----
     ``decision_function`` returns probabilities, so that ``threshold_`` is one; it equals ``predict_proba``
     except for a 1-d y, where the latter has a column per class, and with ``calibration``. Weights of the
-    labels are given to the classifiers as ``sample_weight``. Features are read as numbers; put what makes
-    numbers of them before it in a :class:`~sklearn.pipeline.Pipeline`. NaN among them is refused unless
-    ``estimator`` takes it.
+    labels are given to the classifiers as ``sample_weight``. A frame is given to ``estimator`` as it is, with
+    categories, texts and NaN if ``estimator`` takes them, as a pipeline with a ``ColumnTransformer`` does;
+    without an ``estimator``, and with other ``features``, X is read as numbers.
 
     References
     ----------
@@ -178,7 +185,7 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, d)
+        X : array, sparse matrix or frame of shape (n, d), whatever ``estimator`` takes
         y : label matrix of shape (n, L) in any form that ``ObservedLabels.from_any`` takes, NaN = not
             observed; or a 1-d array with two classes
         sample_weight : array of shape (n,), or None
@@ -237,7 +244,22 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         return LogisticRegression(max_iter=1000)
 
     def _nan_allowed(self) -> bool:
-        return bool(get_tags(self._inner()).input_tags.allow_nan)
+        inner = self._inner()
+        if get_tags(inner).input_tags.allow_nan:
+            return True
+        # What steps before a classifier make of NaN, they know themselves.
+        parts = [inner, *inner.get_params(deep=True).values()]
+        return any(hasattr(part, "steps") or hasattr(part, "transformers") for part in parts)
+
+    def _read_features(self, X: Any, *, reset: bool) -> Any:
+        handed_on = (
+            self.estimator is not None and isinstance(self.features, str) and self.features == "linear"
+        )
+        if not handed_on or is_of_numbers(X):
+            read = super()._read_features(X, reset=reset)
+            # The estimator may know the columns of a frame by their names.
+            return X if handed_on and frame_library(X) else read
+        return hand_on_features(self, X, reset=reset)
 
     def _say(self, message: str, bar: NotebookBar | None) -> None:
         if bar is not None:

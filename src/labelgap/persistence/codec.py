@@ -259,7 +259,10 @@ def _extent(node: Any, shared: list[_Extent]) -> _Extent:
         if len(node) == 1 and type(place) is int and 0 <= place < len(shared):
             levels, _, written_out = shared[place]
             return levels, 1, written_out
-        inner, level = node.values(), 1
+        inner, level = list(node.values()), 1
+        if len(inner) == 1 and type(inner[0]) is dict:
+            # The parts of an object are no level of their own.
+            inner = list(inner[0].values())
     elif type(node) is not list:
         return 0, 1, 1
     # Many thousand ids are mostly plain.

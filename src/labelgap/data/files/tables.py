@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from labelgap._named_columns import with_names
 from labelgap._types import Floats
 from labelgap.labels import ObservedLabels
 
@@ -29,6 +30,8 @@ class LabelTable:
     Parameters
     ----------
     X : float64 array, CSR array, or None where the file has no features
+        Where the file names them, its columns have the names in ``X.feature_names``: a fit remembers them,
+        and a fitted estimator of labelgap takes its features by these names, wherever they stand.
     labels : ObservedLabels, or None where the file has no labels
         With ``label_names`` where the file names them, and the ids as ``row_names``.
     feature_names : tuple of str, or None
@@ -39,6 +42,10 @@ class LabelTable:
     labels: ObservedLabels | None
     feature_names: tuple[str, ...] | None = None
     row_ids: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.X is not None and self.feature_names is not None:
+            object.__setattr__(self, "X", with_names(self.X, self.feature_names))
 
 
 @dataclass(frozen=True)
