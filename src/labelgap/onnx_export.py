@@ -234,7 +234,7 @@ def _write_threshold(model: MetricThreshold, graph: _Graph) -> dict[str, str]:
 
 def _scores_per_label(model: Any, inner: LabelModels, graph: _Graph) -> str:
     """The probabilities of one LogisticRegression per label."""
-    widths = [estimator.n_features_in_ for estimator in inner.estimators if estimator is not None]
+    widths = [estimator.n_features_in_ for estimator in inner.estimators if is_logistic_regression(estimator)]
     W, b = np.zeros((widths[0] if widths else width_of(model), model.n_labels_)), np.zeros(model.n_labels_)
     for label, estimator in enumerate(inner.estimators):
         if estimator is None:

@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from cli_runs import QUICK, error_of, run, run_json, standard_input
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import labelgap
-from labelgap import LowRankClassifier
+from labelgap import LowRankClassifier, PlugInClassifier
 
 COLOURS = ("red", "blue", "green")
 
@@ -177,6 +179,31 @@ def test_a_pipeline_of_a_frame_is_used_by_the_commands() -> None:
     assert (
         "one-hot colour (3); blanks filled with the mean" in run_json("info", "python.labelgap")["prepared"]
     )
+
+
+def test_pipelines_of_texts_from_python() -> None:
+    table = rows()
+    write("train.csv", table)
+    frame = pd.read_csv("train.csv").fillna({"size": 0.0})
+    write("filled.csv", frame.to_dict("records"))
+    Y = frame[["t_a", "t_b"]].to_numpy(dtype=float)
+    steps = [("words", TfidfVectorizer(), "colour"), ("numbers", StandardScaler(), ["size"])]
+    decide = LowRankClassifier(trace_penalty=0.01, threshold="train")
+    model = make_pipeline(ColumnTransformer(steps), decide).fit(frame[["colour", "size"]], Y)
+    labelgap.save(model, "columns.labelgap")
+    run("predict", "columns.labelgap", "filled.csv", "--what", "scores", "--out", "s.csv")
+    scores = pd.read_csv("s.csv").drop(columns="id").to_numpy()
+    np.testing.assert_allclose(scores, model.decision_function(frame[["colour", "size"]]))
+    # Texts alone are no columns.
+    labelgap.save(make_pipeline(TfidfVectorizer(), decide).fit(frame["colour"], Y), "texts.labelgap")
+    texts = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    PlugInClassifier(texts, threshold="train").fit(frame["colour"], Y).save("each.labelgap")
+    for name in ("texts.labelgap", "each.labelgap"):
+        run("info", name)
+        for command in ("predict", "report"):
+            said = error_of(command, name, "filled.csv")
+            assert f"{name} was fitted in Python to texts, which commands do not read" in said
+        assert "cannot be exported to ONNX" in error_of("export", name, "m.onnx")
 
 
 def test_tags_semicolons_commas_and_latin_1_through_a_pipe() -> None:

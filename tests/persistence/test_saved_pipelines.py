@@ -11,9 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from saved_models import X, Y, classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -61,6 +68,19 @@ def by_column() -> ColumnTransformer:
     )
 
 
+def dense(decisions: Any) -> Any:
+    return decisions.toarray() if sp.issparse(decisions) else decisions
+
+
+def texts() -> list[str]:
+    words = np.array(["red", "blue", "green", "çay", "two words"])
+    return [f"{words[at % 5]} and {words[at % 3]}, {at}" for at in range(len(X))]
+
+
+def text_columns() -> pd.DataFrame:
+    return pd.DataFrame({"title": texts(), "a": X[:, 0]})
+
+
 STEPS: dict[str, tuple[Callable[[], list[Any]], Callable[[], Any]]] = {
     "scalers": (lambda: [StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler()], lambda: X),
     "imputer and PCA": (lambda: [SimpleImputer(add_indicator=True), PCA(3)], gappy_features),
@@ -68,6 +88,23 @@ STEPS: dict[str, tuple[Callable[[], list[Any]], Callable[[], Any]]] = {
     "variance": (lambda: [VarianceThreshold(0.1)], lambda: X),
     "pipeline": (lambda: [make_pipeline(StandardScaler(), PCA(2))], lambda: X),
     "columns": (lambda: [by_column()], mixed_features),
+    "words": (lambda: [TfidfVectorizer(), TruncatedSVD(3, random_state=0), Normalizer()], texts),
+    "some words": (
+        lambda: [
+            CountVectorizer(ngram_range=(1, 2), max_features=9, stop_words=["and"], dtype=np.float32),
+            TfidfTransformer(),
+        ],
+        texts,
+    ),
+    "given words": (lambda: [TfidfVectorizer(vocabulary={"blue": 1, "red": 0}, stop_words="english")], texts),
+    "characters": (lambda: [TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 3), norm=None)], texts),
+    "hashed words": (lambda: [HashingVectorizer(n_features=64, token_pattern=r"\w+")], texts),
+    "words of a column": (
+        lambda: [
+            ColumnTransformer([("words", CountVectorizer(), "title"), ("number", StandardScaler(), ["a"])])
+        ],
+        text_columns,
+    ),
 }
 
 
@@ -80,7 +117,7 @@ def test_a_loaded_pipeline_answers_as_the_saved_one(name: str, tmp_path: Path) -
     assert isinstance(again, Pipeline)
     assert [part[0] for part in again.steps] == [part[0] for part in model.steps]
     np.testing.assert_array_equal(again.decision_function(features()), model.decision_function(features()))
-    np.testing.assert_array_equal(again.predict(features()), model.predict(features()))
+    np.testing.assert_array_equal(dense(again.predict(features())), dense(model.predict(features())))
     # It can be fitted and saved again.
     labelgap.save(again.fit(features(), Y), tmp_path / "again.labelgap")
 
@@ -104,7 +141,10 @@ def test_pipelines_within_estimators(tmp_path: Path) -> None:
     [
         (PolynomialFeatures(), "its step 'step' holds a PolynomialFeatures"),
         (MyScaler(), "its step 'step' holds a MyScaler"),
-        (FunctionTransformer(np.tanh), "its step 'step' holds a function"),
+        (
+            FunctionTransformer(np.linalg.norm, kw_args={"axis": 1, "keepdims": True}),
+            r"its step 'step' holds a function, numpy\.linalg\.norm, as 'func'. A file holds no code",
+        ),
         (ColumnTransformer([("a", PolynomialFeatures(), [0])]), "its step 'step' holds a PolynomialFeatures"),
     ],
     ids=["class", "derived", "function", "inside"],
@@ -114,6 +154,112 @@ def test_other_transformers_are_refused_by_name(step: Any, words: str, tmp_path:
     with pytest.raises(InvalidInputError, match=words):
         labelgap.save(model, tmp_path / "model.labelgap")
     assert list(tmp_path.iterdir()) == []
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tokenizer": str.split, "token_pattern": None}, r"holds a function, str\.split, as 'tokenizer'"),
+        ({"preprocessor": shout}, r"a function, .*shout, as 'preprocessor'. .* such as token_pattern"),
+        ({"analyzer": lambda text: text.split()}, "a function, .*<lambda>, as 'analyzer'"),
+        ({"input": "filename"}, "holds input='filename', so it would read files"),
+        ({"vocabulary": {"red", "blue"}}, "holds a set as 'vocabulary'"),
+    ],
+    ids=["tokenizer", "preprocessor", "analyzer", "input", "set"],
+)
+@pytest.mark.parametrize("within", [False, True])
+def test_settings_of_vectorizers_that_are_no_data(
+    within: bool, settings: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    given: list[Any] = texts()
+    if "input" in settings:
+        given = [tmp_path / f"{at}.txt" for at in range(len(given))]
+        for path, text in zip(given, texts(), strict=True):
+            path.write_text(text)
+    vectorizer = CountVectorizer(**settings)
+    if within:
+        model: Any = PlugInClassifier(make_pipeline(vectorizer, LogisticRegression()), threshold="train")
+        words = (
+            f"This PlugInClassifier cannot be saved: its parameter 'estimator' .*{words.split('holds ')[-1]}"
+        )
+    else:
+        model = Pipeline([("step", vectorizer), ("decide", classifier())])
+    model.fit(given, Y)
+    with pytest.raises(InvalidInputError, match=words):
+        labelgap.save(model, tmp_path / "model.labelgap")
+    assert not (tmp_path / "model.labelgap").exists()
+
+
+VECTORIZERS: dict[str, tuple[str, Any, str]] = {
+    "word twice": ("vocabulary_", {"list": ["a", "b", "c", "a"]}, "vocabulary_ has a word twice"),
+    "no words": ("vocabulary_", {"list": ["a", 2, "c", "d"]}, "vocabulary_ is no list of words"),
+    "numbered words": ("vocabulary_", {"dict": [["a", 10**9]]}, "vocabulary_ is no list of words"),
+    "fewer words": ("vocabulary_", {"list": ["a", "b"]}, "it has 2 words and weights for"),
+    "weights": ("_tfidf", None, "makes .* features, and the step after it takes|it has"),
+    "tokenizer": ("tokenizer", {"number_type": {"name": "<f8"}}, "tokenizer is .*; None was expected"),
+    "preprocessor": ("preprocessor", "os.system", "preprocessor is 'os.system'; None was expected"),
+    "analyzer": ("analyzer", {"number_type": {"name": "<f8"}}, "analyzer is .*; a text was expected"),
+    "another analyzer": ("analyzer", "shell", "'analyzer' parameter"),
+    "input": ("input", "filename", "input is 'filename'; 'content' was expected"),
+    "pattern": ("token_pattern", "(", "token_pattern is no regular expression"),
+    "groups": ("token_pattern", "(a)(b)", "token_pattern has more than one group"),
+    "stop words": ("stop_words", {"list": [1]}, "stop_words is no list of words"),
+    "n-grams": ("ngram_range", {"tuple": [1, "2"]}, "ngram_range is"),
+    "type": ("dtype", "object", "dtype is 'object'; a type of numbers"),
+    "decoding": ("decode_error", 7, "'decode_error' parameter"),
+}
+
+
+@pytest.mark.parametrize("name", VECTORIZERS)
+def test_forged_vectorizers_are_refused(name: str, tmp_path: Path) -> None:
+    attribute, value, words = VECTORIZERS[name]
+    path = tmp_path / "model.labelgap"
+    labelgap.save(make_pipeline(TfidfVectorizer(), classifier()).fit(texts(), Y), path)
+    contents = read_file(path, "model", ModelFileError)
+    (forged,) = [node["TfidfVectorizer"] for node in contents.document["shared"] if "TfidfVectorizer" in node]
+    # Words are data: the number of each is its place.
+    assert forged["vocabulary_"]["list"] == sorted(forged["vocabulary_"]["list"])
+    assert "_stop_words_id" not in forged
+    if name == "weights":
+        forged["vocabulary_"]["list"].append("more")
+    else:
+        forged[attribute] = value
+    write_file(path, "model", contents.document, contents.arrays)
+    with pytest.raises(ModelFileError, match=words):
+        labelgap.load(path)
+
+
+def test_a_forged_width_of_hashed_words_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.labelgap"
+    labelgap.save(make_pipeline(HashingVectorizer(n_features=16), classifier()).fit(texts(), Y), path)
+    contents = read_file(path, "model", ModelFileError)
+    (forged,) = [
+        node["HashingVectorizer"] for node in contents.document["shared"] if "HashingVectorizer" in node
+    ]
+    for value, words in (
+        (2**30, "makes 1073741824 features, and the step after it takes 16"),
+        (-1, "n_features"),
+    ):
+        forged["n_features"] = value
+        write_file(path, "model", contents.document, contents.arrays)
+        with pytest.raises(ModelFileError, match=words):
+            labelgap.load(path)
+
+
+def test_classifiers_of_texts_are_saved(tmp_path: Path) -> None:
+    for wrapper, last in (
+        (PlugInClassifier, LogisticRegression()),
+        (MetricThreshold, LogisticRegression()),
+        (MetricThreshold, classifier()),
+    ):
+        model = wrapper(make_pipeline(TfidfVectorizer(), last), threshold="train")
+        model.fit(texts(), Y).save(tmp_path / "model")
+        again = labelgap.load(tmp_path / "model")
+        np.testing.assert_array_equal(again.predict_proba(texts()), model.predict_proba(texts()))
 
 
 def test_other_pipelines_are_refused(tmp_path: Path) -> None:

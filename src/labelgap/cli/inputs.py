@@ -20,7 +20,12 @@ from labelgap.data.files.ids import listed, repeated_ids
 from labelgap.data.files.rating_hints import rating_options
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
-from labelgap.exceptions import DataFileError, InvalidFeaturesError, InvalidLabelsError
+from labelgap.exceptions import (
+    DataFileError,
+    InvalidFeaturesError,
+    InvalidLabelsError,
+    InvalidParameterError,
+)
 from labelgap.labels import ObservedLabels
 from labelgap.labels.matching import as_kept
 
@@ -198,6 +203,11 @@ def _ids_of(source: Source, columns: Columns) -> str | None:
 def _feature_columns(model: LoadedModel, source: Source, columns: Columns) -> Columns:
     """Only the features of the model, where file and model have names."""
     wanted = model.feature_names
+    if not hasattr(model.estimator if model.prepare is None else model.prepare, "n_features_in_"):
+        raise InvalidParameterError(
+            f"{model.path} was fitted in Python to texts, which commands do not read: use it there, with "
+            "labelgap.load."
+        )
     if wanted is None:
         return columns
     if source.is_sheet:

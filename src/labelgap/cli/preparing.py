@@ -17,6 +17,7 @@ from labelgap._warn import warn
 from labelgap.data.files.feature_plan import FeaturePlan
 from labelgap.exceptions import LabelgapWarning, MissingExtraError
 from labelgap.persistence.transformers import is_pipeline
+from labelgap.persistence.vectorizers import VECTORIZERS
 
 _NUMBERS, _CATEGORIES = "numbers", "categories"
 # Of fewer rows, that all texts differ says little about the column.
@@ -166,14 +167,15 @@ def names_after(prepare: Any) -> tuple[str, ...] | None:
 
 
 def plan_of(prepare: Any) -> FeaturePlan:
-    """How columns are read for a model: the categories of its transformer as texts, blanks as NaN if it fills
-    them.
+    """How columns are read for a model: categories and texts of its transformer as texts, blanks as NaN if it
+    fills them.
     """
     if prepare is None:
         return FeaturePlan(texts=())
     names = names_before(prepare) or ()
     parts = _parts(prepare, names)
-    texts = [name for kind, _, columns in parts for name in columns if kind == "OneHotEncoder"]
+    of_texts = ("OneHotEncoder", *VECTORIZERS)
+    texts = [name for kind, _, columns in parts for name in columns if kind in of_texts]
     return FeaturePlan(texts=texts, keep_missing=any(kind == "SimpleImputer" for kind, *_ in parts))
 
 

@@ -16,7 +16,10 @@ def describe(model: Any) -> dict[str, Any]:
     if hasattr(model, "user_ids_"):
         facts |= {"users": len(model.user_ids_), "items": len(model.item_ids_)}
     else:
-        facts |= {"features": int(model.n_features_in_), "labels": int(model.n_labels_)}
+        # Texts have no columns to be counted.
+        if hasattr(model, "n_features_in_"):
+            facts["features"] = int(model.n_features_in_)
+        facts["labels"] = int(model.n_labels_)
     metric = "d2" if hasattr(model, "family_") else metric_name(model.metric_)
     facts["held_out"] = _describe_held_out(model, metric)
     if hasattr(model, "family_"):

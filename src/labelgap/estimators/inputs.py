@@ -109,7 +109,8 @@ def is_of_numbers(X: Any) -> bool:
             return all(one.is_numeric() or str(one) == "Boolean" for one in types)
         return all(one.kind in "biuf" for one in types)
     if isinstance(X, list | tuple):
-        return not (len(X) and isinstance(X[0], str))
+        first = np.asarray(X[0]) if len(X) else np.zeros(1)
+        return first.dtype.kind in ("biufO" if first.ndim else "biuf")
     return not (isinstance(X, np.ndarray) and X.dtype.kind in "OUS")
 
 

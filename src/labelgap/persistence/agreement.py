@@ -26,6 +26,7 @@ _SHAPES: dict[str, dict[str, str]] = {
     "SimpleImputer": {"statistics_": "n"},
     "StandardScaler": {"mean_": "n", "var_": "n", "scale_": "n"},
     "TruncatedSVD": {"components_": "kn", **_SPECTRUM},
+    "TfidfTransformer": {"idf_": "n"},
     "VarianceThreshold": {"variances_": "n"},
 }
 """The shapes of fitted arrays of scikit-learn's classes, a letter for each length."""

@@ -160,14 +160,18 @@ def _check_thresholds(model: Any) -> None:
 def _check_names(model: Any) -> None:
     """Check that there are as many names as labels and features."""
     if not hasattr(model, "n_features_in_"):
-        raise ValueError("it has no n_features_in_")
+        # Texts have no columns to be counted, and a pipeline may take them.
+        inner = getattr(model, "_model", None)
+        estimators = [getattr(inner, "estimator", None), *(getattr(inner, "estimators", None) or ())]
+        if not any(map(is_pipeline, estimators)):
+            raise ValueError("it has no n_features_in_")
     # After a fit without features, names of an earlier fit may still be there.
     with_names = (
         ("feature_names_in_", "label_names_") if getattr(model, "_has_features", True) else ("label_names_",)
     )
     for name in with_names:
         names = getattr(model, name, None)
-        count = model.n_labels_ if name == "label_names_" else model.n_features_in_
+        count = model.n_labels_ if name == "label_names_" else getattr(model, "n_features_in_", 0)
         if names is not None and (np.ndim(names) == 0 or len(names) != count):
             raise ValueError(f"{name} does not hold {count} names")
 

@@ -27,6 +27,8 @@ FILE_KIND = "model"
 # Transformers that are only found inside of others.
 _INNER = ("FunctionTransformer", "MissingIndicator")
 
+_OF_TEXTS = ("tokenizer", "preprocessor", "analyzer")
+
 _IDS = ("user_ids_", "item_ids_", "_users", "_items", "answers_", "label_names_")
 
 
@@ -73,8 +75,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator of labelgap, or a pipeline that ends in one, to a file that ``load`` reads.
 
     Of an estimator it is the same as its method ``save``. The steps of a pipeline before the estimator may be
-    scikit-learn's ColumnTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, Nystroem, OneHotEncoder, PCA,
-    RobustScaler, SimpleImputer, StandardScaler, TruncatedSVD and VarianceThreshold, and pipelines of these.
+    scikit-learn's ColumnTransformer, CountVectorizer, HashingVectorizer, MaxAbsScaler, MinMaxScaler,
+    Normalizer, Nystroem, OneHotEncoder, PCA, RobustScaler, SimpleImputer, StandardScaler, TfidfTransformer,
+    TfidfVectorizer, TruncatedSVD and VarianceThreshold, and pipelines of these. None of them may hold a
+    function, such as a tokenizer.
 
     Parameters
     ----------
@@ -139,11 +143,33 @@ def _pipeline_refusal(pipeline: Any, problem: CannotSaveError) -> str | None:
             problem.where = ".".join(parts[3:])
         return None
     name, value = pipeline.steps[int(parts[1])][0], problem.value
+    begin = f"This Pipeline cannot be saved: its step {name!r} holds"
+    if len(parts) > 3 and not isinstance(value, BaseEstimator):
+        return f"{begin} {_part(parts[-1], value)}; or save the last step alone."
     known = ", ".join(name for name in TRANSFORMERS if name not in (PIPELINE, *_INNER))
-    what = "a function" if callable(value) and not isinstance(value, type) else f"a {type(value).__name__}"
     return (
-        f"This Pipeline cannot be saved: its step {name!r} holds {what}, for which a file has no place. The "
+        f"{begin} a {type(value).__name__}, for which a file has no place. The "
         f"transformers that can be saved are {known}; save the last step alone, or use one of these."
+    )
+
+
+def _part(name: str, value: Any) -> str:
+    """What a transformer holds that a file does not, as its parameter ``name``, and what to do."""
+    if name == "input":
+        return (
+            f"input={value!r}, so it would read files that its texts name, which a model from a file does "
+            "not. Fit with input='content', to the texts themselves"
+        )
+    if not callable(value):
+        return f"a {type(value).__name__} as {name!r}, for which a file has no place. Give a list or a tuple"
+    module, called = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    called = called or getattr(value, "__name__", type(value).__name__)
+    whose = f"{module}.{called}" if module else called
+    what = "a class" if isinstance(value, type) else "a function"
+    instead = "use the settings that have names, such as token_pattern and analyzer='word', or "
+    return (
+        f"{what}, {whose}, as {name!r}. A file holds no code, and a model from a file never imports or runs "
+        f"a function by its name: {instead if name in _OF_TEXTS else ''}apply it to X before the pipeline"
     )
 
 
@@ -178,17 +204,18 @@ def _refusal(model: Any, problem: CannotSaveError) -> str:
             f"This {name} cannot be saved: it is a class of your own, and a file holds no code. Fit and save "
             f"one of {', '.join(estimator_names())} itself."
         )
-    first, value = problem.where.split(".")[0], problem.value
+    first = problem.where.split(".")[0]
     if not has_place(type(model), first):
         return (
             f"This {name} cannot be saved: its attribute {first!r} is not one of labelgap's. Remove it "
             f"first: del model.{first}."
         )
     what = "parameter" if first in model.get_params(deep=False) else "attribute"
-    return f"This {name} cannot be saved: its {what} {first!r} {_reason(first, value)}"
+    return f"This {name} cannot be saved: its {what} {first!r} {_reason(first, problem)}"
 
 
-def _reason(first: str, value: Any) -> str:
+def _reason(first: str, problem: CannotSaveError) -> str:
+    value = problem.value
     kind = type(value).__name__
     if isinstance(value, Loss):
         names = family_names() if isinstance(value, Family) else loss_names()
@@ -207,6 +234,10 @@ def _reason(first: str, value: Any) -> str:
             f"holds a {kind}; the transformers that can be saved are {known}. Fit with one of these, or "
             "transform X before the fit and save the model alone."
         )
+    parts = problem.where.split(".")
+    no_data = callable(value) or isinstance(value, set | frozenset) or parts[-1] == "input"
+    if len(parts) > 1 and no_data and not isinstance(value, BaseEstimator):
+        return f"holds {_part(parts[-1], value)}."
     if isinstance(value, BaseEstimator):
         return (
             f"holds a {kind}; of scikit-learn's classifiers only LogisticRegression can be saved, since of "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,21 @@ from labelgap.exceptions import LabelgapWarning
 from labelgap.persistence.agreement import check_agreement
 from labelgap.persistence.codec import CannotSaveError, Kind
 from labelgap.persistence.registry import has_place, register, register_finder, without_requests
+from labelgap.persistence.vectorizers import (
+    VECTORIZERS,
+    check_vectorizer,
+    vectorizer_parts,
+    vectorizer_state,
+    width_of_texts,
+)
 
 PIPELINE = "Pipeline"
 TRANSFORMERS = {
     PIPELINE: "sklearn.pipeline",
     "ColumnTransformer": "sklearn.compose",
+    "CountVectorizer": "sklearn.feature_extraction.text",
     "FunctionTransformer": "sklearn.preprocessing",
+    "HashingVectorizer": "sklearn.feature_extraction.text",
     "MaxAbsScaler": "sklearn.preprocessing",
     "MinMaxScaler": "sklearn.preprocessing",
     "MissingIndicator": "sklearn.impute",
@@ -34,6 +44,8 @@ TRANSFORMERS = {
     "RobustScaler": "sklearn.preprocessing",
     "SimpleImputer": "sklearn.impute",
     "StandardScaler": "sklearn.preprocessing",
+    "TfidfTransformer": "sklearn.feature_extraction.text",
+    "TfidfVectorizer": "sklearn.feature_extraction.text",
     "TruncatedSVD": "sklearn.decomposition",
     "VarianceThreshold": "sklearn.feature_selection",
 }
@@ -73,6 +85,8 @@ def _parts(value: Any) -> Mapping[str, Any]:
     from sklearn import __version__
 
     state = without_requests(vars(value))
+    if type(value).__name__ in VECTORIZERS:
+        state = vectorizer_parts(state)
     for name, part in state.items():
         if not has_place(type(value), name):
             raise CannotSaveError(name, part)
@@ -93,10 +107,16 @@ def _whole(name: str) -> Any:
                     f"with scikit-learn {saved_with}"
                 )
         check_agreement(name, {part: value for part, value in state.items() if part not in names})
+        if name in VECTORIZERS:
+            state = vectorizer_state(state)
         model = cls(**{part: state[part] for part in names if part in state})
         for part, value in state.items():
             if part not in names:
                 setattr(model, part, value)
+        if name in VECTORIZERS:
+            check_vectorizer(model)
+        if name == PIPELINE:
+            _check_widths(model)
         if str(saved_with).split(".")[:2] != __version__.split(".")[:2]:
             warn(
                 f"A {name} in the file was fitted with scikit-learn {saved_with}, and this is {__version__}. "
@@ -106,6 +126,17 @@ def _whole(name: str) -> Any:
         return model
 
     return rebuild
+
+
+def _check_widths(pipeline: Any) -> None:
+    """Raise ValueError where a step takes more or fewer features than the vectorizer before it makes."""
+    for one, other in pairwise(step for _, step in pipeline.steps):
+        made = width_of_texts(one) if transformer_name(one) in VECTORIZERS else None
+        taken = getattr(other, "n_features_in_", made)
+        if made is not None and taken != made:
+            raise ValueError(
+                f"a {type(one).__name__} makes {made} features, and the step after it takes {taken}"
+            )
 
 
 # -- what transformers hold ----------------------------------------------------------------------------
