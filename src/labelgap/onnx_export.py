@@ -234,14 +234,15 @@ def _write_threshold(model: MetricThreshold, graph: _Graph) -> dict[str, str]:
 
 def _scores_per_label(model: Any, inner: LabelModels, graph: _Graph) -> str:
     """The probabilities of one LogisticRegression per label."""
-    widths = [estimator.n_features_in_ for estimator in inner.estimators if is_logistic_regression(estimator)]
-    W, b = np.zeros((widths[0] if widths else width_of(model), model.n_labels_)), np.zeros(model.n_labels_)
-    for label, estimator in enumerate(inner.estimators):
-        if estimator is None:
-            continue
+    fitted = {label: one for label, one in enumerate(inner.estimators) if one is not None}
+    for estimator in fitted.values():
         # With a softmax over two classes the odds are squared, in versions that have that choice.
         if not is_logistic_regression(estimator) or getattr(estimator, "multi_class", "") == "multinomial":
             raise _not_exported(type(model).__name__, estimator)
+    width = next((estimator.n_features_in_ for estimator in fitted.values()), None)
+    W = np.zeros((width_of(model) if width is None else width, model.n_labels_))
+    b = np.zeros(model.n_labels_)
+    for label, estimator in fitted.items():
         W[:, label], b[label] = estimator.coef_[0], estimator.intercept_[0]
     logits = graph.do("Add", graph.do("MatMul", mapped_features(model, graph), W), b)
     constant = np.array([estimator is None for estimator in inner.estimators])
