@@ -398,6 +398,54 @@ def test_absent_entries_may_mean_no(case: Case) -> None:
         clone(case.estimator).set_params(unobserved="unlabelled").fit(X, positives)
 
 
+def meanings(case: Case) -> list[tuple[str, dict[str, Any]]]:
+    """What an absent entry can mean to the estimator, with the parameters that this takes."""
+    learns_from_likes = isinstance(case.estimator, LowRankClassifier)
+    likes = ("unlabelled", {"flip_rate": 0.3, "loss": "squared"})
+    return [("negative", {}), *([likes] if learns_from_likes else [])]
+
+
+@every_case
+def test_a_vector_and_the_matrix_of_one_column_score_alike(case: Case) -> None:
+    recorded = np.nan_to_num(Y[:, 0])
+    for meaning, parameters in meanings(case):
+        model = clone(case.estimator).set_params(unobserved=meaning, **parameters).fit(X, recorded)
+        expected = model.score(X, recorded[:, None])
+        assert model.score(X, recorded) == expected
+        # A yes or nothing: what is not recorded is absent.
+        assert model.score(X, np.where(recorded == 1, 1.0, np.nan)) == expected
+        vector, column = (
+            cross_val_score(clone(model), X, y, cv=KFold(2)) for y in (recorded, recorded[:, None])
+        )
+        assert_array_equal(vector, column)
+
+
+@every_case
+def test_labels_that_say_what_silence_means_are_read_as_if_the_parameter_did(case: Case) -> None:
+    recorded = np.nan_to_num(Y)
+    for meaning, parameters in meanings(case):
+        said = ObservedLabels.from_any(recorded, meaning)
+        told = clone(case.estimator).set_params(unobserved=meaning, **parameters).fit(X, recorded)
+        own = clone(case.estimator).set_params(**parameters).fit(X, said)
+        assert_array_equal(own.decision_function(X), told.decision_function(X))
+        assert_array_equal(own.predict(X, output="dense"), told.predict(X, output="dense"))
+        # Plain labels, of which a model that was told nothing would have thought something else.
+        likes = sp.csr_array(recorded)
+        assert own.score(X, likes) == told.score(X, likes) == told.score(X, said)
+
+
+@every_case
+def test_two_meanings_of_silence_are_a_contradiction(case: Case) -> None:
+    no = ObservedLabels.from_any(np.nan_to_num(Y), "negative")
+    likes = ObservedLabels.from_any(np.nan_to_num(Y), "unlabelled")
+    with pytest.raises(InvalidParameterError, match="unobserved is 'negative'.* unobserved='unlabelled'"):
+        clone(case.estimator).set_params(unobserved="negative").fit(X, likes)
+    with pytest.raises(InvalidParameterError, match="unobserved is 'unlabelled'.* unobserved='negative'"):
+        fitted_to_all(case).score(X, no, unobserved="unlabelled")
+    # The default contradicts nothing.
+    assert fitted_to_all(case).score(X, no) == fitted_to_all(case).score(X, np.nan_to_num(Y))
+
+
 @every_case
 def test_unseen_labels_warn_once(case: Case) -> None:
     gaps = Y.copy()

@@ -15,6 +15,7 @@ from labelgap.estimators import recommender_choice
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting import choice, silence, silence_weights
 from labelgap.kernels.threads import limit_threads
+from labelgap.recommending.ratings import read_ratings
 
 FIXED = {"unobserved": "negative", "trace_penalty": 0.002, "threshold": "train", "random_state": 0}
 
@@ -320,3 +321,47 @@ def test_given_penalties_are_judged_by_all_held_out_likes(monkeypatch: pytest.Mo
     monkeypatch.setattr(choice, "_FOR_THRESHOLD", (10, 1))
     model = Recommender(positive=4, **{**FIXED, "threshold": "cross-fit"}).fit(train)
     assert 0 < model.candidates_[-1].metric_value < 1
+
+
+def chosen_settings(model: Any) -> tuple[Any, ...]:
+    names = ("count_weighting_", "silence_weight_", "dislike_weight_", "confidence_", "flip_rate_", "threshold_")
+    used = [getattr(model, name, None) for name in names]
+    defaults = (model.default_tol, model.default_rank_limit, model.candidates_metric)
+    return (*used, model.rank_, model.trace_penalty_, model.intercept_penalty_, *defaults)
+
+
+@pytest.mark.parametrize(
+    ("meaning", "parameters"),
+    [("negative", {}), ("negative", {"loss": "logistic", "trace_penalty": 0.01}), ("unlabelled", {})],
+)
+def test_ratings_that_say_what_silence_means_are_read_as_if_the_parameter_did(
+    meaning: str, parameters: dict[str, Any]
+) -> None:
+    users, items, _ = tasteful(30, 15)
+    likes = read_ratings((users, items))
+    fixed = {"random_state": 0, **({"flip_rate": 0.3} if meaning == "unlabelled" else {}), **parameters}
+    told = Recommender(unobserved=meaning, **fixed).fit(likes)
+    own = Recommender(**fixed).fit(ObservedLabels.from_any(likes, meaning))
+    assert chosen_settings(own) == chosen_settings(told)
+    np.testing.assert_array_equal(own.user_factors_, told.user_factors_)
+    np.testing.assert_array_equal(own.user_intercept_, told.user_intercept_)
+    assert own.score(likes) == told.score(likes) == told.score(ObservedLabels.from_any(likes, meaning))
+    # Later ratings, which say nothing themselves, mean what those of the fit meant.
+    more = (["new", "new", "u1"], ["i1", "i2", "i3"])
+    own, told = own.partial_fit(more), told.partial_fit(more)
+    assert chosen_settings(own) == chosen_settings(told)
+    np.testing.assert_array_equal(own.user_factors_, told.user_factors_)
+
+
+def test_ratings_that_contradict_the_parameter_or_the_fit_are_refused() -> None:
+    users, items, _ = tasteful(30, 15)
+    likes = ObservedLabels.from_any(read_ratings((users, items)), "unlabelled")
+    with pytest.raises(InvalidParameterError, match="unobserved is 'negative'.* unobserved='unlabelled'"):
+        Recommender(unobserved="negative").fit(likes)
+    model = Recommender(**FIXED).fit((users, items))
+    with pytest.raises(InvalidParameterError, match="unobserved is 'negative'.* unobserved='unlabelled'"):
+        model.partial_fit(likes)
+    said_nothing = Recommender(trace_penalty=0.01, flip_rate=0.3).fit(likes)
+    no = ObservedLabels.from_any(read_ratings((users, items)), "negative")
+    with pytest.raises(InvalidLabelsError, match="fitted with unobserved='unlabelled'.* unobserved='negative'"):
+        said_nothing.partial_fit(no)

@@ -275,6 +275,14 @@ def test_sensitivity_of_a_recommender_and_of_one_label() -> None:
         assert table.changed_share[1] == 0
 
 
+def test_sensitivity_of_labels_that_say_themselves_that_they_are_recorded_positives() -> None:
+    fixed = {name: value for name, value in FIXED.items() if name not in ("unobserved", "flip_rate")}
+    told = sensitivity(LowRankClassifier(**fixed, unobserved="unlabelled"), X, RECORDED, flip_rates=(0.2,))
+    said = ObservedLabels.from_any(RECORDED, "unlabelled")
+    own = sensitivity(LowRankClassifier(**fixed), X, said, flip_rates=(0.2,))
+    assert own.yes_share.tolist() == told.yes_share.tolist()
+
+
 def test_sensitivity_refuses_what_makes_no_sense() -> None:
     model = LowRankClassifier(**FIXED)
     with pytest.raises(InvalidParameterError, match="with unobserved='unlabelled', not 'missing'"):

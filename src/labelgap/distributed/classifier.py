@@ -236,7 +236,7 @@ candidates_, ...
         local.n_features_in_ = data.n_features
         if data.feature_names is not None:
             local.feature_names_in_ = np.array(data.feature_names, dtype=object)
-        local._single, local._sparse_labels, local._unobserved = False, False, self.unobserved
+        local._single, local._sparse_labels, local._unobserved = False, False, data.unobserved
         local._holds_out_rows = data.n_features > data.n_rows
         self._take_attributes(local)
         self.n_partitions_ = data.n_partitions

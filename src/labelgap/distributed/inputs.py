@@ -20,6 +20,7 @@ from labelgap.distributed.partitions import Own, Partition
 from labelgap.distributed.rounds import Rounds
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError, LabelgapError
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import meaning_of_silence
 from labelgap.objective.moments import LabelSums
 
 _FORMS = (
@@ -37,6 +38,8 @@ class Facts(NamedTuple):
     is_sparse: bool
     sums: LabelSums
     label_names: tuple[Any, ...] | None
+    unobserved: str
+    """What an absent entry means to its labels."""
 
 
 @dataclass
@@ -52,6 +55,8 @@ class ClusterData:
     sums: LabelSums
     label_names: tuple[Any, ...] | None
     feature_names: tuple[str, ...] | None
+    unobserved: str
+    """What an absent entry means: as given, or as the labels of all partitions say themselves."""
 
     def facts(self) -> dict[str, int]:
         """How much there is."""
@@ -110,6 +115,7 @@ def read_data(client: Any, X: Any, y: Any, unobserved: str) -> ClusterData:
         sums,
         names,
         sources.feature_names,
+        facts[0].unobserved if len({one.unobserved for one in facts}) == 1 else unobserved,
     )
 
 
@@ -267,7 +273,13 @@ def as_labels(y: Any, unobserved: str) -> ObservedLabels:
     if hasattr(y, "columns") and len(y) == 0:
         names = tuple(y.columns)
         return ObservedLabels.from_dense(np.empty((0, len(names))), label_names=names)
-    return ObservedLabels.from_any(y, unobserved=unobserved)
+    meant = meaning_of_silence(y, unobserved)
+    if meant == "unlabelled":
+        raise InvalidLabelsError(
+            "the labels were made with unobserved='unlabelled'. Learning from recorded positives alone is "
+            "offered by LowRankClassifier, on one machine."
+        )
+    return ObservedLabels.from_any(y, unobserved=meant)
 
 
 def _read_partition(number: int, read: Callable[..., Any], piece: Any) -> Partition:
@@ -329,4 +341,5 @@ def _facts(part: Partition, own: Own) -> Facts:
         sp.issparse(part.X),
         LabelSums.of(part.labels),
         None if names is None else tuple(names),
+        part.labels.unobserved,
     )

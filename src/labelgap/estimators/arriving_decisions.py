@@ -24,11 +24,10 @@ from labelgap.estimators.arriving import (
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import (
     check_decision_parameters,
-    read_labels_like,
+    read_batch_like,
     refuse_extreme_values,
     refuse_misaligned,
     solver_settings,
-    warn_of_unused_negatives,
     weighted_labels,
 )
 from labelgap.exceptions import InvalidLabelsError
@@ -128,10 +127,7 @@ class ArrivingDecisions(ArrivingBatches):
         ids = read_row_ids(row_ids, X, y)
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
-        if self._unobserved == "unlabelled":
-            y = read_labels_like(y, self._single, self.classes_, "missing")
-            warn_of_unused_negatives(y)
-        labels = read_labels_like(y, self._single, self.classes_, self._unobserved)
+        labels = read_batch_like(self, y)
         if labels.shape[0] != _num_samples(X):
             raise InvalidLabelsError(
                 f"X has {_num_samples(X)} rows and the labels have {labels.shape[0]}; they must match row by "

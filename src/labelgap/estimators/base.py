@@ -38,7 +38,7 @@ from labelgap.estimators.suggesting import Suggesting
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError, LabelgapWarning
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.labels import ObservedLabels
-from labelgap.labels.constructors import UNOBSERVED
+from labelgap.labels.constructors import meaning_of_silence
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.jackknife import metric_error
 from labelgap.objective.problem import Problem
@@ -165,7 +165,7 @@ class DecisionEstimator(
 
     def _read_fit_input(self, X: Any, y: Any, unobserved: str) -> tuple[Any, Targets]:
         """Validate X and y together and remember their form."""
-        check_choice("unobserved", unobserved, UNOBSERVED)
+        unobserved = meaning_of_silence(y, unobserved)
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=True)
         targets = read_targets(y, unobserved)
@@ -372,11 +372,10 @@ class DecisionEstimator(
             Weights of the rows, as in :meth:`fit`.
         """
         check_is_fitted(self)
-        if unobserved is not None:
-            check_choice("unobserved", unobserved, UNOBSERVED)
+        unobserved = meaning_of_silence(y, unobserved, self._unobserved)
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
-        labels = read_judged_labels(self, y, _num_samples(X), unobserved or self._unobserved)
+        labels = read_judged_labels(self, y, _num_samples(X), unobserved)
         if sample_weight is not None:
             X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
         if labels.unobserved == "unlabelled":

@@ -67,7 +67,6 @@ class Completing:
         fit_intercept: bool
         score_bound: Any
         soft_labels: float | str
-        unobserved: str
         weights: str | None
         threshold: str
         thresholds: str
@@ -97,7 +96,7 @@ class Completing:
                 f"soft_labels={value!r} needs loss='logistic', under which a label may be a probability. "
                 "Choose it, or leave soft_labels at 0."
             )
-        if self.unobserved == "unlabelled":
+        if self._unobserved == "unlabelled":
             raise InvalidParameterError(
                 f"soft_labels={value!r} needs entries that are known to be a no, and under "
                 "unobserved='unlabelled' there are none. Leave soft_labels at 0."

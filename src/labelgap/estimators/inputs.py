@@ -38,7 +38,7 @@ from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.feature_maps import check_features
 from labelgap.kernels.gpu.device import check_device
 from labelgap.labels import ObservedLabels
-from labelgap.labels.constructors import is_tag_sets
+from labelgap.labels.constructors import is_tag_sets, meaning_of_silence
 from labelgap.labels.matching import as_kept, in_label_order
 from labelgap.labels.sources import minus_one_advice, observed_mask
 from labelgap.objective.frame import SCALINGS
@@ -321,8 +321,29 @@ def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobse
             raise InvalidLabelsError(
                 f"y holds {value!r} at row {row}; the estimator was fitted to the classes {no!r} and {yes!r}."
             )
-        return _encode(values, missing, classes)
+        y = _encode(values, missing, classes)
     return ObservedLabels.from_any(y, unobserved=unobserved)
+
+
+def read_batch_like(estimator: Any, y: Any) -> ObservedLabels:
+    """Labels of a later batch, in the form and with the meaning of an absent entry of the fit."""
+    unobserved = estimator._unobserved
+    refuse_other_meaning(estimator, y, unobserved)
+    if unobserved == "unlabelled":
+        # First with the known negatives, to say how many are about to be left out.
+        y = read_labels_like(y, estimator._single, estimator.classes_, "missing")
+        warn_of_unused_negatives(y)
+    return read_labels_like(y, estimator._single, estimator.classes_, unobserved)
+
+
+def refuse_other_meaning(estimator: Any, y: Any, fitted_to: str) -> None:
+    """Raise if a later batch, or the parameter by now, says another meaning of silence than the fit."""
+    now = meaning_of_silence(y, estimator.unobserved, fitted_to)
+    if now not in ("missing", fitted_to):
+        raise InvalidLabelsError(
+            f"The model was fitted with unobserved={fitted_to!r}, and the new labels come with "
+            f"unobserved={now!r}. Give them in the meaning of the fit, or fit anew."
+        )
 
 
 def is_vector(y: Any) -> bool:

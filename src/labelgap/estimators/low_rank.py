@@ -366,9 +366,9 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
         check_soft_labels(self.soft_labels)
+        X, targets = self._read_fit_input(X, y, self.unobserved)
         if self.soft_labels != 0:
             self._refuse_soft_labels()
-        X, targets = self._read_fit_input(X, y, self.unobserved)
         refuse_other_weights(self, targets.labels, propensities)
         labels = weighted_labels(targets.labels, self.weights, propensities)
         if judged is not None:

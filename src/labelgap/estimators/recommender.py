@@ -17,6 +17,7 @@ from labelgap.estimators.recommender_fit import for_ids, warn_of_items_without_r
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.silence_weights import weighted_by_value
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import meaning_of_silence
 from labelgap.losses import Loss, Squared, get_loss
 from labelgap.losses.unlabelled import Unlabelled
 from labelgap.metrics import LinearFractional, get_metric
@@ -312,10 +313,10 @@ class Recommender(ArrivingRatings, Saved):
         check_decision_parameters(self)
         self._check_own_parameters()
         before = copy.copy(self) if self.warm_start and hasattr(self, "answers_") else None
+        meant = meaning_of_silence(answers, self.unobserved)
         answers = self._as_events(answers)
-        labels = self._read_ratings(answers, self.unobserved)
-        labels = self._weighed(labels, answers, sample_weight, self.unobserved)
-        meant = self._meaning_of_silence(labels)
+        labels = self._weighed(self._read_ratings(answers, meant), answers, sample_weight, meant)
+        self._check_meaning(meant)
         self._check_decay(meant)
         automatic = "logistic" if meant == "missing" else "squared"
         self.loss_ = get_loss(automatic if self.loss == "auto" else self.loss)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -76,6 +76,13 @@ class RecommenderChoice:
     """What turns the pattern of ratings into features; None where it is not used."""
     _columns: tuple[sp.csr_array | None, sp.csr_array | None] = (None, None)
     """The features of users and of items while they are fitted, those of the pattern last."""
+    _meant: str | None = None
+    """What a pair without a rating means to the fit that is under way."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _silence(self) -> str: ...
 
     def _choose_observed(self, labels: ObservedLabels, settings: SolverSettings, run: FitRun) -> ChosenFit:
         """Likes and dislikes alone."""
@@ -194,9 +201,15 @@ class RecommenderChoice:
                     f"{name} must be True, False or 'auto'; got {getattr(self, name)!r}."
                 )
 
-    def _meaning_of_silence(self, labels: ObservedLabels) -> str:
-        """What a pair without a rating means, as the parameter or the labels themselves say."""
-        meant = self.unobserved if labels.unobserved == "missing" else labels.unobserved
+    @property
+    def _meaning(self) -> str:
+        """What a pair without a rating means: as the fit resolved it, or before any fit the parameter."""
+        if self._meant is not None:
+            return self._meant
+        return self._silence if hasattr(self, "answers_") else self.unobserved
+
+    def _check_meaning(self, meant: str) -> None:
+        """Raise if a parameter was given that has no meaning where this is what silence means."""
         if meant != "negative":
             for name in ("silence_weight", "dislike_weight", "confidence"):
                 if getattr(self, name) != "auto":
@@ -211,7 +224,6 @@ class RecommenderChoice:
             )
         if meant != "unlabelled":
             refuse_flip_rate(self.flip_rate, meant)
-        return meant
 
     def _checked(self, labels: ObservedLabels, meant: str, propensities: Any) -> ObservedLabels:
         """The labels that the fit is over, weighted where that is asked for."""
@@ -257,15 +269,15 @@ class RecommenderChoice:
         if self.count_weighting != "auto":
             return (float(self.count_weighting),)
         # A penalty that is given refers to the trace norm as it is.
-        every_pair = self.unobserved == "unlabelled" or self._rates_every_pair
+        every_pair = self._meaning == "unlabelled" or self._rates_every_pair
         if every_pair or self.trace_penalty != "auto":
             return (0.0,)
-        return (_FIRST_COUNT_WEIGHTING[self.unobserved], *COUNT_WEIGHTINGS)
+        return (_FIRST_COUNT_WEIGHTING[self._meaning], *COUNT_WEIGHTINGS)
 
     @property
     def candidates_metric(self) -> str | None:
         """What the candidates of a search are judged by, where it is not the metric of decisions."""
-        lists = self.unobserved == "negative" and getattr(self, "loss", "auto") in ("auto", "squared")
+        lists = self._meaning == "negative" and getattr(self, "loss", "auto") in ("auto", "squared")
         return "NDCG@10" if lists else None
 
     @property
@@ -276,16 +288,16 @@ class RecommenderChoice:
     @property
     def default_tol(self) -> float:
         """The relative duality gap that a ``tol`` of None stands for."""
-        return 1e-2 if self.unobserved == "negative" else 1e-3
+        return 1e-2 if self._meaning == "negative" else 1e-3
 
     @property
     def _has_user_intercept(self) -> bool:
-        return self.unobserved != "negative" if self.user_intercept == "auto" else bool(self.user_intercept)
+        return self._meaning != "negative" if self.user_intercept == "auto" else bool(self.user_intercept)
 
     @property
     def _rates_every_pair(self) -> bool:
         """Whether every pair becomes a rating, because the loss has no closed form for those without one."""
-        return self.unobserved == "negative" and self.loss_.name != "squared"
+        return self._meaning == "negative" and self.loss_.name != "squared"
 
     @property
     def _given_silence_weight(self) -> float:

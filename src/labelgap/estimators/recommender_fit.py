@@ -76,25 +76,26 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
             rated = (labels,) if decay is None else (labels, decay)
             return {"the ratings": digest(*rated), "the features": digest(*columns)}
 
-        with _described(columns, self, chooser), fit_run(self, callback, checkpoint, data) as run:
-            run.held_out = held_out
-            if prepare is not None:
-                prepare(run)
-            settings = solver_settings(self)
-            if meant == "negative":
-                chosen = chooser._choose_with_silence(labels, settings, run, decay)
-            elif meant == "unlabelled":
-                chosen = chooser._choose_unlabelled(labels, settings, run)
-            else:
-                chosen = chooser._choose_observed(labels, settings, run)
-            if finish is not None:
-                chosen = finish(chosen)
-            self._keep_decisions(chosen)
-            assert chosen.problem is not None
-            self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
-        self.item_intercept_ = chosen.fit.factors.intercept
-        self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
-        self._keep_ratings(labels, chosen, meant, decay)
+        with _described(columns, meant, self, chooser):
+            with fit_run(self, callback, checkpoint, data) as run:
+                run.held_out = held_out
+                if prepare is not None:
+                    prepare(run)
+                settings = solver_settings(self)
+                if meant == "negative":
+                    chosen = chooser._choose_with_silence(labels, settings, run, decay)
+                elif meant == "unlabelled":
+                    chosen = chooser._choose_unlabelled(labels, settings, run)
+                else:
+                    chosen = chooser._choose_observed(labels, settings, run)
+                if finish is not None:
+                    chosen = finish(chosen)
+                self._keep_decisions(chosen)
+                assert chosen.problem is not None
+                self._keep_factors(chosen.problem, chosen.fit.factors.left, chosen.fit.factors.right)
+            self.item_intercept_ = chosen.fit.factors.intercept
+            self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
+            self._keep_ratings(labels, chosen, meant, decay)
         return held_out
 
     def _keep_ratings(
@@ -157,15 +158,16 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
 
 
 @contextlib.contextmanager
-def _described(columns: Any, *models: RecommenderChoice) -> Iterator[None]:
-    """Let the models have the features of users and items for a while."""
+def _described(columns: Any, meant: str, *models: RecommenderChoice) -> Iterator[None]:
+    """Let the models have the features of users and items, and the meaning of silence, for a while."""
     for model in models:
-        model._columns = columns
+        model._columns, model._meant = columns, meant
     try:
         yield
     finally:
         for model in models:
-            model.__dict__.pop("_columns", None)
+            for name in ("_columns", "_meant"):
+                model.__dict__.pop(name, None)
 
 
 def for_ids(labels: ObservedLabels, users: tuple[Any, ...], items: tuple[Any, ...]) -> ObservedLabels:

@@ -12,6 +12,7 @@ from labelgap._types import Floats
 from labelgap.arriving.batches import Batch
 from labelgap.arriving.drift import check_half_life, forget_weights
 from labelgap.arriving.union import join_labels
+from labelgap.estimators.inputs import refuse_other_meaning
 from labelgap.estimators.recommender_fit import RecommenderFit
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.silence_weights import decayed, values_of_likes
@@ -52,15 +53,11 @@ class KeptRatings(RecommenderFit, Recommending):
 
     def _joined(self, answers: Any, sample_weight: Any, number: int) -> ArrivedRatings:
         """The ratings of a batch joined to those before it."""
+        meant = self._silence
+        refuse_other_meaning(self, answers, meant)
         answers = self._as_events(answers)
-        new = self._read_ratings(answers, self.unobserved)
-        new = self._weighed(new, answers, sample_weight, self.unobserved)
-        meant = self._meaning_of_silence(new)
-        if meant != self._silence:
-            raise InvalidLabelsError(
-                f"The recommender was fitted with unobserved={self._silence!r}, and the new ratings come "
-                f"with unobserved={meant!r}. Give them in the meaning of the fit, or fit anew."
-            )
+        new = self._weighed(self._read_ratings(answers, meant), answers, sample_weight, meant)
+        self._check_meaning(meant)
         if new.unobserved == "negative":
             new = replace(new.select(new.values == 1), unobserved="missing")
         users, user_ids = _placed(self._index("user"), new.row_names or ())
@@ -69,7 +66,7 @@ class KeptRatings(RecommenderFit, Recommending):
         every, arriving, places = new, new, (users, items)
         if events is not None:
             # What the ratings of the batch are together with the events before.
-            every = self._read_ratings(events, self.unobserved)
+            every = self._read_ratings(events, meant)
             width = max(len(item_ids), 1)
             of_batch = users[new.rows] * width + items[new.indices]
             arriving = every.select(np.isin(every.rows * width + every.indices, of_batch))

@@ -21,6 +21,7 @@ from labelgap.fitting.problem import feature_settings
 from labelgap.fitting.run import FitRun
 from labelgap.fitting.unlabelled import UnlabelledChoice
 from labelgap.flip_rates.estimate import FlipRateEstimate
+from labelgap.labels.constructors import meaning_of_silence
 from labelgap.losses import get_loss
 from labelgap.metrics.unlabelled import check_flip_rate
 
@@ -155,10 +156,12 @@ def sensitivity(
     >>> bool(table.yes_share[0] < table.yes_share[1])
     True
     """
-    if estimator.unobserved != "unlabelled":
+    labels = data[0] if isinstance(estimator, Recommender) else data[1]
+    meant = meaning_of_silence(labels, estimator.unobserved)
+    if meant != "unlabelled":
         raise InvalidParameterError(
             "sensitivity is about unrecorded positives: give an estimator with unobserved='unlabelled', not "
-            f"{estimator.unobserved!r}."
+            f"{meant!r}."
         )
     rates = check_flip_rate(np.asarray(flip_rates, dtype=np.float64), len(flip_rates))
     if len(rates) == 0:

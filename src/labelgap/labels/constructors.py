@@ -15,7 +15,7 @@ from scipy import sparse
 
 from labelgap._arrays import frame_library
 from labelgap._names import check_choice
-from labelgap.exceptions import InvalidLabelsError
+from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.labels import sources
 from labelgap.labels.frames import read_long, read_wide
 from labelgap.labels.tags import read_tags
@@ -37,6 +37,33 @@ def is_tag_sets(labels: Any) -> bool:
         return False
     known = [one for one in labels if one is not None]
     return bool(known) and all(isinstance(one, set | frozenset) for one in known)
+
+
+def meaning_of_silence(Y: Any, given: str | None, otherwise: str = "missing") -> str:
+    """What an absent entry of Y means: as ObservedLabels say themselves, else as given, or ``otherwise``.
+
+    "missing", which everything is by default, contradicts nothing; two other meanings are an error.
+
+    Examples
+    --------
+    >>> from labelgap.labels import ObservedLabels
+    >>> likes = ObservedLabels.from_dense([[1, 0]])
+    >>> meaning_of_silence(likes, "negative")
+    'negative'
+    >>> meaning_of_silence(ObservedLabels.from_any(likes, "unlabelled"), "missing")
+    'unlabelled'
+    """
+    if given is not None:
+        check_choice("unobserved", given, UNOBSERVED)
+    own = Y.unobserved if isinstance(Y, LabelConstructors) else "missing"
+    if own == "missing":
+        return otherwise if given is None else given
+    if given not in (None, "missing", own):
+        raise InvalidParameterError(
+            f"unobserved is {given!r}, and the labels were made with unobserved={own!r}: an absent entry "
+            f"cannot mean both. Leave unobserved out, or make the labels with unobserved={given!r}."
+        )
+    return own
 
 
 class LabelConstructors(ABC):

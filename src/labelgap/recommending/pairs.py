@@ -12,7 +12,7 @@ from labelgap._names import check_choice
 from labelgap._types import Floats, Ints
 from labelgap.exceptions import InvalidInputError
 from labelgap.labels import ObservedLabels
-from labelgap.labels.constructors import UNOBSERVED
+from labelgap.labels.constructors import meaning_of_silence
 from labelgap.metrics import unlabelled_metric
 from labelgap.recommending.best_items import decisions_of
 from labelgap.recommending.factor_model import UNKNOWN, FactorModel
@@ -86,8 +86,7 @@ class PairsJudged(FactorModel):
         """
         self._require_fit()
         check_choice("unknown", unknown, UNKNOWN)
-        how = self._silence if unobserved is None else unobserved
-        check_choice("unobserved", how, UNOBSERVED)
+        how = meaning_of_silence(answers, unobserved, self._silence)
         if not isinstance(answers, ObservedLabels):
             answers = self._as_events(answers)
         labels = self._read_ratings(answers, "missing" if how == "negative" else how)
