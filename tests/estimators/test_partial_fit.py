@@ -193,6 +193,65 @@ def test_penalties_are_kept_until_the_data_have_grown_or_drifted():
     assert model.batches_[-1].drifted
 
 
+def test_labels_that_judge_go_on_judging(data, tmp_path):
+    X, Y, settings = data.X, data.Y_observed.copy(), {**TIGHT, "threshold": "cross-fit", "random_state": 0}
+    fair = np.random.RandomState(0).uniform(size=Y.shape) < 0.5
+    fair[60:] = True
+    # Labels that are no fair sample: the model learns from them, and is not judged by them.
+    Y[:60][~fair[:60]] = 1
+    whole = LowRankClassifier(**settings).fit(X, Y, judged=fair)
+    everything = LowRankClassifier(**settings).fit(X, Y)
+    assert abs(whole.held_out_metric_ - everything.held_out_metric_) > 0.02
+    model = LowRankClassifier(**settings).partial_fit(X[:60], Y[:60], judged=fair[:60])
+    model.save(tmp_path / "model", with_data=True)
+    model = labelgap.load(tmp_path / "model").partial_fit(X[60:], Y[60:])
+    assert model.batches_[-1].chosen_anew == "growth"
+    assert model.held_out_metric_ == pytest.approx(whole.held_out_metric_, abs=1e-6)
+    assert model.threshold_ == pytest.approx(whole.threshold_, abs=1e-3)
+
+
+def test_labels_of_a_batch_judge_if_they_are_new_or_said_to(data):
+    X, Y, settings = data.X, data.Y_observed.copy(), {**TIGHT, "threshold": "cross-fit", "random_state": 0}
+    ids, nobody = np.arange(len(X)), np.zeros(Y.shape, dtype=bool)
+    asked = np.isnan(Y) & (np.random.RandomState(0).uniform(size=Y.shape) < 0.6)
+    fair, Y_asked = ~np.isnan(Y), np.where(asked, 1.0, Y)
+    first = LowRankClassifier(**settings).partial_fit(X, Y, row_ids=ids)
+    whole = LowRankClassifier(**settings).fit(X, Y_asked, judged=fair)
+    said = pickle.loads(pickle.dumps(first)).partial_fit(
+        X, np.where(asked, 1.0, np.nan), row_ids=ids, judged=nobody
+    )
+    assert said.batches_[-1].chosen_anew == "growth"
+    # None of it judges: neither the model before it nor the choice after it.
+    assert said.batches_[-1].metric is None
+    assert said.held_out_metric_ == pytest.approx(whole.held_out_metric_, abs=1e-6)
+    # Handed in again, they stay what they were; new ones judge.
+    again = pickle.loads(pickle.dumps(said)).partial_fit(X, Y_asked, row_ids=ids)
+    assert again.batches_[-1].repeated == np.isfinite(Y_asked).sum()
+    assert again.held_out_metric_ == pytest.approx(said.held_out_metric_, abs=1e-6)
+    unsaid = pickle.loads(pickle.dumps(first))
+    with pytest.warns(DriftWarning):
+        unsaid.partial_fit(X, np.where(asked, 1.0, np.nan), row_ids=ids)
+    everything = LowRankClassifier(**settings).fit(X, Y_asked)
+    assert unsaid.held_out_metric_ == pytest.approx(everything.held_out_metric_, abs=1e-6)
+    assert abs(everything.held_out_metric_ - whole.held_out_metric_) > 0.02
+    with pytest.raises(InvalidInputError, match="True or False"):
+        first.partial_fit(X, Y, row_ids=ids, judged=np.ones(Y.shape))
+
+
+def test_labels_that_judge_join_where_absent_ones_are_a_no(data):
+    X, Y, settings = data.X, np.nan_to_num(data.Y), {**TIGHT, "threshold": "cross-fit", "random_state": 0}
+    fair = np.random.RandomState(0).uniform(size=Y.shape) < 0.5
+    Y[:60][~fair[:60]] = 1
+    settings["unobserved"] = "negative"
+    fair[60:] = True
+    model = LowRankClassifier(**settings).partial_fit(X[:60], Y[:60, :5], judged=fair[:60, :5])
+    model.partial_fit(X[60:], Y[60:])
+    wide = Y.copy()
+    wide[:60, 5], fair[:60, 5] = 0, True
+    whole = LowRankClassifier(**settings).fit(X, wide, judged=fair)
+    assert model.held_out_metric_ == pytest.approx(whole.held_out_metric_, abs=1e-6)
+
+
 def test_a_single_label_and_its_classes_join(data):
     y = np.array(["no", "yes"], dtype=object)[(data.X[:, 0] > 0).astype(int)]
     y[::7] = None

@@ -169,6 +169,7 @@ def join_labels(
         row_names=None if row_names is None else tuple(row_names),
         label_names=None if label_names is None else tuple(label_names),
         unobserved=old.unobserved,
+        judging=_joined_judging(old.judging, new.judging, earlier, source, len(place)),
     )
     joined = JoinedLabels(labels, source, earlier, len(fresh), changed, int(hit.sum()) - changed)
     return _filled(joined) if old.unobserved == "negative" else joined
@@ -182,6 +183,24 @@ def _joined(old: Any, new: Any, n_old: int, n_new: int, default: float, source: 
         np.full(count, default) if piece is None else piece for piece, count in ((old, n_old), (new, n_new))
     ]
     return np.concatenate(pieces)[source]
+
+
+def _joined_judging(
+    old: NDArray[np.bool_] | None,
+    new: NDArray[np.bool_] | None,
+    earlier: NDArray[np.int64],
+    source: NDArray[np.int64],
+    n_new: int,
+) -> NDArray[np.bool_] | None:
+    """Which entries of the union judge: where the batch does not say, new ones do and known ones stay."""
+    if old is None and new is None:
+        return None
+    known = earlier >= 0
+    before = np.ones(int(known.sum()), dtype=np.bool_) if old is None else old
+    marks = np.concatenate([before, np.ones(n_new, dtype=np.bool_) if new is None else new])[source]
+    if new is None:
+        marks[known] = before[earlier[known]]
+    return marks
 
 
 def _filled(joined: JoinedLabels) -> JoinedLabels:

@@ -24,6 +24,7 @@ from labelgap.estimators.arriving import (
 from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import (
     check_decision_parameters,
+    judging_labels,
     read_batch_like,
     refuse_extreme_values,
     refuse_misaligned,
@@ -62,6 +63,7 @@ class ArrivingDecisions(ArrivingBatches):
         propensities: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
+        judged: Any = None,
     ) -> Any:
         """Learn from a batch of data, together with all batches before it.
 
@@ -88,6 +90,10 @@ class ArrivingDecisions(ArrivingBatches):
             X. None: all are new rows.
         propensities, sample_weight, callback : as in :meth:`fit`
             Propensities are given with every batch or with none.
+        judged : bool array of shape (n, L), vector over Ω, or None
+            Which labels of this batch choose penalties and thresholds beside those of the earlier batches, as
+            in :meth:`fit`; there may be none. None: all that are new, while those that were known before
+            judge as they did.
 
         Examples
         --------
@@ -102,9 +108,9 @@ class ArrivingDecisions(ArrivingBatches):
         """
         if not self._is_fitted():
             kwargs = {"propensities": propensities, "sample_weight": sample_weight, "callback": callback}
-            return self._fit_first(X, y, row_ids, lambda: self.fit(X, y, **kwargs))
+            return self._fit_first(X, y, row_ids, lambda: self.fit(X, y, judged=judged, **kwargs))
         later = self._next()
-        later._learn(X, y, row_ids, propensities, sample_weight, callback)
+        later._learn(X, y, row_ids, propensities, sample_weight, callback, judged)
         return self._become(later)
 
     # -- the next batch --------------------------------------------------------------------------------
@@ -117,6 +123,7 @@ class ArrivingDecisions(ArrivingBatches):
         propensities: Any,
         sample_weight: Any,
         callback: Callback | None,
+        judged: Any,
     ) -> None:
         began = time.perf_counter()
         check_decision_parameters(self)
@@ -127,7 +134,7 @@ class ArrivingDecisions(ArrivingBatches):
         ids = read_row_ids(row_ids, X, y)
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
-        labels = read_batch_like(self, y)
+        labels = judging_labels(read_batch_like(self, y), judged, of_batch=True)
         if labels.shape[0] != _num_samples(X):
             raise InvalidLabelsError(
                 f"X has {_num_samples(X)} rows and the labels have {labels.shape[0]}; they must match row by "
@@ -148,7 +155,10 @@ class ArrivingDecisions(ArrivingBatches):
         return labels if kept.row_weights is None else labels.with_row_weights(kept.row_weights)
 
     def _judge(self: Any, kept: KeptData, joined: JoinedLabels) -> Judged:
-        """The entries that the batch has added, of labels that are known, by the model before it."""
+        """The entries that the batch has added, of labels that are known, by the model before it.
+
+        All of them are scored, and those that judge make the metric.
+        """
         fresh = joined.is_added & (kept.labels.indices < self.n_labels_)
         held_out = kept.held_out.copy()
         if kept.labels.unobserved == "unlabelled" or not fresh.any():
@@ -160,9 +170,13 @@ class ArrivingDecisions(ArrivingBatches):
         )
         scores = self._score_entries(kept.X[rows], added)
         held_out[fresh] = scores
-        yes = scores >= self._entry_cut(added.indices)
-        error = metric_error(leave_out_values(self.metric_, yes, added))
-        return Judged(float(self.metric_(added, yes)), error, held_out)
+        fair = added.judged()
+        if fair.n_observed == 0:
+            return Judged(None, None, held_out)
+        scores = scores if added.judging is None else scores[added.judging]
+        yes = scores >= self._entry_cut(fair.indices)
+        error = metric_error(leave_out_values(self.metric_, yes, fair))
+        return Judged(float(self.metric_(fair, yes)), error, held_out)
 
     # -- the fit to the union --------------------------------------------------------------------------
 
@@ -260,7 +274,7 @@ class ArrivingDecisions(ArrivingBatches):
             several = None if found.kind == "shared" else found.thresholds
             return replace(chosen, threshold=found.shared, thresholds=several, threshold_kind=found.kind)
         judged = labels.select(known)
-        if len(np.unique(judged.values)) < 2:
+        if len(np.unique(judged.judged().values)) < 2:
             several = self.thresholds_ if self.thresholds_kind_ != "shared" else None
             if several is not None:
                 # New labels take the shared one.

@@ -427,14 +427,19 @@ def weighted_labels(labels: ObservedLabels, weights: str | None, propensities: A
     return labels.with_weights(inverse if labels.weights is None else inverse * labels.weights)
 
 
-def judging_labels(labels: ObservedLabels, judged: Any) -> ObservedLabels:
-    """The labels, of which those in ``judged`` choose penalties and thresholds."""
+def judging_labels(labels: ObservedLabels, judged: Any, *, of_batch: bool = False) -> ObservedLabels:
+    """The labels, of which those in ``judged`` choose penalties and thresholds; None: as they say themselves.
+
+    Of a later batch ``judged`` may have one value alone, or none.
+    """
+    if judged is None:
+        return labels
     if labels.unobserved == "unlabelled":
         raise InvalidParameterError(
             "judged says which observed labels are a fair sample; under unobserved='unlabelled' every entry "
             "counts. Leave it out."
         )
-    return labels.with_judging(judged)
+    return labels._marked(judged) if of_batch else labels.with_judging(judged)
 
 
 def warn_of_unseen_labels(labels: ObservedLabels) -> None:

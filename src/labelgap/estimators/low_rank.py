@@ -358,8 +358,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         judged : bool array of shape (n, L), vector over Ω, or None
             Which of the observed labels choose the penalties, the threshold and the calibration; None: all.
             W and b are fitted to all of them. It is for labels that are no fair sample, such as those that
-            :meth:`suggest` asked for: let those judge that were drawn uniformly. A later ``partial_fit``
-            lets the labels of its batch judge too.
+            :meth:`suggest` asked for: let those judge that were drawn uniformly. :meth:`partial_fit` keeps
+            to it.
         """
         check_decision_parameters(self)
         if self.calibration is not None:
@@ -370,9 +370,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         if self.soft_labels != 0:
             self._refuse_soft_labels()
         refuse_other_weights(self, targets.labels, propensities)
-        labels = weighted_labels(targets.labels, self.weights, propensities)
-        if judged is not None:
-            labels = judging_labels(labels, judged)
+        given = judging_labels(targets.labels, judged)
+        labels = weighted_labels(given, self.weights, propensities)
         rule = decision_rule(metric, self.thresholds, self.subject_to, labels.unobserved)
         whole = X
         if sample_weight is not None:
@@ -441,8 +440,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                 chosen = maps.fit(competition)
                 transformer = chosen.feature_map
                 if self.soft_labels != 0:
-                    given = labels, rule, settings, run, effect, held_out
-                    chosen, soft_weight = self._with_soft_labels(chosen, X, *given)
+                    rest = labels, rule, settings, run, effect, held_out
+                    chosen, soft_weight = self._with_soft_labels(chosen, X, *rest)
                 effect.warn()
             self._keep_decisions(chosen)
             self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
@@ -454,7 +453,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             )
             self._keep_confidence(held_out)
             weights = {"sample_weight": sample_weight, "propensities": propensities}
-            self._keep_first_batch(whole, targets.labels, chosen, run, **weights, held_out=held_out)
+            self._keep_first_batch(whole, given, chosen, run, **weights, held_out=held_out)
         return self
 
     def _request(self, Z: Any, *, unlabelled: bool = False) -> tuple[PenaltyRequest, FeatureSettings]:

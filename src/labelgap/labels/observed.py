@@ -132,12 +132,18 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
             # An entry that was not given a weight counts once.
             weights = np.ones(n * L)
             weights[places] = self.weights
+        judging = None
+        if self.judging is not None:
+            # An entry that was not given is no choice of anybody's.
+            judging = np.ones(n * L, dtype=np.bool_)
+            judging[places] = self.judging
         return replace(
             self,
             weights=weights,
             indptr=np.arange(n + 1, dtype=np.int64) * L,
             indices=np.tile(np.arange(L, dtype=sources.index_type(L)), n),
             values=values,
+            judging=judging,
             unobserved=unobserved,
         )
 

@@ -95,16 +95,21 @@ class LabelWeights:
         """
         if judging is None:
             return replace(self, judging=None)  # type: ignore[type-var]
+        marked = self._marked(judging)
+        if len(np.unique(marked.judged().values)) < 2:
+            raise InvalidLabelsError(
+                f"Of the {marked.judged().n_observed} observed entries in judged, all have the same value. "
+                "Thresholds are chosen where both occur: let more entries judge."
+            )
+        return marked
+
+    def _marked(self, judging: Any) -> Self:
+        """The same entries, of which these judge, whatever their values: those of a batch may be few."""
         mask = np.asarray(self.align(judging, "judged"))
         if mask.dtype != np.bool_:
             raise InvalidInputError(
                 f"judged says of each entry whether it judges, True or False; got numbers of type "
                 f"{mask.dtype}. Pass a bool array, for example judged == 1."
-            )
-        if len(np.unique(self.values[mask])) < 2:
-            raise InvalidLabelsError(
-                f"Of the {int(mask.sum())} observed entries in judged, all have the same value. Thresholds "
-                "are chosen where both occur: let more entries judge."
             )
         return replace(self, judging=mask)  # type: ignore[type-var]
 

@@ -137,6 +137,9 @@ def _entries_are_whole(labels: ObservedLabels) -> bool:
             continue
         if per_entry.shape != (count,) or not (per_entry.dtype.kind in kinds or is_float(per_entry)):
             return False
+    judging = labels.judging
+    if judging is not None and not (judging.dtype == np.bool_ and judging.shape == (count,)):
+        return False
     by_row = labels.row_weights
     if by_row is not None and not (is_float(by_row) and by_row.shape == labels.shape[:1]):
         return False
