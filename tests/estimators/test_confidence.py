@@ -16,8 +16,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import labelgap
-from labelgap import LowRankClassifier, MetricThreshold, ObservedLabels, PlugInClassifier
+from labelgap import LowRankClassifier, MetricThreshold, ObservedLabels, PlugInClassifier, load
 from labelgap.confidence import calibration_error
+from labelgap.confidence.calibration import IsotonicMap, SigmoidMap, fit_isotonic, fit_sigmoid
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning, UnknownNameError
 from labelgap.sampling import Popular
@@ -182,7 +183,52 @@ def test_fits_without_held_out_scores() -> None:
     model = LowRankClassifier(**FIXED, unobserved="unlabelled", flip_rate=0.2, random_state=0).fit(X, likes)
     with pytest.raises(InvalidParameterError, match="recorded positives alone"):
         model.predict_set(X_TEST)
+    before, decisions = model.predict_proba(X_TEST), model.predict(X_TEST, output="dense")
     assert model.recalibrate(X_TEST, Y_TEST).predict_set(X_TEST).shape == Y_TEST.shape
+    # Probabilities of a recorded yes, or of half of them, were too low or too high; checked labels tell.
+    errors = [calibration_error(p.ravel(), Y_TEST.ravel()) for p in (before, model.predict_proba(X_TEST))]
+    assert errors[1] < errors[0]
+    assert model.calibration_error_.before == pytest.approx(errors[0])
+    assert_array_equal(model.predict(X_TEST, output="dense"), decisions)
+
+
+@every_classifier
+def test_recalibrate_calibrates_whatever_the_model_was_made_with(model: Any) -> None:
+    half = len(X_TEST) // 2
+    first, rest = slice(None, half), slice(half, None)
+    new = clone(model).fit(X, Y)
+    scores, decisions = new.decision_function(X_TEST), new.predict(X_TEST, output="dense")
+    for given, kind in ((None, SigmoidMap), ("isotonic", IsotonicMap), ("sigmoid", SigmoidMap)):
+        new.recalibrate(X_TEST[first], Y_TEST[first], calibration=given)
+        at = new.decision_function(X_TEST[first]).ravel()
+        of_probabilities = not hasattr(new, "coef_left_") and hasattr(model, "predict_proba")
+        expected = {SigmoidMap: fit_sigmoid, IsotonicMap: fit_isotonic}[kind](
+            at, Y_TEST[first].ravel(), np.ones(len(at)), of_probabilities
+        )
+        assert_allclose(new.predict_proba(X_TEST), expected(scores), atol=1e-9)
+        after = calibration_error(new.predict_proba(X_TEST[rest]).ravel(), Y_TEST[rest].ravel())
+        assert after < 0.06
+        assert_array_equal(new.predict(X_TEST, output="dense"), decisions)
+    # What the model was made with comes before the default.
+    own = clone(model).set_params(calibration="isotonic").fit(X, Y)
+    own.recalibrate(X_TEST[first], Y_TEST[first])
+    new.recalibrate(X_TEST[first], Y_TEST[first], calibration="isotonic")
+    assert_array_equal(own.predict_proba(X_TEST), new.predict_proba(X_TEST))
+    with pytest.raises(UnknownNameError, match="calibration"):
+        new.recalibrate(X_TEST, Y_TEST, calibration="platt")
+
+
+def test_recalibrated_probabilities_are_saved_and_end_with_the_next_fit(tmp_path: Path) -> None:
+    model = LowRankClassifier(**FIXED, random_state=0).fit(X, Y)
+    plain = model.predict_proba(X_TEST)
+    model.recalibrate(X_TEST, Y_TEST).save(tmp_path / "model")
+    assert_array_equal(load(tmp_path / "model").predict_proba(X_TEST), model.predict_proba(X_TEST))
+    assert_array_equal(model.fit(X, Y).predict_proba(X_TEST), plain)
+    scores = MetricThreshold().fit(model.decision_function(X), Y)
+    assert not hasattr(scores, "predict_proba")
+    z = model.decision_function(X_TEST)
+    found = scores.recalibrate(z, Y_TEST).predict_proba(z)
+    assert calibration_error(found.ravel(), Y_TEST.ravel()) < 0.05
 
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, 2, "much"])

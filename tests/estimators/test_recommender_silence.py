@@ -324,7 +324,14 @@ def test_given_penalties_are_judged_by_all_held_out_likes(monkeypatch: pytest.Mo
 
 
 def chosen_settings(model: Any) -> tuple[Any, ...]:
-    names = ("count_weighting_", "silence_weight_", "dislike_weight_", "confidence_", "flip_rate_", "threshold_")
+    names = (
+        "count_weighting_",
+        "silence_weight_",
+        "dislike_weight_",
+        "confidence_",
+        "flip_rate_",
+        "threshold_",
+    )
     used = [getattr(model, name, None) for name in names]
     defaults = (model.default_tol, model.default_rank_limit, model.candidates_metric)
     return (*used, model.rank_, model.trace_penalty_, model.intercept_penalty_, *defaults)
@@ -363,5 +370,7 @@ def test_ratings_that_contradict_the_parameter_or_the_fit_are_refused() -> None:
         model.partial_fit(likes)
     said_nothing = Recommender(trace_penalty=0.01, flip_rate=0.3).fit(likes)
     no = ObservedLabels.from_any(read_ratings((users, items)), "negative")
-    with pytest.raises(InvalidLabelsError, match="fitted with unobserved='unlabelled'.* unobserved='negative'"):
+    with pytest.raises(
+        InvalidLabelsError, match="fitted with unobserved='unlabelled'.* unobserved='negative'"
+    ):
         said_nothing.partial_fit(no)

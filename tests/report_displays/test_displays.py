@@ -418,6 +418,19 @@ class TestReliability:
             np.testing.assert_allclose(ends(display)[at], expected)
         np.testing.assert_array_equal(display.counts, plain.counts)
 
+    @pytest.mark.parametrize("calibration", [None, "sigmoid", "isotonic"])
+    @pytest.mark.parametrize("thresholds", ["shared", "per-label"])
+    def test_probabilities_are_those_that_are_predicted(
+        self, ax: Any, thresholds: str, calibration: str | None
+    ) -> None:
+        model = PlugInClassifier(thresholds=thresholds, calibration=calibration, random_state=0)
+        model.fit(PROBLEM.X, PROBLEM.Y_observed)
+        display = plot_reliability(model, PROBLEM.X_test, PROBLEM.Y_test, n_bins=4, ax=ax)
+        shares, means = calibration_curve(
+            PROBLEM.Y_test.ravel(), model.predict_proba(PROBLEM.X_test).ravel(), n_bins=4
+        )
+        np.testing.assert_allclose(drawn(display.line_), [means, shares])
+
     def test_of_a_recommender(self, ax: Any, recommender: Recommender, answers: Any) -> None:
         assert plot_reliability(recommender, answers, ax=ax).counts.sum() == len(answers[0])
 

@@ -182,7 +182,11 @@ class KeptData:
     def n_bytes(self) -> int:
         """About how large it is, in memory and in a file that is not compressed."""
         arrays = [self.labels.indptr, self.labels.indices, self.labels.values, self.born, self.held_out]
-        arrays += [each for each in (self.labels.weights, self.labels.offsets, self.labels.judging) if each is not None]
+        arrays += [
+            each
+            for each in (self.labels.weights, self.labels.offsets, self.labels.judging)
+            if each is not None
+        ]
         arrays += [each for each in (self.row_weights, self.propensities) if each is not None]
         if sp.issparse(self.X):
             arrays += [self.X.data, self.X.indices, self.X.indptr]

@@ -57,7 +57,7 @@ from labelgap.cli.session import Session, command
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
-from labelgap.estimators.description import describe, explained_in_words, metric_name
+from labelgap.estimators.description import describe, explained_in_words, fitted_meaning, metric_name
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional
 
@@ -210,7 +210,7 @@ def _tell_classifier(
     unobserved: Unobserved | None,
     per_label: bool,
 ) -> None:
-    how = reading(session, labels, str(getattr(model, "unobserved", "missing")), unobserved)
+    how = reading(session, labels, fitted_meaning(model) or "missing", unobserved)
     judged = ObservedLabels.from_any(labels, unobserved=how)
     decisions = model.predict(X, output="sparse")
     flip_rate = getattr(model, "flip_rate_", 0.0)

@@ -20,6 +20,7 @@ from labelgap.data.files.ids import listed, repeated_ids
 from labelgap.data.files.rating_hints import rating_options
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source
+from labelgap.estimators.description import fitted_meaning
 from labelgap.exceptions import (
     DataFileError,
     InvalidFeaturesError,
@@ -118,7 +119,7 @@ def read_judged_table(
     columns = replace(columns, plan=plan_of(model.prepare))
     if columns.separator is not None:
         columns = replace(columns, tags=model.label_names, new_tags=may_be_new)
-    if unobserved is None and getattr(model.estimator, "unobserved", None) == "unlabelled":
+    if unobserved is None and fitted_meaning(model.estimator) == "unlabelled":
         unobserved = "unlabelled"
     table = read_table_from(
         source,

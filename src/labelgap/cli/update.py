@@ -57,7 +57,7 @@ from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.reading import Columns
 from labelgap.data.files.source import Source
 from labelgap.estimators.arriving import ArrivingBatches
-from labelgap.estimators.description import in_lines
+from labelgap.estimators.description import fitted_meaning, in_lines
 from labelgap.estimators.inputs import tolerance_of
 from labelgap.exceptions import InvalidParameterError
 from labelgap.fitting.progress import duration
@@ -337,7 +337,7 @@ def _read_batch(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Rows and labels of a file, and the ids of the rows where it has some."""
     estimator = loaded.estimator
-    meant = getattr(estimator, "unobserved", None)
+    meant = fitted_meaning(estimator)
     X, known = read_judged_table(
         loaded,
         source,

@@ -252,7 +252,7 @@ class ArrivingDecisions(ArrivingBatches):
         self._keep_weights(chosen.problem, chosen.fit.factors)
         self._keep_union(kept)
         self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
-        self._keep_confidence(held_out)
+        self._keep_confidence(held_out, self.calibration)
 
     def _with_present_thresholds(
         self: Any,

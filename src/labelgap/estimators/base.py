@@ -205,27 +205,26 @@ class DecisionEstimator(
 
     # -- thresholds and confidence ---------------------------------------------------------------------
 
-    def _keep_confidence(self, held_out: HeldOutScores) -> None:
-        """Keep what the held-out scores say; nothing where there are none."""
+    def _keep_confidence(self, held_out: HeldOutScores, calibration: str | None) -> None:
+        """Keep what the held-out scores say, and calibrate by them; nothing where there are none."""
         if self._wants_held_out:
             self._held_out = held_out
         self._conformal = self._calibrator = self.calibration_error_ = None
         scores, labels = held_out.scores, held_out.labels
-        how = getattr(self, "calibration", None)
         if scores is None or labels is None or labels.n_observed == 0:
-            if how is not None:
+            if calibration is not None:
                 warn(
-                    f"calibration={how!r} needs held-out scores, and this fit has none: the probabilities "
+                    f"calibration={calibration!r} needs held-out scores, and this fit has none: the probabilities "
                     "are not calibrated. Observe more labels, or call recalibrate.",
                     LabelgapWarning,
                 )
             return
         self._conformal = ConformalScores.of(scores, labels)
-        if how is not None:
+        if calibration is not None:
             known = self._probabilities(scores) if self._scores_have_probabilities() else None
             of_probabilities = self._scores_are_probabilities()
             self._calibrator, self.calibration_error_ = calibrate(
-                scores, labels, how, known, of_probabilities
+                scores, labels, calibration, known, of_probabilities
             )
 
     def _set_thresholds(self, threshold: float, thresholds: Floats | None, kind: str) -> None:

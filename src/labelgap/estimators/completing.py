@@ -78,6 +78,7 @@ class Completing:
         _single: bool
         _sparse_labels: bool
         _unobserved: str
+        _calibrated_by: str | None
 
         def _read_features(self, X: Any, *, reset: bool) -> Any: ...
         def _probabilities(self, scores: Floats) -> Floats: ...
@@ -231,9 +232,10 @@ class Completing:
                 shared = np.full(labels.shape[1], verdict.threshold)
                 threshold = verdict.threshold
                 thresholds = shared if verdict.thresholds is None else verdict.thresholds
-            if self.calibration is not None:
+            how = self._calibrated_by or self.calibration
+            if how is not None:
                 before = self._probabilities(chosen.scores)
-                calibrator, _ = calibrate(chosen.scores, chosen.held, self.calibration, before, False)
+                calibrator, _ = calibrate(chosen.scores, chosen.held, how, before, False)
         return Completion(
             np.hstack([mapped_product(self.feature_map_, everyone, left), N_left]),
             model.right(fit.factors),

@@ -15,7 +15,7 @@ from labelgap._arrays import like_input
 from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.confidence.calibration import FIT_MAP, CalibrationError, CalibrationMap
+from labelgap.confidence.calibration import FIT_MAP, CalibrationError, CalibrationMap, IsotonicMap, SigmoidMap
 from labelgap.confidence.conformal import ConformalScores, SetCuts, check_coverage, sets_of
 from labelgap.estimators.inputs import OUTPUTS, read_judged_labels, refuse_misaligned
 from labelgap.estimators.row_weights import weigh_rows
@@ -66,7 +66,7 @@ class ConfidentDecisions:
         def _probabilities(self, scores: Floats) -> Floats: ...
         def _answers_dense(self, output: str, X: Any, item_size: int = 1) -> bool: ...
         def _framed(self, values: Any, X: Any, columns: Any = None) -> Any: ...
-        def _keep_confidence(self, held_out: HeldOutScores) -> None: ...
+        def _keep_confidence(self, held_out: HeldOutScores, calibration: str | None) -> None: ...
 
     _wants_held_out = False
     """Whether the fit is to score every fold, and to keep the held-out scores."""
@@ -92,11 +92,26 @@ class ConfidentDecisions:
         """Probabilities of yes, calibrated where that was asked for."""
         return self._probabilities(scores) if self._calibrator is None else self._calibrator(scores)
 
-    def recalibrate(self, X: Any, y: Any, unobserved: str | None = None, sample_weight: Any = None) -> Self:
-        """Take the sets of :meth:`predict_set`, and the calibration, from other labels than those of the fit.
+    @property
+    def _calibrated_by(self) -> str | None:
+        """The kind of calibration that probabilities have by now; None where they have none."""
+        kinds = {SigmoidMap: "sigmoid", IsotonicMap: "isotonic"}
+        return None if self._calibrator is None else kinds[type(self._calibrator)]
+
+    def recalibrate(
+        self,
+        X: Any,
+        y: Any,
+        unobserved: str | None = None,
+        sample_weight: Any = None,
+        calibration: str | None = None,
+    ) -> Self:
+        """Take the sets of :meth:`predict_set`, and calibrated probabilities, from labels that the fit lacked.
 
         The labels must be new to the model. The sets are then those of split conformal prediction, whose
-        coverage is guaranteed for entries that are exchangeable with these. W, b and the threshold stay.
+        coverage is guaranteed for entries that are exchangeable with these. Scores, thresholds and decisions
+        stay. The probabilities are calibrated on these labels in any case; ``calibration_error_`` says what
+        they gain. The next ``fit`` or ``partial_fit`` ends it.
 
         Parameters
         ----------
@@ -106,6 +121,9 @@ class ConfidentDecisions:
             What an absent entry of y means; None: as in the fit ("missing" after "unlabelled").
         sample_weight : array of shape (n,), or None
             Weights of the rows, as in :meth:`fit`.
+        calibration : {"isotonic", "sigmoid"} or None, default None
+            What makes probabilities of the scores; None: as the model was made with, and otherwise Platt's
+            sigmoid, which has two numbers and does with few labels.
 
         Examples
         --------
@@ -116,8 +134,12 @@ class ConfidentDecisions:
         >>> clf = clf.fit(problem.X, problem.Y_observed).recalibrate(problem.X_test, problem.Y_test)
         >>> clf.predict_set(problem.X).shape
         (300, 10)
+        >>> clf.calibration_error_.after < clf.calibration_error_.before
+        True
         """
         check_is_fitted(self)
+        how = calibration or getattr(self, "calibration", None) or "sigmoid"
+        check_choice("calibration", how, FIT_MAP)
         if unobserved is not None:
             check_choice("unobserved", unobserved, ("missing", "negative"))
         refuse_misaligned(X, y)
@@ -129,7 +151,7 @@ class ConfidentDecisions:
         labels.require_both_classes()
         held_out = HeldOutScores()
         held_out.see(self._score_entries(X, labels), labels)
-        self._keep_confidence(held_out)
+        self._keep_confidence(held_out, how)
         return self
 
     # -- deciding --------------------------------------------------------------------------------------

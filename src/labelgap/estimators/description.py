@@ -40,10 +40,11 @@ def describe(model: Any) -> dict[str, Any]:
             }
     error = getattr(model, "calibration_error_", None)
     if error is not None:
-        facts["calibration"] = {"method": str(model.calibration), **error._asdict()}
-    for name in ("loss", "unobserved"):
-        if hasattr(model, name):
-            facts[name] = str(getattr(getattr(model, f"{name}_", None), "name", getattr(model, name)))
+        facts["calibration"] = {"method": str(model._calibrated_by), **error._asdict()}
+    if hasattr(model, "loss"):
+        facts["loss"] = str(getattr(getattr(model, "loss_", None), "name", model.loss))
+    if (meant := fitted_meaning(model)) is not None:
+        facts["unobserved"] = meant
     if getattr(model, "flip_rate_", None) is not None:
         facts["flip_rate"] = model.flip_rate_
     if getattr(model, "feature_map_", None) is not None:
@@ -82,6 +83,12 @@ def _describe_held_out(model: Any, metric: str) -> dict[str, Any]:
         "interval": confidence_interval(value, getattr(model, "held_out_error_", None)),
         "of": None if value is None else "rows" if by_row else "labels",
     }
+
+
+def fitted_meaning(model: Any) -> str | None:
+    """What an absent entry meant in the fit, as resolved there; None where it has no meaning."""
+    meant: str | None = getattr(model, "_unobserved", None) or getattr(model, "_silence", None)
+    return meant
 
 
 def _map_in_words(model: Any) -> str:

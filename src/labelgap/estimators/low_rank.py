@@ -451,7 +451,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             keep_unless_default(
                 self, feature_map_=transformer, label_weighting_=weighting, soft_label_weight_=soft_weight
             )
-            self._keep_confidence(held_out)
+            self._keep_confidence(held_out, self.calibration)
             weights = {"sample_weight": sample_weight, "propensities": propensities}
             self._keep_first_batch(whole, given, chosen, run, **weights, held_out=held_out)
         return self

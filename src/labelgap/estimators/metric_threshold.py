@@ -58,7 +58,7 @@ from labelgap.thresholds.cross_fit import N_FOLDS, NEVER, HeldOutScores, OneClas
 
 
 def _has_probabilities(self: MetricThreshold) -> bool:
-    if self.calibration is not None:
+    if self.calibration is not None or self._calibrator is not None:
         return True
     return self.estimator is not None and hasattr(self.estimator, "predict_proba")
 
@@ -246,7 +246,7 @@ class MetricThreshold(DecisionEstimator):
         self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind)
         self.best_score_ = value
         self._keep()
-        self._keep_confidence(held_out)
+        self._keep_confidence(held_out, self.calibration)
         return self
 
     def _fit_estimator(

@@ -27,6 +27,7 @@ from labelgap.estimators.inputs import is_vector
 from labelgap.estimators.low_rank import LowRankClassifier
 from labelgap.exceptions import InterruptedFitWarning, InvalidParameterError
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import meaning_of_silence
 from labelgap.solvers.loop import Callback
 
 # The part of the entries, and their least number, that an end of the probabilities has.
@@ -148,7 +149,7 @@ def find_label_errors(
         )
     if (
         getattr(model, "threshold", None) != "cross-fit"
-        or model.get_params().get("unobserved") == "unlabelled"
+        or meaning_of_silence(y, model.get_params().get("unobserved")) == "unlabelled"
     ):
         raise InvalidParameterError(
             "Wrong labels are found by models that did not see them: the estimator needs "

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from labelgap.estimators.description import describe, metric_name, penalties_in_words, what_it_answers
+from labelgap.estimators.description import (
+    describe,
+    fitted_meaning,
+    metric_name,
+    penalties_in_words,
+    what_it_answers,
+)
 from labelgap.estimators.inputs import rank_limit_of, tolerance_of
 from labelgap.fitting.silence import SHOWN
 from labelgap.report.encoding import number
@@ -70,7 +76,7 @@ def describe_criterion(model: Any) -> dict[str, str]:
     if hasattr(model, "family_"):
         return {"metric": "D² (fraction explained)", "loss": "deviance, as a fraction of a constant’s"}
     name = metric_name(model.metric_)
-    corrected = getattr(model, "unobserved", None) == "unlabelled"
+    corrected = fitted_meaning(model) == "unlabelled"
     return {"metric": f"corrected {name}" if corrected else name, "loss": "loss"}
 
 

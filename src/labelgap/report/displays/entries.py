@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from labelgap._names import check_choice
 from labelgap._types import Floats
+from labelgap.confidence.calibration import IsotonicMap
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.deciding import relative_scores
 from labelgap.estimators.inputs import read_judged_labels, read_targets
@@ -84,41 +85,62 @@ def scored_entries(
         its neighbours.
     """
     check_choice("response_method", response, RESPONSES)
+    model, found = _entries(model, X, y, unobserved)
+    if response == "predict_proba":
+        _require_probabilities(model, "; choose response_method='decision_function'")
+        if _has_several(model):
+            raise InvalidParameterError(
+                "The labels have thresholds of their own, so scores are shown relative to these and not as "
+                "probabilities; leave response_method at 'auto'."
+            )
+        return _as_probabilities(model, found)
+    if response == "auto" and hasattr(model, "predict_proba") and _probabilities_tell_apart(model):
+        return _as_probabilities(model, found)
+    scores, threshold = relative_scores(model, found.scores, found.labels.indices)
+    return replace(found, scores=scores, threshold=threshold)
+
+
+def entry_probabilities(model: Any, X: Any, y: Any, *, unobserved: str | None = None) -> ScoredEntries:
+    """As :func:`scored_entries`, with the probabilities of ``predict_proba``, whatever the thresholds are."""
+    model, found = _entries(model, X, y, unobserved)
+    _require_probabilities(model, ". Fit it with calibration='sigmoid', which makes some of its scores")
+    return _as_probabilities(model, found)
+
+
+def _entries(model: Any, X: Any, y: Any, unobserved: str | None) -> tuple[Any, ScoredEntries]:
+    """The estimator inside, and its scores."""
     if unobserved is not None:
         check_choice("unobserved", unobserved, UNOBSERVED)
     model, X, _ = innermost(model, X)
     if isinstance(model, Recommending):
-        found = _of_ratings(model, X, y, unobserved)
-    elif isinstance(model, DecisionEstimator):
-        found = _of_rows(model, X, y, unobserved)
-    else:
-        raise InvalidInputError(
-            f"{type(model).__name__} is not an estimator of labelgap that decides yes or no. Give its scores "
-            "and the labels instead, or put it into a MetricThreshold."
-        )
-    has_probabilities = hasattr(model, "predict_proba")
-    if response == "predict_proba" and not has_probabilities:
-        raise InvalidParameterError(
-            f"This {type(model).__name__} has no probabilities; choose response_method='decision_function'."
-        )
-    if response == "decision_function" or not has_probabilities:
-        return found
-    if response == "auto" and (_is_clipped(model) or _has_several(model)):
-        return found
-    if _has_several(model):
-        raise InvalidParameterError(
-            "The labels have thresholds of their own, so scores are shown relative to these and not as "
-            "probabilities; leave response_method at 'auto'."
-        )
-    to_probability = model._probabilities if isinstance(model, DecisionEstimator) else model._probability
-    return ScoredEntries(
-        found.labels,
-        to_probability(found.scores),
-        model.threshold_probability_,
-        found.metric,
-        True,
-        found.flip_rates,
+        return model, _of_ratings(model, X, y, unobserved)
+    if isinstance(model, DecisionEstimator):
+        return model, _of_rows(model, X, y, unobserved)
+    raise InvalidInputError(
+        f"{type(model).__name__} is not an estimator of labelgap that decides yes or no. Give its scores "
+        "and the labels instead, or put it into a MetricThreshold."
     )
+
+
+def _require_probabilities(model: Any, advice: str) -> None:
+    if not hasattr(model, "predict_proba"):
+        raise InvalidParameterError(f"This {type(model).__name__} has no probabilities{advice}.")
+
+
+def _as_probabilities(model: Any, found: ScoredEntries) -> ScoredEntries:
+    inverse = model._final_probabilities if isinstance(model, DecisionEstimator) else model._probability
+    return replace(
+        found,
+        scores=np.asarray(inverse(found.scores)),
+        threshold=model.threshold_probability_,
+        are_probabilities=True,
+    )
+
+
+def _probabilities_tell_apart(model: Any) -> bool:
+    """Whether probabilities tell θ from its neighbours, and one of them is the threshold of all labels."""
+    by_steps = isinstance(getattr(model, "_calibrator", None), IsotonicMap)
+    return not (_has_several(model) or by_steps or _is_clipped(model))
 
 
 def _has_several(model: Any) -> bool:
@@ -170,8 +192,8 @@ def _of_rows(model: DecisionEstimator, X: Any, y: Any, unobserved: str | None) -
         # A sample that is the same every time: a picture that is drawn again should not change.
         labels = judged_entries(labels, _MOST_ENTRIES, check_random_state(0))
         rates = np.broadcast_to(model.flip_rate_, (model.n_labels_,))[labels.indices]
-    scores, threshold = relative_scores(model, model._score_entries(X, labels), labels.indices)
-    return ScoredEntries(labels, scores, threshold, model.metric_, False, rates)
+    scores = model._score_entries(X, labels)
+    return ScoredEntries(labels, scores, model.threshold_, model.metric_, False, rates)
 
 
 def _of_ratings(model: Recommending, ratings: Any, y: Any, unobserved: str | None) -> ScoredEntries:

@@ -11,7 +11,12 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidParameterError, InvalidScoresError
 from labelgap.labels import ObservedLabels
-from labelgap.report.displays.entries import is_model, labels_and_scores, require_both_classes, scored_entries
+from labelgap.report.displays.entries import (
+    entry_probabilities,
+    is_model,
+    labels_and_scores,
+    require_both_classes,
+)
 from labelgap.report.displays.style import REFERENCE, axes_for, draw_line, margin, show_names, tidy
 
 STRATEGIES = ("uniform", "quantile")
@@ -173,7 +178,7 @@ class ReliabilityDisplay:
         ax : matplotlib axes or None, default None
         **kwargs : as for :meth:`plot`
         """
-        entries = scored_entries(model, X, y, unobserved=unobserved, response="predict_proba")
+        entries = entry_probabilities(model, X, y, unobserved=unobserved)
         if entries.flip_rates is not None:
             raise InvalidParameterError(
                 "Recorded positives alone do not say how often a no was right. Give labels with known "
