@@ -243,6 +243,24 @@ ERRORS = [
         lambda: fit(features=with_value(X, 2, 1, 1e150)),
     ),
     Case(
+        "features-dates",
+        InvalidFeaturesError,
+        "'when' of X has dates or times, such as '2020-01-01 00:00:00' at row 0.*days.*drop the column",
+        lambda: fit(
+            features=pandas.DataFrame(X[:, :1], columns=["size"]).assign(
+                when=pandas.date_range("2020-01-01", periods=len(X))
+            )
+        ),
+    ),
+    Case(
+        "features-no-number",
+        InvalidFeaturesError,
+        "Column 'growth' of X has <NA> at row 2.*impute them first.*drop the row",
+        lambda: fit(
+            features=pandas.DataFrame(X[:, :1], columns=["size"]).assign(growth=[1, 2, pandas.NA, 3] * 10)
+        ),
+    ),
+    Case(
         "features-text",
         InvalidFeaturesError,
         "Column 'growth' of X has the text '1.23%' at row 2.*numbers first.*OneHotEncoder.*drop it",

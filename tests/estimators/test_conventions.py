@@ -438,9 +438,9 @@ def test_labels_that_say_what_silence_means_are_read_as_if_the_parameter_did(cas
 def test_two_meanings_of_silence_are_a_contradiction(case: Case) -> None:
     no = ObservedLabels.from_any(np.nan_to_num(Y), "negative")
     likes = ObservedLabels.from_any(np.nan_to_num(Y), "unlabelled")
-    with pytest.raises(InvalidParameterError, match="unobserved is 'negative'.* unobserved='unlabelled'"):
+    with pytest.raises(InvalidParameterError, match=r"unobserved is 'negative'.* unobserved='unlabelled'"):
         clone(case.estimator).set_params(unobserved="negative").fit(X, likes)
-    with pytest.raises(InvalidParameterError, match="unobserved is 'unlabelled'.* unobserved='negative'"):
+    with pytest.raises(InvalidParameterError, match=r"unobserved is 'unlabelled'.* unobserved='negative'"):
         fitted_to_all(case).score(X, no, unobserved="unlabelled")
     # The default contradicts nothing.
     assert fitted_to_all(case).score(X, no) == fitted_to_all(case).score(X, np.nan_to_num(Y))

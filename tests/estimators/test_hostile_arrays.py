@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 
 from labelgap import (
     LowRankClassifier,
@@ -107,6 +111,45 @@ def test_texts_in_a_frame_are_named_in_fit_and_predict(form: Any) -> None:
         fitted.predict(form(columns))
     with pytest.raises(ValueError, match=r"could not convert|Expected 2D"):
         model.fit(pd.Series(columns["growth"]), Y)
+
+
+NO_NUMBERS = {
+    "dates": [dt.datetime(2020, 1, 1)] * len(X),
+    "days": [dt.date(2020, 1, 1)] * len(X),
+    "durations": [dt.timedelta(days=1)] * len(X),
+    "times": [dt.time(1)] * len(X),
+    "lists": [[1.0]] * len(X),
+    "texts": ["x"] * len(X),
+    "missing": [1, *[None] * (len(X) - 1)],
+}
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+@pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame])
+def test_columns_that_are_no_numbers_are_named_by_every_estimator(form: Any, kind: str) -> None:
+    frame = form({"size": X[:, 0], "when": NO_NUMBERS[kind]})
+    if kind == "missing" and form is pd.DataFrame:
+        frame["when"] = frame["when"].astype(object).where(frame["when"].notna(), pd.NA)
+    row = 1 if kind == "missing" else 0
+    given = MetricThreshold()
+    for model in (*ESTIMATORS, given):
+        if model is given and kind == "missing" and form is pl.DataFrame:
+            # A score that is missing is one of the scores, and named with its label.
+            continue
+        labels = Y[:, :2] if model is given else Y
+        with pytest.raises(InvalidFeaturesError, match=f"'when'.*at row {row}|row {row},.*'when'"):
+            clone(model).fit(frame, labels)
+    # The steps of a pipeline may be about them.
+    by_step = ColumnTransformer([("size", "passthrough", ["size"])])
+    MetricThreshold(make_pipeline(by_step, LogisticRegression()), threshold="train").fit(frame, Y)
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame])
+def test_side_features_that_are_no_numbers_are_named(form: Any) -> None:
+    ratings = [0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 0, 1]
+    frame = form({"user": [0, 1, 2], "age": [30, 40, 50], "since": [dt.datetime(2020, 1, 1)] * 3})
+    with pytest.raises(InvalidFeaturesError, match="'since' of the user features has dates"):
+        Recommender(trace_penalty=0.1, threshold="train").fit(ratings, user_features=frame)
 
 
 def test_frames_of_scores_with_rows_in_another_order_are_refused_and_columns_are_matched() -> None:

@@ -363,14 +363,14 @@ def test_ratings_that_say_what_silence_means_are_read_as_if_the_parameter_did(
 def test_ratings_that_contradict_the_parameter_or_the_fit_are_refused() -> None:
     users, items, _ = tasteful(30, 15)
     likes = ObservedLabels.from_any(read_ratings((users, items)), "unlabelled")
-    with pytest.raises(InvalidParameterError, match="unobserved is 'negative'.* unobserved='unlabelled'"):
+    with pytest.raises(InvalidParameterError, match=r"unobserved is 'negative'.* unobserved='unlabelled'"):
         Recommender(unobserved="negative").fit(likes)
     model = Recommender(**FIXED).fit((users, items))
-    with pytest.raises(InvalidParameterError, match="unobserved is 'negative'.* unobserved='unlabelled'"):
+    with pytest.raises(InvalidParameterError, match=r"unobserved is 'negative'.* unobserved='unlabelled'"):
         model.partial_fit(likes)
     said_nothing = Recommender(trace_penalty=0.01, flip_rate=0.3).fit(likes)
     no = ObservedLabels.from_any(read_ratings((users, items)), "negative")
     with pytest.raises(
-        InvalidLabelsError, match="fitted with unobserved='unlabelled'.* unobserved='negative'"
+        InvalidLabelsError, match=r"fitted with unobserved='unlabelled'.* unobserved='negative'"
     ):
         said_nothing.partial_fit(no)

@@ -214,8 +214,8 @@ class DecisionEstimator(
         if scores is None or labels is None or labels.n_observed == 0:
             if calibration is not None:
                 warn(
-                    f"calibration={calibration!r} needs held-out scores, and this fit has none: the probabilities "
-                    "are not calibrated. Observe more labels, or call recalibrate.",
+                    f"calibration={calibration!r} needs held-out scores, and this fit has none: the "
+                    "probabilities are not calibrated. Observe more labels, or call recalibrate.",
                     LabelgapWarning,
                 )
             return

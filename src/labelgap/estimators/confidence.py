@@ -106,10 +106,10 @@ class ConfidentDecisions:
         sample_weight: Any = None,
         calibration: str | None = None,
     ) -> Self:
-        """Take the sets of :meth:`predict_set`, and calibrated probabilities, from labels that the fit lacked.
+        """Take the sets of :meth:`predict_set`, and calibrated probabilities, from labels new to the model.
 
-        The labels must be new to the model. The sets are then those of split conformal prediction, whose
-        coverage is guaranteed for entries that are exchangeable with these. Scores, thresholds and decisions
+        The sets are then those of split conformal prediction, whose coverage is guaranteed for entries that
+        are exchangeable with these. Scores, thresholds and decisions
         stay. The probabilities are calibrated on these labels in any case; ``calibration_error_`` says what
         they gain. The next ``fit`` or ``partial_fit`` ends it.
 

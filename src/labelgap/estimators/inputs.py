@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -14,7 +15,6 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
 from labelgap._arrays import (
-    column_names_of,
     frame_library,
     plain_array,
     refuse_unmatched_rows,
@@ -38,6 +38,7 @@ from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.feature_maps import check_features
 from labelgap.kernels.gpu.device import check_device
 from labelgap.labels import ObservedLabels
+from labelgap.labels.columns import named_columns, refuse_dates
 from labelgap.labels.constructors import is_tag_sets, meaning_of_silence
 from labelgap.labels.matching import as_kept, in_label_order
 from labelgap.labels.sources import minus_one_advice, observed_mask
@@ -55,13 +56,11 @@ _SMALLEST_FEATURE = 1e-100
 def read_features(estimator: Any, X: Any, *, reset: bool, nan_allowed: bool = False) -> Any:
     """X as float64, dense or CSR; ``reset`` at fit, else it must have the features of the fit."""
     X = to_host(safe_features(X))
-    try:
+    refuse_dates(X)
+    with named_columns(X):
         X = validated(
             estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False
         )
-    except ValueError as error:
-        refuse_texts(X, error)
-        raise
     values = X.data if sp.issparse(X) else X
     # A sum is finite only if all its terms are (or they cancel, or it overflows: then look closer).
     with np.errstate(over="ignore", invalid="ignore"):
@@ -80,6 +79,8 @@ def hand_on_features(estimator: Any, X: Any, *, reset: bool) -> Any:
     A frame stays a frame, with its categories, texts and NaN, and a sparse matrix becomes CSR.
     """
     X = safe_features(X)
+    if not has_steps(estimator.estimator):
+        refuse_dates(X)
     if not reset and hasattr(estimator, "n_features_in_") and not sp.issparse(X) and np.ndim(X) == 1:
         raise InvalidFeaturesError(
             f"X is 1-d; rows of {estimator.n_features_in_} features were expected. Reshape your data: "
@@ -92,6 +93,16 @@ def hand_on_features(estimator: Any, X: Any, *, reset: bool) -> Any:
     if _num_samples(X) == 0:
         raise InvalidFeaturesError("X has 0 sample(s) while a minimum of 1 is required; pass some rows.")
     return X.tocsr() if sp.issparse(X) else X
+
+
+def has_steps(estimator: Any) -> bool:
+    """Whether there are steps before the last estimator, which may make numbers of whatever is in X."""
+    return hasattr(estimator, "steps")
+
+
+def named_unless_steps(estimator: Any, X: Any) -> AbstractContextManager[None]:
+    """Names the column of X that an estimator without steps before it cannot read."""
+    return nullcontext() if has_steps(estimator) else named_columns(X)
 
 
 def is_of_numbers(X: Any) -> bool:
@@ -144,33 +155,6 @@ def _in_order_of_fit(X: Any, names: Sequence[str], known: Sequence[str]) -> Any:
     columns = [place[name] for name in known]
     # Laid out as the columns of the fit were, so that sums round alike.
     return X[:, columns].sorted_indices() if sp.issparse(X) else np.take(X, columns, axis=1)
-
-
-def refuse_texts(X: Any, error: Exception) -> None:
-    """Raise if a column of a frame has a text that is no number, with the name of the column."""
-    names = column_names_of(X)
-    if names is None or "could not convert" not in str(error):
-        return
-    for place, name in enumerate(names):
-        # By place in pandas, which allows two columns of one name.
-        column = X.iloc[:, place] if frame_library(X) == "pandas" else X[name]
-        for row, value in enumerate(column):
-            if not isinstance(value, str) or _number_or_none(value) is not None:
-                continue
-            raise InvalidFeaturesError(
-                f"Column {name!r} of X has the text {value!r} at row {row}, which is no number. If the "
-                "column holds amounts, turn them into numbers first (take away signs such as % and $); if it "
-                "holds categories, encode them (for instance with sklearn.preprocessing.OneHotEncoder); else "
-                "drop it."
-            ) from error
-
-
-def _number_or_none(text: str) -> float | None:
-    """The number that a text stands for, as numpy reads it; None if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def safe_features(X: Any) -> Any:

@@ -19,6 +19,7 @@ from labelgap.estimators.confidence import check_calibration
 from labelgap.estimators.inputs import (
     THRESHOLDS,
     hand_on_features,
+    named_unless_steps,
     safe_features,
     validated,
     warn_of_unseen_labels,
@@ -49,6 +50,7 @@ from labelgap.exceptions import (
 )
 from labelgap.fitting.judges import DecisionRule, decision_rule
 from labelgap.labels import ObservedLabels
+from labelgap.labels.columns import named_columns, refuse_dates
 from labelgap.labels.matching import in_label_order, same_names
 from labelgap.metrics import LinearFractional
 from labelgap.persistence.checks import METRIC_THRESHOLD
@@ -241,7 +243,8 @@ class MetricThreshold(DecisionEstimator):
             with warnings.catch_warnings():
                 # A labelgap estimator inside would say it again, and in every fold.
                 warnings.simplefilter("ignore", UninformativeLabelsWarning)
-                self._model, chosen, value = self._fit_estimator(X, labels, rule, effect, held_out)
+                with named_unless_steps(self.estimator, X):
+                    self._model, chosen, value = self._fit_estimator(X, labels, rule, effect, held_out)
             effect.warn()
         self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind)
         self.best_score_ = value
@@ -313,8 +316,12 @@ class MetricThreshold(DecisionEstimator):
         if self.estimator is not None:
             return hand_on_features(self, X, reset=reset)
         X = safe_features(X)
+        refuse_dates(X)
         scores = np.asarray(X).reshape(-1, 1) if not sp.issparse(X) and np.ndim(X) == 1 else X
-        return validated(self, scores, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        with named_columns(scores):
+            return validated(
+                self, scores, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
+            )
 
     # -- scoring ---------------------------------------------------------------------------------------
 
@@ -342,10 +349,12 @@ class MetricThreshold(DecisionEstimator):
             yield start, block
 
     def _score_rows(self, X: Any) -> Floats:
-        return self._model.score_rows(X)
+        with named_unless_steps(self.estimator, X):
+            return self._model.score_rows(X)
 
     def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
-        scores = self._model.score_entries(X, labels)
+        with named_unless_steps(self.estimator, X):
+            scores = self._model.score_entries(X, labels)
         missing = np.isnan(scores)
         if missing.any():
             first = int(np.argmax(missing))

@@ -23,6 +23,7 @@ from labelgap.estimators.inputs import (
     check_verbose,
     hand_on_features,
     is_of_numbers,
+    named_unless_steps,
     warn_of_unseen_labels,
 )
 from labelgap.estimators.row_weights import weigh_rows
@@ -223,7 +224,8 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
             model, chosen, value = fit_and_choose(fit_part, Z, labels, rule, plan, effect, held_out=held_out)
             return Outcome(model, chosen, value, effect, held_out)
 
-        transformer, best = best_map(maps, X, fit_in)
+        with named_unless_steps(estimator, X):
+            transformer, best = best_map(maps, X, fit_in)
         keep_unless_default(self, feature_map_=transformer)
         best.effect.warn()
         self._model, chosen = best.model, best.chosen
@@ -269,10 +271,12 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
     # -- scoring ---------------------------------------------------------------------------------------
 
     def _score_rows(self, X: Any) -> Floats:
-        return self._model.score_rows(mapped_rows(self, X))
+        with named_unless_steps(self.estimator, X):
+            return self._model.score_rows(mapped_rows(self, X))
 
     def _score_entries(self, X: Any, labels: ObservedLabels) -> Floats:
-        return self._model.score_entries(mapped_rows(self, X), labels)
+        with named_unless_steps(self.estimator, X):
+            return self._model.score_entries(mapped_rows(self, X), labels)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return scores

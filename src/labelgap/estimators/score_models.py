@@ -24,7 +24,6 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.estimators.inputs import refuse_texts
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.fitting.judges import DecisionRule
 from labelgap.labels import ObservedLabels
@@ -154,13 +153,7 @@ def fit_label_models(
 
     # One BLAS thread, here as in joblib's workers, so that sums do not depend on the number of jobs.
     with threadpool_limits(limits=1, user_api="blas"):
-        try:
-            fitted = Parallel(n_jobs=n_jobs)(
-                task(label, entries) for label, entries in entries_by_label(labels)
-            )
-        except ValueError as error:
-            refuse_texts(X, error)
-            raise
+        fitted = Parallel(n_jobs=n_jobs)(task(label, entries) for label, entries in entries_by_label(labels))
     return LabelModels(list(fitted), _constants(rates, method), method)
 
 

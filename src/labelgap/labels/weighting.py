@@ -96,10 +96,11 @@ class LabelWeights:
         if judging is None:
             return replace(self, judging=None)  # type: ignore[type-var]
         marked = self._marked(judging)
-        if len(np.unique(marked.judged().values)) < 2:
+        values = marked.judged().values
+        if len(np.unique(values)) < 2:
             raise InvalidLabelsError(
-                f"Of the {marked.judged().n_observed} observed entries in judged, all have the same value. "
-                "Thresholds are chosen where both occur: let more entries judge."
+                f"Of the {len(values)} observed entries in judged, all have the same value. Thresholds are "
+                "chosen where both occur: let more entries judge."
             )
         return marked
 

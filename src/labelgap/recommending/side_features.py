@@ -12,6 +12,7 @@ from labelgap._arrays import frame_library, plain_array
 from labelgap._types import Floats
 from labelgap.data.files.side_tables import SideTable
 from labelgap.exceptions import InvalidFeaturesError
+from labelgap.labels.columns import named_columns, refuse_dates
 from labelgap.persistence.registry import savable_record
 from labelgap.recommending.ids import Ids, number_ids
 
@@ -195,10 +196,14 @@ def _column_names(features: Any) -> tuple[str, ...] | None:
 
 
 def _numbers(features: Any, what: str) -> Floats:
+    refuse_dates(features, f"the {what} features")
     try:
-        rows = np.asarray(
-            plain_array(features, f"The {what} features", InvalidFeaturesError), dtype=np.float64
-        )
+        with named_columns(features, f"the {what} features"):
+            rows = np.asarray(
+                plain_array(features, f"The {what} features", InvalidFeaturesError), dtype=np.float64
+            )
+    except InvalidFeaturesError:
+        raise
     except (TypeError, ValueError) as error:
         raise InvalidFeaturesError(
             f"The {what} features must be numbers ({error}). Encode categories first, for instance with "
