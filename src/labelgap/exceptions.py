@@ -23,6 +23,7 @@
     ├── DriftWarning                a batch that is judged worse than the earlier ones lead to expect
     ├── InterruptedFitWarning       a fit that was stopped on request; says what the model is worth
     ├── KernelCacheWarning          compiled functions that cannot be kept for the next process
+    ├── TrivialDecisionsWarning     decisions no better than saying yes, or no, to everything
     └── UninformativeLabelsWarning  labels without an observed entry, or with one class that moves the metric
 """
 
@@ -124,6 +125,10 @@ class InterruptedFitWarning(LabelgapWarning):
 
 class KernelCacheWarning(LabelgapWarning):
     """No folder for compiled functions can be written, so every process compiles them anew."""
+
+
+class TrivialDecisionsWarning(LabelgapWarning):
+    """Decisions are no better than saying yes, or no, to everything; says what either is worth."""
 
 
 class UninformativeLabelsWarning(LabelgapWarning):

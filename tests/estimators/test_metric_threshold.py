@@ -35,6 +35,7 @@ from labelgap.exceptions import (
     InvalidParameterError,
     InvalidScoresError,
     LabelgapWarning,
+    TrivialDecisionsWarning,
 )
 
 
@@ -336,6 +337,7 @@ def test_too_few_rows_to_hold_any_out() -> None:
 
 def test_a_classifier_that_knows_nothing() -> None:
     X, Y = problem()
-    cut = MetricThreshold(DummyClassifier(), metric="micro-recall", random_state=0).fit(X, Y)
+    with pytest.warns(TrivialDecisionsWarning, match="saying yes to everything: micro-recall"):
+        cut = MetricThreshold(DummyClassifier(), metric="micro-recall", random_state=0).fit(X, Y)
     assert_array_equal(cut.predict(X), 1)
     assert cut.best_score_ == 1

@@ -10,9 +10,17 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 
 import labelgap
-from labelgap import Budget, LowRankClassifier, MetricThreshold, ObservedLabels, PlugInClassifier
+from labelgap import (
+    Budget,
+    LowRankClassifier,
+    MetricThreshold,
+    ObservedLabels,
+    PlugInClassifier,
+    Recommender,
+)
 from labelgap.decisions import best_decisions
 from labelgap.estimators.deciding import relative_scores
 from labelgap.exceptions import (
@@ -21,10 +29,12 @@ from labelgap.exceptions import (
     InvalidLabelsError,
     InvalidParameterError,
     InvalidScoresError,
+    TrivialDecisionsWarning,
     UnknownNameError,
 )
 from labelgap.metrics import get_metric
 from labelgap.thresholds import best_label_thresholds, best_threshold
+from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.sweep import steady_threshold
 
 KINDS = ("per-label", "shrunk", "auto")
@@ -145,7 +155,7 @@ def test_scores_relative_to_the_thresholds_decide_alike(fits):
     moved, shared = relative_scores(model, scores, labels.indices)
     np.testing.assert_array_equal(moved >= shared, scores >= model.thresholds_[labels.indices])
     odd = clone(model)
-    odd._set_thresholds(np.inf, np.array([np.inf, -np.inf, 0.0, 0.1, 0.3]), "per-label")
+    odd._set_thresholds(np.inf, np.array([np.inf, -np.inf, 0.0, 0.1, 0.3]), "per-label", HeldOutScores())
     extreme = np.where(np.arange(len(scores)) % 7 == 0, np.inf, scores)
     moved, shared = relative_scores(odd, extreme, labels.indices)
     np.testing.assert_array_equal(moved >= shared, extreme >= odd.thresholds_[labels.indices])
@@ -270,6 +280,7 @@ def test_a_budget_of_a_single_label():
         model.predict(X, output="sparse", budget=1)
 
 
+@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_scores_must_be_probabilities_for_a_budget():
     probabilities = np.random.default_rng(0).random(Y.shape)
     cut = MetricThreshold().fit(probabilities, Y)
@@ -310,3 +321,65 @@ def test_labels_that_judge_choose_the_threshold_alone():
         model.fit(X, GAPS, judged=np.ones(labels.shape))
     with pytest.raises(InvalidParameterError, match="judged"):
         LowRankClassifier(unobserved="unlabelled").fit(X, Y, judged=fair)
+
+
+# -- decisions that say nothing ------------------------------------------------------------------------------
+
+SAYS_NOTHING = "no better than saying yes to everything"
+
+
+def without_signal(n=400, n_labels=6):
+    rng = np.random.RandomState(0)
+    return rng.standard_normal((n, 4)), (rng.uniform(size=(n, n_labels)) < 0.35).astype(float)
+
+
+def estimators(**settings):
+    low_rank = {"trace_penalty": 0.02, "ridge_penalty": 0.0, "intercept_penalty": 0.0, "features": "linear"}
+    yield LowRankClassifier(**low_rank, random_state=0, **settings)
+    yield PlugInClassifier(random_state=0, **settings)
+    yield MetricThreshold(LogisticRegression(), random_state=0, **settings)
+
+
+@pytest.mark.parametrize("thresholds", ["shared", "per-label", "shrunk"])
+def test_decisions_no_better_than_a_yes_to_everything_are_told(thresholds):
+    features, labels = without_signal()
+    labels[np.random.RandomState(1).uniform(size=labels.shape) < 0.3] = np.nan
+    for model in estimators(metric="macro-f1", thresholds=thresholds):
+        with pytest.warns(TrivialDecisionsWarning, match=SAYS_NOTHING) as told:
+            model.fit(features, labels)
+        assert len(told) == 1
+        everything = get_metric("macro-f1")(labels, np.ones(labels.shape))
+        assert f"that of a yes to everything is {everything:.4f}" in str(told[0].message)
+        # What the features say is another matter, and no warning then (warnings are errors here).
+        clone(model).fit(X, GAPS)
+
+
+def test_decisions_no_better_than_a_no_to_everything_are_told_of_scores_too():
+    rng = np.random.RandomState(0)
+    scores, labels = rng.uniform(size=(300, 5)), (rng.uniform(size=(300, 5)) < 0.1).astype(float)
+    with pytest.warns(TrivialDecisionsWarning, match="saying no to everything: micro-accuracy"):
+        MetricThreshold(metric="micro-accuracy").fit(scores - 0.2 * labels, labels)
+    # That no is not to be had within this bound, so that it is no standard.
+    MetricThreshold(metric="micro-accuracy", subject_to="recall >= 0.5").fit(scores + labels, labels)
+
+
+def test_decisions_that_say_nothing_are_told_where_only_a_yes_is_recorded_and_of_batches():
+    features, labels = without_signal(n=150)
+    likes = np.where(labels == 1, 1.0, 0.0)
+    settings = {"trace_penalty": 0.5, "loss": "squared", "features": "linear", "random_state": 0}
+    recorded = LowRankClassifier(unobserved="unlabelled", flip_rate=0.5, **settings)
+    with pytest.warns(TrivialDecisionsWarning, match=SAYS_NOTHING):
+        recorded.fit(features, likes)
+    model = LowRankClassifier(metric="macro-f1", **settings)
+    with pytest.warns(TrivialDecisionsWarning, match=SAYS_NOTHING):
+        model.partial_fit(features[:140], labels[:140])
+    with pytest.warns(TrivialDecisionsWarning, match=SAYS_NOTHING):
+        model.partial_fit(features[140:], labels[140:])
+
+
+def test_decisions_of_a_recommender_that_say_nothing_are_told():
+    rng = np.random.RandomState(0)
+    users, items = np.nonzero(rng.uniform(size=(40, 15)) < 0.5)
+    likes = (rng.uniform(size=len(users)) < 0.6).astype(int)
+    with pytest.warns(TrivialDecisionsWarning, match=SAYS_NOTHING):
+        Recommender(trace_penalty=0.1, random_state=0).fit((users.tolist(), items.tolist(), likes))

@@ -303,7 +303,8 @@ def test_known_negatives_that_are_not_used_are_counted_once() -> None:
     for given, count in ((partly, negatives), (ObservedLabels.from_dense(partly), negatives), (stored, 1)):
         with pytest.warns(LabelgapWarning, match=f"^{count} known negatives were not used") as told:
             fit(given)
-        assert len(told) == 1
+        # Three positives make a model that says yes to everything, which is told too.
+        assert len([one for one in told if one.category is LabelgapWarning]) == 1
     with pytest.warns(LabelgapWarning, match="known negatives were not used"):
         fit(vector)
     with pytest.warns(LabelgapWarning, match=f"^{negatives} known negatives were not used"):

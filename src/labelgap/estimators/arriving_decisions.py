@@ -251,7 +251,9 @@ class ArrivingDecisions(ArrivingBatches):
         self._keep_decisions(chosen)
         self._keep_weights(chosen.problem, chosen.fit.factors)
         self._keep_union(kept)
-        self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
+        self._set_thresholds(
+            chosen.threshold, chosen.thresholds, chosen.threshold_kind, held_out, chosen.held_out_metric
+        )
         self._keep_confidence(held_out, self.calibration)
 
     def _with_present_thresholds(

@@ -45,7 +45,9 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.persistence.saving import Saved
 from labelgap.recommending.top_items import top_columns
+from labelgap.thresholds.constraints import read_constraints
 from labelgap.thresholds.cross_fit import HeldOutScores
+from labelgap.thresholds.trivial import warn_of_trivial_decisions
 
 # Scores held at one time when all labels of many rows are scored.
 _BLOCK_SCORES = 1 << 22
@@ -133,6 +135,7 @@ class DecisionEstimator(
     """Whether it can learn from recorded positives alone."""
 
     metric: str | LinearFractional
+    subject_to: Any
     threshold_: float
     classes_: NDArray[Any]
     label_names_: NDArray[Any] | None
@@ -227,8 +230,18 @@ class DecisionEstimator(
                 scores, labels, calibration, known, of_probabilities
             )
 
-    def _set_thresholds(self, threshold: float, thresholds: Floats | None, kind: str) -> None:
-        """Set the shared threshold, that of each label, and what they are."""
+    def _set_thresholds(
+        self,
+        threshold: float,
+        thresholds: Floats | None,
+        kind: str,
+        held_out: HeldOutScores,
+        value: float | None = None,
+    ) -> None:
+        """Set the shared threshold, that of each label, and what they are; warn if they decide nothing.
+
+        ``held_out`` are the scores that chose them, and ``value`` is their held-out metric, if known.
+        """
         self.threshold_ = float(threshold)
         # An earlier fit may have left thresholds, which do not belong to these labels.
         for name in ("_label_thresholds", "_thresholds_kind"):
@@ -236,6 +249,8 @@ class DecisionEstimator(
         if kind != "shared":
             self._label_thresholds = np.array(thresholds, dtype=np.float64)
             self._thresholds_kind = kind
+        bounds = () if self.subject_to is None else read_constraints(self.subject_to)
+        warn_of_trivial_decisions(self.metric_, self._cut(), held_out, value=value, bounds=bounds)
 
     @property
     def thresholds_(self) -> Floats:

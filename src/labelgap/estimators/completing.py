@@ -89,15 +89,15 @@ class Completing:
 
     # -- soft labels -----------------------------------------------------------------------------------
 
-    def _refuse_soft_labels(self) -> None:
-        """Raise where soft labels are asked for and cannot be."""
+    def _refuse_soft_labels(self, unobserved: str) -> None:
+        """Raise where soft labels are asked for and cannot be; ``unobserved`` is what an absent label means."""
         value = self.soft_labels
         if not isinstance(self.loss_, Logistic):
             raise InvalidParameterError(
                 f"soft_labels={value!r} needs loss='logistic', under which a label may be a probability. "
                 "Choose it, or leave soft_labels at 0."
             )
-        if self._unobserved == "unlabelled":
+        if unobserved == "unlabelled":
             raise InvalidParameterError(
                 f"soft_labels={value!r} needs entries that are known to be a no, and under "
                 "unobserved='unlabelled' there are none. Leave soft_labels at 0."

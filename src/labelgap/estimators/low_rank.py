@@ -48,6 +48,7 @@ from labelgap.fitting.problem import (
 from labelgap.fitting.run import fit_run
 from labelgap.fitting.unlabelled import check_unlabelled
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import meaning_of_silence
 from labelgap.losses import Loss, get_loss
 from labelgap.metrics import LinearFractional, unlabelled_metric
 from labelgap.objective.parts import FeatureSettings
@@ -366,9 +367,9 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
             check_calibration(self.calibration, self.threshold)
         self.loss_, metric = get_loss(self.loss), self._metric()
         check_soft_labels(self.soft_labels)
-        X, targets = self._read_fit_input(X, y, self.unobserved)
         if self.soft_labels != 0:
-            self._refuse_soft_labels()
+            self._refuse_soft_labels(meaning_of_silence(y, self.unobserved))
+        X, targets = self._read_fit_input(X, y, self.unobserved)
         refuse_other_weights(self, targets.labels, propensities)
         given = judging_labels(targets.labels, judged)
         labels = weighted_labels(given, self.weights, propensities)
@@ -444,7 +445,9 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                     chosen, soft_weight = self._with_soft_labels(chosen, X, *rest)
                 effect.warn()
             self._keep_decisions(chosen)
-            self._set_thresholds(chosen.threshold, chosen.thresholds, chosen.threshold_kind)
+            self._set_thresholds(
+                chosen.threshold, chosen.thresholds, chosen.threshold_kind, held_out, chosen.held_out_metric
+            )
             assert chosen.problem is not None
             self._keep_weights(chosen.problem, chosen.fit.factors)
             weighting = chosen.problem.settings.features.label_weighting

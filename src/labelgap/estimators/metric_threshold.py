@@ -46,6 +46,7 @@ from labelgap.estimators.score_models import (
 from labelgap.exceptions import (
     InvalidParameterError,
     InvalidScoresError,
+    TrivialDecisionsWarning,
     UninformativeLabelsWarning,
 )
 from labelgap.fitting.judges import DecisionRule, decision_rule
@@ -242,11 +243,12 @@ class MetricThreshold(DecisionEstimator):
             effect = OneClassEffect(labels, metric)
             with warnings.catch_warnings():
                 # A labelgap estimator inside would say it again, and in every fold.
-                warnings.simplefilter("ignore", UninformativeLabelsWarning)
+                for said_here in (UninformativeLabelsWarning, TrivialDecisionsWarning):
+                    warnings.simplefilter("ignore", said_here)
                 with named_unless_steps(self.estimator, X):
                     self._model, chosen, value = self._fit_estimator(X, labels, rule, effect, held_out)
             effect.warn()
-        self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind)
+        self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind, held_out, chosen.held_out_value)
         self.best_score_ = value
         self._keep()
         self._keep_confidence(held_out, self.calibration)

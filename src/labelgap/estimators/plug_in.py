@@ -230,7 +230,9 @@ class PlugInClassifier(FeatureMapped, DecisionEstimator):
         best.effect.warn()
         self._model, chosen = best.model, best.chosen
         self.estimators_ = self._model.estimators
-        self._set_thresholds(chosen.shared, chosen.thresholds, chosen.kind)
+        self._set_thresholds(
+            chosen.shared, chosen.thresholds, chosen.kind, best.held_out, chosen.held_out_value
+        )
         self._keep_confidence(best.held_out, self.calibration)
         self._say(f"threshold {chosen.shared:.4g} ({chosen.kind}), where the metric is {best.value:.4f}", bar)
         if bar is not None:

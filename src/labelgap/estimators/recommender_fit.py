@@ -26,6 +26,7 @@ from labelgap.objective.problem import Problem
 from labelgap.recommending.ids import Ids
 from labelgap.solvers import Callback
 from labelgap.thresholds.cross_fit import HeldOutScores
+from labelgap.thresholds.trivial import warn_of_trivial_decisions
 
 
 class RecommenderFit(CertifiedFit, RecommenderChoice):
@@ -96,6 +97,11 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
             self.item_intercept_ = chosen.fit.factors.intercept
             self.user_ids_, self.item_ids_ = self._users.ids, self._items.ids
             self._keep_ratings(labels, chosen, meant, decay)
+            if not self._are_lists(meant):
+                # Lists are made without a threshold.
+                warn_of_trivial_decisions(
+                    self.metric_, self.threshold_, held_out, value=chosen.held_out_metric
+                )
         return held_out
 
     def _keep_ratings(

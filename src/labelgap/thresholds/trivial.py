@@ -1,0 +1,115 @@
+"""Whether decisions are better than saying yes, or no, to everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelgap._types import Floats
+from labelgap._warn import warn
+from labelgap.exceptions import TrivialDecisionsWarning
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+from labelgap.metrics.jackknife import leave_out_values, metric_error
+from labelgap.thresholds.constraints import Constraint
+from labelgap.thresholds.cross_fit import HeldOutScores
+
+
+class Trivial(NamedTuple):
+    """The better of the two decisions that need no features, beside decisions that use them."""
+
+    word: str
+    """What it says to every entry: "yes" or "no"."""
+    value: float
+    """Its metric."""
+    error: float
+    """The standard error of what the others gain over it."""
+
+
+def trivial_beside(
+    metric: LinearFractional,
+    yes: NDArray[np.bool_],
+    labels: ObservedLabels,
+    bounds: Sequence[Constraint] = (),
+) -> Trivial | None:
+    """The better of saying yes and saying no to everything, beside decisions about the same entries.
+
+    None where neither of them keeps the bounds, and with too few rows to know how much of a gain is chance.
+
+    Examples
+    --------
+    >>> from labelgap.metrics import get_metric
+    >>> labels = ObservedLabels.from_dense([[1, 0], [1, 1]] * 10)
+    >>> trivial_beside(get_metric("micro-f1"), labels.values == 1, labels)
+    Trivial(word='yes', value=0.8571428571428571, error=0.0...)
+    """
+    everywhere = {"no": np.zeros_like(yes), "yes": np.ones_like(yes)}
+    values = {
+        word: float(metric(labels, decisions))
+        for word, decisions in everywhere.items()
+        if not any(bound.shortfall(bound.metric(labels, decisions)) for bound in bounds)
+    }
+    if not values:
+        return None
+    word = max(values, key=lambda one: values[one])
+    own, other = (leave_out_values(metric, decisions, labels) for decisions in (yes, everywhere[word]))
+    error = None if own is None or other is None else metric_error(own - other)
+    return None if error is None else Trivial(word, values[word], error)
+
+
+def warn_of_trivial_decisions(
+    metric: LinearFractional,
+    cut: float | Floats,
+    held_out: HeldOutScores,
+    *,
+    value: float | None = None,
+    bounds: Sequence[Constraint] = (),
+) -> None:
+    """Warn where the decisions at a threshold are no better than saying yes, or no, to everything.
+
+    Better is what gains more than its standard error (jackknife over rows) on the held-out entries that
+    chose the threshold; with too few rows for that, nothing is said. Where nothing was held out, an infinite
+    threshold says it.
+
+    Parameters
+    ----------
+    metric : LinearFractional
+    cut : float, or array with the threshold of each label
+    held_out : HeldOutScores
+    value : float or None
+        The held-out metric of the decisions, where it is not that of these scores.
+    bounds : sequence of Constraint
+        Bounds that decisions must keep, the trivial ones too.
+    """
+    name = metric.name or "the metric"
+    scores, labels = held_out.scores, held_out.labels
+    if scores is None or labels is None or labels.n_observed == 0:
+        if np.all(np.isposinf(cut)) or np.all(np.isneginf(cut)):
+            word = "no" if np.all(np.isposinf(cut)) else "yes"
+            at = "" if value is None else f", where it is {value:.4f}"
+            _warn(f"{name} is best with a {word} to everything{at}", word)
+        return
+    yes = scores >= (cut if isinstance(cut, float) else cut[labels.indices])
+    trivial = trivial_beside(metric, yes, labels, bounds)
+    if trivial is None:
+        return
+    value = float(metric(labels, yes)) if value is None else value
+    if value - trivial.value > trivial.error:
+        return
+    _warn(
+        f"{name} of the decisions is {value:.4f} on held-out labels, and that of a {trivial.word} to "
+        f"everything is {trivial.value:.4f} (standard error of the difference: {trivial.error:.4f})",
+        trivial.word,
+    )
+
+
+def _warn(what: str, word: str) -> None:
+    warn(
+        f"The decisions are no better than saying {word} to everything: {what}. The features may say too "
+        "little about the labels: give others, or more rows. Or choose a metric that suits rare labels or "
+        f"frequent ones better than one under which a {word} everywhere is that good.",
+        TrivialDecisionsWarning,
+    )
