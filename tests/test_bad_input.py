@@ -42,6 +42,7 @@ from labelgap.exceptions import (
     InvalidScoresError,
     LabelgapError,
     LabelgapWarning,
+    TrivialDecisionsWarning,
     UninformativeLabelsWarning,
     UnknownIdError,
     UnknownNameError,
@@ -93,6 +94,9 @@ def with_value(matrix: Any, row: int, column: int, value: float) -> Any:
     changed = matrix.copy()
     changed[row, column] = value
     return changed
+
+
+WITHOUT_SIGNAL = np.random.RandomState(3).uniform(size=(200, 4))
 
 
 def fit(labels: Any = Y, features: Any = X, **changes: Any) -> Any:
@@ -234,6 +238,12 @@ ERRORS = [
         DeviceMemoryError,
         "The fit needs about .* GB on .*, where .* GB are free",
         lambda: require_memory(SimpleNamespace(type="cpu"), 1e30, "The fit"),
+    ),
+    Case(
+        "unobserved-twice",
+        InvalidParameterError,
+        "unobserved is 'negative', and the labels were made with unobserved='unlabelled'",
+        lambda: fit(ObservedLabels.from_any(np.nan_to_num(Y), "unlabelled"), unobserved="negative"),
     ),
     # Features
     Case(
@@ -975,10 +985,10 @@ ERRORS = [
 def drifting_batch() -> None:
     """A second batch whose labels are turned round."""
     rng = np.random.RandomState(0)
-    features = rng.standard_normal((80, 2))
+    features = rng.standard_normal((180, 2))
     labels = (features @ [[2.0, 1.0], [0.0, 1.0]] > 0).astype(float)
-    model = low_rank(threshold="cross-fit", random_state=0).partial_fit(features[:50], labels[:50])
-    model.partial_fit(features[50:], 1 - labels[50:])
+    model = low_rank(threshold="cross-fit", random_state=0).partial_fit(features[:150], labels[:150])
+    model.partial_fit(features[150:], 1 - labels[150:])
 
 
 EXTREME = np.where(np.arange(Y.size).reshape(Y.shape) == int(np.flatnonzero(~np.isnan(Y))[0]), 1e-6, 0.9)
@@ -1026,6 +1036,12 @@ WARNINGS = [
         UninformativeLabelsWarning,
         r"1 of 4 labels have no observed entry \(the first: 1\); their score is the same",
         lambda: fit(np.where(np.arange(4) == 1, np.nan, Y)),
+    ),
+    Case(
+        "trivial-decisions",
+        TrivialDecisionsWarning,
+        r"yes to everything: macro-f1 of the decisions is 0\.\d+ .* that of a yes to everything is 0\.\d+",
+        lambda: fit(WITHOUT_SIGNAL < 0.4, WITHOUT_SIGNAL[::-1, :2], threshold="cross-fit", metric="macro-f1"),
     ),
     Case(
         "label-one-class",

@@ -148,7 +148,7 @@ def test_features_are_refused_with_a_reason():
         Recommender().fit(answers, user_features={0: [1.0]})
     with pytest.raises(InvalidFeaturesError, match="impute"):
         Recommender().fit(answers, user_features={u: [np.nan] for u in range(60)})
-    with pytest.raises(InvalidFeaturesError, match="Encode categories"):
+    with pytest.raises(InvalidFeaturesError, match=r"'kind' of the item features has the text .*encode them"):
         Recommender().fit(answers, item_features=pandas.DataFrame({"item": range(25), "kind": ["a"] * 25}))
     model = Recommender(**EXACT).fit(answers, user_features={u: [float(u), 1.0] for u in range(60)})
     with pytest.raises(InvalidFeaturesError, match="3 columns; the fit had 2"):
@@ -420,6 +420,7 @@ def searched():
     return Recommender(random_state=0).fit(FEW)
 
 
+@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_the_count_weighting_is_chosen_with_the_penalty():
     model = searched()
     tried = {candidate.count_weighting for candidate in model.candidates_}
@@ -440,6 +441,7 @@ def test_the_count_weighting_is_chosen_with_the_penalty():
     assert {candidate.count_weighting for candidate in given.candidates_} == {None}
 
 
+@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_a_penalty_that_is_given_is_of_the_plain_trace_norm():
     assert Recommender(random_state=0, trace_penalty=0.02).fit(FEW).count_weighting_ == 0.0
 

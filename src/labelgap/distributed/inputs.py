@@ -20,6 +20,7 @@ from labelgap.distributed.partitions import Own, Partition
 from labelgap.distributed.rounds import Rounds
 from labelgap.exceptions import InvalidFeaturesError, InvalidLabelsError, LabelgapError
 from labelgap.labels import ObservedLabels
+from labelgap.labels.columns import refuse_dates
 from labelgap.labels.constructors import meaning_of_silence
 from labelgap.objective.moments import LabelSums
 
@@ -314,6 +315,7 @@ def as_features(X: Any) -> Any:
         bad = np.flatnonzero(~np.isfinite(features.data))
         row = int(np.searchsorted(features.indptr, bad[0], side="right")) - 1 if len(bad) else -1
     else:
+        refuse_dates(X, "the features")
         given = np.asarray(X)
         if given.ndim != 2:
             raise InvalidFeaturesError(f"the features have {given.ndim} dimension(s), not 2.")

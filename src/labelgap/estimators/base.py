@@ -249,8 +249,9 @@ class DecisionEstimator(
         if kind != "shared":
             self._label_thresholds = np.array(thresholds, dtype=np.float64)
             self._thresholds_kind = kind
-        bounds = () if self.subject_to is None else read_constraints(self.subject_to)
-        warn_of_trivial_decisions(self.metric_, self._cut(), held_out, value=value, bounds=bounds)
+        if held_out.scores is not None or value is not None:
+            bounds = () if self.subject_to is None else read_constraints(self.subject_to)
+            warn_of_trivial_decisions(self.metric_, self._cut(), held_out, value=value, bounds=bounds)
 
     @property
     def thresholds_(self) -> Floats:

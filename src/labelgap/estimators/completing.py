@@ -90,7 +90,7 @@ class Completing:
     # -- soft labels -----------------------------------------------------------------------------------
 
     def _refuse_soft_labels(self, unobserved: str) -> None:
-        """Raise where soft labels are asked for and cannot be; ``unobserved`` is what an absent label means."""
+        """Raise where soft labels are asked for and cannot be; ``unobserved`` says what absent ones mean."""
         value = self.soft_labels
         if not isinstance(self.loss_, Logistic):
             raise InvalidParameterError(

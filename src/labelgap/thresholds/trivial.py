@@ -71,8 +71,8 @@ def warn_of_trivial_decisions(
     """Warn where the decisions at a threshold are no better than saying yes, or no, to everything.
 
     Better is what gains more than its standard error (jackknife over rows) on the held-out entries that
-    chose the threshold; with too few rows for that, nothing is said. Where nothing was held out, an infinite
-    threshold says it.
+    chose the threshold; with too few rows for that, nothing is said. Where the scores are not known, but
+    what they are worth, an infinite threshold says it.
 
     Parameters
     ----------
@@ -80,17 +80,16 @@ def warn_of_trivial_decisions(
     cut : float, or array with the threshold of each label
     held_out : HeldOutScores
     value : float or None
-        The held-out metric of the decisions, where it is not that of these scores.
+        The held-out metric of the decisions; None: that of these scores, if there are any.
     bounds : sequence of Constraint
         Bounds that decisions must keep, the trivial ones too.
     """
     name = metric.name or "the metric"
     scores, labels = held_out.scores, held_out.labels
     if scores is None or labels is None or labels.n_observed == 0:
-        if np.all(np.isposinf(cut)) or np.all(np.isneginf(cut)):
+        if value is not None and np.all(np.isinf(cut)) and len(np.unique(cut)) == 1:
             word = "no" if np.all(np.isposinf(cut)) else "yes"
-            at = "" if value is None else f", where it is {value:.4f}"
-            _warn(f"{name} is best with a {word} to everything{at}", word)
+            _warn(f"{name} is best with a {word} to everything, where it is {value:.4f}", word)
         return
     yes = scores >= (cut if isinstance(cut, float) else cut[labels.indices])
     trivial = trivial_beside(metric, yes, labels, bounds)
