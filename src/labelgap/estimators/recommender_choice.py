@@ -299,6 +299,10 @@ class RecommenderChoice:
         """Whether every pair becomes a rating, because the loss has no closed form for those without one."""
         return self._meaning == "negative" and self.loss_.name != "squared"
 
+    def _are_lists(self, meant: str) -> bool:
+        """Whether the weights of ratings follow from their values."""
+        return meant == "negative" and not self._rates_every_pair
+
     @property
     def _given_silence_weight(self) -> float:
         return 1.0 if self.silence_weight == "auto" else float(self.silence_weight)

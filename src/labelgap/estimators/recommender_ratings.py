@@ -185,10 +185,6 @@ class KeptRatings(RecommenderFit, Recommending):
         self.answers_ = replace(self.answers_, weights=weighed.weights)
         self._keep_given(given.weights, decay, meant)
 
-    def _are_lists(self, meant: str) -> bool:
-        """Whether the weights of ratings follow from their values."""
-        return meant == "negative" and not self._rates_every_pair
-
     def _decay(self, ages: NDArray[Any], meant: str) -> Floats | None:
         """The weights that ``forget`` gives to ratings of these ages."""
         return forget_weights(ages, self._check_decay(meant))
