@@ -71,8 +71,8 @@ def stand_in(silence_weight: float | None = None, **attributes: Any) -> Any:
 def test_a_search_is_named_by_what_it_was_judged_by() -> None:
     # A recommender that counts silence is judged by its lists, whatever the metric of its decisions is.
     assert describe_criterion(stand_in(silence_weight=0.1))["metric"] == "NDCG@10"
-    assert describe_criterion(stand_in(unobserved="negative"))["metric"] == "micro-f1"
-    assert describe_criterion(stand_in(unobserved="unlabelled"))["metric"] == "corrected micro-f1"
+    assert describe_criterion(stand_in(_unobserved="negative"))["metric"] == "micro-f1"
+    assert describe_criterion(stand_in(_unobserved="unlabelled"))["metric"] == "corrected micro-f1"
     assert describe_criterion(stand_in(family_="gaussian"))["metric"].startswith("D²")
     own = stand_in()
     own.metric_ = LinearFractional({"const": 1, "fp": -0.25}, {"const": 1})

@@ -99,8 +99,14 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
             self._keep_ratings(labels, chosen, meant, decay)
             if not self._are_lists(meant):
                 # Lists are made without a threshold.
+                recorded = meant == "unlabelled"
                 warn_of_trivial_decisions(
-                    self.metric_, self.threshold_, held_out, value=chosen.held_out_metric
+                    self.metric_,
+                    self.threshold_,
+                    held_out,
+                    value=chosen.held_out_metric,
+                    # A recorded like is a yes in any case.
+                    everything="every pair without a like" if recorded else "everything",
                 )
         return held_out
 

@@ -68,6 +68,7 @@ def warn_of_trivial_decisions(
     *,
     value: float | None = None,
     bounds: Sequence[Constraint] = (),
+    everything: str = "everything",
 ) -> None:
     """Warn where the decisions at a threshold are no better than saying yes, or no, to everything.
 
@@ -84,13 +85,15 @@ def warn_of_trivial_decisions(
         The held-out metric of the decisions; None: that of these scores, if there are any.
     bounds : sequence of Constraint
         Bounds that decisions must keep, the trivial ones too.
+    everything : str
+        What the decisions are about, in words.
     """
     name = metric.name or "the metric"
     scores, labels = held_out.scores, held_out.labels
     if scores is None or labels is None or labels.n_observed == 0:
         if value is not None and np.all(np.isinf(cut)) and len(np.unique(cut)) == 1:
             word = "no" if np.all(np.isposinf(cut)) else "yes"
-            _warn(f"{name} is best with a {word} to everything, where it is {value:.4f}", word)
+            _warn(f"{name} is best with a {word} to {everything}, where it is {value:.4f}", word, everything)
         return
     yes = scores >= (cut if isinstance(cut, float) else cut[labels.indices])
     trivial = trivial_beside(metric, yes, labels, bounds)
@@ -101,14 +104,15 @@ def warn_of_trivial_decisions(
         return
     _warn(
         f"{name} of the decisions is {value:.4f} on held-out labels, and that of a {trivial.word} to "
-        f"everything is {trivial.value:.4f} (standard error of the difference: {trivial.error:.4f})",
+        f"{everything} is {trivial.value:.4f} (standard error of the difference: {trivial.error:.4f})",
         trivial.word,
+        everything,
     )
 
 
-def _warn(what: str, word: str) -> None:
+def _warn(what: str, word: str, everything: str) -> None:
     warn(
-        f"The decisions are no better than saying {word} to everything: {what}. The features may say too "
+        f"The decisions are no better than saying {word} to {everything}: {what}. The features may say too "
         "little about the labels: give others, or more rows. Or choose a metric that suits rare labels or "
         f"frequent ones better than one under which a {word} everywhere is that good.",
         TrivialDecisionsWarning,
