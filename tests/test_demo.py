@@ -8,6 +8,7 @@ from labelgap import demo
 from labelgap.data import make_low_rank_labels
 
 
+@pytest.mark.filterwarnings("error")
 def test_demo_prints_both_methods_and_saves_a_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,6 +107,7 @@ def _runs() -> Iterator[Any]:
         yield pytest.param(path, id=name, marks=pytest.mark.slow if slow else ())
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("path", list(_runs()))
 def test_python_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -128,7 +128,7 @@ class KernelCacheWarning(LabelgapWarning):
 
 
 class TrivialDecisionsWarning(LabelgapWarning):
-    """Decisions are no better than saying yes, or no, to everything; says what either is worth."""
+    """Decisions are not clearly better than saying yes, or no, to everything; says what either is worth."""
 
 
 class UninformativeLabelsWarning(LabelgapWarning):

@@ -54,7 +54,6 @@ def test_every_command_can_be_quiet_and_talk(fitted: dict[str, Path]) -> None:
     assert (quiet.stdout, quiet.stderr) == ("", "")
 
 
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_a_model_of_many_features_takes_a_page() -> None:
     rng = np.random.RandomState(0)
     X = rng.standard_normal((30, 1000))

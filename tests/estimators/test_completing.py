@@ -30,9 +30,6 @@ from labelgap.solvers import SOLVERS, Penalties
 from labelgap.solvers.joint_state import JointFactors
 from oracles_solver import cvxpy_optimum
 
-# Rows are completed where the features alone decide little.
-pytestmark = pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
-
 FIXED = {"trace_penalty": 0.02, "ridge_penalty": 0.001, "intercept_penalty": 0.0, "features": "linear"}
 
 

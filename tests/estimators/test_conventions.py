@@ -82,7 +82,6 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     [LowRankClassifier(), PlugInClassifier(), *(case.estimator for case in CASES)],
     expected_failed_checks=expected_failures,
 )
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -407,7 +406,6 @@ def meanings(case: Case) -> list[tuple[str, dict[str, Any]]]:
 
 
 @every_case
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_a_vector_and_the_matrix_of_one_column_score_alike(case: Case) -> None:
     recorded = np.nan_to_num(Y[:, 0])
     for meaning, parameters in meanings(case):

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from labelgap import LowRankClassifier, Recommender
-from labelgap.exceptions import ConvergenceWarning, InvalidParameterError
+from labelgap.exceptions import ConvergenceWarning, InvalidParameterError, TrivialDecisionsWarning
 from labelgap.solvers import RIVALS, SOLVERS
 
 FIXED: dict[str, Any] = {
@@ -90,6 +90,7 @@ def test_constant_features_are_no_signal_whatever_their_rounding(constant: str, 
     }[constant]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", TrivialDecisionsWarning)
         model = LowRankClassifier(features=features, random_state=0).fit(same, Y)
         exact = LowRankClassifier(features=features, random_state=0).fit(np.ones((60, 1)), Y)
     assert np.ptp(model.decision_function(same), axis=0).max() <= 1e-12

@@ -127,7 +127,6 @@ def test_auto_stays_linear_where_that_does_as_well() -> None:
     [(X[:150], {}), (sp.csr_array(X), {}), (X, {"trace_penalty": 0.01}), (X, {"penalty": "scores"})],
     ids=["few rows", "sparse", "a given penalty", "a penalty on the scores"],
 )
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_auto_does_not_look_at_kernels(features: Any, settings: Any) -> None:
     Y = observed(ROUND)[: features.shape[0]]
     clf = LowRankClassifier(**SEARCHED, **settings).fit(features, Y)

@@ -78,7 +78,6 @@ def test_every_loss_and_solver_learns(loss: str, solver: str) -> None:
     "metric",
     ["micro-f1", "macro-f2", "instance-jaccard", "micro-balanced-accuracy", "macro-specificity"],
 )
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_any_metric_of_the_family(metric: str) -> None:
     clf = LowRankClassifier(metric=metric, **FIXED, random_state=0).fit(X, Y)
     decided = clf.predict(PROBLEM.X_test)

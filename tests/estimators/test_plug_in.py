@@ -143,7 +143,6 @@ def test_every_label_constant() -> None:
     observed=st.floats(0.2, 1.0),
     seed=st.integers(0, 1000),
 )
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_any_pattern_of_observations(n: int, n_labels: int, observed: float, seed: int) -> None:
     rng = np.random.RandomState(seed)
     X, Y = rng.standard_normal((n, 2)), rng.randint(0, 2, (n, n_labels)).astype(float)

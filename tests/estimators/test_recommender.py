@@ -420,7 +420,6 @@ def searched():
     return Recommender(random_state=0).fit(FEW)
 
 
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_the_count_weighting_is_chosen_with_the_penalty():
     model = searched()
     tried = {candidate.count_weighting for candidate in model.candidates_}
@@ -441,7 +440,6 @@ def test_the_count_weighting_is_chosen_with_the_penalty():
     assert {candidate.count_weighting for candidate in given.candidates_} == {None}
 
 
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_a_penalty_that_is_given_is_of_the_plain_trace_norm():
     assert Recommender(random_state=0, trace_penalty=0.02).fit(FEW).count_weighting_ == 0.0
 

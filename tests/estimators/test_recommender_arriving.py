@@ -305,7 +305,6 @@ def test_settings_are_chosen_anew_when_the_data_have_grown():
     assert model.candidates_[-1].penalties.trace * 0.8**0.5 == pytest.approx(model.trace_penalty_, rel=1e-2)
 
 
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_a_batch_of_another_kind_is_warned_of_and_learned_from():
     users, items, values = ratings(n=150, n_items=20, fraction=0.6)
     values = (values > 0).astype(int)

@@ -295,7 +295,6 @@ def test_sensitivity_refuses_what_makes_no_sense() -> None:
         sensitivity(model, X, RECORDED, flip_rates=(0.2, 1.0))
 
 
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_known_negatives_that_are_not_used_are_counted_once() -> None:
     partly = np.where(np.arange(Y.size).reshape(Y.shape) % 5 == 0, np.nan, RECORDED)
     negatives = int(np.sum(partly == 0))

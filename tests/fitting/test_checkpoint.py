@@ -194,7 +194,6 @@ class Broken(FitListener):
 
 
 @pytest.mark.usefixtures("default_interrupts")
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_a_fit_that_fails_leaves_no_half_model_and_no_lock(tmp_path):
     model = LowRankClassifier(**GIVEN).fit(X, Y)
     with pytest.raises(RuntimeError, match="broke"):

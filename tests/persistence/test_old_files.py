@@ -13,9 +13,6 @@ import labelgap
 from labelgap.persistence.registry import estimator_names
 from labelgap.persistence.saving import VERSION
 
-# Some of these models are fitted to next to nothing, and say yes to everything.
-pytestmark = pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
-
 OLD = [
     pytest.param(folder, name, case, id=f"{folder.name}-{name}")
     for folder in sorted(FILES.glob("v*"))

@@ -29,9 +29,6 @@ from labelgap.exceptions import InvalidInputError, MissingExtraError, UnknownNam
 from labelgap.losses import CustomFamily, Logistic
 from labelgap.onnx_export import to_onnx
 
-# Some of these models are fitted to next to nothing, and say yes to everything.
-pytestmark = pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
-
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

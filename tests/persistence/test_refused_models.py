@@ -27,9 +27,6 @@ from labelgap import (
 from labelgap.exceptions import InvalidInputError
 from labelgap.losses import CustomFamily, Logistic
 
-# Some of these models are fitted to next to nothing, and say yes to everything.
-pytestmark = pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
-
 FAST: dict[str, Any] = {"trace_penalty": 0.02, "threshold": "train"}
 DAYS = [datetime.date(2020, 1, 1 + user) for user in USERS]
 

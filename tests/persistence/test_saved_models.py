@@ -34,9 +34,6 @@ from labelgap import LowRankClassifier, LowRankRegressor, MetricThreshold, PlugI
 from labelgap.persistence.codec import Encoder
 from labelgap.persistence.registry import estimator_names, kind_of
 
-# Some of these models are fitted to next to nothing, and say yes to everything.
-pytestmark = pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
-
 
 def assert_same(one: Any, other: Any, where: str = "") -> None:
     """Equal in type, bit for bit, all the way down."""

@@ -134,7 +134,6 @@ def test_the_default_uses_the_pattern_where_it_chooses_and_there_is_one(ratings:
     assert Recommender(trace_penalty=0.01).fit(ratings).n_implicit_features_ == 0
 
 
-@pytest.mark.filterwarnings("ignore::labelgap.exceptions.TrivialDecisionsWarning")
 def test_it_predicts_better_where_users_choose_by_taste() -> None:
     """Few ratings for each user, whose likes alone say little."""
     rng = np.random.default_rng(5)

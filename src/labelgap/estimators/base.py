@@ -249,9 +249,11 @@ class DecisionEstimator(
         if kind != "shared":
             self._label_thresholds = np.array(thresholds, dtype=np.float64)
             self._thresholds_kind = kind
-        if held_out.scores is not None or value is not None:
-            bounds = () if self.subject_to is None else read_constraints(self.subject_to)
-            warn_of_trivial_decisions(self.metric_, self._cut(), held_out, value=value, bounds=bounds)
+        bounds = () if self.subject_to is None else read_constraints(self.subject_to)
+        rate = getattr(self, "flip_rate_", None)
+        warn_of_trivial_decisions(
+            self.metric_, self._cut(), held_out, value=value, bounds=bounds, flip_rate=rate
+        )
 
     @property
     def thresholds_(self) -> Floats:

@@ -99,14 +99,14 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
             self._keep_ratings(labels, chosen, meant, decay)
             if not self._are_lists(meant):
                 # Lists are made without a threshold.
-                recorded = meant == "unlabelled"
                 warn_of_trivial_decisions(
                     self.metric_,
                     self.threshold_,
                     held_out,
                     value=chosen.held_out_metric,
+                    flip_rate=getattr(self, "flip_rate_", None),
                     # A recorded like is a yes in any case.
-                    everything="every pair without a like" if recorded else "everything",
+                    everything="every pair without a like",
                 )
         return held_out
 

@@ -1,4 +1,4 @@
-"""Whether decisions are better than saying yes, or no, to everything."""
+"""Whether decisions are clearly better than saying yes, or no, to everything."""
 
 from __future__ import annotations
 
@@ -68,13 +68,14 @@ def warn_of_trivial_decisions(
     *,
     value: float | None = None,
     bounds: Sequence[Constraint] = (),
+    flip_rate: float | Floats | None = None,
     everything: str = "everything",
 ) -> None:
-    """Warn where the decisions at a threshold are no better than saying yes, or no, to everything.
+    """Warn where the decisions at a threshold are not clearly better than saying yes, or no, to everything.
 
-    Better is what gains more than its standard error (jackknife over rows) on the held-out entries that
-    chose the threshold; with too few rows for that, nothing is said. Where the scores are not known, but
-    what they are worth, an infinite threshold says it.
+    Clearly better is what gains more than its standard error (jackknife over rows) on the held-out entries
+    that chose the threshold; with too few rows for that, nothing is said. Of recorded positives alone there
+    are no such entries, and an infinite threshold says it, unless all positives were recorded.
 
     Parameters
     ----------
@@ -85,15 +86,24 @@ def warn_of_trivial_decisions(
         The held-out metric of the decisions; None: that of these scores, if there are any.
     bounds : sequence of Constraint
         Bounds that decisions must keep, the trivial ones too.
+    flip_rate : float, array with the rate of each label, or None
+        The fraction of unrecorded positives, after a fit to recorded positives alone.
     everything : str
         What the decisions are about, in words.
     """
     name = metric.name or "the metric"
+    if flip_rate is not None:
+        if np.any(flip_rate) and np.all(np.isinf(cut)):
+            word = "no" if np.all(np.isposinf(cut)) else "yes"
+            warn(
+                f"The decisions say {word} to {everything}, where {name} is best at the flip rate of "
+                f"{np.mean(flip_rate):.2g}, the fraction of positives that were not recorded. Give "
+                "flip_rate= if you know it better, or choose another metric.",
+                TrivialDecisionsWarning,
+            )
+        return
     scores, labels = held_out.scores, held_out.labels
     if scores is None or labels is None or labels.n_observed == 0:
-        if value is not None and np.all(np.isinf(cut)) and len(np.unique(cut)) == 1:
-            word = "no" if np.all(np.isposinf(cut)) else "yes"
-            _warn(f"{name} is best with a {word} to {everything}, where it is {value:.4f}", word, everything)
         return
     yes = scores >= (cut if isinstance(cut, float) else cut[labels.indices])
     trivial = trivial_beside(metric, yes, labels, bounds)
@@ -102,18 +112,12 @@ def warn_of_trivial_decisions(
     value = float(metric(labels, yes)) if value is None else value
     if value - trivial.value > trivial.error:
         return
-    _warn(
-        f"{name} of the decisions is {value:.4f} on held-out labels, and that of a {trivial.word} to "
-        f"{everything} is {trivial.value:.4f} (standard error of the difference: {trivial.error:.4f})",
-        trivial.word,
-        everything,
-    )
-
-
-def _warn(what: str, word: str, everything: str) -> None:
+    word = trivial.word
     warn(
-        f"The decisions are no better than saying {word} to {everything}: {what}. The features may say too "
-        "little about the labels: give others, or more rows. Or choose a metric that suits rare labels or "
-        f"frequent ones better than one under which a {word} everywhere is that good.",
+        f"The decisions are not clearly better than saying {word} to everything: {name} of the decisions is "
+        f"{value:.4f} on held-out labels, and that of a {word} to everything is {trivial.value:.4f} (the "
+        f"standard error of the difference is {trivial.error:.4f}). What was given may say too little about "
+        "the labels: give other features, or more rows. Or choose a metric that suits rare labels, or "
+        f"frequent ones, better than one under which a {word} everywhere is that good.",
         TrivialDecisionsWarning,
     )
