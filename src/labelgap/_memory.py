@@ -73,9 +73,14 @@ def _available() -> int | None:
 
 def _left_in_container() -> int | None:
     try:
-        most = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
-        return None if most == "max" else max(0, int(most) - int(used))
+        group = Path("/sys/fs/cgroup")
+        most, used = ((group / f"memory.{name}").read_text().strip() for name in ("max", "current"))
+        if most == "max":
+            return None
+        # Pages of files that were read count as used, although they go as soon as memory is wanted.
+        kept = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        pages = sum(int(kept.get(f"{name}_file", 0)) for name in ("active", "inactive"))
+        return max(0, int(most) - int(used) + pages)
     except (OSError, ValueError):
         return None
 
@@ -94,5 +99,5 @@ def require_free(needed: int, what: str, advice: str) -> None:
     free = free_memory()
     if free is not None and needed > free:
         raise InvalidLabelsError(
-            f"{what} would take {needed / 1e9:,.0f} GB of memory, and {free / 1e9:,.0f} GB are free. {advice}"
+            f"{what} would take {needed / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB are free. {advice}"
         )

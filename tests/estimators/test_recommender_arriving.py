@@ -514,6 +514,12 @@ def test_decay_makes_old_ratings_weigh_less():
     weights = 0.5 ** ((times.max() - times) / 10.0)
     weighed = Recommender(**settings).fit((users, items, values), sample_weight=weights)
     assert model.objective_ == pytest.approx(weighed.objective_, rel=1e-9)
+    # A rating that is said twice is as old as the newer line, wherever that stands.
+    older = (users[:50], items[:50], values[:50], times[:50] - 40)
+    newer = (users, items, values, times)
+    for lines in (zip(older, newer, strict=True), zip(newer, older, strict=True)):
+        twice = Recommender(half_life=10.0, **settings).fit(tuple(map(np.concatenate, lines)))
+        assert twice.objective_ == pytest.approx(model.objective_, rel=1e-9)
     held = (users[:50], items[:50], values[:50], times[:50])
     assert model.score(held) == pytest.approx(weighed.score(held[:3], sample_weight=weights[:50]))
     # In lists too, whatever the values of the likes count.

@@ -180,6 +180,12 @@ def test_a_beta_that_is_probably_a_slip_is_asked_for_by_its_exact_name(name, mea
     assert metric.name == exactly
 
 
+@pytest.mark.parametrize("beta", [1e20, 1e-7, 1 / 3, 5.5])
+def test_the_name_of_any_beta_is_read_again(beta):
+    metric = get_metric("micro-fbeta", beta=beta)
+    assert get_metric(metric.name) == metric
+
+
 @pytest.mark.parametrize(
     "name", ["micro-f1", "micro-f5", "micro-f2", "micro-f0.5", "micro-f1.1", "micro-f7.5"]
 )

@@ -317,11 +317,18 @@ def with_new_items(n_new: int = 6) -> Recommender:
 def test_new_items_have_their_places(n: int, explore: float, diversity: float) -> None:
     model = with_new_items()
     rated, new = list(range(14)), [f"new{j}" for j in range(6)]
-    batch = model.recommend_batch(n=n, explore=explore, diversity=diversity)
+    batch, own = model.recommend_batch(n=n, explore=explore, diversity=diversity), 0
     for row, user in enumerate(model.user_ids_):
         found = model.recommend(user, n, explore=explore, diversity=diversity)
         known = model.recommend(user, 20, only=rated).items.tolist()
         m = round(explore * n)
+        plain = model.recommend(user, n, diversity=diversity).items.tolist()
+        if sum(item in new for item in plain) >= m:
+            # It has as many by itself.
+            assert found.items.tolist() == plain
+            assert found.exploratory.tolist() == [item in new for item in plain]
+            continue
+        own += 1
         m = max(m, n - len(known))
         places = [math.ceil((k - 0.5) * n / m) - 1 for k in range(1, m + 1)]
         assert np.flatnonzero(found.exploratory).tolist() == places
@@ -338,6 +345,7 @@ def test_new_items_have_their_places(n: int, explore: float, diversity: float) -
         assert batch.exploratory is not None
         assert batch.exploratory[row].tolist() == found.exploratory.tolist()
     assert model.recommend(0, explore=0.0).exploratory is None
+    assert (own > 0) == (explore >= 0.2)
 
 
 def test_where_one_kind_of_items_runs_out_the_other_has_its_places() -> None:

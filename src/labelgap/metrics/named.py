@@ -10,6 +10,8 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from labelgap._names import unknown_name
 from labelgap.exceptions import InvalidParameterError, UnknownNameError
 from labelgap.metrics.formula import looks_like_formula, parse_formula
@@ -155,7 +157,7 @@ def _check_beta(name: object, before: str, number: str) -> None:
 
 def _shown(beta: float) -> str:
     """β as the name of a metric has it."""
-    return f"{beta:g}" if beta <= _LARGEST_WHOLE_BETA else str(float(beta))
+    return np.format_float_positional(beta, trim="-" if beta <= _LARGEST_WHOLE_BETA else "0")
 
 
 def _parts(name: object) -> tuple[str, str, str]:

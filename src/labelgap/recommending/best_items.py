@@ -90,11 +90,11 @@ class ItemsChosen(FactorModel):
             candidates, and the cosine is that of its factors with those of an item chosen before. With 0 the
             order is that of the scores.
         explore : float from 0 to 1, default 0.0
-            The fraction of the places that items without a rating get, by the scores that their features
-            give them: m = ``round(explore * n)`` of n places, spread evenly, the k-th of them at place
-            ``ceil((k − 1/2) n/m)``. The others are for items with ratings. Where there are too few of one
-            kind, the other has its places. With 0 no place is kept, and all items compete. It needs
-            ``item_features`` in the fit; ``exploratory`` of the result says which items these are.
+            The fraction of the places that items without a rating get at least, by the scores that their
+            features give them. A list of n places that has fewer than m = ``round(explore * n)`` of them by
+            itself gets the best m, spread evenly, the k-th at place ``ceil((k − 1/2) n/m)``; the other places
+            are then for items with ratings. Where there are too few of one kind, the other has its places.
+            It needs ``item_features`` in the fit; ``exploratory`` of the result says which items these are.
         unknown : {"raise", "average"}, default "raise"
             With "average" a user who is not known gets the items of the average user.
         """
@@ -334,13 +334,21 @@ class ItemsChosen(FactorModel):
         factors = self._factors(rows)
         seen = self._seen(rows) if wish.exclude_seen else None
         seen = _with_left_out(seen, wish.left_out, names, len(self.item_ids_))
+        best = self._best_among(wish.kept, factors, seen, wish)
         if not wish.explore:
-            return (*self._best_among(wish.kept, factors, seen, wish), None)
+            return (*best, None)
         is_new = self._rated().label_counts() == 0
+        exploratory = (best[0] >= 0) & is_new[best[0]]
+        n_new = round(wish.explore * wish.n)
+        few = exploratory.sum(axis=1) < n_new
+        if not few.any():
+            return (*best, exploratory)
         kept = np.arange(len(is_new)) if wish.kept is None else wish.kept
         rated = self._best_among(kept[~is_new[kept]], factors, seen, wish)
         new = self._best_among(kept[is_new[kept]], factors, seen, wish)
-        return _explored(rated, new, round(wish.explore * wish.n))
+        for part, with_new in zip((*best, exploratory), _explored(rated, new, n_new), strict=True):
+            part[few] = with_new[few]
+        return (*best, exploratory)
 
     def _best_among(
         self, kept: NDArray[np.int64] | None, factors: UserItemFactors, seen: Seen | None, wish: _Wish

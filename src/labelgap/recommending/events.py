@@ -284,9 +284,12 @@ def events_of(
     _warn_of_short_half_life(newest[there], clock, rule)
     if rule.aggregate is None:
         _refuse_changes(entries, there, rows * max(entries.shape[1], 1) + columns, pair)
+    # Of one pair the newest event is the last, whatever the order of the lines.
+    by_time = np.argsort(newest[there], kind="stable")
+    there = there[by_time]
     return combined(
-        rows,
-        columns,
+        rows[by_time],
+        columns[by_time],
         values[there],
         np.ones(len(there)),
         newest[there],
