@@ -35,7 +35,7 @@ def test_it_is_the_fit_of_the_library() -> None:
     assert said["held_out"] == {
         "name": "micro-f1",
         "value": model.held_out_metric_,
-        "interval": list(confidence_interval(model.held_out_metric_, model.held_out_error_)),
+        "interval": list(confidence_interval(model.held_out_metric_, model.held_out_error_, (0.0, 1.0))),
         "of": "labels",
     }
     assert said["relative_gap"] == model.relative_gap_ <= 1e-3

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import labelgap
 from labelgap import LowRankClassifier, LowRankRegressor, PlugInClassifier
+from labelgap.estimators.description import describe
 from labelgap.exceptions import InvalidFeaturesError, InvalidInputError, InvalidParameterError
 from labelgap.fitting import feature_maps
 from labelgap.fitting.feature_maps import RbfMap, mapped, mapped_product
@@ -103,6 +104,7 @@ def test_auto_takes_kernels_where_they_are_clearly_better() -> None:
     assert last.feature_map.startswith("rbf of width")
     assert last.penalties.trace * 0.8**0.5 == pytest.approx(clf.trace_penalty_, rel=1e-2)
     assert last.threshold == clf.threshold_
+    assert describe(clf)["held_out"]["of"] == "rows"
     assert clf.relative_gap_ <= 1e-2
     gamma = clf.feature_map_[-1].gamma
     assert gamma == pytest.approx(float(last.feature_map.split()[3].split("/")[0]) / 3)

@@ -189,13 +189,26 @@ def test_the_interval_is_that_of_students_t_about_the_value(metric: str) -> None
     )
 
 
+def test_an_interval_stays_within_the_values_that_the_metric_can_have() -> None:
+    Y, _ = problem(30)
+    labels, decided = ObservedLabels.from_dense(Y), Y == 1
+    wrong = tuple(np.argwhere(~np.isnan(Y))[0])
+    decided[wrong] = not decided[wrong]
+    for name in ("micro-f1", "macro-f1", "micro-accuracy"):
+        psi = get_metric(name)
+        assert psi.limits == (0.0, 1.0)
+        found = metric_interval(psi, at_entries(decided, labels), labels)
+        assert found is not None
+        assert found[0] < psi(Y, decided) <= found[1] == 1.0
+
+
 def test_nothing_is_said_where_nothing_is_known() -> None:
     Y, decided = problem(12)
     labels = ObservedLabels.from_dense(Y)
     assert metric_interval(ACCURACY, at_entries(decided, labels), labels) is None
-    assert confidence_interval(0.5, None) is None
-    assert confidence_interval(None, 0.1) is None
-    assert confidence_interval(0.5, math.nan) is None
+    assert confidence_interval(0.5, None, (0.0, 1.0)) is None
+    assert confidence_interval(None, 0.1, (0.0, 1.0)) is None
+    assert confidence_interval(0.5, math.nan, (0.0, 1.0)) is None
     # Everything is right, which does not say that it always will be.
     Y, _ = problem(80)
     labels = ObservedLabels.from_dense(Y)

@@ -109,11 +109,12 @@ def tell_held_out(session: Session, model: Any) -> None:
     in_words = explained_in_words if found["name"] == "d2" else value_in_words
     title = "D²" if found["name"] == "d2" else found["name"]
     title = f"{title}, corrected for yes that were not recorded," if "flip_rate" in facts else title
-    rows, figure = "users" if "users" in facts else "rows", in_words(found["value"], found["interval"])
+    figure = in_words(found["value"], found["interval"])
+    above = "are about the ratings" if "users" in facts else "say how well the rows"
+    of_file = "of this file" if "users" in facts else "of this file are predicted"
     session.say()
     session.say_line(
-        f"In the fit, {title} was {figure} {what_it_answers(facts)}; the figures above say how well the "
-        f"{rows} of this file are predicted."
+        f"In the fit, {title} was {figure} {what_it_answers(facts)}; the figures above {above} {of_file}."
     )
 
 

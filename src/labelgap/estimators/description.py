@@ -7,7 +7,7 @@ from typing import Any
 
 from labelgap.estimators.inputs import rank_limit_of, tolerance_of
 from labelgap.metrics import LinearFractional
-from labelgap.metrics.jackknife import confidence_interval
+from labelgap.metrics.jackknife import D2_LIMITS, confidence_interval
 
 
 def describe(model: Any) -> dict[str, Any]:
@@ -21,7 +21,8 @@ def describe(model: Any) -> dict[str, Any]:
             facts["features"] = int(model.n_features_in_)
         facts["labels"] = int(model.n_labels_)
     metric = "d2" if hasattr(model, "family_") else metric_name(model.metric_)
-    facts["held_out"] = _describe_held_out(model, metric)
+    limits = D2_LIMITS if hasattr(model, "family_") else model.metric_.limits
+    facts["held_out"] = _describe_held_out(model, metric, limits)
     if hasattr(model, "family_"):
         facts["family"] = model.family_.name
     else:
@@ -73,14 +74,20 @@ def describe(model: Any) -> dict[str, Any]:
     return facts
 
 
-def _describe_held_out(model: Any, metric: str) -> dict[str, Any]:
+def _describe_held_out(model: Any, metric: str, limits: tuple[float, float]) -> dict[str, Any]:
     """The metric on what was held out, its 95 % interval, and whether that were labels or whole rows."""
     value = getattr(model, "held_out_metric_", None)
-    by_row = getattr(model, "_holds_out_rows", None) or getattr(model, "soft_label_weight_", 0.0) > 0
+    candidates = getattr(model, "candidates_", ())
+    by_row = (
+        getattr(model, "_holds_out_rows", None)
+        or getattr(model, "soft_label_weight_", 0.0) > 0
+        # A kernel is compared with other features, and its threshold chosen, on whole rows.
+        or (len(candidates) > 0 and candidates[-1].feature_map is not None)
+    )
     return {
         "name": metric,
         "value": value,
-        "interval": confidence_interval(value, getattr(model, "held_out_error_", None)),
+        "interval": confidence_interval(value, getattr(model, "held_out_error_", None), limits),
         "of": None if value is None else "rows" if by_row else "labels",
     }
 
@@ -173,7 +180,7 @@ def _held_out(facts: dict[str, Any]) -> tuple[str, str]:
     name, value = found["name"], found["value"]
     title = "explained" if name == "d2" else name
     if value is None or math.isnan(value):
-        return title, "not known: nothing was held out"
+        return title, "not known: nothing was held out" if "rank" in facts else "not kept"
     rows = "users" if "users" in facts else "rows"
     if name == "d2":
         where = "held-out rows" if found["of"] == "rows" else "held-out values of fitted rows"

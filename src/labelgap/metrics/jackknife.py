@@ -15,6 +15,8 @@ from labelgap.labels.splitting import used_rows
 from labelgap.metrics.linear_fractional import LinearFractional
 
 N_PARTS = 20
+# Of the fraction of the deviance that is explained.
+D2_LIMITS = (-math.inf, 1.0)
 
 
 def leave_out_values(
@@ -146,22 +148,24 @@ def metric_error(leave_out: NDArray[np.float64] | None) -> float | None:
     return standard_error(leave_out, np.zeros(len(leave_out)))
 
 
-def confidence_interval(value: float | None, error: float | None) -> tuple[float, float] | None:
-    """The 95 % interval of a metric with a standard error by the jackknife (Student's t).
+def confidence_interval(
+    value: float | None, error: float | None, limits: tuple[float, float]
+) -> tuple[float, float] | None:
+    """The 95 % interval, within its limits, of a metric with a standard error by the jackknife (Student's t).
 
     None where it has no error, and where that is 0: the same value without each part of the rows, such as 1
     where every decision is right, does not say how far from it other rows may be.
 
     Examples
     --------
-    >>> low, high = confidence_interval(0.6, 0.01)
-    >>> round(low, 4), round(high, 4), confidence_interval(0.6, None)
+    >>> low, high = confidence_interval(0.6, 0.01, (0.0, 1.0))
+    >>> round(low, 4), round(high, 4), confidence_interval(0.6, None, (0.0, 1.0))
     (0.5791, 0.6209, None)
     """
     if value is None or error is None or not 0 < error < math.inf:
         return None
     reach = float(stdtrit(N_PARTS - 1, 0.975)) * error
-    return value - reach, value + reach
+    return max(value - reach, limits[0]), min(value + reach, limits[1])
 
 
 def metric_interval(
@@ -169,7 +173,7 @@ def metric_interval(
 ) -> tuple[float, float] | None:
     """The 95 % interval of Ψ, with one decision per observed entry; None where it is not known."""
     error = metric_error(leave_out_values(metric, decisions, labels))
-    return None if error is None else confidence_interval(metric(labels, decisions), error)
+    return None if error is None else confidence_interval(metric(labels, decisions), error, metric.limits)
 
 
 def _in_order(counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:

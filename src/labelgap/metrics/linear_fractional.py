@@ -93,6 +93,19 @@ class LinearFractional:
         set_field(self, "vertex_denominator", bottom)
 
     @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest value that Ψ can have.
+
+        Examples
+        --------
+        >>> LinearFractional({"tp": 2}, {"tp": 2, "fp": 1, "fn": 1}).limits
+        (0.0, 1.0)
+        """
+        there = self.vertex_denominator > 0
+        ratios = [*(self.vertex_numerator[there] / self.vertex_denominator[there]), self.zero_division]
+        return float(min(ratios)), float(max(ratios))
+
+    @property
     def __name__(self) -> str:
         """The name, or how the metric is written; scikit-learn shows it of a scorer."""
         return self.name or repr(self)

@@ -91,8 +91,8 @@ class ItemsChosen(FactorModel):
             order is that of the scores.
         explore : float from 0 to 1, default 0.0
             The fraction of the places that items without a rating get at least, by the scores that their
-            features give them. A list of n places that has fewer than m = ``round(explore * n)`` of them by
-            itself gets the best m, spread evenly, the k-th at place ``ceil((k − 1/2) n/m)``; the other places
+            features give them. A list of n places that has fewer than m = ``int(explore * n + 0.5)`` of them
+            by itself gets the best m, spread evenly, the k-th at place ``ceil((k − 1/2) n/m)``; the others
             are then for items with ratings. Where there are too few of one kind, the other has its places.
             It needs ``item_features`` in the fit; ``exploratory`` of the result says which items these are.
         unknown : {"raise", "average"}, default "raise"
@@ -325,6 +325,11 @@ class ItemsChosen(FactorModel):
                 "fitted without item_features. Fit it with those of all items, or leave explore out."
             )
         wanted, weight = whole_number("n", n), _fraction("diversity", diversity)
+        if fraction and _new_places(fraction, wanted) == 0:
+            raise InvalidParameterError(
+                f"explore={fraction:g} is less than half of one of {wanted} places. Ask for longer lists, or "
+                f"for {0.5 / wanted:.2g} and more; 0 keeps no place."
+            )
         return _Wish(wanted, exclude_seen, kept, left_out, weight, fraction)
 
     def _best(
@@ -339,7 +344,7 @@ class ItemsChosen(FactorModel):
             return (*best, None)
         is_new = self._rated().label_counts() == 0
         exploratory = (best[0] >= 0) & is_new[best[0]]
-        n_new = round(wish.explore * wish.n)
+        n_new = _new_places(wish.explore, wish.n)
         few = exploratory.sum(axis=1) < n_new
         if not few.any():
             return (*best, exploratory)
@@ -490,6 +495,11 @@ def _with_left_out(
         keys.append(np.repeat(np.arange(len(names)), np.diff(seen.indptr)) * width + seen.indices)
     every = np.unique(np.concatenate(keys))
     return Seen(row_pointers(np.bincount(every // width, minlength=len(names))), every % width)
+
+
+def _new_places(explore: float, n: int) -> int:
+    """How many of n places are for items without ratings."""
+    return int(explore * n + 0.5)
 
 
 def _explored(

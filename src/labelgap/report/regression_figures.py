@@ -10,7 +10,7 @@ from labelgap._types import Floats
 from labelgap.estimators.regressor import LowRankRegressor
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
-from labelgap.metrics.jackknife import confidence_interval, metric_error, without_each_part
+from labelgap.metrics.jackknife import D2_LIMITS, confidence_interval, metric_error, without_each_part
 from labelgap.report.calibration import reliability
 from labelgap.report.encoding import encode_array, number
 
@@ -53,7 +53,7 @@ def explained_interval(
     """The 95 % interval of D², from the scores of observed entries; None where it is not known."""
     parts = [(labels.select(kept), scores[kept]) for kept in without_each_part(labels)]
     values = np.array([model._explained(some, theirs) for some, theirs in parts])
-    return confidence_interval(model._explained(labels, scores), metric_error(values))
+    return confidence_interval(model._explained(labels, scores), metric_error(values), D2_LIMITS)
 
 
 def label_means(model: LowRankRegressor, X: Any, y: Any) -> dict[str, Floats]:
