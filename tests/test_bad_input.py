@@ -464,6 +464,13 @@ ERRORS = [
     ),
     Case(
         "unlabelled",
+        InvalidParameterError,
+        "say nothing about no, and without a no there is nothing to calibrate by",
+        lambda: fit().recalibrate(X, ObservedLabels.from_any(COMPLETE, "unlabelled")),
+        "recalibrate",
+    ),
+    Case(
+        "unlabelled",
         InvalidLabelsError,
         "positive or unlabelled .*a metric needs known negatives",
         lambda: best_threshold(COMPLETE, ObservedLabels.from_any(COMPLETE, unobserved="unlabelled")),

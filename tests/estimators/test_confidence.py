@@ -244,7 +244,21 @@ def test_bad_words() -> None:
     with pytest.raises(UnknownNameError, match="output"):
         model.predict_set(X_TEST, output="list")
     with pytest.raises(UnknownNameError, match="unobserved"):
-        model.recalibrate(X_TEST, Y_TEST, unobserved="unlabelled")
+        model.recalibrate(X_TEST, Y_TEST, unobserved="unknown")
+
+
+@pytest.mark.parametrize("meaning", ["missing", "unlabelled"])
+def test_recorded_positives_calibrate_nothing(meaning: str) -> None:
+    recorded = ObservedLabels.from_any((Y == 1) * 1.0, "unlabelled")
+    known = recorded if meaning == "unlabelled" else Y
+    model = LowRankClassifier(trace_penalty=0.02, unobserved=meaning, random_state=0).fit(X, known)
+    before = model.predict_proba(X)
+    for labels, given in ((recorded, None), (recorded, "missing"), ((Y == 1) * 1.0, "unlabelled")):
+        with pytest.raises(InvalidParameterError, match="known negatives"):
+            model.recalibrate(X, labels, unobserved=given)
+    assert_array_equal(model.predict_proba(X), before)
+    # After either fit, labels without a meaning of their own may have gaps.
+    assert model.recalibrate(X_TEST, Y_TEST).calibration_error_ is not None
 
 
 # -- calibration -------------------------------------------------------------------------------------------

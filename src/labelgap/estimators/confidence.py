@@ -21,6 +21,7 @@ from labelgap.estimators.inputs import OUTPUTS, read_judged_labels, refuse_misal
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import meaning_of_silence
 from labelgap.thresholds.cross_fit import HeldOutScores
 
 # Scores held at one time.
@@ -140,12 +141,16 @@ class ConfidentDecisions:
         check_is_fitted(self)
         how = calibration or getattr(self, "calibration", None) or "sigmoid"
         check_choice("calibration", how, FIT_MAP)
-        if unobserved is not None:
-            check_choice("unobserved", unobserved, ("missing", "negative"))
+        as_in_fit = "missing" if self._unobserved == "unlabelled" else self._unobserved
+        meant = meaning_of_silence(y, unobserved, as_in_fit)
+        if meant == "unlabelled":
+            raise InvalidParameterError(
+                "Labels with unobserved='unlabelled' say nothing about no, and without a no there is nothing "
+                "to calibrate by. Recalibrate with labels that have known negatives."
+            )
         refuse_misaligned(X, y)
         X = self._read_features(X, reset=False)
-        as_in_fit = "missing" if self._unobserved == "unlabelled" else self._unobserved
-        labels = read_judged_labels(self, y, _num_samples(X), unobserved or as_in_fit)
+        labels = read_judged_labels(self, y, _num_samples(X), meant)
         if sample_weight is not None:
             X, labels = weigh_rows(X, labels, sample_weight, both_classes=False)
         labels.require_both_classes()
