@@ -374,3 +374,28 @@ def test_ratings_that_contradict_the_parameter_or_the_fit_are_refused() -> None:
         InvalidLabelsError, match=r"fitted with unobserved='unlabelled'.* unobserved='negative'"
     ):
         said_nothing.partial_fit(no)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_folded_in_likes_that_say_what_silence_means_are_no_dislikes(loss: str) -> None:
+    users, items, _ = tasteful(30, 15)
+    model = Recommender(**FIXED, loss=loss).fit((users, items))
+    more = read_ratings((["new", "new", "u1"], ["i1", "i2", "i3"]))
+    found, plain = model.fold_in(ObservedLabels.from_any(more, "negative")), model.fold_in(more)
+    assert found.answers_ == plain.answers_
+    np.testing.assert_array_equal(found.user_factors_, plain.user_factors_)
+
+
+@pytest.mark.parametrize("fitted_to", ["missing", "negative"])
+@pytest.mark.parametrize("meaning", ["negative", "unlabelled"])
+def test_fold_in_refuses_the_meanings_that_partial_fit_refuses(fitted_to: str, meaning: str) -> None:
+    users, items, stars = tasteful(30, 15)
+    model = Recommender(**(FIXED | {"unobserved": fitted_to}), positive=3).fit((users, items, stars))
+    more = ObservedLabels.from_any(read_ratings((["new", "new"], ["i1", "i2"])), meaning)
+    learned = (model.fold_in, model.partial_fit)
+    if meaning == fitted_to:
+        assert all("new" in learn(more).user_ids_ for learn in learned)
+        return
+    for learn in learned:
+        with pytest.raises((InvalidLabelsError, InvalidParameterError), match=f"unobserved='{meaning}'"):
+            learn(more)

@@ -39,7 +39,7 @@ from labelgap.fitting.feature_maps import check_features
 from labelgap.kernels.gpu.device import check_device
 from labelgap.labels import ObservedLabels
 from labelgap.labels.columns import named_columns, refuse_dates
-from labelgap.labels.constructors import is_tag_sets, meaning_of_silence
+from labelgap.labels.constructors import is_tag_sets, refuse_other_meaning
 from labelgap.labels.matching import as_kept, in_label_order
 from labelgap.labels.sources import minus_one_advice, observed_mask
 from labelgap.objective.frame import SCALINGS
@@ -312,22 +312,12 @@ def read_labels_like(y: Any, targets_single: bool, classes: NDArray[Any], unobse
 def read_batch_like(estimator: Any, y: Any) -> ObservedLabels:
     """Labels of a later batch, in the form and with the meaning of an absent entry of the fit."""
     unobserved = estimator._unobserved
-    refuse_other_meaning(estimator, y, unobserved)
+    refuse_other_meaning(y, estimator.unobserved, unobserved)
     if unobserved == "unlabelled":
         # First with the known negatives, to say how many are about to be left out.
         y = read_labels_like(y, estimator._single, estimator.classes_, "missing")
         warn_of_unused_negatives(y)
     return read_labels_like(y, estimator._single, estimator.classes_, unobserved)
-
-
-def refuse_other_meaning(estimator: Any, y: Any, fitted_to: str) -> None:
-    """Raise if a later batch, or the parameter by now, says another meaning of silence than the fit."""
-    now = meaning_of_silence(y, estimator.unobserved, fitted_to)
-    if now not in ("missing", fitted_to):
-        raise InvalidLabelsError(
-            f"The model was fitted with unobserved={fitted_to!r}, and the new labels come with "
-            f"unobserved={now!r}. Give them in the meaning of the fit, or fit anew."
-        )
 
 
 def is_vector(y: Any) -> bool:

@@ -37,7 +37,7 @@ from labelgap.losses import Loss
 from labelgap.metrics import LinearFractional
 from labelgap.objective.parts import FeatureSettings
 from labelgap.objective.problem import Problem
-from labelgap.recommending.factor_model import complete
+from labelgap.recommending.factor_model import complete, without_implied
 from labelgap.recommending.ids import propensities_of, rates_of
 from labelgap.recommending.implicit_feedback import ImplicitFeedback
 from labelgap.recommending.side_features import SideFeatures
@@ -230,9 +230,7 @@ class RecommenderChoice:
         if meant != "negative":
             labels.require_both_classes()
             return weighted_labels(labels, self.weights, propensities_of(labels, propensities))
-        if labels.unobserved == "negative":
-            # Every pair has an entry there, and only the likes were given by the users.
-            labels = replace(labels.select(labels.values == 1), unobserved="missing")
+        labels = without_implied(labels)
         labels.require_observed()
         if not np.any(labels.values == 1):
             raise InvalidLabelsError(

@@ -12,12 +12,13 @@ from labelgap._types import Floats
 from labelgap.arriving.batches import Batch
 from labelgap.arriving.drift import check_half_life, forget_weights
 from labelgap.arriving.union import join_labels
-from labelgap.estimators.inputs import refuse_other_meaning
 from labelgap.estimators.recommender_fit import RecommenderFit
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.silence_weights import decayed, values_of_likes
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import refuse_other_meaning
 from labelgap.recommending.events import KeptEvents, RatingEvents, from_kept
+from labelgap.recommending.factor_model import without_implied
 from labelgap.recommending.ids import IdIndex, Ids
 from labelgap.recommending.serving import Recommending
 
@@ -54,12 +55,11 @@ class KeptRatings(RecommenderFit, Recommending):
     def _joined(self, answers: Any, sample_weight: Any, number: int) -> ArrivedRatings:
         """The ratings of a batch joined to those before it."""
         meant = self._silence
-        refuse_other_meaning(self, answers, meant)
+        refuse_other_meaning(answers, self.unobserved, meant)
         answers = self._as_events(answers)
         new = self._weighed(self._read_ratings(answers, meant), answers, sample_weight, meant)
         self._check_meaning(meant)
-        if new.unobserved == "negative":
-            new = replace(new.select(new.values == 1), unobserved="missing")
+        new = without_implied(new)
         users, user_ids = _placed(self._index("user"), new.row_names or ())
         items, item_ids = _placed(self._index("item"), new.label_names or ())
         events = self._events_with(answers, users, items, user_ids, item_ids)

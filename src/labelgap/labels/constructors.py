@@ -66,6 +66,21 @@ def meaning_of_silence(Y: Any, given: str | None, otherwise: str = "missing") ->
     return own
 
 
+def refuse_other_meaning(Y: Any, given: str | None, fitted_to: str) -> None:
+    """Raise if later labels, or the parameter by now, say another meaning of an absent entry than the fit.
+
+    Examples
+    --------
+    >>> refuse_other_meaning([[1, 0]], "negative", "negative")
+    """
+    now = meaning_of_silence(Y, given, fitted_to)
+    if now not in ("missing", fitted_to):
+        raise InvalidLabelsError(
+            f"The model was fitted with unobserved={fitted_to!r}, and the new labels come with "
+            f"unobserved={now!r}. Give them in the meaning of the fit, or fit anew."
+        )
+
+
 class LabelConstructors(ABC):
     """``from_dense`` and its siblings; the class that holds the entries supplies how to pack them."""
 

@@ -15,8 +15,9 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.exceptions import InvalidInputError
 from labelgap.labels import ObservedLabels
+from labelgap.labels.constructors import refuse_other_meaning
 from labelgap.labels.sources import index_type, row_pointers
-from labelgap.recommending.factor_model import FactorModel, complete
+from labelgap.recommending.factor_model import FactorModel, complete, without_implied
 from labelgap.recommending.fold_in import fold_in, fold_in_columns
 from labelgap.recommending.ids import IdIndex, Ids
 from labelgap.recommending.new_users import PRIORS, prior_of_users
@@ -52,8 +53,10 @@ def extended(model: Model, ratings: Any, user_features: Any, item_features: Any,
         raise InvalidInputError(
             "There is nothing to fold in: give ratings or features of new users or items."
         )
+    if ratings is not None:
+        refuse_other_meaning(ratings, model._setting("unobserved", None), model._silence)
     ratings = ((), (), ()) if ratings is None else model._as_events(ratings)
-    given = model._read_more(ratings)
+    given = without_implied(model._read_more(ratings))
     added = model._weighed_more(given)
     described_users = read_side_features(user_features, model._setting("user", "user"), "user")
     described_items = read_side_features(item_features, model._setting("item", "item"), "item")

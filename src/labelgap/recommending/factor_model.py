@@ -330,6 +330,19 @@ def complete(labels: ObservedLabels, weight: float = 1.0) -> ObservedLabels:
     return filled.with_weights(weights.ravel())
 
 
+def without_implied(labels: ObservedLabels) -> ObservedLabels:
+    """The ratings that users gave: of labels in which every pair has an entry, the likes alone.
+
+    Examples
+    --------
+    >>> without_implied(ObservedLabels.from_any([[1, 0]], "negative")).to_dense()
+    array([[ 1., nan]])
+    """
+    if labels.unobserved != "negative":
+        return labels
+    return replace(labels.select(labels.values == 1), unobserved="missing")
+
+
 def _no_features(what: str) -> NoReturn:
     raise InvalidFeaturesError(
         f"This recommender was fitted without {what} features, so it cannot read those of new {what}s. "

@@ -252,6 +252,8 @@ class Recommending(PairsJudged, ItemsChosen, RankingJudged):
         Parameters
         ----------
         answers : any form that ``fit`` takes, or None
+            ObservedLabels that say themselves what a pair without a rating means must say the same as those
+            of the fit.
         user_features : mapping from id to a row of features, or frame, default None
             Features of new users, where the recommender was fitted with such. A frame has the ids in a column
             named as in the ratings or, in pandas, in its index. A new user may have features and no ratings;
