@@ -399,3 +399,21 @@ def test_fold_in_refuses_the_meanings_that_partial_fit_refuses(fitted_to: str, m
     for learn in learned:
         with pytest.raises((InvalidLabelsError, InvalidParameterError), match=f"unobserved='{meaning}'"):
             learn(more)
+
+
+@pytest.mark.parametrize(("first", "then"), [("missing", "negative"), ("negative", "missing")])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_second_fit_does_not_keep_the_meaning_of_the_first(loss: str, first: str, then: str) -> None:
+    users, items, stars = tasteful(30, 15)
+    days = np.random.default_rng(2).integers(0, 30, len(users))
+    ratings = (users, items, stars, days)
+    more = (["new", "new", "u1"], ["i1", "i2", "i3"], [5, 2, 4], [31, 31, 32])
+    given = {"loss": loss, "half_life": 10, "positive": 3, "random_state": 0}
+    given |= {"trace_penalty": 0.01, "threshold": "train"}
+    model = Recommender(unobserved=first, **given).fit(ratings).set_params(unobserved=then).fit(ratings)
+    fresh = Recommender(unobserved=then, **given).fit(ratings)
+    assert model.__getstate__().keys() == fresh.__getstate__().keys()
+    model.partial_fit(more)
+    fresh.partial_fit(more)
+    assert model.answers_ == fresh.answers_
+    np.testing.assert_array_equal(model.user_factors_, fresh.user_factors_)

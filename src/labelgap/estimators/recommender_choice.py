@@ -295,11 +295,11 @@ class RecommenderChoice:
     @property
     def _rates_every_pair(self) -> bool:
         """Whether every pair becomes a rating, because the loss has no closed form for those without one."""
-        return self._meaning == "negative" and self.loss_.name != "squared"
+        return self._meaning == "negative" and not self._are_lists(self._meaning)
 
     def _are_lists(self, meant: str) -> bool:
         """Whether the weights of ratings follow from their values."""
-        return meant == "negative" and not self._rates_every_pair
+        return meant == "negative" and self.loss_.name == "squared"
 
     @property
     def _given_silence_weight(self) -> float:
