@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
@@ -320,6 +321,23 @@ def test_labels_that_judge_choose_the_threshold_alone():
         model.fit(X, GAPS, judged=np.ones(labels.shape))
     with pytest.raises(InvalidParameterError, match="judged"):
         LowRankClassifier(unobserved="unlabelled").fit(X, Y, judged=fair)
+
+
+def test_what_judges_a_vector_of_labels_may_be_such_a_vector():
+    settings = {"trace_penalty": 0.01, "ridge_penalty": 0.0, "intercept_penalty": 0.0, "random_state": 0}
+    y, fair = GAPS[:, 0], np.random.RandomState(0).uniform(size=len(X)) < 0.6
+    known = ~np.isnan(y)
+    by_entry = LowRankClassifier(**settings).fit(X, y, judged=fair[known])
+    assert by_entry.threshold_ != LowRankClassifier(**settings).fit(X, y).threshold_
+    for judged in (fair, fair[:, None], pd.Series(fair)):
+        model = LowRankClassifier(**settings).fit(X, y, judged=judged)
+        assert model.threshold_ == by_entry.threshold_
+        model.partial_fit(X[:50] + 0.1, y[:50], judged=judged[:50])
+        later = clone(by_entry).fit(X, y, judged=fair[known])
+        later.partial_fit(X[:50] + 0.1, y[:50], judged=fair[:50][known[:50]])
+        assert model.threshold_ == later.threshold_
+    with pytest.raises(InvalidInputError, match="judged have shape"):
+        LowRankClassifier(**settings).fit(X, y, judged=fair[:-1])
 
 
 # -- decisions that say nothing ------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class ArrivingDecisions(ArrivingBatches):
             X. None: all are new rows.
         propensities, sample_weight, callback : as in :meth:`fit`
             Propensities are given with every batch or with none.
-        judged : bool array of shape (n, L), vector over Ω, or None
+        judged : bool array of the shape of y, vector over Ω, or None
             Which labels of this batch choose penalties and thresholds beside those of the earlier batches, as
             in :meth:`fit`; there may be none. None: all that are new, while those that were known before
             judge as they did.

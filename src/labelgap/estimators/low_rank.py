@@ -356,7 +356,7 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         sample_weight : array of shape (n,), or None
             Weights of the rows, on top of those that ``y`` may hold: a row of weight 2 counts as the row
             twice, and one of weight 0 is left out.
-        judged : bool array of shape (n, L), vector over Ω, or None
+        judged : bool array of the shape of y, vector over Ω, or None
             Which of the observed labels choose the penalties, the threshold and the calibration; None: all.
             W and b are fitted to all of them. It is for labels that are no fair sample, such as those that
             :meth:`suggest` asked for: let those judge that were drawn uniformly. :meth:`partial_fit` keeps

@@ -323,6 +323,7 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
         Parameters
         ----------
         matrix : array of shape (n, L), sparse matrix of that shape, or vector of length |Ω|
+            Of a single label, a vector of length n is a matrix of one column.
             A sparse matrix holds 0 where nothing is stored. Columns of a frame that has names of the labels
             are matched by name, those of other names by their order.
         what : str, default "scores"
@@ -356,8 +357,12 @@ class ObservedLabels(LabelWeights, LabelConstructors, LabelSplits):
         if self.label_names is not None and names is not None and same_names(names, self.label_names):
             order = names_in_order(names, self.label_names, found_in=f"the {what}", wanted_in="the labels")
             given = given if order is None else given[:, order]
-        if given.ndim == 1 and len(given) == self.n_observed and not sparse.issparse(given):
-            return np.asarray(given)
+        if given.ndim == 1 and not sparse.issparse(given):
+            if len(given) == self.n_observed:
+                return np.asarray(given)
+            if self.shape == (len(given), 1):
+                # A single label, whose values may be a vector too.
+                return np.asarray(given[self.rows])
         if given.shape != self.shape:
             raise InvalidInputError(
                 f"The {what} have shape {given.shape}; expected {self.shape} like the labels, "
