@@ -194,6 +194,12 @@ ERRORS = [
         lambda: fit().complete(X[:20], Y[:20]),
     ),
     Case(
+        "complete-judged",
+        InvalidLabelsError,
+        "Some labels of the fit alone judged it.*say with judged=",
+        lambda: low_rank().fit(X, Y, judged=Y < 2).complete(X[::-1], Y[::-1]),
+    ),
+    Case(
         "complete-unlabelled",
         InvalidParameterError,
         "unobserved='negative', under which there are none",

@@ -51,6 +51,63 @@ def completed(problem, fitted):
     return clf.complete(X, problem.Y_observed)
 
 
+# -- labels that judge ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """Features, a fair sample of labels with many more that are a yes, and which entries are fair."""
+    rng = np.random.default_rng(0)
+    problem = make_low_rank_labels(n=150, n_labels=12, observed=0.5, random_state=1)
+    fair = ~np.isnan(problem.Y_observed)
+    some = (problem.Y == 1) & ~fair & (rng.random(fair.shape) < 0.6)
+    return problem.X[:, :2], np.where(some, 1.0, problem.Y_observed), fair
+
+
+def assert_same_completion(found, expected):
+    assert found.row_penalty == expected.row_penalty
+    assert found.threshold == expected.threshold
+    np.testing.assert_array_equal(found.predict(), expected.predict())
+    np.testing.assert_array_equal(found.predict_proba(), expected.predict_proba())
+
+
+def test_the_labels_that_judged_the_fit_judge_the_completion(asked, tmp_path):
+    X, Y, fair = asked
+    given = FIXED | {"calibration": "sigmoid", "random_state": 0}
+    clf = LowRankClassifier(**given).fit(X, Y, judged=fair)
+    marked = ObservedLabels.from_dense(Y).with_judging(fair)
+    expected = clf.complete(X, marked)
+    assert expected.threshold != LowRankClassifier(**given).fit(X, Y).complete(X, Y).threshold
+    assert_same_completion(clf.complete(X, Y), expected)
+    assert_same_completion(clf.complete(X, Y, judged=fair), expected)
+    # A file without the data does not say which labels judged.
+    clf.save(tmp_path / "model", with_data=False)
+    assert_same_completion(labelgap.load(tmp_path / "model").complete(X, Y, judged=fair), expected)
+    # In batches, and with a row of weight 0.
+    weights = np.arange(len(X)) != 3
+    parts = LowRankClassifier(**given).partial_fit(X[:90], Y[:90], judged=fair[:90], sample_weight=weights[:90])
+    parts.partial_fit(X[90:], Y[90:], judged=fair[90:])
+    found = parts.complete(X, Y, sample_weight=weights)
+    assert_same_completion(found, parts.complete(X, marked, sample_weight=weights))
+    # At the same scores, probabilities are not those of a sample in which too many are a yes.
+    fairly, biased = (clf.complete(X, Y, 0.003, judged=given) for given in (fair, ~np.isnan(Y)))
+    np.testing.assert_array_equal(fairly.decision_function(), biased.decision_function())
+    assert fairly.predict_proba().mean() < biased.predict_proba().mean() - 0.02
+
+
+def test_which_labels_judged_must_be_known(asked):
+    X, Y, fair = asked
+    given = FIXED | {"random_state": 0}
+    clf = LowRankClassifier(**given).fit(X, Y, judged=fair)
+    order = np.random.default_rng(0).permutation(len(X))
+    with pytest.raises(InvalidLabelsError, match="judged"):
+        clf.complete(X[order], Y[order])
+    found = clf.complete(X[order], Y[order], judged=fair[order])
+    assert found.predict().shape == Y.shape
+    with pytest.raises(InvalidInputError, match="judged have shape"):
+        clf.complete(X, Y, judged=fair[:5])
+
+
 # -- scores and decisions ----------------------------------------------------------------------------------
 
 

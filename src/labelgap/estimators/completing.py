@@ -13,12 +13,14 @@ from threadpoolctl import threadpool_limits
 
 from labelgap._types import Floats
 from labelgap._warn import warn
+from labelgap.arriving.kept import KeptData
 from labelgap.completing.completion import Completion, RowCandidate
 from labelgap.completing.row_choice import ChosenRows, RowChoice, RowModel, fit_rows
 from labelgap.completing.soft_labels import with_soft_labels
 from labelgap.confidence.calibration import CalibrationMap, calibrate
 from labelgap.estimators.inputs import (
     check_number,
+    judging_labels,
     read_judged_labels,
     refuse_misaligned,
     solver_settings,
@@ -76,6 +78,7 @@ class Completing:
         n_jobs: int | None
         verbose: int
         _single: bool
+        _kept_data: KeptData | None
         _sparse_labels: bool
         _unobserved: str
         _calibrated_by: str | None
@@ -146,6 +149,7 @@ class Completing:
         *,
         propensities: Any = None,
         sample_weight: Any = None,
+        judged: Any = None,
     ) -> Completion:
         """Decide the unobserved entries of the rows of the fit, by their observed labels too.
 
@@ -167,6 +171,9 @@ class Completing:
             μ. "auto" chooses it on held-out entries; infinity is N = 0.
         propensities, sample_weight
             As given to ``fit``. A row of weight 0 has no part in the fit, and is decided by XW.
+        judged : as given to ``fit``, or None
+            Which labels choose μ, the threshold and the calibration. None: as y says itself, and otherwise
+            those that judged the fit. A model that does not hold its data has to be told.
 
         Returns
         -------
@@ -197,10 +204,11 @@ class Completing:
         given = read_judged_labels(self, y, _num_samples(X), self._unobserved)
         given.require_both_classes()
         _refuse_offsets(given)
-        labels = weighted_labels(given, self.weights, propensities)
+        labels = weighted_labels(judging_labels(given, judged), self.weights, propensities)
         everyone = X
         if sample_weight is not None:
             X, labels = weigh_rows(X, labels, sample_weight)
+        labels = self._judged_as_in_fit(labels)
         run = FitRun(verbose=self.verbose, name=type(self).__name__)
         with threadpool_limits(limits=1, user_api="blas"):
             model, start = self._row_model(X, labels)
@@ -234,8 +242,9 @@ class Completing:
                 thresholds = shared if verdict.thresholds is None else verdict.thresholds
             how = self._calibrated_by or self.calibration
             if how is not None:
-                before = self._probabilities(chosen.scores)
-                calibrator, _ = calibrate(chosen.scores, chosen.held, how, before, False)
+                held = chosen.held
+                scores = chosen.scores if held.judging is None else chosen.scores[held.judging]
+                calibrator, _ = calibrate(scores, held.judged(), how, self._probabilities(scores), False)
         return Completion(
             np.hstack([mapped_product(self.feature_map_, everyone, left), N_left]),
             model.right(fit.factors),
@@ -255,6 +264,21 @@ class Completing:
             self._probabilities if calibrator is None else calibrator,
             self._sparse_labels,
         )
+
+    def _judged_as_in_fit(self, labels: ObservedLabels) -> ObservedLabels:
+        """The labels, of which those judge that judged the fit, unless they say themselves which do."""
+        kept = None if self._kept_data is None else self._kept_data.labels
+        if labels.judging is not None or kept is None or kept.judging is None:
+            return labels
+        if labels.shape != kept.shape or not all(
+            np.array_equal(getattr(labels, name), getattr(kept, name))
+            for name in ("indptr", "indices", "values")
+        ):
+            raise InvalidLabelsError(
+                "Some labels of the fit alone judged it, and these are not the labels that it holds, in their "
+                "order. Give the X and y of the fit, or say with judged= which of these labels judge."
+            )
+        return labels.with_judging(kept.judging)
 
     def _row_model(self, X: Any, labels: ObservedLabels) -> tuple[RowModel, Factors]:
         """The problem of the fit made anew from its data, and W and b in its coordinates."""

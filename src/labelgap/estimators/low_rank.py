@@ -359,8 +359,8 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
         judged : bool array of the shape of y, vector over Ω, or None
             Which of the observed labels choose the penalties, the threshold and the calibration; None: all.
             W and b are fitted to all of them. It is for labels that are no fair sample, such as those that
-            :meth:`suggest` asked for: let those judge that were drawn uniformly. :meth:`partial_fit` keeps
-            to it.
+            :meth:`suggest` asked for: let those judge that were drawn uniformly. :meth:`partial_fit` and
+            :meth:`complete` keep to it.
         """
         check_decision_parameters(self)
         if self.calibration is not None:
