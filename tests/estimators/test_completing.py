@@ -85,7 +85,9 @@ def test_the_labels_that_judged_the_fit_judge_the_completion(asked, tmp_path):
     assert_same_completion(labelgap.load(tmp_path / "model").complete(X, Y, judged=fair), expected)
     # In batches, and with a row of weight 0.
     weights = np.arange(len(X)) != 3
-    parts = LowRankClassifier(**given).partial_fit(X[:90], Y[:90], judged=fair[:90], sample_weight=weights[:90])
+    parts = LowRankClassifier(**given).partial_fit(
+        X[:90], Y[:90], judged=fair[:90], sample_weight=weights[:90]
+    )
     parts.partial_fit(X[90:], Y[90:], judged=fair[90:])
     found = parts.complete(X, Y, sample_weight=weights)
     assert_same_completion(found, parts.complete(X, marked, sample_weight=weights))

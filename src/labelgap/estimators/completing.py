@@ -275,8 +275,8 @@ class Completing:
             for name in ("indptr", "indices", "values")
         ):
             raise InvalidLabelsError(
-                "Some labels of the fit alone judged it, and these are not the labels that it holds, in their "
-                "order. Give the X and y of the fit, or say with judged= which of these labels judge."
+                "Some labels of the fit alone judged it, and these are not the labels that it holds, in "
+                "their order. Give the X and y of the fit, or say with judged= which of these labels judge."
             )
         return labels.with_judging(kept.judging)
 
