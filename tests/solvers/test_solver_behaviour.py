@@ -374,13 +374,15 @@ def test_nothing_of_the_size_of_the_whole_matrix_is_made(solver):
 @pytest.mark.parametrize("solver", [*SOLVERS, *RIVALS])
 @pytest.mark.parametrize("bound", [None, 0.5])
 @pytest.mark.parametrize("intercept_penalty", [0.0, 0.1])
-def test_a_fit_that_is_stopped_is_not_worse_than_w_at_zero(solver, bound, intercept_penalty):
+@pytest.mark.parametrize("size", [30.0, 1e80])
+def test_a_fit_that_is_stopped_is_not_worse_than_w_at_zero(solver, bound, intercept_penalty, size):
+    # From the larger start the objective is infinite.
     case = Case(n=18, d=4, n_labels=5, bound=bound)
     objective, penalties = case.objective(), Penalties(0.05, 1e-3, intercept_penalty, 0.2)
     nothing = SolverSettings(SOLVERS["factored"], tol=1e-9).fit(
         objective, Penalties(1e6, 1e-3, intercept_penalty, 0.2)
     )
-    start = random_factors(np.random.default_rng(1), *objective.shape, 4, size=30.0)
+    start = random_factors(np.random.default_rng(1), *objective.shape, 4, size=size)
     stop = threading.Event()
     stop.set()
     settings = SolverSettings({**SOLVERS, **RIVALS}[solver], rank=4, tol=1e-3)

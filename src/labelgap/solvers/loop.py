@@ -154,10 +154,11 @@ def _iterate(
             certificate, zero = method.certify(), None
             reached = certificate.relative_gap <= tol
             over = reached or ending or method.stalled
-            if over and not reached and math.isfinite(certificate.objective):
+            if over and not reached:
                 # A fit that is cut short may not have come back from where it started or stepped to.
                 model, value, size = method.at_zero()
-                if value < certificate.objective:
+                # What it has may be infinite, or not a number.
+                if math.isfinite(value) and not certificate.objective <= value:
                     zero, certificate = model, replace(certificate, objective=value, size=size)
                     reached = certificate.relative_gap <= tol
             recorder.report(method.iteration, certificate, method.rank if zero is None else 0)
