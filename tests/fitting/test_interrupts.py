@@ -138,6 +138,22 @@ def test_stopped_while_only_likes_are_fitted(request_to_stop):
         request_to_stop.clear()
 
 
+@pytest.mark.parametrize("settings", [{}, {"features": "linear", "feature_scaling": "none"}])
+def test_stopped_while_new_rows_are_placed_it_goes_no_further(request_to_stop, settings, capsys):
+    given = {"trace_penalty": 1e-3, "ridge_penalty": 0.0, "threshold": "train", "random_state": 0}
+    model = LowRankClassifier(verbose=2, **given, **settings).partial_fit(X[:60], Y[:60])
+    before = model.coef_left_ @ model.coef_right_.T
+    stopper = Stopper(request_to_stop, stage="placing new rows and labels")
+    request_to_stop.clear()
+    capsys.readouterr()
+    with pytest.warns(InterruptedFitWarning, match="stopped on request while placing new rows and labels"):
+        model.partial_fit(X[60:], Y[60:], callback=stopper)
+    check_usable(model)
+    assert "placing new rows and labels\n" in capsys.readouterr().out
+    # Not one step was made: that is the model that was there.
+    np.testing.assert_allclose(model.coef_left_ @ model.coef_right_.T, before, atol=1e-8)
+
+
 def test_stopped_before_the_flip_rate_is_known_there_is_no_model(request_to_stop):
     stopper = Stopper(request_to_stop, stage="estimating the flip rate")
     with pytest.raises(KeyboardInterrupt, match="before there was a model"):

@@ -445,7 +445,14 @@ class PenaltyChoice:
             given = self.start(self.problem, self.labels, intercept)
             if given is not None:
                 # Before the gap is asked for, which may be within the tolerance without what is new.
-                start = in_place(objective, penalties, given, settings.tol)
+                # A run that was stopped before starts at the model that there is.
+                stopping = self.run.checkpoint.stopping
+                if not stopping():
+                    run.stage("placing new rows and labels")
+                    run.say(run.at)
+                start = in_place(objective, penalties, given, settings.tol, stopping)
+                if not stopping():
+                    run.stage("fitting")
         return settings.fit(
             objective,
             penalties,

@@ -25,11 +25,18 @@ _MOST_SWEEPS, _MOST_STEPS, _STILL = 10, 20, 1e-2
 _LEFT = 0.05
 
 
-def in_place(objective: Objective, penalties: Penalties, start: Factors, tol: float) -> Factors:
+def in_place(
+    objective: Objective,
+    penalties: Penalties,
+    start: Factors,
+    tol: float,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Factors:
     """The start with every label, then every row, at its own minimum; the objective can only fall.
 
     Those that begin without any factors may depend on each other, as a new user who has rated a new item
-    does. So sweeps go on until these stay where they are.
+    does. So sweeps go on until these stay where they are. ``stopping`` is asked after every step: a start
+    that is stopped on the way is usable, only not as good.
     """
     at = balanced_factors(starting_factors(objective, start), min(objective.shape))
     if at.rank == 0:
@@ -37,16 +44,24 @@ def in_place(objective: Objective, penalties: Penalties, start: Factors, tol: fl
     xp, steps = objective.xp, rowwise_steps(objective, tol)
     new = tuple(~xp.any(side != 0, axis=1) for side in at[:2])
     for _ in range(_MOST_SWEEPS):
-        before, at = at, _moved(objective, penalties, at, steps)
-        if _largest_change(xp, before, at, new) <= _STILL:
+        before, at = at, _moved(objective, penalties, at, steps, stopping)
+        if stopping() or _largest_change(xp, before, at, new) <= _STILL:
             break
     return at
 
 
-def _moved(objective: Objective, penalties: Penalties, at: Factors, steps: Rowwise | None) -> Factors:
+def _moved(
+    objective: Objective,
+    penalties: Penalties,
+    at: Factors,
+    steps: Rowwise | None,
+    stopping: Callable[[], bool],
+) -> Factors:
     if steps is None:
         # Rows, or labels, with parameters that others share.
         for block in (LABELS, FEATURES):
+            if stopping():
+                break
             state = FactoredState(objective, penalties, objective.at(at))
             at = minimise_block(WholeState(state), block, left=_LEFT).state.x
         return at
@@ -55,6 +70,8 @@ def _moved(objective: Objective, penalties: Penalties, at: Factors, steps: Rowwi
     def until_still(step: Callable[..., float]) -> None:
         here: Factors = working.factors()
         for _ in range(_MOST_STEPS):
+            if stopping():
+                break
             step(working, penalties)
             before, here = here, working.factors()
             if _largest_change(xp, before, here) <= _STILL:
