@@ -12,6 +12,7 @@ from sklearn.base import clone
 import labelgap
 from labelgap import LowRankClassifier, LowRankRegressor
 from labelgap.data import make_low_rank_labels
+from labelgap.estimators.description import describe
 from labelgap.exceptions import (
     DriftWarning,
     InvalidFeaturesError,
@@ -296,6 +297,23 @@ def test_batch_is_judged_by_the_model_before_it_on_entries_that_are_new(data):
     model.partial_fit(X[:5], Y[:5], row_ids=np.arange(5))
     assert model.batches_[2].metric is None
     assert model.batches_[2].repeated == np.isfinite(Y[:5]).sum()
+
+
+def test_the_metric_of_a_union_has_an_error_too(data, tmp_path):
+    X, Y = data.X, data.Y_observed
+    model = LowRankClassifier(**{**QUICK, "threshold": "cross-fit"}, random_state=0)
+    first = model.partial_fit(X[:140], Y[:140]).held_out_error_
+    model.partial_fit(X[140:], Y[140:])
+    assert [batch.chosen_anew for batch in model.batches_] == ["first", None]
+    assert 0.5 * first < model.held_out_error_ < 2 * first
+    assert model.held_out_error_ != first
+    low, high = describe(model)["held_out"]["interval"]
+    assert low < model.held_out_metric_ < high
+    model.save(tmp_path / "model.labelgap")
+    assert labelgap.load(tmp_path / "model.labelgap").held_out_error_ == model.held_out_error_
+    # It goes with what the next fit holds out, as the metric does.
+    before = clone(model).fit(X[:140], Y[:140])
+    assert model.fit(X[:140], Y[:140]).held_out_error_ == before.held_out_error_ == first
 
 
 @pytest.mark.parametrize("thresholds", ["per-label", "shrunk"])

@@ -30,6 +30,7 @@ from labelgap.fitting.run import FitRun
 from labelgap.fitting.search import leading
 from labelgap.labels import ObservedLabels
 from labelgap.losses import Bernoulli, Loss
+from labelgap.metrics.jackknife import metric_error
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit
 from labelgap.solvers.joint_state import JointFactors
@@ -241,6 +242,7 @@ def with_soft_labels(
         threshold_kind=verdict.kind,
         candidates=(*chosen.candidates, last),
         held_out_metric=verdict.value,
+        held_out_error=metric_error(verdict.leave_out),
     ), best
 
 

@@ -288,6 +288,7 @@ class ArrivingDecisions(ArrivingBatches):
                 thresholds=several,
                 threshold_kind=self.thresholds_kind_,
                 held_out_metric=self.held_out_metric_,
+                held_out_error=self.held_out_error_,
             )
         verdict = rule.last_judge(self.loss_, None, held_out)(kept.held_out[known], judged)
         return replace(
@@ -296,6 +297,7 @@ class ArrivingDecisions(ArrivingBatches):
             thresholds=verdict.thresholds,
             threshold_kind=verdict.kind,
             held_out_metric=verdict.value,
+            held_out_error=metric_error(verdict.leave_out),
         )
 
     def _unlabelled_choice(

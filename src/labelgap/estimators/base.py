@@ -65,6 +65,8 @@ def keep_unless_default(model: Any, **attributes: Any) -> None:
 class CertifiedFit(NotebookView):
     """Sets the attributes of a low-rank fit: its penalties, its duality gap, and what was compared."""
 
+    _held_out_error: float | None
+
     def _keep_fit(self, chosen: ChosenFit) -> None:
         """Set the attributes that every low-rank fit has."""
         fit, penalties = chosen.fit, chosen.penalties
@@ -76,6 +78,10 @@ class CertifiedFit(NotebookView):
         self.n_iter_, self.history_ = fit.n_iter, fit.history
         self.candidates_ = chosen.candidates
         self.held_out_metric_ = chosen.held_out_metric
+        # An earlier fit may have left one.
+        self.__dict__.pop("_held_out_error", None)
+        if chosen.held_out_error != self.held_out_error_:
+            self._held_out_error = chosen.held_out_error
 
     @property
     def held_out_error_(self) -> float | None:
@@ -83,6 +89,9 @@ class CertifiedFit(NotebookView):
 
         It is not known of a metric that no candidate was judged by, such as a corrected one.
         """
+        # Only one that is not that of the last candidate is kept, so that models are saved as they were.
+        if "_held_out_error" in self.__dict__:
+            return self._held_out_error
         last = self.candidates_[-1] if self.candidates_ else None
         if last is None or last.metric_value != self.held_out_metric_:
             return None

@@ -212,6 +212,7 @@ class ArrivingRatings(KeptRatings):
             threshold=chosen.threshold if self.threshold == "train" else self.threshold_,
             candidates=getattr(self, "candidates_", ()),
             held_out_metric=getattr(self, "held_out_metric_", None),
+            held_out_error=self.held_out_error_,
             flip_rates=rates,
         )
 

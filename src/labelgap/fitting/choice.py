@@ -32,6 +32,7 @@ from labelgap.fitting.trace_search import confirm_trace, weaken
 from labelgap.fitting.variant_choice import select_variant
 from labelgap.kernels.threads import thread_count
 from labelgap.labels import ObservedLabels
+from labelgap.metrics.jackknife import metric_error
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from labelgap.solvers import Fit, Penalties
@@ -173,6 +174,7 @@ class PenaltyChoice:
             float("nan"),
             tuple(self._candidates),
             None if best is None else best.metric_value,
+            None if best is None else metric_error(best.leave_out),
             problem=self.problem,
             labels=self.labels,
             variant=self._variant,

@@ -37,6 +37,8 @@ class ChosenFit:
     """What was compared on held-out entries, the winner last."""
     held_out_metric: float | None
     """The metric of the winner; None where nothing was held out."""
+    held_out_error: float | None = None
+    """Its standard error; None where that is not known."""
     flip_rates: FlipRates | None = None
     """Set by a positive-unlabelled fit."""
     problem: Problem | None = None

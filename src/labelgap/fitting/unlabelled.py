@@ -235,7 +235,7 @@ class UnlabelledChoice:
         assert rates is not None
         judge = unlabelled_judge(metric, self.loss, rates, recorded_are_known=True)
         verdict = judge(scores, entries.select(plan >= 0))
-        return replace(chosen, threshold=verdict.threshold, held_out_metric=verdict.value)
+        return replace(chosen, threshold=verdict.threshold, held_out_metric=verdict.value, held_out_error=None)
 
 
 def check_unlabelled(labels: ObservedLabels, loss: Loss, metric: LinearFractional) -> None:

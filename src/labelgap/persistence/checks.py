@@ -54,6 +54,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: type(value) is str and value in ("per-label", "shrunk"),
         "per-label or shrunk",
     ),
+    "_held_out_error": (lambda v: v is None or (_is_number(v) and v >= 0), "a number of at least 0"),
     "answer_weight_": (_is_number, "a number"),
     "classes_": (_is_two_classes, "an array of two classes"),
     "_unobserved": (
