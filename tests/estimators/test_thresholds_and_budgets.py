@@ -33,7 +33,7 @@ from labelgap.exceptions import (
     TrivialDecisionsWarning,
     UnknownNameError,
 )
-from labelgap.metrics import get_metric
+from labelgap.metrics import get_metric, trivial_values
 from labelgap.thresholds import best_label_thresholds, best_threshold
 from labelgap.thresholds.cross_fit import HeldOutScores
 from labelgap.thresholds.sweep import steady_threshold
@@ -388,9 +388,8 @@ def test_decisions_that_say_nothing_are_told_where_only_a_yes_is_recorded_and_of
     likes = np.where(labels == 1, 1.0, 0.0)
     settings = {"trace_penalty": 0.5, "loss": "squared", "features": "linear", "random_state": 0}
     recorded = LowRankClassifier(unobserved="unlabelled", flip_rate=0.5, **settings)
-    with pytest.warns(
-        TrivialDecisionsWarning, match=r"say yes to everything, where micro-f1 .* rate of 0\.5"
-    ):
+    told = SAYS_NOTHING + r": micro-f1 of the decisions is 0\.\d+ .* rate of 0\.5"
+    with pytest.warns(TrivialDecisionsWarning, match=told):
         recorded.fit(features, likes)
     # Where every yes was recorded, the others are a no.
     clone(recorded).set_params(flip_rate=0.0).fit(features, likes)
@@ -399,6 +398,38 @@ def test_decisions_that_say_nothing_are_told_where_only_a_yes_is_recorded_and_of
         model.partial_fit(features[:140], labels[:140])
     with pytest.warns(TrivialDecisionsWarning, match=SAYS_NOTHING):
         model.partial_fit(features[140:], labels[140:])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", ["micro-f1", "macro-f1", "instance-f1"])
+def test_decisions_from_recorded_positives_are_compared_with_trivial_ones(metric):
+    settings = {"metric": metric, "unobserved": "unlabelled", "flip_rate": 0.5, "loss": "squared"}
+    quick = {"trace_penalty": 0.01, "ridge_penalty": 0.0, "features": "linear", "random_state": 0}
+    features, labels = without_signal()
+    kept = np.random.RandomState(0).uniform(size=labels.shape) < 0.5
+    labels = np.where(kept, labels, 0.0)
+    model = LowRankClassifier(**settings, **quick)
+    with pytest.warns(TrivialDecisionsWarning, match=SAYS_NOTHING) as told:
+        model.fit(features, labels)
+    assert len(told) == 1
+    # The threshold is finite all the same.
+    assert np.isfinite(model.threshold_)
+    none, everything = trivial_values(metric, labels, 0.5)
+    assert f"that of a yes to everything is {max(none, everything):.4f}" in str(told[0].message)
+    # Half of the yes, of which the features say enough, and no warning (warnings are errors here).
+    recorded = np.where(np.random.RandomState(0).uniform(size=Y.shape) < 0.5, Y, 0.0)
+    clone(model).fit(X, recorded)
+
+
+@pytest.mark.filterwarnings("error")
+def test_decisions_from_likes_are_compared_on_pairs_without_one():
+    settings = {"unobserved": "unlabelled", "flip_rate": 0.5, "trace_penalty": 0.02, "random_state": 0}
+    rng = np.random.RandomState(0)
+    noise = tuple(side.tolist() for side in np.nonzero(rng.uniform(size=(60, 20)) < 0.3))
+    with pytest.warns(TrivialDecisionsWarning, match="(yes|no) to every pair without a like: micro-f1"):
+        Recommender(**settings).fit(noise)
+    liked = (np.arange(60)[:, None] % 2 == np.arange(20) % 2) & (rng.uniform(size=(60, 20)) < 0.5)
+    Recommender(**settings).fit(tuple(side.tolist() for side in np.nonzero(liked)))
 
 
 def test_decisions_of_a_recommender_that_say_nothing_are_told():

@@ -252,7 +252,12 @@ class ArrivingDecisions(ArrivingBatches):
         self._keep_weights(chosen.problem, chosen.fit.factors)
         self._keep_union(kept)
         self._set_thresholds(
-            chosen.threshold, chosen.thresholds, chosen.threshold_kind, held_out, chosen.held_out_metric
+            chosen.threshold,
+            chosen.thresholds,
+            chosen.threshold_kind,
+            held_out,
+            chosen.held_out_metric,
+            chosen.trivial,
         )
         self._keep_confidence(held_out, self.calibration)
 

@@ -47,7 +47,7 @@ from labelgap.persistence.saving import Saved
 from labelgap.recommending.top_items import top_columns
 from labelgap.thresholds.constraints import read_constraints
 from labelgap.thresholds.cross_fit import HeldOutScores
-from labelgap.thresholds.trivial import warn_of_trivial_decisions
+from labelgap.thresholds.trivial import Trivial, warn_of_trivial_decisions
 
 # Scores held at one time when all labels of many rows are scored.
 _BLOCK_SCORES = 1 << 22
@@ -246,10 +246,12 @@ class DecisionEstimator(
         kind: str,
         held_out: HeldOutScores,
         value: float | None = None,
+        trivial: Trivial | None = None,
     ) -> None:
         """Set the shared threshold, that of each label, and what they are; warn if they decide nothing.
 
         ``held_out`` are the scores that chose them, and ``value`` is their held-out metric, if known.
+        ``trivial`` is what decisions from recorded positives alone are compared with.
         """
         self.threshold_ = float(threshold)
         # An earlier fit may have left thresholds, which do not belong to these labels.
@@ -261,7 +263,13 @@ class DecisionEstimator(
         bounds = () if self.subject_to is None else read_constraints(self.subject_to)
         rate = getattr(self, "flip_rate_", None)
         warn_of_trivial_decisions(
-            self.metric_, self._cut(), held_out, value=value, bounds=bounds, flip_rate=rate
+            self.metric_,
+            self._cut(),
+            held_out,
+            value=value,
+            bounds=bounds,
+            flip_rate=rate,
+            trivial=trivial,
         )
 
     @property

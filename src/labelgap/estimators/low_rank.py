@@ -446,7 +446,12 @@ class LowRankClassifier(ArrivingDecisions, Completing, MappedFeatures, Certified
                 effect.warn()
             self._keep_decisions(chosen)
             self._set_thresholds(
-                chosen.threshold, chosen.thresholds, chosen.threshold_kind, held_out, chosen.held_out_metric
+                chosen.threshold,
+                chosen.thresholds,
+                chosen.threshold_kind,
+                held_out,
+                chosen.held_out_metric,
+                chosen.trivial,
             )
             assert chosen.problem is not None
             self._keep_weights(chosen.problem, chosen.fit.factors)

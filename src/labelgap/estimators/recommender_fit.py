@@ -105,6 +105,7 @@ class RecommenderFit(CertifiedFit, RecommenderChoice):
                     held_out,
                     value=chosen.held_out_metric,
                     flip_rate=getattr(self, "flip_rate_", None),
+                    trivial=chosen.trivial,
                     # A recorded like is a yes in any case.
                     everything="every pair without a like",
                 )

@@ -11,6 +11,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.objective.problem import Problem
 from labelgap.solvers import Fit, Penalties
 from labelgap.solvers.loop import Candidate
+from labelgap.thresholds.trivial import Trivial
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class ChosenFit:
     """Its standard error; None where that is not known."""
     flip_rates: FlipRates | None = None
     """Set by a positive-unlabelled fit."""
+    trivial: Trivial | None = None
+    """What the decisions of such a fit are compared with; None where nothing, or too little, was held out."""
     problem: Problem | None = None
     """The problem that was fitted."""
     labels: ObservedLabels | None = None

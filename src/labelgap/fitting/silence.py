@@ -244,9 +244,7 @@ class ListThreshold(NamedTuple):
             silent = silent_pairs(chosen.labels, rng)
             threshold = self._of_last_fit(chosen.problem, chosen.labels, chosen.fit.factors, silent, metric)
         # The candidates were judged by their lists: without folds no held-out value of the metric is known.
-        return replace(
-            chosen, threshold=threshold, held_out_metric=self.held_out_metric, held_out_error=None
-        )
+        return replace(chosen, threshold=threshold, held_out_metric=self.held_out_metric, held_out_error=None)
 
     def _of_last_fit(
         self,

@@ -19,7 +19,7 @@ from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.fitting.choice import SELECTION_TOL, PenaltyChoice, StartOf
 from labelgap.fitting.chosen import ChosenFit, FlipRates
 from labelgap.fitting.cross_validation import CrossValidation, SolverSettings
-from labelgap.fitting.judges import unlabelled_judge
+from labelgap.fitting.judges import Verdict, unlabelled_judge
 from labelgap.fitting.penalty_grid import (
     LargestPenalty,
     PenaltyGrid,
@@ -39,7 +39,8 @@ from labelgap.metrics import LinearFractional
 from labelgap.metrics.unlabelled import check_flip_rate, punishes_false_positives
 from labelgap.objective.parts import Backend, FeatureSettings
 from labelgap.objective.problem import Problem
-from labelgap.thresholds.cross_fit import gather, hold_out_plan, map_folds
+from labelgap.thresholds.cross_fit import HeldOutScores, gather, hold_out_plan, map_folds
+from labelgap.thresholds.trivial import trivial_beside_recorded
 
 # Bytes that a judged entry takes: its place, value, weight, fold and score, and what sorting them needs.
 _BYTES_PER_JUDGED_ENTRY = 100
@@ -112,6 +113,12 @@ class UnlabelledChoice:
         positive_counts = self.positives.positive_counts()
         mean = float(np.sum(positive_counts / (1.0 - rates.by_label)) / self._n_all)
         judge = unlabelled_judge(metric, self.loss, rates.by_label)
+        held_out = HeldOutScores()
+
+        def last_judge(scores: Floats, entries: ObservedLabels) -> Verdict:
+            held_out.see(scores, entries)
+            return judge(scores, entries)
+
         chosen = PenaltyChoice(
             problem,
             self.entries,
@@ -121,13 +128,17 @@ class UnlabelledChoice:
             self.run,
             how=how,
             by_row=by_row,
+            last_judge=last_judge,
             training_threshold=lambda scores, entries: judge(scores, entries).threshold,
             start=self.start,
         ).fit()
         chosen = replace(chosen, flip_rates=rates)
         if for_fitted_entries and how != "train":
             return self._with_threshold_for_fitted_entries(chosen, problem, metric, how)
-        return chosen
+        if held_out.scores is None or held_out.labels is None or how == "train":
+            return chosen
+        trivial = trivial_beside_recorded(metric, held_out.scores, held_out.labels, rates.by_label)
+        return replace(chosen, trivial=trivial)
 
     @property
     def _n_all(self) -> int:
@@ -234,8 +245,16 @@ class UnlabelledChoice:
         rates = problem.settings.flip_rate
         assert rates is not None
         judge = unlabelled_judge(metric, self.loss, rates, recorded_are_known=True)
-        verdict = judge(scores, entries.select(plan >= 0))
-        return replace(chosen, threshold=verdict.threshold, held_out_metric=verdict.value, held_out_error=None)
+        held = entries.select(plan >= 0)
+        verdict = judge(scores, held)
+        trivial = trivial_beside_recorded(metric, scores, held, rates, recorded_are_known=True)
+        return replace(
+            chosen,
+            threshold=verdict.threshold,
+            held_out_metric=verdict.value,
+            held_out_error=None,
+            trivial=trivial,
+        )
 
 
 def check_unlabelled(labels: ObservedLabels, loss: Loss, metric: LinearFractional) -> None:

@@ -7,6 +7,7 @@ win.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -225,6 +226,34 @@ def sweep_unlabelled(
     )
     curve = make_curve(lowest, cuts, entry_scores) if return_curve else None
     return UnlabelledThreshold(threshold, chosen, none, everything, curve)
+
+
+def unlabelled_values(
+    thresholds: Iterable[float],
+    scores: ScoreArray,
+    recorded: NDArray[np.bool_],
+    flip_rates: ArrayLike,
+    metric: LinearFractional,
+    *,
+    groups: NDArray[np.integer[Any]] | None = None,
+    n_groups: int = 1,
+    weights: NDArray[np.float64] | None = None,
+    recorded_are_known: bool = False,
+) -> Floats:
+    """Ψ of the decisions at each of some thresholds; the other parameters are as in :func:`sweep_unlabelled`.
+
+    Examples
+    --------
+    >>> scores, recorded = np.array([0.9, 0.8, 0.2, 0.1]), np.array([True, False, False, False])
+    >>> unlabelled_values([np.inf, 0.5], scores, recorded, 0.5, get_metric("micro-f1")).tolist()
+    [0.0, 1.0]
+    """
+    worth = _worth(recorded, flip_rates, weights)
+    size = np.ones(scores.size) if weights is None else weights
+    if recorded_are_known:
+        scores, size, worth, groups = _with_known(scores, size, worth, groups, recorded)
+    values = (_value(scores >= threshold, size, worth, groups, n_groups, metric) for threshold in thresholds)
+    return np.array(list(values))
 
 
 def _worth(recorded: NDArray[np.bool_], flip_rates: ArrayLike, weights: Floats | None) -> Floats:
