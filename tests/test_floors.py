@@ -36,6 +36,8 @@ FLOORS = [
         "persistence.zip_arrays",
         # The choice of penalties counts ranks, too.
         "recommending.ranks",
+        # Files of ratings have times, too.
+        "recommending.times",
         "recommending.top_items",
     },
     {"decisions", "objective", "thresholds"},

@@ -140,7 +140,39 @@ def test_problems_of_a_split(options: tuple[str, ...], code: int, words: str) ->
 def test_times_that_are_none() -> None:
     Path("bad.csv").write_text("user,item,value,timestamp\n1,2,3,yesterday\n2,3,4,2024-01-01\n")
     told = error_of("split", "bad.csv", "--how", "time")
-    assert "line 2, column 'timestamp': 'yesterday' is no time" in told
+    assert "bad.csv, line 2, column 'timestamp', is 'yesterday', which is no number or date" in told
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (("2024-03-01", "1709251200"), "bad.csv, line 3, column 'timestamp', is a number"),
+        (("2024-03-01", "1701013150000"), "bad.csv, line 3, column 'timestamp', is a number"),
+        (("2024-03-01", ""), "line 3, column 'timestamp', is '', which is no number or date"),
+        (("5", "nan"), "bad.csv, line 3, column 'timestamp', has no time"),
+    ],
+)
+def test_times_of_two_kinds(times: tuple[str, str], words: str) -> None:
+    lines = "".join(f"{user},2,3,{time}\n" for user, time in enumerate(times))
+    Path("bad.csv").write_text("user,item,value,timestamp\n" + lines)
+    assert words in error_of("split", "bad.csv", "--how", "time")
+    assert not Path("train.csv").exists()
+
+
+def test_times_in_files_are_read_as_from_python(recwarn: pytest.WarningsRecorder) -> None:
+    times = ["2024-05-31T14:00:00+02:00", "20240301", "2999-01-01", "2024-05-30"]
+    lines = "".join(f"{user},{user},3,{time}\n" for user, time in enumerate(times))
+    Path("times.csv").write_text("user,item,value,timestamp\n" + lines)
+    run("split", "times.csv", "--how", "time", "--fraction", "0.5")
+    written = [pandas.read_csv(name) for name in ("train.csv", "held_out.csv")]
+    read = pandas.concat(written).sort_values("user")["timestamp"].tolist()
+    assert read == [
+        "2024-05-31T12:00:00",
+        "2024-03-01T00:00:00",
+        "2999-01-01T00:00:00",
+        "2024-05-30T00:00:00",
+    ]
+    assert not recwarn.list
 
 
 # -- fit and recommend ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -17,18 +18,20 @@ _MICROSECONDS_PER_DAY = 86_400_000_000
 _NUMBERS = (int, float, np.integer, np.floating)
 
 
-def read_times(given: Any, count: int, what: str = "rating") -> NDArray[Any]:
+def read_times(
+    given: Any, count: int, place: Callable[[int], str] = "the rating in line {}".format
+) -> NDArray[Any]:
     """Times as a vector of numbers or of datetime64; dates with a time zone are taken to UTC.
 
     Parameters
     ----------
     given : sequence, array or series
-        Of numbers; or of dates, datetimes, datetime64 or texts in the form of ISO 8601, such as "2024-05-31"
-        or "2024-05-31T12:00:00Z". Dates without a time zone are taken for UTC.
+        Of numbers, or texts of them; or of dates, datetimes, datetime64 or texts in the form of ISO 8601, as
+        "2024-05-31", "20240531" or "2024-05-31T12:00:00Z". Dates without a time zone are taken for UTC.
     count : int
         How many there must be.
-    what : str, default "rating"
-        What has a time, in an error.
+    place : callable, default ``"the rating in line {}".format``
+        What has the time of that number, counted from 0, and where it stands, in an error.
 
     Examples
     --------
@@ -43,19 +46,17 @@ def read_times(given: Any, count: int, what: str = "rating") -> NDArray[Any]:
         listed = list(values)
         values = np.fromiter(listed, dtype=object, count=len(listed))
     if values.dtype.kind in "OU" and values.shape == (count,):
-        values = _from_objects(values.tolist(), what)
+        values = _from_objects(values.tolist(), place)
     if values.shape != (count,) or values.dtype.kind not in "iufM":
         raise InvalidInputError(
-            f"Times are one number or date for each of the {count} {what}s; got {values.dtype} of shape "
+            f"Times are one number or date for each of the {count} ratings; got {values.dtype} of shape "
             f"{values.shape}."
         )
     if values.dtype.kind == "M":
-        _refuse(np.isnat(values), f"The {what} in line {{}} has no time; leave it out.")
+        _refuse(np.isnat(values), "{} has no time; leave it out.", place)
     elif values.dtype.kind == "f":
-        _refuse(np.isnan(values), f"The {what} in line {{}} has no time; leave it out.")
-        _refuse(
-            np.isinf(values), f"The time of the {what} in line {{}} is infinite; correct it or leave it out."
-        )
+        _refuse(np.isnan(values), "{} has no time; leave it out.", place)
+        _refuse(np.isinf(values), "The time of {} is infinite; correct it or leave it out.", place)
     return np.asarray(values)
 
 
@@ -89,21 +90,24 @@ def one_date(given: Any, name: str) -> float:
     return float(as_numbers(np.array([found]))[0])
 
 
-def _from_objects(values: list[Any], what: str) -> NDArray[Any]:
+def _from_objects(values: list[Any], place: Callable[[int], str]) -> NDArray[Any]:
     """A vector of numbers, or of dates; missing ones are NaN or NaT."""
     found = []
     for line, value in enumerate(values):
         moment = None if is_null(value) else _moment(value)
         if moment is None and not is_null(value):
             raise InvalidInputError(
-                f"The time of the {what} in line {line} is {value!r}, which is no number or date. Texts are "
+                f"The time of {place(line)} is {value!r}, which is no number or date. Texts are "
                 "such as '2024-05-31' or '2024-05-31T12:00:00'."
             )
         found.append(moment)
-    dates = [isinstance(moment, np.datetime64) for moment in found if moment is not None]
-    if any(dates) and not all(dates):
-        raise InvalidInputError("Some of the times are dates and others are numbers; give one of the two.")
-    if any(dates):
+    dates = {isinstance(one, np.datetime64): line for line, one in enumerate(found) if one is not None}
+    if len(dates) == 2:
+        raise InvalidInputError(
+            "Some of the times are dates and others are numbers; give one of the two. That of "
+            f"{place(dates[True])} is a date, and that of {place(dates[False])} is a number."
+        )
+    if True in dates:
         missing = np.datetime64("NaT", "us")
         return np.array([missing if one is None else one for one in found], dtype="datetime64[us]")
     if found and all(type(one) is int and abs(one) < 2**63 for one in found):
@@ -116,10 +120,7 @@ def _moment(value: Any) -> Any:
     if isinstance(value, np.datetime64):
         return value.astype("datetime64[us]")
     if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value.strip())
-        except ValueError:
-            return None
+        value = _from_text(value.strip())
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             value = value.astimezone(UTC).replace(tzinfo=None)
@@ -131,6 +132,20 @@ def _moment(value: Any) -> Any:
     return None
 
 
-def _refuse(wrong: NDArray[np.bool_], message: str) -> None:
+def _from_text(text: str) -> datetime | float | None:
+    # Python takes any character between date and time, also a digit of a number that begins as a date does.
+    if len(text) == 8 or not text.isdigit():
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError:
+            pass
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _refuse(wrong: NDArray[np.bool_], message: str, place: Callable[[int], str]) -> None:
     if wrong.any():
-        raise InvalidInputError(message.format(int(np.argmax(wrong))))
+        told = message.format(place(int(np.argmax(wrong))))
+        raise InvalidInputError(told[0].upper() + told[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from labelgap.data.files.npz_file import read_npz_ratings
 from labelgap.data.files.rating_hints import value_column_of
 from labelgap.data.files.source import Sheet, Source
 from labelgap.data.files.tables import AnswerTable, number_of
-from labelgap.exceptions import DataFileError
+from labelgap.exceptions import DataFileError, InvalidInputError
+from labelgap.recommending.times import read_times
 
 _MOVIELENS_HEADER = {"user": "userId", "item": "movieId", "value": "rating"}
 # Headers that say that a file holds ratings; a column "timestamp" may stand beside.
@@ -121,26 +123,20 @@ def _read_long(sheet: Sheet, user: str, item: str, value: str | None, time: str 
 
 
 def _times(sheet: Sheet, name: str, column: Any) -> NDArray[Any]:
-    """A column of times: numbers, or dates and times as in 2024-05-31 or 2024-05-31T12:00:00."""
+    """A column of times, as they are read from Python; texts that are all numbers are numbers."""
     types = sheet.arrow.types
-    if types.is_temporal(column.type):
-        return np.asarray(column.to_numpy(), dtype="datetime64[ns]")
-    advice = "A time is a number, or a date as 2024-05-31 or 2024-05-31T12:00:00."
-    texts = column.to_pylist()
+    given: Any = column.to_numpy() if types.is_temporal(column.type) else column.to_pylist()
+    if isinstance(given, list):
+        with suppress(TypeError, ValueError):
+            given = [float(text) for text in given]
+
+    def place(row: int) -> str:
+        return f"the rating in {sheet.path}, {sheet.place(row)}, column {name!r},"
+
     try:
-        return np.array([float(text) for text in texts])
-    except (TypeError, ValueError):
-        pass
-    for row, text in enumerate(texts):
-        try:
-            good = text is not None and not np.isnat(np.datetime64(text))
-        except ValueError:
-            good = False
-        if not good:
-            raise DataFileError(
-                f"{sheet.path}, {sheet.place(row)}, column {name!r}: {text!r} is no time. {advice}"
-            )
-    return np.array(texts, dtype="datetime64[ns]")
+        return read_times(given, len(column), place)
+    except InvalidInputError as error:
+        raise DataFileError(str(error)) from error
 
 
 def _column_names(
