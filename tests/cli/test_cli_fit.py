@@ -381,6 +381,22 @@ def test_events_become_ratings(aggregate: str, positive: float) -> None:
     assert labelgap.load("m.labelgap").answers_ == model.partial_fit(later).answers_
 
 
+def test_events_without_values_are_counted() -> None:
+    write_plays("plays.csv")
+    write_plays("later.csv", 60, seed=1)
+    events = ("--user", "user", "--item", "item", "--value", "none", "--aggregate")
+    quick = ("--trace-penalty", "0.02", "--threshold", "train", "--quiet")
+    run("fit", "plays.csv", *events, "sum", "--positive", "3", *quick, "--out", "m.labelgap")
+    model = Recommender(value=None, aggregate="sum", positive=3.0, trace_penalty=0.02, threshold="train")
+    model.set_params(random_state=0).fit(pandas.read_csv("plays.csv"))
+    assert {0, 1} == set(model.answers_.values)
+    assert labelgap.load("m.labelgap").answers_ == model.answers_
+    run("update", "m.labelgap", "later.csv", "--quiet")
+    assert labelgap.load("m.labelgap").answers_ == model.partial_fit(pandas.read_csv("later.csv")).answers_
+    said = error_of("fit", "plays.csv", *events, "max", "--positive", "3", code=2)
+    assert "only --aggregate sum counts them" in said
+
+
 def test_options_about_events_that_cannot_be_used() -> None:
     write_plays("plays.csv")
     fit = ("fit", "plays.csv", "--value", "minutes", "--positive", "3")

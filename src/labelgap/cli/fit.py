@@ -338,7 +338,8 @@ def fit(
         check_lists(session, lists, out, force, inputs=read)
         model = make_model(chosen, given, seed)
         if chosen is Setting.recommender and is_without_values(source, value):
-            refuse(positive is not None, "--positive", "--value none says that each line is a like")
+            why = "--value none says that each line is a like, and only --aggregate sum counts them"
+            refuse(positive is not None and given["aggregate"] != "sum", "--positive", why)
             model.set_params(value=None)
         training = read_training(session, source, chosen, given)
         session.step(f"read {training.size} of {data}")
