@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 from cli_runs import QUICK, error_of, run, run_json
 
 import labelgap
-from labelgap.cli.app import COMMANDS
+from labelgap.cli.app import COMMANDS, load_command
 from labelgap.data.files import read_label_table, write_columns
 
 FILMS = ("--positive", "4", "--trace-penalty", "0.02", "--threshold", "train", "--quiet")
@@ -498,6 +498,7 @@ INPUTS = [
     ("recommend", "films", "--user", "u1", "--items", "FILE"),
     ("recommend", "films", "--user", "u1", "--only-file", "FILE"),
     ("recommend", "films", "--user", "u1", "--not-file", "FILE"),
+    ("recommend", "films", "--user", "u1", "--unavailable", "FILE"),
     ("split", "FILE"),
     ("export", "FILE", "model.onnx"),
     ("info", "FILE"),
@@ -531,8 +532,23 @@ def test_input_that_is_no_file_is_told_in_json(fitted: dict[str, Path]) -> None:
     assert said["message"] == "Invalid value for 'DATA': path 'nowhere.csv' does not exist."
 
 
-def test_a_command_that_reads_files_is_among_those() -> None:
-    assert {command for command, *_ in INPUTS} == set(COMMANDS) - {"demo"}
+# Options that name what is written.
+OUTPUTS = {"--out", "--lists", "--checkpoint", "--curve", "--train", "--held-out", "--picture", "TARGET"}
+
+
+def test_every_path_that_is_read_is_among_those() -> None:
+    given = [(one[0], one[one.index("FILE") - 1]) for one in INPUTS]
+    # Arguments have no names where they are given.
+    tried = Counter((command, before if before.startswith("--") else "") for command, before in given)
+    read: Counter[tuple[str, str]] = Counter()
+    for command in COMMANDS:
+        runs = load_command(command)
+        kinds = get_type_hints(runs.callback)
+        for parameter in runs.params:
+            names = {*parameter.opts, parameter.metavar}
+            if "Path" in str(kinds.get(parameter.name)) and not names & OUTPUTS:
+                read[command, parameter.opts[0] if parameter.opts[0].startswith("-") else ""] += 1
+    assert tried == read
 
 
 def test_users_in_another_encoding_are_told_of(fitted: dict[str, Path]) -> None:

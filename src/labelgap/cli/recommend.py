@@ -115,9 +115,7 @@ def recommend(
         typer.Option(
             "--unavailable",
             metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            readable=True,
+            callback=input_file,
             rich_help_panel=_CHOICE,
             show_default=False,
             help="A file with items that cannot be shown, one on each line; after a comma or tab, the date "
