@@ -421,6 +421,34 @@ def test_a_table_of_ratings_without_options_is_told_what_to_say() -> None:
     assert "If each line is a rating" not in error_of("fit", "articles.csv")
 
 
+@pytest.mark.parametrize(
+    ("header", "values", "options"),
+    [
+        ("created", ["1281940000"], "--value none --for recommend"),
+        ("day", ["14871"], "--value none --for recommend"),
+        ("seen", ["1281940000"], "--value none --for recommend"),
+        ("seen", ["20240301"], "--value none --for recommend"),
+        ("order", [str(order) for order in range(8)], "--value none --for recommend"),
+        ("sessionid", ["3", "4"], "--value none --for recommend"),
+        ("event,transactionid", ["view,", "buy,17"], "--value none --for recommend"),
+        ("unix,stars", ["1281940000,5", "1281940000,2"], "--value stars --positive 4"),
+        ("age,stars", ["31,5", "32,2"], "--value stars --positive 4"),
+        ("times_played", ["3", "1234567"], "--value times_played --positive 925926"),
+        ("fun", ["1", "5"], "--value fun --positive 4"),
+        ("rating", ["0.25", "1"], "--value rating --positive 0.75"),
+        ("rating", ["-1", "1"], "--value rating --positive 0.75"),
+        ("rating", ["-4", "-2"], "--value rating --positive -2.5"),
+        ("rating", ["0", "1"], "--value rating."),
+    ],
+)
+def test_only_ratings_and_counts_are_suggested_as_values(
+    header: str, values: list[str], options: str
+) -> None:
+    lines = "".join(f"u{at % 3},film {at},{values[at % len(values)]}\n" for at in range(8))
+    Path("films.csv").write_text(f"user,film,{header}\n{lines}")
+    assert f"such as --user user --item film {options}" in error_of("fit", "films.csv")
+
+
 @pytest.mark.parametrize("header", ["user,item,when", "user,item,created_at", "user,item,unix_time"])
 def test_times_are_not_taken_for_values(header: str) -> None:
     for time in ("2024-05-31", "1717156800"):
