@@ -397,6 +397,35 @@ def test_events_without_values_are_counted() -> None:
     assert "only --aggregate sum counts them" in said
 
 
+def test_events_that_cannot_be_joined_are_told_of_in_options() -> None:
+    write_plays("plays.csv")
+    write_plays("later.csv", 60, seed=1)
+    fit = ("fit", "plays.csv", "--value", "minutes", "--positive", "10", "--trace-penalty", "0.02", "--quiet")
+    fit = (*fit, "--threshold", "train")
+    run(*fit, "--aggregate", "sum", "--out", "sum.labelgap")
+    run(*fit, "--aggregate", "sum", "--half-life", "20", "--time", "day", "--out", "recent.labelgap")
+    said = error_of("update", "sum.labelgap", "later.csv", "--aggregate", "max")
+    assert "fitted with --aggregate sum, so ratings cannot be joined with --aggregate max. Go on" in said
+    recent = ("--half-life", "10", "--time", "day")
+    said = error_of("update", "sum.labelgap", "later.csv", *recent)
+    assert "fitted without times, so ratings cannot be joined with --half-life 10. Go on" in said
+    said = error_of("update", "recent.labelgap", "later.csv", "--aggregate", "max")
+    assert "fitted with --aggregate sum, so" in said
+    said = error_of("update", "recent.labelgap", "later.csv", "--forget", "2")
+    assert "--half-life weighs ratings by their age, and --forget 2.0 weighs" in said
+    # What may be another than in the fit.
+    run("update", "recent.labelgap", "later.csv", *recent, "--quiet")
+    run("fold-in", "recent.labelgap", "later.csv", "--time", "day", "--quiet")
+    for model in ("sum.labelgap", "recent.labelgap"):
+        run("evaluate", model, "later.csv", "--aggregate", "max", *recent)
+        run("report", model, "later.csv", "--aggregate", "max", *recent, "--quiet", "--out", f"{model}.html")
+    plain = pandas.read_csv("plays.csv").drop_duplicates(["user", "item"])
+    plain.to_csv("plays.csv", index=False)
+    run(*fit, "--out", "plain.labelgap")
+    said = error_of("update", "plain.labelgap", "later.csv", "--aggregate", "sum")
+    assert "it was fitted without --aggregate, and now it is 'sum'" in said
+
+
 def test_options_about_events_that_cannot_be_used() -> None:
     write_plays("plays.csv")
     fit = ("fit", "plays.csv", "--value", "minutes", "--positive", "3")

@@ -177,12 +177,15 @@ def from_kept(kept: KeptEvents, labels: ObservedLabels, rule: EventRule) -> Rati
     >>> from_kept(KeptEvents(one, one, 0 * one, "sum", "none", True), labels, EventRule("sum")).item_ids
     ('x',)
     """
-    if kept.aggregate != rule.aggregate or (rule.half_life is not None and kept.clock == "none"):
+    differs = None
+    if kept.aggregate != rule.aggregate:
+        differs = f"with aggregate={kept.aggregate!r}", f"with aggregate={rule.aggregate!r}"
+    elif rule.half_life is not None and kept.clock == "none":
+        differs = "without times", f"with half_life={rule.half_life:g}"
+    if differs is not None:
         raise InvalidParameterError(
-            f"The recommender was fitted with aggregate={kept.aggregate!r}"
-            f"{' and without times' if kept.clock == 'none' else ''}, so ratings cannot be joined with "
-            f"aggregate={rule.aggregate!r} and half_life={rule.half_life!r}. Go on as in the fit, or fit "
-            "anew to all events."
+            f"The recommender was fitted {differs[0]}, so ratings cannot be joined {differs[1]}. Go on as in "
+            "the fit, or fit anew to all events."
         )
     return RatingEvents(
         labels.rows.astype(np.int64),
