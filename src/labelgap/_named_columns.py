@@ -9,13 +9,35 @@ import numpy as np
 import scipy.sparse as sp
 
 
-class NamedArray(np.ndarray):
-    """An array of two dimensions with ``feature_names``. Rows and columns of it have names, too."""
+class _Named:
+    """What arrays and sparse matrices with ``feature_names`` share: parts and copies have names, too."""
 
     feature_names: tuple[str, ...] | None = None
 
     def __getitem__(self, key: Any) -> Any:
-        return _with_names_of(self, super().__getitem__(key), key)
+        part = super().__getitem__(key)  # type: ignore[misc]
+        known = names_of_columns(self)
+        names = None if known is None or getattr(part, "ndim", 0) != 2 else _names_of_part(known, key)
+        return part if names is None or np.shape(names) != part.shape[1:] else with_names(part, names)
+
+    def copy(self, *args: Any, **options: Any) -> Any:
+        return self._named(super().copy(*args, **options))  # type: ignore[misc]
+
+    def astype(self, *args: Any, **options: Any) -> Any:
+        return self._named(super().astype(*args, **options))  # type: ignore[misc]
+
+    def _named(self, made: Any) -> Any:
+        return with_names(made, names_of_columns(self)) if isinstance(made, _Named) else made
+
+
+class NamedArray(_Named, np.ndarray):
+    """An array of two dimensions with ``feature_names``. Its rows, columns and copies have names, too."""
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         # What is computed from it are other numbers, without names.
@@ -25,13 +47,8 @@ class NamedArray(np.ndarray):
         return with_names, (np.asarray(self), self.feature_names)
 
 
-class NamedSparse(sp.csr_array):  # type: ignore[misc, unused-ignore]
-    """A sparse matrix in the form of rows with ``feature_names``. Rows and columns of it have names, too."""
-
-    feature_names: tuple[str, ...] | None = None
-
-    def __getitem__(self, key: Any) -> Any:
-        return _with_names_of(self, super().__getitem__(key), key)
+class NamedSparse(_Named, sp.csr_array):  # type: ignore[misc, unused-ignore]
+    """A CSR matrix with ``feature_names``. Its rows, columns and copies have names, too."""
 
 
 def with_names(X: Any, names: Sequence[str] | None) -> Any:
@@ -49,8 +66,12 @@ def with_names(X: Any, names: Sequence[str] | None) -> Any:
 
 
 def names_of_columns(X: Any) -> tuple[str, ...] | None:
-    """The names that the columns of such an array have; None for anything else."""
-    return X.feature_names if isinstance(X, NamedArray | NamedSparse) else None
+    """The names that the columns of such an array have; None for anything else.
+
+    After a change of its shape in place the names are no longer those of its columns.
+    """
+    names = X.feature_names if isinstance(X, _Named) else None
+    return names if names is not None and np.shape(X)[1:] == (len(names),) else None
 
 
 def without_names(X: Any) -> Any:
@@ -60,10 +81,13 @@ def without_names(X: Any) -> Any:
     return np.asarray(X) if isinstance(X, NamedArray) else X
 
 
-def _with_names_of(X: Any, part: Any, key: Any) -> Any:
-    """The part of X with the names that its columns have in X."""
-    if X.feature_names is None or getattr(part, "ndim", 0) != 2:
-        return part
-    columns = key[1] if isinstance(key, tuple) and len(key) == 2 else slice(None)
-    names = np.array(X.feature_names, dtype=object)[slice(None) if columns is Ellipsis else columns]
-    return with_names(part, names.tolist()) if np.shape(names) == part.shape[1:] else part
+def _names_of_part(names: Sequence[str], key: Any) -> Any:
+    """The names that such a key of rows and columns selects; None where it adds dimensions."""
+    keys = key if isinstance(key, tuple) else (key,)
+    given = [one for one in keys if one is not Ellipsis]
+    if len(given) > 2 or any(one is None or isinstance(one, bool | np.bool_) for one in given):
+        return None
+    if len(given) == 1 and keys[0] is Ellipsis:
+        # The Ellipsis stands for the rows.
+        given = [slice(None), *given]
+    return np.array(names, dtype=object)[given[1] if len(given) == 2 else slice(None)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from html.parser import HTMLParser
 from pathlib import Path
@@ -237,3 +238,42 @@ def test_names_of_columns_stay_with_a_pickled_table(form: str, tmp_path: Path) -
     assert pickle.loads(pickle.dumps(X)).feature_names == ("x", "y", "z")
     train, test = train_test_split(X, random_state=0)
     assert train.feature_names == test.feature_names == ("x", "y", "z")
+
+
+@pytest.mark.parametrize("form", ["csv", "npz"])
+def test_names_are_those_of_the_columns_that_are_there(form: str, tmp_path: Path) -> None:
+    X = named_table(tmp_path, form, ["x", "y", "z"]).X
+    assert X[..., :, ::-1].feature_names == X[..., [2, 1, 0]].feature_names == ("z", "y", "x")
+    assert X[..., :, [2, 0, 1]].feature_names == ("z", "x", "y")
+    assert X[:2, ...].feature_names == X[[0, 1]].feature_names == ("x", "y", "z")
+    assert getattr(X[:3][None, :, 0], "feature_names", None) is None
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_an_array_that_was_reshaped_in_place_has_lost_its_names(tmp_path: Path) -> None:
+    table = named_table(tmp_path, "csv", ["x", "y", "z"])
+    model = MODELS["low-rank"]().fit(table.X, table.labels)
+    X = table.X[:4]
+    X.shape = (2, 6)
+    with pytest.raises(ValueError, match="X has 6 features, but LowRankClassifier is expecting 3 features"):
+        model.predict(X)
+    assert X[:, :3].feature_names is None
+
+
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
+@pytest.mark.parametrize("form", ["csv", "npz"])
+def test_copies_keep_the_names_of_columns(form: str, tmp_path: Path) -> None:
+    table = named_table(tmp_path, form, ["x", "y", "z"])
+    model = MODELS["low-rank"]().fit(table.X, table.labels)
+    X = table.X[:, ::-1]
+    expected = model.decision_function(table.X)
+    for made in (X.copy(), copy.copy(X), copy.deepcopy(X), X.astype(np.float64)):
+        assert made.feature_names == ("z", "y", "x")
+        np.testing.assert_array_equal(model.decision_function(made), expected)
+    assert X.astype(np.float32).feature_names == ("z", "y", "x")
+    # A copy is another array.
+    other = X.copy()
+    other[0, 0] = 7.0
+    assert X[0, 0] != 7.0
+    # What is computed has none.
+    assert getattr(2 * X, "feature_names", None) is None
