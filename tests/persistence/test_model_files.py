@@ -32,7 +32,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, model in models.items():
         model.save(folder / name)
     fitted("classifier").save(folder / "with data", with_data=True)
-    return {name: folder / name for name in (*models, "with data")}
+    LowRankClassifier(trace_penalty=0.01, threshold="train", memory=20, random_state=0).partial_fit(
+        X, Y
+    ).save(folder / "sample", with_data=True)
+    Recommender(positive=3, trace_penalty=0.02, threshold="train", aggregate="sum").fit(
+        (NAMES, ITEM_NAMES, STARS)
+    ).save(folder / "events")
+    return {name: folder / name for name in (*models, "with data", "sample", "events")}
 
 
 def load_error(path: Path) -> str:
@@ -202,6 +208,18 @@ def swap_first_two(indices: Any) -> Any:
     return np.concatenate([indices[1::-1], indices[2:]])
 
 
+def gone(document: dict[str, Any]) -> Any:
+    return state(document)["_kept_data"]["kept_data"]["gone"]["feature_moments"]
+
+
+def moments(name: str, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+    return lambda document, _: gone(document)["columns"]["column_moments"].update({name: value})
+
+
+def aggregate(value: Any) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+    return lambda document, _: state(document)["_events"]["kept_events"].update(aggregate=value)
+
+
 NONSENSE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], str]] = {
     "unknown class": (
         "classifier",
@@ -369,7 +387,7 @@ NONSENSE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], 
     "complex classifier": (
         "plug-in",
         array("_model.estimators.0.fitted.coef_", lambda a: a.astype(np.complex64)),
-        "coef_ holds complex64; float64",
+        "coef_ of a LogisticRegression holds complex64; numbers",
     ),
     "entries of a short type": (
         "recommender",
@@ -396,6 +414,32 @@ NONSENSE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], 
     "seed": ("plug-in", put("random_state", {"tuple": [1]}), "'random_state' is of type tuple"),
     "flip rate": ("classifier", put("flip_rate", {"list": ["much"]}), "'flip_rate' is of type list"),
     "estimator": ("threshold", put("estimator", "any"), "'estimator' is of type str"),
+    "trace penalty": ("classifier", put("trace_penalty_", "x"), "trace_penalty_ is str; a finite number"),
+    "penalty of intercepts": (
+        "classifier",
+        put("intercept_penalty_", None),
+        "intercept_penalty_ is NoneType",
+    ),
+    "penalty of a recommender": (
+        "recommender",
+        put("trace_penalty_", {"dict": []}),
+        "trace_penalty_ is dict; a finite number",
+    ),
+    "infinite penalty": ("recommender", put("ridge_penalty_", {"float": "inf"}), "ridge_penalty_ is inf"),
+    "moments": ("sample", moments("mean", None), "mean of a column_moments is None; an array of numbers"),
+    "infinite moments": (
+        "sample",
+        array("_kept_data.gone.columns.mean", lambda a: a + np.inf),
+        "mean of earlier data is not finite",
+    ),
+    "no columns": (
+        "sample",
+        lambda d, _: gone(d).update(columns=7),
+        "columns of earlier data are no moments",
+    ),
+    "counts": ("sample", lambda d, _: gone(d).update(label_counts=None), "label_counts of a feature_moments"),
+    "aggregate": ("events", aggregate({"float": "nan"}), "the aggregate of its events is nan"),
+    "number as aggregate": ("events", aggregate(3), "the aggregate of its events is 3"),
     "inner model": ("threshold", array("_model.estimator.intercept_", lambda a: a[1:]), "intercept_"),
 }
 

@@ -23,6 +23,7 @@ from sklearn.feature_extraction.text import (
 )
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -209,6 +210,8 @@ VECTORIZERS: dict[str, tuple[str, Any, str]] = {
     "groups": ("token_pattern", "(a)(b)", "token_pattern has more than one group"),
     "stop words": ("stop_words", {"list": [1]}, "stop_words is no list of words"),
     "n-grams": ("ngram_range", {"tuple": [1, "2"]}, "ngram_range is"),
+    "falling n-grams": ("ngram_range", {"tuple": [3, 1]}, "ngram_range is"),
+    "no n-grams": ("ngram_range", {"tuple": []}, "ngram_range is"),
     "type": ("dtype", "object", "dtype is 'object'; a type of numbers"),
     "decoding": ("decode_error", 7, "'decode_error' parameter"),
 }
@@ -291,6 +294,32 @@ FORGED: dict[str, tuple[Any, str, Any, str]] = {
     "rows": (RobustScaler(), "center_", 5, "center_ of a RobustScaler is no array"),
     "categories": (OneHotEncoder(), "_n_features_outs", {"list": [1]}, "one value for each feature"),
     "sizes": (OneHotEncoder(), "_n_features_outs", {"list": [1, 2, 2.5, 1]}, "_n_features_outs is list"),
+    "no category": (OneHotEncoder(), "categories_", {"list": [None] * 4}, "does not hold an array for each"),
+    "no statistics": (SimpleImputer(), "statistics_", None, "statistics_ of a SimpleImputer is no array"),
+    "no mean": (StandardScaler(), "mean_", None, "mean_ of a StandardScaler is no array"),
+    "type": (SimpleImputer(), "_fill_dtype", 2**40, "_fill_dtype of a SimpleImputer is no type"),
+    "norm": (Normalizer(), "norm", "", "The 'norm' parameter of Normalizer"),
+    "norm of words": (TfidfTransformer(), "norm", -1, "The 'norm' parameter of TfidfTransformer"),
+    "least variance": (
+        VarianceThreshold(),
+        "threshold",
+        {"list": ["a", "a"]},
+        "The 'threshold' parameter of Varia",
+    ),
+    "kernel": (Nystroem(n_components=5), "kernel", None, "The 'kernel' parameter of Nystroem"),
+    "number as step": (
+        make_pipeline(StandardScaler()),
+        "steps",
+        {"list": [{"tuple": ["standardscaler", 7]}]},
+        "the step 'standardscaler' of a Pipeline is a int, no transformer",
+    ),
+    "no tuple": (make_pipeline(StandardScaler()), "steps", {"list": [7]}, "a step of a Pipeline is no tuple"),
+    "parts": (
+        ColumnTransformer([("all", StandardScaler(), [0, 1])]),
+        "transformers_",
+        {"list": ["all"]},
+        "a part of a ColumnTransformer is no tuple",
+    ),
 }
 
 
@@ -298,13 +327,27 @@ FORGED: dict[str, tuple[Any, str, Any, str]] = {
 def test_transformers_whose_parts_do_not_fit_are_refused(name: str, tmp_path: Path) -> None:
     step, attribute, value, words = FORGED[name]
     path = tmp_path / "model.labelgap"
-    labelgap.save(make_pipeline(step, classifier()).fit(X.round(), Y), path)
+    labelgap.save(make_pipeline(step, classifier()).fit(abs(X.round()), Y), path)
     contents = read_file(path, "model", ModelFileError)
+    # The pipeline around it is not shared.
     (forged,) = [node for node in contents.document["shared"] if type(step).__name__ in node]
     assert attribute in forged[type(step).__name__]
     forged[type(step).__name__][attribute] = value
     write_file(path, "model", contents.document, contents.arrays)
     with pytest.raises(ModelFileError, match=words):
+        labelgap.load(path)
+
+
+@pytest.mark.parametrize("step", [7, "drop", {"LowRankClassifier": {}}])
+def test_steps_of_a_forged_pipeline_are_transformers(step: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model.labelgap"
+    labelgap.save(make_pipeline(StandardScaler(), classifier()).fit(X, Y), path)
+    contents = read_file(path, "model", ModelFileError)
+    contents.document["model"]["Pipeline"]["steps"]["list"][0]["tuple"][1] = step
+    write_file(path, "model", contents.document, contents.arrays)
+    with pytest.raises(
+        ModelFileError, match=r"the step 'standardscaler' of a Pipeline is a .*no transformer"
+    ):
         labelgap.load(path)
 
 

@@ -30,8 +30,14 @@ _SHAPES: dict[str, dict[str, str]] = {
     "VarianceThreshold": {"variances_": "n"},
 }
 """The shapes of fitted arrays of scikit-learn's classes, a letter for each length."""
+_SWITCHES = {
+    "RobustScaler": {"center_": "with_centering", "scale_": "with_scaling"},
+    "StandardScaler": {"mean_": "with_mean", "var_": "with_std", "scale_": "with_std"},
+}
+"""The parameters without which such an array may be None."""
 _LISTS = {"OneHotEncoder": ("categories_", "_n_features_outs")}
 """Lists with a value for each feature."""
+_TYPES_OF_NUMBERS = re.compile(r"_\w+_dtype")
 
 
 def is_count(value: Any) -> bool:
@@ -69,20 +75,28 @@ def _is_weight(value: Any) -> bool:
     return is_count(value) or (isinstance(value, float) and 0 <= value <= LARGEST_COUNT)
 
 
-def check_agreement(cls: str, fitted: Mapping[str, Any]) -> None:
+def is_float(value: Any) -> bool:
+    """Whether it is an array of the types in which a fit computes; float16 and others are not computed "
+    "with."""
+    return isinstance(value, np.ndarray) and value.dtype in (np.float32, np.float64)
+
+
+def check_agreement(cls: str, fitted: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
     """Raise ValueError where fitted attributes of a class of scikit-learn's do not fit together.
 
     Examples
     --------
-    >>> check_agreement("StandardScaler", {"n_features_in_": 3, "mean_": np.zeros(2)})
+    >>> check_agreement("StandardScaler", {"n_features_in_": 3, "mean_": np.zeros(2)}, {})
     Traceback (most recent call last):
     ValueError: mean_ of a StandardScaler has the shape (2,); numbers of shape (3,) were expected
     """
     check_counts(fitted)
     lengths = {letter: int(fitted[name]) for letter, name in _LENGTHS.items() if name in fitted}
     for name, letters in _SHAPES.get(cls, {}).items():
-        array = fitted.get(name)
-        if array is None:
+        if name not in fitted:
+            continue
+        array = fitted[name]
+        if array is None and not parameters.get(_SWITCHES.get(cls, {}).get(name, ""), True):
             continue
         shape = getattr(array, "shape", None)
         if type(shape) is not tuple or len(shape) != len(letters):
@@ -94,6 +108,15 @@ def check_agreement(cls: str, fitted: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"{name} of a {cls} has the shape {shape}; numbers of shape {expected} were expected"
             )
+        # What fills gaps in texts is no number.
+        if array.dtype.kind not in "biuf" and cls != "SimpleImputer":
+            raise ValueError(f"{name} of a {cls} holds {array.dtype}; numbers were expected")
+    for name, value in fitted.items():
+        if _TYPES_OF_NUMBERS.fullmatch(name) and not isinstance(value, np.dtype):
+            raise ValueError(f"{name} of a {cls} is no type of an array")
     for name in _LISTS.get(cls, ()):
         if name in fitted and (type(fitted[name]) is not list or len(fitted[name]) != lengths.get("n")):
             raise ValueError(f"{name} of a {cls} does not have one value for each feature")
+    for values in fitted.get("categories_", ()) if cls in _LISTS else ():
+        if not isinstance(values, np.ndarray) or values.ndim != 1:
+            raise ValueError(f"categories_ of a {cls} does not hold an array for each feature")

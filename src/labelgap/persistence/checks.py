@@ -16,8 +16,7 @@ from labelgap.labels import ObservedLabels
 from labelgap.labels.constructors import UNOBSERVED
 from labelgap.losses import Family, Loss
 from labelgap.metrics import LinearFractional
-from labelgap.persistence.agreement import check_counts
-from labelgap.persistence.kinds import is_float
+from labelgap.persistence.agreement import check_counts, is_float
 from labelgap.persistence.parameters import check_parameters
 from labelgap.persistence.registry import Requirements, kind_of, requirements_of
 from labelgap.persistence.transformers import is_pipeline, last_step, transformer_name
@@ -29,6 +28,11 @@ _PER_LABEL, _PER_ROW, _DIRECT, _GIVEN = "label_models", "row_model", "direct_mod
 def _is_number(value: Any) -> bool:
     # An infinite threshold is a yes, or a no, to everything.
     return isinstance(value, float | np.floating) and not math.isnan(value)
+
+
+def _is_penalty(value: Any) -> bool:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return (whole or _is_number(value)) and 0 <= value < math.inf
 
 
 def _is_two_classes(value: Any) -> bool:
@@ -72,6 +76,10 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a transformer that files can hold",
     ),
     "label_weighting_": (_is_number, "a number"),
+    **dict.fromkeys(
+        ("trace_penalty_", "ridge_penalty_", "intercept_penalty_"),
+        (_is_penalty, "a finite number of at least 0"),
+    ),
     "_model": (_is_kind(_PER_LABEL, _PER_ROW, _DIRECT, _GIVEN), "a model of scores"),
     "_conformal": (lambda v: v is None or _is_kind("conformal_scores")(v), "scores of conformal sets"),
     "_calibrator": (

@@ -16,7 +16,7 @@ from labelgap.losses import FAMILIES, LOSSES, Loss, Unlabelled
 from labelgap.metrics import LinearFractional
 from labelgap.objective.moments import ColumnMoments, FeatureMoments, RootMoments, SecondMoments
 from labelgap.objective.parts import FeatureSettings
-from labelgap.persistence.agreement import check_agreement
+from labelgap.persistence.agreement import check_agreement, is_float
 from labelgap.persistence.codec import CannotSaveError, Kind
 from labelgap.persistence.registry import record_kind, register, without_requests
 from labelgap.solvers import Penalties, Progress
@@ -29,12 +29,6 @@ _SCALARS = {np.dtype(code).name: np.dtype(code).type for code in "?bhilBHILefd"}
 _KEY_LENGTH = 624
 # The attributes that a fit of scikit-learn's LogisticRegression sets.
 _FITTED = ("classes_", "coef_", "intercept_", "n_iter_", "n_features_in_", "feature_names_in_")
-
-
-def is_float(value: Any) -> bool:
-    """Whether it is an array of the types in which a fit computes; float16 and others are not computed "
-    "with."""
-    return isinstance(value, np.ndarray) and value.dtype in (np.float32, np.float64)
 
 
 # -- numbers -------------------------------------------------------------------------------------------
@@ -149,6 +143,21 @@ def _entries_are_whole(labels: ObservedLabels) -> bool:
     return labels.values is not None and labels.unobserved in UNOBSERVED
 
 
+def _moments(cls: Any) -> Any:
+    """Builds moments, which are finite, of what is in a file."""
+    inner = {"columns": ColumnMoments, "second": SecondMoments, "root": RootMoments}
+
+    def build(parts: dict[str, Any]) -> Any:
+        for name, value in parts.items():
+            if isinstance(value, float | np.ndarray) and not np.isfinite(value).all():
+                raise ValueError(f"{name} of earlier data is not finite")
+            if name in inner and not (value is None or type(value) is inner[name]):
+                raise ValueError(f"{name} of earlier data are no moments")
+        return cls(**parts)
+
+    return build
+
+
 # -- scikit-learn's ------------------------------------------------------------------------------------
 
 
@@ -184,7 +193,7 @@ def _logistic_regression(parts: dict[str, Any]) -> Any:
         if name not in _FITTED:
             raise ValueError(f"{name!r} is not what a fit of LogisticRegression leaves behind")
         setattr(model, name, value)
-    check_agreement("LogisticRegression", parts["fitted"])
+    check_agreement("LogisticRegression", parts["fitted"], parts["parameters"])
     return model
 
 
@@ -210,7 +219,7 @@ register(record_kind("constraint", Constraint), Constraint)
 register(record_kind("penalties", Penalties), Penalties)
 register(record_kind("progress", Progress), Progress)
 register(record_kind("feature_settings", FeatureSettings), FeatureSettings)
-register(record_kind("feature_moments", FeatureMoments), FeatureMoments)
-register(record_kind("column_moments", ColumnMoments), ColumnMoments)
-register(record_kind("second_moments", SecondMoments), SecondMoments)
-register(record_kind("root_moments", RootMoments), RootMoments)
+register(record_kind("feature_moments", FeatureMoments, _moments(FeatureMoments)), FeatureMoments)
+register(record_kind("column_moments", ColumnMoments, _moments(ColumnMoments)), ColumnMoments)
+register(record_kind("second_moments", SecondMoments, _moments(SecondMoments)), SecondMoments)
+register(record_kind("root_moments", RootMoments, _moments(RootMoments)), RootMoments)

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from labelgap._public import ESTIMATORS
-from labelgap.persistence.agreement import is_count
+from labelgap.persistence.agreement import is_count, is_float
 from labelgap.persistence.codec import CannotSaveError, Kind
 
 _BY_NAME: dict[str, Kind] = {}
@@ -130,7 +130,7 @@ def _import_estimators() -> None:
 def record_kind(name: str, cls: Any, whole: Callable[[dict[str, Any]], Any] | None = None) -> Kind:
     """The kind of a dataclass or a named tuple; ``whole`` builds it, by default with a call of the class.
 
-    Fields of whole and of real numbers hold such ones, by what the class says of them.
+    Fields of numbers, and of arrays of them, hold such ones, by what the class says of them.
     """
     fields = getattr(cls, "_fields", None) or [field.name for field in dataclasses.fields(cls) if field.init]
     tests = {field: _NUMBERS[said] for field, said in cls.__annotations__.items() if said in _NUMBERS}
@@ -153,6 +153,16 @@ _NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "int | None": (lambda value: value is None or is_count(value), "a whole number or None"),
     "float": (_is_real, "a number"),
     "float | None": (lambda value: value is None or _is_real(value), "a number or None"),
+    "bool": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
+    "Floats": (is_float, "an array of numbers"),
+    "Floats | None": (lambda value: value is None or is_float(value), "an array of numbers or None"),
+    **dict.fromkeys(
+        ("NDArray[np.int64]", "NDArray[np.int32]"),
+        (
+            lambda value: isinstance(value, np.ndarray) and value.dtype.kind == "i",
+            "an array of whole numbers",
+        ),
+    ),
 }
 """The test for what a class says of a field."""
 

@@ -18,7 +18,14 @@ from labelgap._warn import warn
 from labelgap.exceptions import LabelgapWarning
 from labelgap.persistence.agreement import check_agreement
 from labelgap.persistence.codec import CannotSaveError, Kind
-from labelgap.persistence.registry import has_place, register, register_finder, without_requests
+from labelgap.persistence.registry import (
+    has_place,
+    is_logistic_regression,
+    register,
+    register_finder,
+    requirements_of,
+    without_requests,
+)
 from labelgap.persistence.vectorizers import (
     VECTORIZERS,
     check_vectorizer,
@@ -52,6 +59,7 @@ TRANSFORMERS = {
 """The classes by name, with the module that each is imported from. A FunctionTransformer has no function."""
 _VERSION = "scikit-learn"
 _DTYPE_KINDS = "biufSUO"
+_NO_STEP = ("passthrough", None)
 
 
 def transformer_name(value: Any) -> str | None:
@@ -106,7 +114,7 @@ def _whole(name: str) -> Any:
                     f"{name} has no place for {part!r} in this scikit-learn, {__version__}; it was saved "
                     f"with scikit-learn {saved_with}"
                 )
-        check_agreement(name, {part: value for part, value in state.items() if part not in names})
+        check_agreement(name, {part: value for part, value in state.items() if part not in names}, state)
         if name in VECTORIZERS:
             state = vectorizer_state(state)
         model = cls(**{part: state[part] for part in names if part in state})
@@ -115,8 +123,13 @@ def _whole(name: str) -> Any:
                 setattr(model, part, value)
         if name in VECTORIZERS:
             check_vectorizer(model)
+        else:
+            model._validate_params()
         if name == PIPELINE:
+            _check_steps(model)
             _check_widths(model)
+        if name == "ColumnTransformer":
+            _check_columns(model)
         if str(saved_with).split(".")[:2] != __version__.split(".")[:2]:
             warn(
                 f"A {name} in the file was fitted with scikit-learn {saved_with}, and this is {__version__}. "
@@ -126,6 +139,42 @@ def _whole(name: str) -> Any:
         return model
 
     return rebuild
+
+
+def _is_step(value: Any, instead: tuple[str | None, ...]) -> bool:
+    """Whether the value is a transformer that can be saved, or one of the words that may stand there."""
+    if value is None or isinstance(value, str):
+        return value in instead
+    last = last_step(value)
+    # The steps of a pipeline have been checked before.
+    return transformer_name(value) is not None and (last is value or _is_step(last, _NO_STEP))
+
+
+def _check_steps(pipeline: Any) -> None:
+    """Raise ValueError where a step is no transformer, or the last step neither that nor a model."""
+    _require_named(pipeline.steps, 2, "a step of a Pipeline")
+    for at, (name, step) in enumerate(pipeline.steps, 1):
+        is_last = at == len(pipeline.steps)
+        is_model = is_logistic_regression(last_step(step)) or requirements_of(last_step(step)) is not None
+        if not (_is_step(step, _NO_STEP) or (is_last and is_model)):
+            raise ValueError(f"the step {name!r} of a Pipeline is a {type(step).__name__}, no transformer")
+
+
+def _check_columns(transformer: Any) -> None:
+    """Raise ValueError where a part of a ColumnTransformer is no transformer."""
+    for parts in (transformer.transformers, getattr(transformer, "transformers_", [])):
+        _require_named(parts, 3, "a part of a ColumnTransformer")
+        for name, part, _ in parts:
+            if not _is_step(part, ("passthrough", "drop")):
+                raise ValueError(
+                    f"the part {name!r} of a ColumnTransformer is a {type(part).__name__}, no transformer"
+                )
+
+
+def _require_named(values: Any, length: int, what: str) -> None:
+    for value in values:
+        if type(value) is not tuple or len(value) != length or not isinstance(value[0], str):
+            raise ValueError(f"{what} is no tuple of a name and {length - 1} more")
 
 
 def _check_widths(pipeline: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from labelgap.persistence.agreement import is_count
 from labelgap.persistence.codec import CannotSaveError
 
 VECTORIZERS = ("CountVectorizer", "HashingVectorizer", "TfidfVectorizer")
@@ -60,8 +61,9 @@ def check_vectorizer(model: Any) -> None:
         raise ValueError(f"dtype is {model.dtype!r}; a type of numbers was expected")
     if isinstance(model.stop_words, list) and not _are_texts(model.stop_words):
         raise ValueError("stop_words is no list of words")
-    if not all(isinstance(length, int | np.integer) for length in model.ngram_range):
-        raise ValueError(f"ngram_range is {model.ngram_range!r}; two whole numbers were expected")
+    lengths = model.ngram_range
+    if len(lengths) != 2 or not all(map(is_count, lengths)) or not 1 <= lengths[0] <= lengths[1]:
+        raise ValueError(f"ngram_range is {lengths!r}; two whole numbers, the larger last, were expected")
     try:
         groups = 0 if model.token_pattern is None else re.compile(model.token_pattern).groups
     except (re.error, OverflowError, RecursionError) as error:

@@ -83,6 +83,13 @@ class KeptEvents:
     clock: str
     only_likes: bool
 
+    def __post_init__(self) -> None:
+        is_known = isinstance(self.aggregate, str) and self.aggregate in AGGREGATES
+        if self.aggregate is not None and not is_known:
+            raise ValueError(
+                f"the aggregate of its events is {self.aggregate!r}; None or one of {AGGREGATES}"
+            )
+
 
 @dataclass(frozen=True)
 class RatingEvents:
