@@ -569,3 +569,9 @@ def test_unobserved_entries_are_drawn_in_blocks_of_rows(block: int, monkeypatch:
         few, stands_for = unobserved.draw_unobserved(labels, 5, rng)
         assert set(few) <= set(drawn)
         assert len(few) * stands_for == pytest.approx(len(drawn))
+
+
+def test_a_few_labels_have_place_where_no_memory_is_said_to_be_free(monkeypatch):
+    monkeypatch.setattr("labelgap._memory.free_memory", lambda: 0)
+    labels = ObservedLabels.from_sparse(sparse.csr_array(np.eye(2)), unobserved="negative")
+    assert labels.n_observed == 4

@@ -13,6 +13,8 @@ from labelgap.exceptions import InvalidLabelsError
 
 # Decisions of that many bytes are made dense unless a sparse matrix is asked for: a gigabyte.
 _ORDINARY_SIZE = 1 << 30
+# So many bytes any process can have, whatever is said to be free: the pages of files go first.
+_SMALL = 1 << 24
 
 
 def is_dense(output: str, as_default: bool, n: int, n_labels: int, item_size: int = 1) -> bool:
@@ -88,6 +90,8 @@ def _left_in_container() -> int | None:
 def require_free(needed: int, what: str, advice: str) -> None:
     """Raise before an array of labels is made that is larger than the memory that is free.
 
+    A few megabytes are always taken to be free.
+
     Parameters
     ----------
     needed : int
@@ -96,7 +100,7 @@ def require_free(needed: int, what: str, advice: str) -> None:
         What takes them, as the subject of a sentence.
     advice : str
     """
-    free = free_memory()
+    free = free_memory() if needed > _SMALL else None
     if free is not None and needed > free:
         raise InvalidLabelsError(
             f"{what} would take {needed / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB are free. {advice}"

@@ -338,6 +338,39 @@ def test_transformers_whose_parts_do_not_fit_are_refused(name: str, tmp_path: Pa
         labelgap.load(path)
 
 
+WIDTHS: dict[str, tuple[Callable[[], list[Any]], Callable[[], Any], str, str, Any, str]] = {
+    "selection": (
+        lambda: [ColumnTransformer([("words", CountVectorizer(), "title"), ("a", StandardScaler(), ["a"])])],
+        text_columns,
+        "ColumnTransformer",
+        "transformers_",
+        lambda parts: parts["list"].pop(0),
+        "a ColumnTransformer makes 1 features, and the step after it takes",
+    ),
+    "columns": (
+        lambda: [ColumnTransformer([("all", StandardScaler(), ["title_length", "a"])])],
+        lambda: text_columns().assign(title_length=3.0),
+        "ColumnTransformer",
+        "transformers_",
+        lambda parts: parts["list"][0]["tuple"][2]["list"].pop(),
+        "the selection 'all' of columns makes 1 features, and the step after it takes 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_steps_take_what_the_steps_before_make(name: str, tmp_path: Path) -> None:
+    steps, given, kind, attribute, forge, words = WIDTHS[name]
+    path = tmp_path / "model.labelgap"
+    labelgap.save(make_pipeline(*steps(), classifier()).fit(given(), Y), path)
+    contents = read_file(path, "model", ModelFileError)
+    (forged,) = [node[kind] for node in contents.document["shared"] if kind in node]
+    forge(forged[attribute])
+    write_file(path, "model", contents.document, contents.arrays)
+    with pytest.raises(ModelFileError, match=words):
+        labelgap.load(path)
+
+
 @pytest.mark.parametrize("step", [7, "drop", {"LowRankClassifier": {}}])
 def test_steps_of_a_forged_pipeline_are_transformers(step: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.labelgap"
@@ -349,6 +382,14 @@ def test_steps_of_a_forged_pipeline_are_transformers(step: Any, tmp_path: Path) 
         ModelFileError, match=r"the step 'standardscaler' of a Pipeline is a .*no transformer"
     ):
         labelgap.load(path)
+
+
+def test_two_steps_of_other_fits_do_not_fit_together(tmp_path: Path) -> None:
+    pipeline = make_pipeline(PCA(3), MaxAbsScaler(), classifier()).fit(X, Y)
+    pipeline.steps[0] = ("pca", PCA(2).fit(X))
+    labelgap.save(pipeline, tmp_path / "model.labelgap")
+    with pytest.raises(ModelFileError, match="a PCA makes 2 features, and the step after it takes 3"):
+        labelgap.load(tmp_path / "model.labelgap")
 
 
 def test_every_transformer_in_the_list_is_scikit_learns() -> None:

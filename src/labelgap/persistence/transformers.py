@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.base import OneToOneFeatureMixin
 
 from labelgap._warn import warn
 from labelgap.exceptions import LabelgapWarning
@@ -127,7 +127,7 @@ def _whole(name: str) -> Any:
             model._validate_params()
         if name == PIPELINE:
             _check_steps(model)
-            _check_widths(model)
+            _width_made(model, None, "")
         if name == "ColumnTransformer":
             _check_columns(model)
         if str(saved_with).split(".")[:2] != __version__.split(".")[:2]:
@@ -177,15 +177,43 @@ def _require_named(values: Any, length: int, what: str) -> None:
             raise ValueError(f"{what} is no tuple of a name and {length - 1} more")
 
 
-def _check_widths(pipeline: Any) -> None:
-    """Raise ValueError where a step takes more or fewer features than the vectorizer before it makes."""
-    for one, other in pairwise(step for _, step in pipeline.steps):
-        made = width_of_texts(one) if transformer_name(one) in VECTORIZERS else None
-        taken = getattr(other, "n_features_in_", made)
-        if made is not None and taken != made:
-            raise ValueError(
-                f"a {type(one).__name__} makes {made} features, and the step after it takes {taken}"
-            )
+def _width_made(step: Any, given: int | None, what: str) -> int | None:
+    """How many features a fitted step makes of those that it is given; None where nothing says it.
+
+    Raises ValueError where it takes more or fewer than are given; ``what`` names what gives them.
+    """
+    name = transformer_name(step)
+    if name == PIPELINE:
+        for _, inner in step.steps:
+            given, what = _width_made(inner, given, what), f"a {type(inner).__name__}"
+        return given
+    taken = getattr(step, "n_features_in_", given)
+    if given is not None and taken != given:
+        raise ValueError(f"{what} makes {given} features, and the step after it takes {taken}")
+    if name in VECTORIZERS:
+        return width_of_texts(step)
+    if name is None or name == "FunctionTransformer" or isinstance(step, OneToOneFeatureMixin):
+        # Also "passthrough"; a model is the last.
+        return taken
+    if not hasattr(step, "n_features_in_"):
+        return None
+    if name == "ColumnTransformer":
+        made = [
+            _width_made(part, _selected(columns), f"the selection {at!r} of columns")
+            for at, part, columns in step.transformers_
+            if _selected(columns) != 0 and part != "drop"
+        ]
+        return sum(width for width in made if width is not None) if None not in made else None
+    # Names of scikit-learn for what it makes are as many as its features.
+    return len(step.get_feature_names_out())
+
+
+def _selected(columns: Any) -> int | None:
+    """How many columns a ColumnTransformer selects; None for a slice, whose end the data decide."""
+    if isinstance(columns, slice):
+        return None
+    values = np.asarray(columns)
+    return int(values.sum()) if values.dtype == np.bool_ else values.size
 
 
 # -- what transformers hold ----------------------------------------------------------------------------
