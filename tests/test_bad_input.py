@@ -659,8 +659,8 @@ ERRORS = [
     Case(
         "labels-too-many",
         InvalidLabelsError,
-        r"1,099,511,627,777 rows \(the largest row number .* 1099511627776\) would take 17,592.2 GB of memory, "
-        ".* GB are free. Number the rows from 0.*Recommender",
+        r"1,099,511,627,777 rows \(the largest row number .* 1099511627776\) would take 17,592.2 GB of "
+        "memory, .* GB are free. Number the rows from 0.*Recommender",
         lambda: ObservedLabels.from_triplets([2**40], [0], [1]),
         "rows",
     ),

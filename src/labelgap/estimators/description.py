@@ -77,7 +77,7 @@ def describe(model: Any) -> dict[str, Any]:
 def _describe_held_out(model: Any, metric: str, limits: tuple[float, float]) -> dict[str, Any]:
     """The metric on what was held out, its 95 % interval, and whether that were labels or whole rows."""
     value = getattr(model, "held_out_metric_", None)
-    candidates = getattr(model, "candidates_", ())
+    candidates = list(getattr(model, "candidates_", ()))
     by_row = (
         getattr(model, "_holds_out_rows", None)
         or getattr(model, "soft_label_weight_", 0.0) > 0
