@@ -1,10 +1,10 @@
-"""Registry look-ups that name the nearest known name when they fail."""
+"""Names in errors: registry look-ups that name the nearest known name when they fail, and lists of names."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from labelgap.exceptions import UnknownNameError
 
@@ -39,3 +39,21 @@ def check_choice(parameter: str, value: object, choices: Iterable[str]) -> None:
     names = tuple(choices)
     if not (isinstance(value, str) and value in names):
         raise unknown_name(f"value of {parameter}", value, names)
+
+
+# How many of many values are named.
+_NAMED = 3
+
+
+def listed(values: Iterable[Any], total: int | None = None) -> str:
+    """The first few values, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c", "d", "e"])
+    "'a', 'b', 'c' and 2 more"
+    """
+    named = list(values)
+    total = len(named) if total is None else total
+    first = ", ".join(map(repr, named[:_NAMED]))
+    return first + (f" and {total - _NAMED} more" if total > _NAMED else "")

@@ -10,13 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelgap import LowRankRegressor
+from labelgap._names import listed
 from labelgap.cli.models import LoadedModel
 from labelgap.cli.preparing import plan_of, prepared
 from labelgap.cli.session import Session
 from labelgap.data.files import LabelTable
 from labelgap.data.files.choosing import split_patterns
 from labelgap.data.files.formats import PathLike
-from labelgap.data.files.ids import listed, repeated_ids
+from labelgap.data.files.ids import repeated_ids
 from labelgap.data.files.rating_hints import rating_options
 from labelgap.data.files.reading import Columns, read_table_from
 from labelgap.data.files.source import Source

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from labelgap import Recommender
+from labelgap._names import listed
 from labelgap.cli.choices import refuse_unused_time
 from labelgap.cli.options import Aggregate
 from labelgap.cli.rating_checks import count_pairs
 from labelgap.cli.session import Session
 from labelgap.data.files import AnswerTable
-from labelgap.data.files.ids import listed
 from labelgap.data.files.rating_files import read_ratings_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import UnknownIdError

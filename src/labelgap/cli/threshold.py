@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from labelgap import LinearFractional, best_threshold, get_metric
+from labelgap._names import listed
 from labelgap._types import Floats
 from labelgap.cli.choices import read_metric, refuse
 from labelgap.cli.console import KeyValues, whole
@@ -32,7 +33,7 @@ from labelgap.cli.outputs import check_table_output, free_name, write_blocks
 from labelgap.cli.session import command
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.formats import PathLike
-from labelgap.data.files.ids import listed, repeated_ids
+from labelgap.data.files.ids import repeated_ids
 from labelgap.data.files.reading import Columns, read_numbers_from, read_table_from
 from labelgap.data.files.source import Source
 from labelgap.data.files.writing import WRITTEN

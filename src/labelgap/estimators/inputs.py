@@ -22,10 +22,9 @@ from labelgap._arrays import (
     to_host,
 )
 from labelgap._named_columns import names_of_columns, without_names
-from labelgap._names import check_choice, look_up
+from labelgap._names import check_choice, listed, look_up
 from labelgap._types import Floats
 from labelgap._warn import warn
-from labelgap.data.files.ids import listed
 from labelgap.estimators.arriving import check_arriving
 from labelgap.exceptions import (
     InvalidFeaturesError,

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 _NAMED = 3
-
-
-def listed(values: Iterable[Any], total: int | None = None) -> str:
-    """The first few values, and how many more there are.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c", "d", "e"])
-    "'a', 'b', 'c' and 2 more"
-    """
-    named = list(values)
-    total = len(named) if total is None else total
-    first = ", ".join(map(repr, named[:_NAMED]))
-    return first + (f" and {total - _NAMED} more" if total > _NAMED else "")
 
 
 def repeated_ids(ids: Sequence[Any]) -> str | None:

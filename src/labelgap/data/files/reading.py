@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from labelgap._names import listed
 from labelgap._warn import warn
 from labelgap.data.files.arff import read_arff
 from labelgap.data.files.choosing import Patterns, choose_columns, require_column, split_patterns
@@ -17,7 +18,7 @@ from labelgap.data.files.columns import feature_matrix, id_values, label_matrix,
 from labelgap.data.files.dialect import Dialect
 from labelgap.data.files.feature_plan import FeaturePlan
 from labelgap.data.files.formats import PathLike
-from labelgap.data.files.ids import listed, repeated_ids
+from labelgap.data.files.ids import repeated_ids
 from labelgap.data.files.limits import MaxUnpacked
 from labelgap.data.files.npz_file import read_npz_numbers, read_npz_table
 from labelgap.data.files.source import Sheet, Source
