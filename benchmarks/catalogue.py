@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 BENCHMARKS: dict[str, str] = {
+    "gate": "benchmarks.gate",
     "defaults": "benchmarks.default_fit",
     "search": "benchmarks.search_cost",
     "kernels": "benchmarks.kernels",

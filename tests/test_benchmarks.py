@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.metrics import f1_score, ndcg_score
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import page, tables
+from benchmarks import gate, page, tables
 from benchmarks.catalogue import BENCHMARKS
 from benchmarks.growth import QUICK, slope
 from benchmarks.harness import Line, Options, Report, take_turns
@@ -55,6 +58,39 @@ def test_the_lines_of_a_gpu_run_with_torch_on_the_cpu(tmp_path: Path) -> None:
 def test_every_benchmark_can_be_imported_and_run() -> None:
     for module in BENCHMARKS.values():
         assert callable(importlib.import_module(module).run)
+
+
+def test_the_gate_says_what_is_better_and_worse() -> None:
+    before = gate.Figures([0.50, 0.60], 10.0, [0.5, 0.5], 5.0)
+    assert gate.verdict(before, before) == ("equal", "equal")
+    assert gate.verdict(gate.Figures([0.51, 0.61], 16.0, [0.5, 0.5], 5.0), before) == ("better", "worse")
+    # One draw gains what the other loses; a machine of half the speed takes twice as long for both.
+    assert gate.verdict(gate.Figures([0.55, 0.55], 20.0, [0.5, 0.5], 10.0), before) == ("equal", "equal")
+    assert gate.verdict(gate.Figures([0.49, 0.59], 2.0, [0.5, 0.5], 5.0), before) == ("worse", "better")
+
+
+def test_the_other_side_of_the_gate_against_plain_formulas() -> None:
+    rng = np.random.default_rng(0)
+    scores, truth = np.round(rng.normal(size=40), 1), (rng.random(40) < 0.4).astype(float)
+    found = {t: f1_score(truth, scores >= t) for t in scores}
+    assert gate.best_f1(scores, truth) == pytest.approx((max(found.values()), max(found, key=found.get)))
+    X = sp.csr_array((rng.random((30, 25)) < 0.3).astype(float))
+    dense, P = X.toarray(), np.linalg.inv(X.toarray().T @ X.toarray() + 5 * np.eye(25))
+    B = -P / np.diag(P)
+    np.fill_diagonal(B, 0.0)
+    wanted = np.argsort(-np.where(dense > 0, -np.inf, dense @ B), axis=1)[:, : gate.N_LIST]
+    free = (dense == 0).sum(axis=1)
+    for user, row in enumerate(gate.ease_lists(X, 5.0)):
+        assert row[: free[user]].tolist() == wanted[user, : free[user]].tolist()
+    held = sp.csr_array((rng.random((6, 25)) < 0.2).astype(float))
+    lists = np.array([rng.permutation(25)[: gate.N_LIST] for _ in range(6)])
+    relevance = np.array(
+        [[np.flatnonzero(row == j)[0] if j in row else 99 for j in range(25)] for row in lists]
+    )
+    there = held.sum(axis=1) > 0
+    assert gate.ndcg(lists, held) == pytest.approx(
+        ndcg_score(held.toarray()[there], -relevance[there], k=gate.N_LIST)
+    )
 
 
 def test_jobs_take_turns() -> None:

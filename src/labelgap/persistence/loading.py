@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from textwrap import shorten
 from typing import Any
 
 from labelgap.exceptions import ModelFileError
@@ -60,7 +61,9 @@ def load(path: str | os.PathLike[str]) -> Any:
             contents = _UPGRADES[step](contents)
         return _model(contents)
     except _SENSELESS as error:
-        problem = f"{error} is unknown or missing" if isinstance(error, KeyError) else error
+        problem = f"{error} is unknown or missing" if isinstance(error, KeyError) else str(error)
+        # Arrays are shown in many lines.
+        problem = shorten(problem, 300, placeholder=" ...")
         saved_with = contents.document.get("labelgap", "an unknown version")
         raise ModelFileError(
             f"{os.fspath(path)} is a model file, but not one that makes sense here: {problem}. It was saved "
