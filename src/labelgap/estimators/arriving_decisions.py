@@ -22,12 +22,11 @@ from labelgap.estimators.arriving import (
     start_from,
 )
 from labelgap.estimators.confidence import check_calibration
+from labelgap.estimators.features_given import refuse_extreme_values, refuse_misaligned
 from labelgap.estimators.inputs import (
     check_decision_parameters,
     judging_labels,
     read_batch_like,
-    refuse_extreme_values,
-    refuse_misaligned,
     solver_settings,
     weighted_labels,
 )

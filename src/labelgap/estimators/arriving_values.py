@@ -13,13 +13,8 @@ from labelgap.arriving.drift import check_half_life
 from labelgap.arriving.kept import KeptData
 from labelgap.arriving.union import JoinedLabels
 from labelgap.estimators.arriving import ArrivingBatches, Judged, incoming, read_row_ids, start_from
-from labelgap.estimators.inputs import (
-    check_fit_parameters,
-    read_features,
-    refuse_extreme_values,
-    refuse_misaligned,
-    solver_settings,
-)
+from labelgap.estimators.features_given import read_features, refuse_extreme_values, refuse_misaligned
+from labelgap.estimators.inputs import check_fit_parameters, solver_settings
 from labelgap.estimators.regression_values import (
     Units,
     in_user_units,

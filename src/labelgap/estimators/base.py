@@ -20,16 +20,15 @@ from labelgap.confidence.calibration import calibrate
 from labelgap.confidence.conformal import ConformalScores
 from labelgap.estimators.confidence import ConfidentDecisions
 from labelgap.estimators.deciding import Deciding
+from labelgap.estimators.features_given import read_features, refuse_misaligned
 from labelgap.estimators.frames import FrameOutput
 from labelgap.estimators.inputs import (
     OUTPUTS,
     Targets,
     check_between,
     rank_limit_of,
-    read_features,
     read_judged_labels,
     read_targets,
-    refuse_misaligned,
     tolerance_of,
 )
 from labelgap.estimators.notebook import NotebookView

@@ -18,11 +18,11 @@ from labelgap.completing.completion import Completion, RowCandidate
 from labelgap.completing.row_choice import ChosenRows, RowChoice, RowModel, fit_rows
 from labelgap.completing.soft_labels import with_soft_labels
 from labelgap.confidence.calibration import CalibrationMap, calibrate
+from labelgap.estimators.features_given import refuse_misaligned
 from labelgap.estimators.inputs import (
     check_number,
     judging_labels,
     read_judged_labels,
-    refuse_misaligned,
     solver_settings,
     weighted_labels,
 )

@@ -17,7 +17,8 @@ from labelgap._types import Floats
 from labelgap._warn import warn
 from labelgap.confidence.calibration import FIT_MAP, CalibrationError, CalibrationMap, IsotonicMap, SigmoidMap
 from labelgap.confidence.conformal import ConformalScores, SetCuts, check_coverage, sets_of
-from labelgap.estimators.inputs import OUTPUTS, read_judged_labels, refuse_misaligned
+from labelgap.estimators.features_given import refuse_misaligned
+from labelgap.estimators.inputs import OUTPUTS, read_judged_labels
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.exceptions import InvalidParameterError, LabelgapWarning
 from labelgap.labels import ObservedLabels

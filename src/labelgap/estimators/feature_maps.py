@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from labelgap._types import Floats
-from labelgap.estimators.inputs import check_between, read_features
+from labelgap.estimators.features_given import read_features
+from labelgap.estimators.inputs import check_between
 from labelgap.exceptions import InvalidFeaturesError, InvalidInputError, InvalidParameterError
 from labelgap.fitting.feature_maps import is_clearly_ahead, mapped, mapped_product, tells_rows_apart
 from labelgap.fitting.problem import device_scores

@@ -16,11 +16,11 @@ from labelgap.estimators.base import CertifiedFit, DecisionEstimator, keep_unles
 from labelgap.estimators.completing import Completing
 from labelgap.estimators.confidence import check_calibration, refuse_calibration
 from labelgap.estimators.feature_maps import MappedFeatures
+from labelgap.estimators.features_given import refuse_extreme_values
 from labelgap.estimators.inputs import (
     check_decision_parameters,
     check_soft_labels,
     judging_labels,
-    refuse_extreme_values,
     refuse_flip_rate,
     solver_settings,
     warn_of_unseen_labels,

@@ -16,14 +16,8 @@ from labelgap._names import check_choice
 from labelgap._types import Floats
 from labelgap.estimators.base import DecisionEstimator
 from labelgap.estimators.confidence import check_calibration
-from labelgap.estimators.inputs import (
-    THRESHOLDS,
-    hand_on_features,
-    named_unless_steps,
-    safe_features,
-    validated,
-    warn_of_unseen_labels,
-)
+from labelgap.estimators.features_given import hand_on_features, named_unless_steps, safe_features, validated
+from labelgap.estimators.inputs import THRESHOLDS, warn_of_unseen_labels
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
     DirectModel,

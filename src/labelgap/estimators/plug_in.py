@@ -18,14 +18,8 @@ from labelgap.estimators.feature_maps import (
     best_map,
     mapped_rows,
 )
-from labelgap.estimators.inputs import (
-    THRESHOLDS,
-    check_verbose,
-    hand_on_features,
-    is_of_numbers,
-    named_unless_steps,
-    warn_of_unseen_labels,
-)
+from labelgap.estimators.features_given import hand_on_features, is_of_numbers, named_unless_steps
+from labelgap.estimators.inputs import THRESHOLDS, check_verbose, warn_of_unseen_labels
 from labelgap.estimators.row_weights import weigh_rows
 from labelgap.estimators.score_models import (
     LabelModels,

@@ -10,12 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labelgap._types import Floats
-from labelgap.estimators.inputs import (
-    check_at_least_zero,
-    check_fraction,
-    refuse_flip_rate,
-    weighted_labels,
-)
+from labelgap.estimators.inputs import check_at_least_zero, check_fraction, refuse_flip_rate, weighted_labels
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.fitting.chosen import ChosenFit
 from labelgap.fitting.cross_validation import SolverSettings

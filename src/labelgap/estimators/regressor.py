@@ -16,15 +16,9 @@ from labelgap.estimators.arriving import start_from
 from labelgap.estimators.arriving_values import ArrivingValues
 from labelgap.estimators.base import CertifiedFit, keep_unless_default
 from labelgap.estimators.feature_maps import MappedFeatures
+from labelgap.estimators.features_given import read_features, refuse_extreme_values, refuse_misaligned
 from labelgap.estimators.frames import FrameOutput
-from labelgap.estimators.inputs import (
-    check_fit_parameters,
-    read_features,
-    refuse_extreme_values,
-    refuse_misaligned,
-    solver_settings,
-    warn_of_unseen_labels,
-)
+from labelgap.estimators.inputs import check_fit_parameters, solver_settings, warn_of_unseen_labels
 from labelgap.estimators.regression_values import (
     Units,
     in_user_units,

@@ -18,7 +18,8 @@ from labelgap.asking.gains import add_counts, entry_gains, expected_counts
 from labelgap.asking.spreading import choose_spread, coverage, directions_of, whitening
 from labelgap.asking.suggestions import Suggestions
 from labelgap.decisions.expected import require_agreement
-from labelgap.estimators.inputs import read_judged_labels, refuse_misaligned
+from labelgap.estimators.features_given import refuse_misaligned
+from labelgap.estimators.inputs import read_judged_labels
 from labelgap.exceptions import InvalidParameterError, InvalidScoresError
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional

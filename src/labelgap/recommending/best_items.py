@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from numbers import Real
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,19 +10,26 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labelgap import kernels
-from labelgap._arrays import distinct, frame_library
+from labelgap._arrays import distinct
 from labelgap._names import check_choice
 from labelgap._types import Floats, Ints
 from labelgap.data.files.writing import write_column_blocks
-from labelgap.exceptions import InvalidInputError, InvalidParameterError
+from labelgap.exceptions import InvalidParameterError
 from labelgap.kernels.gpu.device import prediction_device
-from labelgap.labels.sources import index_type, is_null, row_pointers
+from labelgap.labels.sources import index_type
 from labelgap.recommending.device_top import top_items_on
 from labelgap.recommending.factor_model import UNKNOWN, FactorModel, whole_number
-from labelgap.recommending.ids import number_ids, python_scalar
+from labelgap.recommending.list_limits import (
+    checked_fraction,
+    explored,
+    items_by_user,
+    new_places,
+    unavailable_items,
+    with_left_out,
+    within,
+)
 from labelgap.recommending.results import Recommendations
 from labelgap.recommending.tables import as_texts
-from labelgap.recommending.times import one_date
 from labelgap.recommending.top_items import Seen, UserItemFactors, items_above, score_rows, top_items
 
 # The candidates of a diverse list are so many times as many as its items, and not fewer than the second.
@@ -302,13 +307,13 @@ class ItemsChosen(FactorModel):
     ) -> _Wish:
         """What is asked for; ``limits`` are only, exclude, unavailable and at."""
         only, exclude, unavailable, at = limits
-        by_user = _by_user(exclude, self._setting("user", "user"), self._setting("item", "item"))
+        by_user = items_by_user(exclude, self._setting("user", "user"), self._setting("item", "item"))
         if by_user is not None:
             exclude = None
             # Who is not known may only be among those who get the average user's items.
             self._index("user").find(list(by_user), unknown)
         index, kept = self._index("item"), None
-        absent = _unavailable(unavailable, at)
+        absent = unavailable_items(unavailable, at)
         if not (only is None and exclude is None and absent is None):
             allowed = np.full(len(self.item_ids_), only is None)
             if only is not None:
@@ -318,14 +323,14 @@ class ItemsChosen(FactorModel):
                     allowed[index.find(some)[0]] = False
             kept = np.flatnonzero(allowed)
         left_out = {user: index.find(items)[0] for user, items in (by_user or {}).items()}
-        fraction = _fraction("explore", explore)
+        fraction = checked_fraction("explore", explore)
         if fraction and not self._has_item_features():
             raise InvalidParameterError(
                 "explore shows items without ratings by what their features say, and this recommender was "
                 "fitted without item_features. Fit it with those of all items, or leave explore out."
             )
-        wanted, weight = whole_number("n", n), _fraction("diversity", diversity)
-        if fraction and _new_places(fraction, wanted) == 0:
+        wanted, weight = whole_number("n", n), checked_fraction("diversity", diversity)
+        if fraction and new_places(fraction, wanted) == 0:
             raise InvalidParameterError(
                 f"explore={fraction:g} is less than half of one of {wanted} places. Ask for longer lists, or "
                 f"for {0.5 / wanted:.2g} and more; 0 keeps no place."
@@ -338,20 +343,20 @@ class ItemsChosen(FactorModel):
         """The best items of these users with their scores, and which of them explore, where some do."""
         factors = self._factors(rows)
         seen = self._seen(rows) if wish.exclude_seen else None
-        seen = _with_left_out(seen, wish.left_out, names, len(self.item_ids_))
+        seen = with_left_out(seen, wish.left_out, names, len(self.item_ids_))
         best = self._best_among(wish.kept, factors, seen, wish)
         if not wish.explore:
             return (*best, None)
         is_new = self._rated().label_counts() == 0
         exploratory = (best[0] >= 0) & is_new[best[0]]
-        n_new = _new_places(wish.explore, wish.n)
+        n_new = new_places(wish.explore, wish.n)
         few = exploratory.sum(axis=1) < n_new
         if not few.any():
             return (*best, exploratory)
         kept = np.arange(len(is_new)) if wish.kept is None else wish.kept
         rated = self._best_among(kept[~is_new[kept]], factors, seen, wish)
         new = self._best_among(kept[is_new[kept]], factors, seen, wish)
-        for part, with_new in zip((*best, exploratory), _explored(rated, new, n_new), strict=True):
+        for part, with_new in zip((*best, exploratory), explored(rated, new, n_new), strict=True):
             part[few] = with_new[few]
         return (*best, exploratory)
 
@@ -362,7 +367,7 @@ class ItemsChosen(FactorModel):
         n, weight = wish.n, wish.diversity
         if kept is not None:
             factors = factors._replace(items=factors.items[kept], intercept=factors.intercept[kept])
-            seen = None if seen is None else _within(seen, kept, len(self.item_ids_))
+            seen = None if seen is None else within(seen, kept, len(self.item_ids_))
         wanted = max(_CANDIDATES * n, _LEAST_CANDIDATES) if weight else n
         place = prediction_device(self._setting("device", "cpu"), factors.users.shape[0] * len(factors.items))
         if place is None:
@@ -421,118 +426,6 @@ def decisions_of(model: FactorModel, rows: Ints | None) -> sp.csr_array:
 
 def _one_type(ids: Sequence[Any]) -> bool:
     return set(map(type, ids)) <= {int} or set(map(type, ids)) <= {str}
-
-
-def _fraction(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
-        raise InvalidParameterError(f"{name} must be a number from 0 to 1; got {value!r}.")
-    return float(value)
-
-
-def _by_user(exclude: Any, user: str, item: str) -> dict[Hashable, Any] | None:
-    """Items by user, where ``exclude`` names users; None where it is items for everybody."""
-    if isinstance(exclude, Mapping):
-        return {python_scalar(name): items for name, items in exclude.items()}
-    if frame_library(exclude) and type(exclude).__name__ == "DataFrame":
-        for name in (user, item):
-            if name not in list(exclude.columns):
-                raise InvalidInputError(
-                    f"The frame of items to leave out has no column {name!r}; it has "
-                    f"{', '.join(map(repr, exclude.columns))}."
-                )
-        users, items = exclude[user], exclude[item]
-    elif isinstance(exclude, tuple | list) and len(exclude) == 2 and all(map(_is_list, exclude)):
-        users, items = exclude
-    else:
-        return None
-    (rows, names), (columns, ids) = number_ids(users, "user"), number_ids(items, "item")
-    if len(rows) != len(columns):
-        raise InvalidInputError(
-            f"There are {len(rows)} users and {len(columns)} items to leave out; give one item for each user."
-        )
-    found: dict[Hashable, list[Any]] = {name: [] for name in names}
-    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-        found[names[row]].append(ids[column])
-    return found
-
-
-def _is_list(value: Any) -> bool:
-    """Whether it is a sequence that cannot be an id."""
-    return isinstance(value, list | np.ndarray) or frame_library(value) is not None
-
-
-def _unavailable(unavailable: Any, at: Any) -> Any:
-    """The ids of the items that cannot be shown at that time."""
-    dated = isinstance(unavailable, Mapping)
-    if at is not None and not dated:
-        raise InvalidParameterError(
-            "at says when the lists are shown, for unavailable= with dates; leave it out, or give a mapping "
-            "from items to dates."
-        )
-    if not dated:
-        return unavailable
-    now = one_date(datetime.now(UTC) if at is None else at, "at")
-    return [
-        name
-        for name, until in unavailable.items()
-        if is_null(until) or now < one_date(until, f"The date until which the item {name!r} is unavailable")
-    ]
-
-
-def _with_left_out(
-    seen: Seen | None, left_out: dict[Hashable, NDArray[np.int64]], names: Sequence[Any], n_items: int
-) -> Seen | None:
-    """The items that were seen, and those that single users do not get."""
-    if not left_out:
-        return seen
-    by_row = ((row, left_out.get(python_scalar(name))) for row, name in enumerate(names))
-    theirs = [(row, items) for row, items in by_row if items is not None]
-    if not theirs:
-        return seen
-    width = max(n_items, 1)
-    keys = [row * width + items for row, items in theirs]
-    if seen is not None:
-        keys.append(np.repeat(np.arange(len(names)), np.diff(seen.indptr)) * width + seen.indices)
-    every = np.unique(np.concatenate(keys))
-    return Seen(row_pointers(np.bincount(every // width, minlength=len(names))), every % width)
-
-
-def _new_places(explore: float, n: int) -> int:
-    """How many of n places are for items without ratings."""
-    return int(explore * n + 0.5)
-
-
-def _explored(
-    rated: tuple[NDArray[np.int64], Floats], new: tuple[NDArray[np.int64], Floats], n_new: int
-) -> tuple[NDArray[np.int64], Floats, NDArray[np.bool_]]:
-    """Lists with so many new items, spread evenly; see :meth:`ItemsChosen.recommend`."""
-    found, scores = np.full_like(rated[0], -1), np.full_like(rated[1], np.nan)
-    exploratory = np.zeros(found.shape, dtype=np.bool_)
-    n = found.shape[1]
-    n_rated, there = (np.sum(part[0] >= 0, axis=1) for part in (rated, new))
-    counts = np.minimum(there, np.maximum(n_new, n - n_rated))
-    totals = np.minimum(n, counts + n_rated)
-    for count, total in sorted(set(zip(counts.tolist(), totals.tolist(), strict=True))):
-        rows = np.flatnonzero((counts == count) & (totals == total))
-        is_new = np.zeros(total, dtype=np.bool_)
-        # The k-th of m new items is at place ceil((k − 1/2) n/m), counted from 1.
-        is_new[[-(-(2 * k + 1) * total // (2 * count)) - 1 for k in range(count)]] = True
-        for part, here in ((rated, ~is_new), (new, is_new)):
-            places, first = np.flatnonzero(here), int(here.sum())
-            found[np.ix_(rows, places)] = part[0][rows, :first]
-            scores[np.ix_(rows, places)] = part[1][rows, :first]
-        exploratory[np.ix_(rows, np.flatnonzero(is_new))] = True
-    return found, scores, exploratory
-
-
-def _within(seen: Seen, kept: NDArray[np.int64], n_items: int) -> Seen:
-    """The items left out, as numbers among those kept."""
-    place = np.full(n_items, -1, dtype=np.int64)
-    place[kept] = np.arange(len(kept))
-    numbers = place[seen.indices]
-    there = numbers >= 0
-    indptr = np.concatenate([[0], np.cumsum(there)])[seen.indptr]
-    return Seen(indptr, numbers[there])
 
 
 def _diverse(

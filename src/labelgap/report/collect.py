@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from labelgap.estimators.inputs import read_features
+from labelgap.estimators.features_given import read_features
 from labelgap.estimators.regressor import LowRankRegressor
 from labelgap.exceptions import InvalidParameterError
 from labelgap.labels import ObservedLabels
