@@ -47,7 +47,9 @@ def leading(candidates: Sequence[Candidate], criterion: str = "metric", alike_er
     numbers = range(len(candidates))
     if criterion == "loss":
         return _of_least_loss(candidates, numbers)
-    top = max(candidates, key=lambda candidate: candidate.metric_value)
+    top = max(candidates, key=lambda candidate: _unless_nan(candidate.metric_value, -math.inf))
+    if math.isnan(top.metric_value):
+        return _of_least_loss(candidates, numbers)
     # Equal values are alike whatever the error.
     alike = [
         n
@@ -58,11 +60,15 @@ def leading(candidates: Sequence[Candidate], criterion: str = "metric", alike_er
 
 
 def _of_least_loss(candidates: Sequence[Candidate], numbers: Sequence[int]) -> int:
-    best = min((candidates[number] for number in numbers), key=lambda candidate: candidate.loss)
+    best = min((candidates[number] for number in numbers), key=lambda one: _unless_nan(one.loss, math.inf))
     # Penalties that changed nothing leave the loss as it was, and its last digits must not choose among them.
     return next(
         number for number in numbers if candidates[number] is best or _stayed(candidates[number], best)
     )
+
+
+def _unless_nan(value: float, worst: float) -> float:
+    return worst if math.isnan(value) else value
 
 
 def _behind(candidate: Candidate, other: Candidate) -> float:
