@@ -3,10 +3,19 @@
 PYTHON ?= python3
 VENV ?= .venv
 BENCH_VENV ?= .venv-bench
+TORCH_VENV ?= .venv-torch
+LOWEST_VENV ?= .venv-lowest
+# What make test-torch installs. On a machine with a GPU this may be a download of gigabytes.
+TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Two processes share the cores; threads of their own would only get in each other's way. Byte code is kept
+# whatever the environment says, or each process that a test starts would compile the library anew.
+ALONE := PYTHONDONTWRITEBYTECODE= LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+PYTEST := -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-slow lint types unit bench docs clean
+.NOTPARALLEL:
+.PHONY: demo test test-slow test-docs test-torch test-lowest lint types kernels unit bench docs clean
 
 # A stamp per set of extras: reinstalled when pyproject.toml changes.
 $(VENV)/.demo: pyproject.toml
@@ -27,9 +36,8 @@ $(VENV)/.docs: $(VENV)/.demo
 demo: $(VENV)/.demo
 	$(BIN)/python -m labelgap.demo
 
-# mypy uses one core, so it runs beside the tests.
-test: lint
-	$(MAKE) -j 2 types unit
+# One after the other: what runs beside the tests makes them slower than it is quick itself.
+test: lint types unit test-docs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -38,15 +46,42 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-# Two processes share the cores; threads of their own would only get in each other's way. Byte code is kept
-# whatever the environment says, or each process that a test starts would compile the library anew.
-unit: $(VENV)/.test
-	PYTHONDONTWRITEBYTECODE= LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# What many tests need is compiled once, before two processes would each do it.
+kernels: $(VENV)/.test
+	$(ALONE) $(BIN)/python -m tests.compile_kernels
+
+unit: kernels
+	$(ALONE) $(BIN)/python $(PYTEST) --ignore=tests/docs
+
+# What the documents show: every block of code and of commands, every example, the site.
+test-docs: kernels
+	$(ALONE) $(BIN)/python $(PYTEST) tests/docs
 
 # What takes long, and the property tests with examples drawn anew: run it before a change is called done.
 test-slow: $(VENV)/.test
-	PYTHONDONTWRITEBYTECODE= HYPOTHESIS_PROFILE=random LABELGAP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-		$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis"
+	$(ALONE) HYPOTHESIS_PROFILE=random $(BIN)/python $(PYTEST) -m "slow or hypothesis"
+
+# An environment with torch alone, which reads everything else from the other one.
+$(TORCH_VENV)/.torch: $(VENV)/.test
+	test -x $(TORCH_VENV)/bin/python || $(PYTHON) -m venv $(TORCH_VENV)
+	echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+		> "$$($(TORCH_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/rest.pth"
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' \
+		|| { echo "$(TORCH) could not be installed here; name one that can: make test-torch TORCH=torch==..."; exit 1; }
+	touch $@
+
+test-torch: $(TORCH_VENV)/.torch
+	$(ALONE) $(TORCH_VENV)/bin/python $(PYTEST) -m "torch and not slow"
+
+# The lowest versions that pyproject.toml allows. numba throws away what another version of it compiled.
+$(LOWEST_VENV)/.lowest: pyproject.toml tests/lowest_versions.py
+	test -x $(LOWEST_VENV)/bin/python || $(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-e . pytest pytest-xdist hypothesis $$($(PYTHON) -m tests.lowest_versions)
+	touch $@
+
+test-lowest: $(LOWEST_VENV)/.lowest
+	$(ALONE) NUMBA_CACHE_DIR=$(LOWEST_VENV)/kernels $(LOWEST_VENV)/bin/python $(PYTEST) -m "lowest and not slow"
 
 # The rivals need older versions of some packages, so they have an environment of their own.
 $(BENCH_VENV)/.bench: pyproject.toml
@@ -64,4 +99,4 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) .mypy_cache .pytest_cache .ruff_cache build dist docs/_build
+	rm -rf $(VENV) $(BENCH_VENV) $(TORCH_VENV) $(LOWEST_VENV) .mypy_cache .pytest_cache .ruff_cache build dist docs/_build

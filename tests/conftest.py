@@ -10,11 +10,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from labelgap.kernels.gpu.device import has_cuda
+from labelgap.kernels.gpu.device import has_cuda, has_torch
 from pairwise import mark_the_rest_slow
 
 # Some versions of Triton warn where this is not said, and warnings are errors here.
@@ -60,18 +61,41 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what decorators leave no place to mark as slow, and skip what needs a GPU."""
+    """Mark what decorators leave no place to mark as slow, and skip what needs torch or a GPU.
+
+    What needs torch is seen by a global of the module, a fixture, or a parameter that is its name.
+    """
     mark_the_rest_slow(items)
     for item in items:
         if any(name in item.nodeid for name in _SLOW_CHECKS):
             item.add_marker(pytest.mark.slow)
+        if _takes_torch(item):
+            item.add_marker(pytest.mark.torch)
+        if item.get_closest_marker("torch") is not None and not has_torch():
+            item.add_marker(pytest.mark.skip(reason="needs torch, which is not installed"))
         if item.get_closest_marker("gpu") is not None and not has_cuda():
             item.add_marker(pytest.mark.skip(reason="needs a GPU that torch can use, and there is none here"))
+
+
+def _takes_torch(item: pytest.Item) -> bool:
+    settings = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return (
+        hasattr(getattr(item, "module", None), "torch")
+        or "torch" in getattr(item, "fixturenames", ())
+        or any(isinstance(one, str) and one in ("torch", "torch-cpu") for one in settings)
+        or item.path.parent.name == "kernels_gpu"
+    )
 
 
 def pytest_collection_finish() -> None:
     """Exempt what was imported and collected from garbage collection: going through all of it takes long."""
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    """torch itself; tests that take it are skipped where it is not installed."""
+    return importlib.import_module("torch")
 
 
 @pytest.fixture

@@ -17,15 +17,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-from cli_runs import EXAMPLES
 from typer.testing import CliRunner
 
 from labelgap.cli.app import app
 
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "data"
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHELL = re.compile(r"[|;<>&`]|\$\(")
 _STAGE = re.compile(r"^\[ *\d+\.\d s\] .*\n", re.MULTILINE)
@@ -88,14 +88,7 @@ def documents() -> list[Path]:
     return [path for path in found if any(console_commands(path.read_text(encoding="utf-8")))]
 
 
-def documents_to_run() -> Iterator[Any]:
-    """Every document; all but the README are slow."""
-    for path in documents():
-        name = path.relative_to(ROOT).as_posix()
-        yield pytest.param(path, id=name, marks=() if name == "README.md" else pytest.mark.slow)
-
-
-@pytest.mark.parametrize("path", list(documents_to_run()))
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_console_blocks_print_what_they_show(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

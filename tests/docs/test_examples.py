@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
 def test_there_is_one_for_every_setting() -> None:
@@ -25,7 +25,6 @@ def test_there_is_one_for_every_setting() -> None:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_is_short_and_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = path.read_text(encoding="utf-8")
@@ -35,7 +34,6 @@ def test_it_is_short_and_runs(path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert len(capsys.readouterr().out.splitlines()) >= 2
 
 
-@pytest.mark.slow
 def test_weights_correct_what_a_biased_sample_promises(capsys: pytest.CaptureFixture[str]) -> None:
     """What the example and its page say in words, in numbers."""
     (path,) = [path for path in EXAMPLES if path.stem == "biased_sampling"]
