@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "data"
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHELL = re.compile(r"[|;<>&`]|\$\(")
+_SHORTENED = re.compile(r"(labelgap [^|;<>&`$]*) \| (?:cat|head -n (\d+))")
 _STAGE = re.compile(r"^\[ *\d+\.\d s\] .*\n", re.MULTILINE)
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -58,7 +59,14 @@ def console_commands(text: str) -> Iterator[Command]:
 
 
 def printed(command: str, folder: Path) -> str:
-    """What a command prints, both streams together."""
+    """What a command prints, both streams together.
+
+    What is read from a pipe is printed as to a file, which is so in this process, too: that spares starting
+    another one for the commands whose output is only shortened.
+    """
+    if (piped := _SHORTENED.fullmatch(command)) is not None:
+        lines = printed(piped[1], folder).splitlines(keepends=True)
+        return "".join(lines[: int(piped[2] or len(lines))])
     if _SHELL.search(re.sub(r"'[^']*'", "", command)) or not command.startswith("labelgap "):
         shim = folder.parent / "bin" / "labelgap"
         if not shim.exists():
