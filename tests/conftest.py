@@ -28,17 +28,6 @@ settings.register_profile("repeatable", derandomize=True, max_examples=40, deadl
 settings.register_profile("random", derandomize=False, print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# scikit-learn's checks of estimators that choose their penalties, of a default that differs from a checked
-# one in its random_state alone, and of MetricThreshold around a second and a third estimator. The fast suite
-# checks each class with given parameters.
-_SLOW_CHECKS = (
-    "test_scikit_learn_checks[LowRankClassifier()-",
-    "test_scikit_learn_checks[LowRankRegressor()-",
-    "test_scikit_learn_checks[PlugInClassifier()-",
-    "test_scikit_learn_checks[MetricThreshold(estimator=LinearSVC(),",
-    "test_scikit_learn_checks[MetricThreshold(estimator=PlugInClassifier(",
-)
-
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let the second process of pytest-xdist import the test modules from the last one on.
@@ -67,8 +56,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     mark_the_rest_slow(items)
     for item in items:
-        if any(name in item.nodeid for name in _SLOW_CHECKS):
-            item.add_marker(pytest.mark.slow)
         if _takes_torch(item):
             item.add_marker(pytest.mark.torch)
         if item.get_closest_marker("torch") is not None and not has_torch():

@@ -1,4 +1,4 @@
-"""Predictions as frames with the names of labels, and what notebooks show of objects."""
+"""What notebooks show of objects, and features of files that are matched by their names."""
 
 from __future__ import annotations
 
@@ -10,109 +10,28 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn import config_context
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 import labelgap
-from labelgap import (
-    LowRankClassifier,
-    LowRankRegressor,
-    MetricThreshold,
-    ObservedLabels,
-    PlugInClassifier,
-    Recommender,
-)
+from labelgap import MetricThreshold, ObservedLabels
 from labelgap.data import read_label_table
-from labelgap.exceptions import InvalidFeaturesError, UnknownNameError
+from labelgap.exceptions import InvalidFeaturesError
+from quick_estimators import ONE_FIT, cut, low_rank, plug_in, recommender, regressor
 
 RNG = np.random.RandomState(0)
-FEATURES = pd.DataFrame(
-    RNG.standard_normal((30, 3)), columns=["x", "y", "z"], index=[f"row {n}" for n in range(30)]
-)
+FEATURES = pd.DataFrame(RNG.standard_normal((30, 3)), columns=["x", "y", "z"])
 NAMES = ["<b>buys</b>", "calls", "churns"]
 Y = pd.DataFrame((FEATURES.to_numpy() + RNG.standard_normal((30, 3)) > 0.3).astype(float), columns=NAMES)
-Y.index = FEATURES.index
 Y.iloc[::4, 1] = np.nan
-
 MODELS = {
-    "low-rank": lambda: LowRankClassifier(trace_penalty=0.01, ridge_penalty=0.1, threshold="train"),
-    "plug-in": lambda: PlugInClassifier(LogisticRegression(), threshold="train"),
-    "threshold": lambda: MetricThreshold(LogisticRegression(), threshold="train"),
-    "regressor": lambda: LowRankRegressor(trace_penalty=0.01, ridge_penalty=0.1),
+    "low-rank": lambda: low_rank(**ONE_FIT),
+    "plug-in": lambda: plug_in(**ONE_FIT),
+    "threshold": lambda: cut(**ONE_FIT),
+    "regressor": regressor,
 }
-
-
-@pytest.fixture(params=MODELS)
-def fitted(request: pytest.FixtureRequest) -> Any:
-    return MODELS[request.param]().fit(FEATURES, Y)
-
-
-def methods_of(model: Any) -> list[str]:
-    return [name for name in ("predict", "predict_proba", "decision_function") if hasattr(model, name)]
-
-
-def test_frames_of_pandas_hold_the_arrays_under_the_names_of_labels(fitted: Any) -> None:
-    arrays = {name: getattr(fitted, name)(FEATURES) for name in methods_of(fitted)}
-    assert all(isinstance(array, np.ndarray) for array in arrays.values())
-    score = fitted.score(FEATURES, Y)
-    assert fitted.set_output(transform="pandas") is fitted
-    for name, array in arrays.items():
-        frame = getattr(fitted, name)(FEATURES)
-        assert frame.columns.tolist() == NAMES
-        assert frame.index.tolist() == FEATURES.index.tolist()
-        np.testing.assert_array_equal(frame.to_numpy(), array)
-    # What is scored and judged does not change.
-    assert fitted.score(FEATURES, Y) == score
-
-
-def test_frames_of_polars_and_back(fitted: Any) -> None:
-    array = fitted.predict(FEATURES)
-    frame = fitted.set_output(transform="polars").predict(FEATURES)
-    assert isinstance(frame, pl.DataFrame)
-    assert frame.columns == NAMES
-    np.testing.assert_array_equal(frame.to_numpy(), array)
-    assert isinstance(fitted.set_output(transform=None).predict(FEATURES), pl.DataFrame)
-    assert isinstance(fitted.set_output(transform="default").predict(FEATURES), np.ndarray)
-    with pytest.raises(UnknownNameError, match="value of transform 'numpy'"):
-        fitted.set_output(transform="numpy")
-
-
-@pytest.mark.parametrize("container", ["pandas", "polars"])
-def test_the_best_labels_come_with_their_names(container: str) -> None:
-    model = MODELS["low-rank"]().fit(FEATURES, Y)
-    places, scores = model.predict_topk(FEATURES, k=2, return_scores=True)
-    names, framed = model.set_output(transform=container).predict_topk(FEATURES, k=2, return_scores=True)
-    assert list(names.columns) == ["top_1", "top_2"]
-    assert names.to_numpy().tolist() == [[NAMES[place] for place in row] for row in places]
-    np.testing.assert_array_equal(framed.to_numpy(), scores)
-
-
-def test_a_single_label_and_labels_without_names() -> None:
-    single = (
-        MODELS["low-rank"]()
-        .fit(FEATURES, np.where(Y["calls"] == 1, "yes", "no"))
-        .set_output(transform="pandas")
-    )
-    decided = single.predict(FEATURES)
-    assert (type(decided), decided.index.tolist()) == (pd.Series, FEATURES.index.tolist())
-    assert single.predict_proba(FEATURES).columns.tolist() == ["no", "yes"]
-    unnamed = MODELS["low-rank"]().fit(FEATURES.to_numpy(), Y.to_numpy()).set_output(transform="pandas")
-    frame = unnamed.predict(FEATURES.to_numpy())
-    assert frame.columns.tolist() == ["label_0", "label_1", "label_2"]
-    assert frame.index.tolist() == list(range(30))
-    assert unnamed.predict(FEATURES.to_numpy(), output="sparse").shape == (30, 3)
-
-
-def test_the_switch_is_kept_by_clones_and_files(tmp_path: Any) -> None:
-    model = MODELS["low-rank"]().set_output(transform="pandas").fit(FEATURES, Y)
-    assert isinstance(clone(model).fit(FEATURES, Y).predict(FEATURES), pd.DataFrame)
-    model.save(tmp_path / "model.labelgap")
-    assert isinstance(labelgap.load(tmp_path / "model.labelgap").predict(FEATURES), pd.DataFrame)
 
 
 # -- notebooks ----------------------------------------------------------------------------------------------
@@ -172,7 +91,7 @@ def test_other_models_show_what_they_have() -> None:
     regressor = MODELS["regressor"]().fit(FEATURES, Y)
     assert "gaussian" in regressor._repr_html_()
     users, items = ["ann", "ann", "bob", "bob", "eve"], ["Ran", "Jaws", "Ran", "Jaws", "Ran"]
-    films = Recommender(trace_penalty=0.02, threshold="train").fit((users, items, [1, 0, 1, 1, 0]))
+    films = recommender(**ONE_FIT).fit((users, items, [1, 0, 1, 1, 0]))
     assert "Fitted Recommender" in films._repr_html_()
     one = films.recommend("eve", n=1)
     columns = ["rank", "item", "score", "probability", "decision"]
@@ -205,7 +124,7 @@ def named_table(folder: Path, form: str, columns: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("form", ["csv", "npz", "sparse arff"])
-@pytest.mark.parametrize("name", ["low-rank", "plug-in", "threshold", "regressor"])
+@pytest.mark.parametrize("name", MODELS)
 def test_features_of_files_are_matched_by_name(form: str, name: str, tmp_path: Path) -> None:
     table = named_table(tmp_path, form, ["x", "y", "z"])
     model = MODELS[name]().fit(table.X, table.labels)
@@ -232,21 +151,36 @@ def test_features_of_files_are_matched_by_name(form: str, name: str, tmp_path: P
     MODELS[name]().fit(plain, table.labels).predict(other.X)
 
 
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
 @pytest.mark.parametrize("form", ["csv", "npz"])
-def test_names_of_columns_stay_with_a_pickled_table(form: str, tmp_path: Path) -> None:
-    X = named_table(tmp_path, form, ["x", "y", "z"]).X
-    assert pickle.loads(pickle.dumps(X)).feature_names == ("x", "y", "z")
+def test_names_of_columns_stay_with_what_is_made_of_a_table(form: str, tmp_path: Path) -> None:
+    table = named_table(tmp_path, form, ["x", "y", "z"])
+    model = MODELS["low-rank"]().fit(table.X, table.labels)
+    X, expected = table.X, model.decision_function(table.X)
     train, test = train_test_split(X, random_state=0)
-    assert train.feature_names == test.feature_names == ("x", "y", "z")
-
-
-@pytest.mark.parametrize("form", ["csv", "npz"])
-def test_names_are_those_of_the_columns_that_are_there(form: str, tmp_path: Path) -> None:
-    X = named_table(tmp_path, form, ["x", "y", "z"]).X
-    assert X[..., :, ::-1].feature_names == X[..., [2, 1, 0]].feature_names == ("z", "y", "x")
-    assert X[..., :, [2, 0, 1]].feature_names == ("z", "x", "y")
-    assert X[:2, ...].feature_names == X[[0, 1]].feature_names == ("x", "y", "z")
+    turned = X[:, ::-1]
+    whole = [pickle.loads(pickle.dumps(X)), turned.copy(), copy.copy(turned), copy.deepcopy(turned)]
+    for made in (*whole, turned.astype(np.float64)):
+        assert made.feature_names == (("x", "y", "z") if made is whole[0] else ("z", "y", "x"))
+        np.testing.assert_array_equal(model.decision_function(made), expected)
+    for part, names in {
+        "train": (train, "xyz"),
+        "test": (test, "xyz"),
+        "single": (turned.astype(np.float32), "zyx"),
+        "reversed": (X[..., :, ::-1], "zyx"),
+        "by number": (X[..., [2, 1, 0]], "zyx"),
+        "in another order": (X[..., :, [2, 0, 1]], "zxy"),
+        "some rows": (X[:2, ...], "xyz"),
+        "some rows by number": (X[[0, 1]], "xyz"),
+    }.items():
+        found, expected_names = names
+        assert found.feature_names == tuple(expected_names), part
     assert getattr(X[:3][None, :, 0], "feature_names", None) is None
+    # A copy is another array, and what is computed has no names.
+    other = X.copy()
+    other[0, 0] = 7.0
+    assert X[0, 0] != 7.0
+    assert getattr(2 * X, "feature_names", None) is None
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -258,22 +192,3 @@ def test_an_array_that_was_reshaped_in_place_has_lost_its_names(tmp_path: Path) 
     with pytest.raises(ValueError, match="X has 6 features, but LowRankClassifier is expecting 3 features"):
         model.predict(X)
     assert X[:, :3].feature_names is None
-
-
-@pytest.mark.filterwarnings("error:X does not have valid feature names")
-@pytest.mark.parametrize("form", ["csv", "npz"])
-def test_copies_keep_the_names_of_columns(form: str, tmp_path: Path) -> None:
-    table = named_table(tmp_path, form, ["x", "y", "z"])
-    model = MODELS["low-rank"]().fit(table.X, table.labels)
-    X = table.X[:, ::-1]
-    expected = model.decision_function(table.X)
-    for made in (X.copy(), copy.copy(X), copy.deepcopy(X), X.astype(np.float64)):
-        assert made.feature_names == ("z", "y", "x")
-        np.testing.assert_array_equal(model.decision_function(made), expected)
-    assert X.astype(np.float32).feature_names == ("z", "y", "x")
-    # A copy is another array.
-    other = X.copy()
-    other[0, 0] = 7.0
-    assert X[0, 0] != 7.0
-    # What is computed has none.
-    assert getattr(2 * X, "feature_names", None) is None
