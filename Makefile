@@ -5,8 +5,8 @@ VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 TORCH_VENV ?= .venv-torch
 LOWEST_VENV ?= .venv-lowest
-# What make test-torch installs. On a machine with a GPU this may be a download of gigabytes.
-TORCH ?= torch==2.13.0
+# What make test-torch installs: gigabytes, where the index has wheels for a GPU.
+TORCH ?= torch==2.13.0 triton
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two processes share the cores; threads of their own would only get in each other's way. Byte code is kept
@@ -66,8 +66,8 @@ $(TORCH_VENV)/.torch: $(VENV)/.test
 	test -x $(TORCH_VENV)/bin/python || $(PYTHON) -m venv $(TORCH_VENV)
 	echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
 		> "$$($(TORCH_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/rest.pth"
-	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' \
-		|| { echo "$(TORCH) could not be installed here; name one that can: make test-torch TORCH=torch==..."; exit 1; }
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) \
+		|| { echo "$(TORCH) could not be installed here; name what can: make test-torch TORCH=torch==..."; exit 1; }
 	touch $@
 
 test-torch: $(TORCH_VENV)/.torch
@@ -80,8 +80,9 @@ $(LOWEST_VENV)/.lowest: pyproject.toml tests/lowest_versions.py
 		-e . pytest pytest-xdist hypothesis $$($(PYTHON) -m tests.lowest_versions)
 	touch $@
 
+LOWEST_TESTS := tests/test_core.py tests/test_public_api.py tests/thresholds tests/metrics tests/decisions
 test-lowest: $(LOWEST_VENV)/.lowest
-	$(ALONE) NUMBA_CACHE_DIR=$(LOWEST_VENV)/kernels $(LOWEST_VENV)/bin/python $(PYTEST) -m "lowest and not slow"
+	$(ALONE) NUMBA_CACHE_DIR=$(LOWEST_VENV)/kernels $(LOWEST_VENV)/bin/python $(PYTEST) $(LOWEST_TESTS)
 
 # The rivals need older versions of some packages, so they have an environment of their own.
 $(BENCH_VENV)/.bench: pyproject.toml

@@ -32,8 +32,6 @@ from labelgap import (
 from labelgap.data import make_low_rank_labels
 from labelgap.solvers import SOLVERS
 
-pytestmark = pytest.mark.lowest
-
 PROBLEM = make_low_rank_labels(
     n=80, n_labels=6, n_features=5, rank=2, observed=0.5, n_test=60, random_state=0
 )
