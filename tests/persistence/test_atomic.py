@@ -17,62 +17,49 @@ import pytest
 from labelgap.persistence.container import atomic_write, read_file, write_file
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"old")
-
-    def interrupted() -> None:
-        with atomic_write(path) as file:
-            file.write(b"half of the new")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
+def write(path: Path, data: bytes, then: BaseException | None = None) -> None:
+    with atomic_write(path) as file:
+        file.write(data)
+        if then is not None:
+            raise then
 
 
 def test_the_old_file_is_there_until_the_new_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        write(path, b"half of the new", KeyboardInterrupt())
+    assert path.read_bytes() == b"old"
     with atomic_write(path) as file:
         file.write(b"new")
         file.flush()
         assert path.read_bytes() == b"old"
     assert path.read_bytes() == b"new"
+    with atomic_write(path) as first:
+        first.write(b"first")
+        write(path, b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("mask", [0o022, 0o077])
-def test_a_new_file_has_the_usual_rights(tmp_path: Path, mask: int) -> None:
-    before = os.umask(mask)
-    try:
-        with atomic_write(tmp_path / "a") as file:
-            file.write(b"new")
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~mask
-
-
-def test_a_replaced_file_keeps_its_rights_and_a_link_stays_one(tmp_path: Path) -> None:
+def test_rights_links_and_long_names(tmp_path: Path) -> None:
+    for mask in (0o022, 0o077):
+        before = os.umask(mask)
+        try:
+            write(tmp_path / f"new {mask}", b"new")
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((tmp_path / f"new {mask}").stat().st_mode) == 0o666 & ~mask
     path, link = tmp_path / "a", tmp_path / "link"
     path.write_bytes(b"old")
     path.chmod(0o640)
     link.symlink_to(path)
-    with atomic_write(link) as file:
-        file.write(b"new")
+    write(link, b"new")
     assert link.is_symlink()
     assert path.read_bytes() == b"new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-
-
-def test_a_folder_that_is_not_there_is_the_systems_business(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "nowhere" / "a"):
-        pass
-
-
-def test_a_long_name_will_do(tmp_path: Path) -> None:
-    with atomic_write(tmp_path / ("n" * 250)) as file:
-        file.write(b"new")
+    write(tmp_path / ("n" * 250), b"new")
     assert (tmp_path / ("n" * 250)).read_bytes() == b"new"
 
 
@@ -115,8 +102,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> Non
     others = [left_behind(tmp_path / "b"), tmp_path / ".a.labelgap.part", tmp_path / ".a.labelgap.xyz.part"]
     for other in others[1:]:
         other.write_bytes(b"not ours")
-    with atomic_write(path) as file:
-        file.write(b"new")
+    write(path, b"new")
     assert not old.exists()
     assert all(other.exists() for other in others)
     assert path.read_bytes() == b"new"
@@ -126,39 +112,21 @@ def test_what_another_writer_is_at_stays(tmp_path: Path) -> None:
     fcntl = pytest.importorskip("fcntl", reason="there are no such locks here")
     path = tmp_path / "a"
     young = left_behind(path, seconds=1.0)
-    with atomic_write(path) as file:
-        file.write(b"new")
+    write(path, b"new")
     assert young.exists()
     at_work = left_behind(path)
     with open(at_work, "rb") as writer:
         fcntl.flock(writer, fcntl.LOCK_EX)
-        with atomic_write(path) as file:
-            file.write(b"newer")
+        write(path, b"newer")
     assert at_work.exists()
     assert path.read_bytes() == b"newer"
 
 
-def test_two_writers_at_one_time(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    with atomic_write(path) as first:
-        first.write(b"first")
-        with atomic_write(path) as second:
-            second.write(b"second")
-        assert path.read_bytes() == b"second"
-    assert path.read_bytes() == b"first"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_an_error_of_the_system_names_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-
-    def full() -> None:
-        with atomic_write(path):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    with pytest.raises(OSError, match="No space left on device") as caught:
-        full()
-    assert caught.value.filename == str(path)
-    with pytest.raises(FileNotFoundError) as caught, atomic_write(tmp_path / "no" / "a"):
-        pass
-    assert caught.value.filename == str(tmp_path / "no" / "a")
+    path, nowhere = tmp_path / "a", tmp_path / "no" / "a"
+    with pytest.raises(OSError, match="No space left on device") as full:
+        write(path, b"", OSError(errno.ENOSPC, "No space left on device"))
+    assert full.value.filename == str(path)
+    with pytest.raises(FileNotFoundError) as missing:
+        write(nowhere, b"")
+    assert missing.value.filename == str(nowhere)
