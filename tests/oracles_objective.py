@@ -1,7 +1,4 @@
-"""The data term with dense matrices and loops over entries: slow and obvious.
-
-And the checks that every data term must pass against it, and the convex problem of a design for CVXPY.
-"""
+"""The data term with dense matrices: slow and obvious. And the convex problem of a design for CVXPY."""
 
 from __future__ import annotations
 
@@ -11,11 +8,8 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import pytest
-from numpy.testing import assert_allclose
 
-from labelgap.objective.protocol import Factors, Objective, Point, ScoreGradient
-from solver_problems import random_factors
+from labelgap.objective.protocol import Factors
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-13}
 
@@ -24,7 +18,9 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-13}
 class DenseTerm:
     """``Σ ω_ij ℓ(z_ij + offset_ij, y_ij)`` with ``Z = X W Fᵀ + 1bᵀ``, over the entries not NaN in Y.
 
-    ``loss`` may be a list of one loss per label. ``F`` None means the identity.
+    ``loss`` may be a list of one loss per label. ``F`` None means the identity. With a ``hold`` of a bound γ,
+    a stiffness μ and multipliers u of all entries, ``max_a a s − γ|a| − (a − u)²/2μ`` is added for every
+    entry's score s without the intercept.
     """
 
     X: Any
@@ -34,16 +30,13 @@ class DenseTerm:
     intercept: bool
     F: Any = None
     offsets: Any = None
+    hold: tuple[float, float, Any] | None = None
 
     def __post_init__(self):
         n_labels = self.Y.shape[1]
         self.F = np.eye(n_labels) if self.F is None else self.F
         self.offsets = np.zeros(self.Y.shape) if self.offsets is None else self.offsets
         self.losses = self.loss if isinstance(self.loss, list) else [self.loss] * n_labels
-
-    @property
-    def entries(self):
-        return list(zip(*np.nonzero(~np.isnan(self.Y)), strict=True))
 
     def low_rank(self, factors):
         """``X W Fᵀ``."""
@@ -52,191 +45,136 @@ class DenseTerm:
     def scores(self, factors):
         return self.low_rank(factors) + (factors.intercept if self.intercept else 0.0)
 
+    def on_entries(self, name, numbers, *, weighted=True):
+        """A method of the losses, 0 where nothing is observed."""
+        dense, seen = np.zeros(self.Y.shape), ~np.isnan(self.Y)
+        if isinstance(self.loss, list):
+            places = [(loss, (seen[:, j], j)) for j, loss in enumerate(self.loss)]
+        else:
+            places = [(self.loss, seen)]
+        for loss, mine in places:
+            weight = self.weights[mine] if weighted else 1.0
+            dense[mine] = weight * getattr(loss, name)(numbers[mine], self.Y[mine])
+        return dense
+
+    def _held(self, factors):
+        """The next multipliers, and the values of the term of the bound."""
+        if self.hold is None:
+            return np.zeros(self.Y.shape), np.zeros(self.Y.shape)
+        (bound, stiffness, u), s = self.hold, self.low_rank(factors)
+        shifted = s + u / stiffness
+        a = stiffness * (shifted - np.clip(shifted, -bound, bound))
+        return a, a * s - bound * np.abs(a) - (a - u) ** 2 / (2 * stiffness)
+
+    def next_multipliers(self, factors):
+        return self._held(factors)[0]
+
+    def values(self, factors):
+        return self.on_entries("value", self.scores(factors) + self.offsets)
+
     def value(self, factors):
-        return float(self._on_entries("value", factors).sum())
+        return float(self.values(factors).sum() + self._held(factors)[1].sum())
+
+    def size(self, factors):
+        """The sum of the absolute values of all terms."""
+        return float(np.abs(self.values(factors)).sum() + np.abs(self._held(factors)[1]).sum())
+
+    def loss_gradient(self, factors):
+        return self.on_entries("gradient", self.scores(factors) + self.offsets)
 
     def score_gradient(self, factors):
         """G as a dense n x L matrix, zero where nothing is observed."""
-        return self._on_entries("gradient", factors)
+        return self.loss_gradient(factors) + self._held(factors)[0]
+
+    def loss_curvature(self, factors):
+        return self.on_entries("curvature", self.scores(factors) + self.offsets)
 
     def score_curvature(self, factors):
-        return self._on_entries("curvature", factors)
+        stiffness = 0.0 if self.hold is None else self.hold[1]
+        return self.loss_curvature(factors) + stiffness * (self._held(factors)[0] != 0)
 
-    def _on_entries(self, name, factors):
-        Z, dense = self.scores(factors) + self.offsets, np.zeros(self.Y.shape)
-        for j, loss in enumerate(self.losses):
-            e = ~np.isnan(self.Y[:, j]), j
-            dense[e] = self.weights[e] * getattr(loss, name)(Z[e], self.Y[e])
-        return dense
+    def label_sums(self, entries):
+        """Zeros without an intercept: there is nothing to differentiate by."""
+        return entries.sum(axis=0) * float(self.intercept)
 
     def gradient(self, factors):
-        """With respect to (A, B, b), one flat vector."""
-        G = self.score_gradient(factors)
-        A, B, _ = factors
-        db = G.sum(axis=0) if self.intercept else np.zeros(len(self.F))
-        XtGF = self.X.T @ G @ self.F
-        return np.concatenate([(XtGF @ B).ravel(), (XtGF.T @ A).ravel(), db])
+        X, F, G = self.X, self.F, self.score_gradient(factors)
+        left, right = X.T @ G @ F @ factors.right, F.T @ G.T @ X @ factors.left
+        return Factors(left, right, self.label_sums(self.loss_gradient(factors)))
 
-    def score_jacobian(self, factors):
-        """∂z_e/∂(A, B, b), one row per entry."""
-        A, B, _ = factors
-        (d, k), (r, _) = A.shape, B.shape
-        Q = self.F @ B
-        J = np.zeros((len(self.entries), d * k + r * k + len(self.F)))
-        for row, (i, j) in enumerate(self.entries):
-            J[row, : d * k] = np.outer(self.X[i], Q[j]).ravel()
-            J[row, d * k : d * k + r * k] = np.outer(self.F[j], self.X[i] @ A).ravel()
-            J[row, d * k + r * k + j] = float(self.intercept)
-        return J
+    def hessian_product(self, factors, direction):
+        """By the product rule; the bound's term knows nothing of the intercept."""
+        X, F, G = self.X, self.F, self.score_gradient(factors)
+        P, Q, dP, dQ = X @ factors.left, F @ factors.right, X @ direction.left, F @ direction.right
+        moved = dP @ Q.T + P @ dQ.T
+        shift = direction.intercept if self.intercept else 0.0
+        own = self.loss_curvature(factors)
+        D = self.score_curvature(factors) * moved + own * shift
+        by_label = self.label_sums(own * (moved + shift))
+        return Factors(X.T @ (D @ Q + G @ dQ), F.T @ (D.T @ P + G.T @ dP), by_label)
 
-    def gauss_newton_hessian(self, factors):
-        J, D = self.score_jacobian(factors), self.score_curvature(factors)
-        return J.T @ (np.array([D[e] for e in self.entries])[:, None] * J)
+    def hessian_diagonal(self, factors):
+        X, F, D = self.X, self.F, self.score_curvature(factors)
+        left = (X**2).T @ D @ (F @ factors.right) ** 2
+        right = (F**2).T @ D.T @ (X @ factors.left) ** 2
+        return Factors(left, right, self.label_sums(self.loss_curvature(factors)))
 
-    def hessian(self, factors):
-        """The Gauss–Newton part, and the cross term ``Σ_e G_e ∇²z_e`` between A and B."""
-        A, B, b = factors
-        (d, k), (r, _) = A.shape, B.shape
-        cross = np.zeros((d * k + r * k + len(b),) * 2)
-        XtGF = self.X.T @ self.score_gradient(factors) @ self.F
-        for f in range(d):
-            for j in range(r):
-                for c in range(k):
-                    cross[f * k + c, d * k + j * k + c] = XtGF[f, j]
-        return self.gauss_newton_hessian(factors) + cross + cross.T
+    def curvature_along(self, factors, U, V):
+        D = self.score_curvature(factors)
+        pairs = zip((self.X @ U).T, (self.F @ V).T, strict=True)
+        return np.array([np.sum(D * np.outer(u, v) ** 2) for u, v in pairs])
 
     def conjugate(self, G):
-        """``f*(G)`` for a dense G."""
-        total = 0.0
-        for e in self.entries:
-            weight = self.weights[e]
-            total += weight * float(self.losses[e[1]].conjugate(G[e] / weight, self.Y[e]))
-            total -= G[e] * self.offsets[e]
-        return total
+        """``f*(G)`` for a dense G, without the term of a bound."""
+        weights = np.where(np.isnan(self.Y), 1.0, self.weights)
+        duals = self.weights * self.on_entries("conjugate", G / weights, weighted=False)
+        return float(np.sum(duals[~np.isnan(self.Y)]) - np.sum(G * self.offsets))
+
+
+def balanced_by_shrinking(G, up, down):
+    """G with the heavier sign of each label shrunk until it has the sum of the lighter one."""
+    G = G.copy()
+    for j in range(G.shape[1]):
+        lighter = min(up[j], -down[j])
+        for sign, total in ((1, up[j]), (-1, -down[j])):
+            if total > 0:
+                G[np.sign(G[:, j]) == sign, j] *= lighter / total
+    return G
+
+
+# -- what is decided for all parts together, label by label --------------------------------------------------
+
+
+def slow_rates(Y, weights, edges):
+    """The mean of each label, smoothed where it lies on an edge, and whether it lies on none."""
+    seen = ~np.isnan(Y)
+    total = np.sum(weights[seen] * Y[seen])
+    prior = 0.5 if edges == (0.0, 1.0) else total / weights[seen].sum()
+    rates, informative = [], []
+    for j in range(Y.shape[1]):
+        y, w = Y[seen[:, j], j], weights[seen[:, j], j]
+        tells = len(y) > 0 and not any(np.all(y == edge) for edge in edges)
+        informative.append(tells)
+        if tells:
+            rates.append(np.average(y, weights=w))
+        elif len(y):
+            rates.append((np.sum(w * y) + prior) / (w.sum() + 1))
+        else:
+            rates.append((total + prior) / (weights[seen].sum() + 1))
+    return np.array(rates), np.array(informative)
+
+
+def slow_flip_rates(recorded, rows, flip_rate):
+    """The flip rates, lowered where more positives are recorded than they allow."""
+    rates = []
+    for count, n, rate in zip(recorded, rows, flip_rate, strict=True):
+        most = max(n, 1) * (n + 0.5) / (n + 1)
+        rates.append(min(rate, max(1 - max(count, 0.5) / most, 0.0)))
+    return np.array(rates)
 
 
 def flat(factors):
     return np.concatenate([part.ravel() for part in factors])
-
-
-@dataclass
-class Setup:
-    """A data term and its oracle, in the same coordinates."""
-
-    objective: Any
-    oracle: DenseTerm
-
-    def factors(self, rank=2, seed=0, size=0.5):
-        d, r = self.objective.shape
-        A, B, _ = random_factors(np.random.default_rng(seed), d, r, rank, size)
-        return Factors(A, B, size * np.random.default_rng(seed + 100).standard_normal(len(self.oracle.F)))
-
-    def XtGF(self, factors):
-        return self.oracle.X.T @ self.oracle.score_gradient(factors) @ self.oracle.F
-
-
-class AgainstDense:
-    """Tests of a fixture ``setup``: every answer of a data term is that of the dense formulas."""
-
-    def test_the_classes_keep_the_protocols(self, setup):
-        objective = setup.objective
-        point = objective.at(setup.factors())
-        assert isinstance(objective, Objective)
-        assert isinstance(point, Point)
-        assert isinstance(point.score_gradient(), ScoreGradient)
-        assert objective.shape == (setup.oracle.X.shape[1], setup.oracle.F.shape[1])
-        assert objective.n_labels == len(setup.oracle.F)
-        assert objective.has_intercept == setup.oracle.intercept
-        assert objective.dtype == np.float64
-        assert objective.may_form
-
-    @pytest.mark.parametrize("rank", [0, 1, 3])
-    def test_value_and_gradient(self, setup, rank):
-        factors = setup.factors(rank)
-        point = setup.objective.at(factors)
-        assert_allclose(point.value, setup.oracle.value(factors), **CLOSE)
-        assert_allclose(flat(point.gradient()), setup.oracle.gradient(factors), **CLOSE)
-
-    @pytest.mark.parametrize("rank", [0, 1, 4])
-    def test_a_product_that_the_caller_has_made_changes_nothing(self, setup, rank):
-        factors = setup.factors(rank)
-        same_point(setup.objective.at(factors, factors.left @ factors.right.T), setup.objective.at(factors))
-
-    @pytest.mark.parametrize("rank", [0, 2])
-    def test_hessian_product_and_diagonal(self, setup, rank):
-        factors, direction = setup.factors(rank), setup.factors(rank, seed=1)
-        point, hessian = setup.objective.at(factors), setup.oracle.hessian(factors)
-        assert_allclose(flat(point.hessian_product(direction)), hessian @ flat(direction), **CLOSE)
-        assert_allclose(flat(point.hessian_diagonal()), np.diag(hessian), **CLOSE)
-
-    def test_curvature_along_rank_one_directions(self, setup):
-        rng, factors, oracle = np.random.default_rng(7), setup.factors(), setup.oracle
-        d, r = setup.objective.shape
-        U, V = rng.standard_normal((d, 3)), rng.standard_normal((r, 3))
-        pairs = zip((oracle.X @ U).T, (oracle.F @ V).T, strict=True)
-        expected = [np.sum(oracle.score_curvature(factors) * np.outer(u, v) ** 2) for u, v in pairs]
-        assert_allclose(setup.objective.at(factors).curvature_along(U, V), expected, **CLOSE)
-
-    def test_label_curvature_and_signed_sums(self, setup):
-        factors, oracle = setup.factors(), setup.oracle
-        point = setup.objective.at(factors)
-        # Without an intercept there is nothing to differentiate by.
-        on = float(oracle.intercept)
-        assert_allclose(point.label_curvature(), on * oracle.score_curvature(factors).sum(axis=0), **CLOSE)
-        up, down = point.signed_label_sums()
-        assert np.all(up >= 0)
-        assert np.all(down <= 0)
-        assert_allclose(up + down, on * oracle.score_gradient(factors).sum(axis=0), **CLOSE)
-
-    def test_score_gradient_as_a_linear_map(self, setup):
-        rng, factors = np.random.default_rng(8), setup.factors()
-        gradient, expected = setup.objective.at(factors).score_gradient(), setup.XtGF(factors)
-        d, r = setup.objective.shape
-        U, V = rng.standard_normal((d, 3)), rng.standard_normal((r, 2))
-        assert_allclose(gradient.matrix(), expected, **CLOSE)
-        assert_allclose(gradient.left_product(V), expected @ V, **CLOSE)
-        assert_allclose(gradient.right_product(U), expected.T @ U, **CLOSE)
-
-    def test_with_intercept_equals_a_fresh_point(self, setup):
-        factors, other = setup.factors(), setup.factors(seed=1)
-        moved = setup.objective.at(factors).with_intercept(other.intercept)
-        same_point(moved, setup.objective.at(factors._replace(intercept=other.intercept)))
-
-    @pytest.mark.parametrize("ranks", [(2, 1), (1, 0)])
-    def test_beyond_goes_on_in_a_straight_line(self, setup, ranks):
-        here, before, step = setup.factors(ranks[0]), setup.factors(ranks[1], seed=1), 0.6
-        ahead = setup.objective.at(here).beyond(setup.objective.at(before), step)
-        W = (1 + step) * here.left @ here.right.T - step * before.left @ before.right.T
-        b = (1 + step) * here.intercept - step * before.intercept
-        assert_allclose(ahead.factors.left @ ahead.factors.right.T, W, **CLOSE)
-        assert_allclose(ahead.factors.intercept, b, **CLOSE)
-        same_point(ahead, setup.objective.at(ahead.factors))
-        # A derived point can be derived from again.
-        again = ahead.with_intercept(here.intercept)
-        same_point(again, setup.objective.at(ahead.factors._replace(intercept=here.intercept)))
-
-    def test_slope_towards_is_the_inner_product_with_the_gradient_in_W(self, setup):
-        here, there = setup.factors(2), setup.factors(1, seed=1)
-        difference = there.left @ there.right.T - here.left @ here.right.T
-        slope = setup.objective.at(here).slope_towards(setup.objective.at(there))
-        assert_allclose(slope, np.sum(setup.XtGF(here) * difference), **CLOSE)
-
-
-def same_point(point, fresh):
-    """Every answer of a derived point is that of one computed from scratch."""
-    for mine, other in zip(answers(point), answers(fresh), strict=True):
-        assert_allclose(mine, other, **CLOSE)
-
-
-def answers(point):
-    """What a point says that does not depend on how W was split into factors, and its gradients."""
-    gradient = point.score_gradient()
-    yield from (point.value, point.size)
-    yield from (flat(point.gradient()), flat(point.hessian_diagonal()))
-    yield point.label_curvature()
-    yield np.add(*point.signed_label_sums())
-    yield gradient.matrix()
-    yield gradient.conjugate(1.0)
 
 
 def cvxpy_design_optimum(

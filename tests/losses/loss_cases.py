@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 from scipy import special
 
 from labelgap.losses import FAMILIES, LOSSES, UNLABELLED_LOSSES, CustomFamily, Family, Loss, Unlabelled
@@ -144,11 +143,7 @@ def unlabelled_cases() -> Iterator[Case]:
                 yield Case(loss, y, (float(low), float(high)), kinks)
 
 
-YES_NO = list(yes_no_cases())
-OF_FAMILIES = list(family_cases())
 OF_UNLABELLED = list(unlabelled_cases())
-EVERY_CASE = YES_NO + OF_FAMILIES + OF_UNLABELLED
+EVERY_CASE = [*yes_no_cases(), *family_cases(), *OF_UNLABELLED]
 
-every_case = pytest.mark.parametrize("case", EVERY_CASE, ids=str)
-both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 GRID = np.linspace(-6, 6, 241)

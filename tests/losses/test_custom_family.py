@@ -1,4 +1,4 @@
-"""Families made of a user's own functions."""
+"""Families made of a user's own functions, beyond what ``test_every_loss.py`` asks of all losses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from loss_cases import (
     CUSTOM,
     GRID,
     amounts,
-    both_types,
     counts,
     soft_counts,
     stars,
@@ -22,9 +21,6 @@ from scipy.special import expit, logit, xlogy
 
 from labelgap.exceptions import InvalidLabelsError, InvalidParameterError
 from labelgap.losses import CustomFamily, Gaussian, Poisson, get_family, get_loss
-from labelgap.losses.inversion import invert_rising
-
-every_custom = pytest.mark.parametrize("family", [make() for make in CUSTOM], ids=repr)
 
 
 def plain_counts(**options):
@@ -35,58 +31,50 @@ def stars_dual(mean):
     return xlogy(mean, mean / 5) + xlogy(5 - mean, 1 - mean / 5)
 
 
-@pytest.mark.parametrize("family", [counts(), plain_counts()], ids=["given", "computed"])
-@both_types
-def test_the_exponential_is_the_poisson_family(family, dtype):
-    y = np.array([0.0, 0.4, 1.0, 7.0, 250.5], dtype)[:, None]
-    z, tolerance = GRID.astype(dtype), 64 * np.finfo(dtype).eps
-    size = 1 + y * (1 + np.log1p(y))
-    for method in ("value", "gradient", "curvature", "conjugate"):
-        ours, right = (getattr(loss, method)(z, y) for loss in (family, Poisson()))
-        np.testing.assert_array_equal(np.isfinite(ours), np.isfinite(right))
-        finite = np.isfinite(right)
-        scale = np.broadcast_to(size, right.shape)[finite] + np.abs(right[finite])
-        assert (np.abs(ours[finite] - right[finite]) <= tolerance * scale).all()
-    means = np.array([0.0, 1e-9, 0.3, 1.0, 40.0, 1e6], dtype)
-    np.testing.assert_allclose(family.link(means), Poisson().link(means), rtol=tolerance)
-    assert family.edge_values == Poisson().edge_values
-    assert family.means == Poisson().means
+def test_the_exponential_is_the_poisson_family():
+    for family in (counts(), plain_counts()):
+        for dtype in (np.float32, np.float64):
+            y = np.array([0.0, 0.4, 1.0, 7.0, 250.5], dtype)[:, None]
+            z, tolerance = GRID.astype(dtype), 64 * np.finfo(dtype).eps
+            size = 1 + y * (1 + np.log1p(y))
+            for method in ("value", "gradient", "curvature", "conjugate"):
+                ours, right = (getattr(loss, method)(z, y) for loss in (family, Poisson()))
+                finite = np.isfinite(right)
+                np.testing.assert_array_equal(np.isfinite(ours), finite)
+                scale = np.broadcast_to(size, right.shape)[finite] + np.abs(right[finite])
+                assert (np.abs(ours[finite] - right[finite]) <= tolerance * scale).all(), method
+            means = np.array([0.0, 1e-9, 0.3, 1.0, 40.0, 1e6], dtype)
+            np.testing.assert_allclose(family.link(means), Poisson().link(means), rtol=tolerance)
+        assert (family.edge_values, family.means) == (Poisson().edge_values, Poisson().means)
 
 
-def test_stars_are_five_yes_no_answers():
+def test_links_and_conjugates_that_are_computed():
     family, means = stars(), np.array([0.0, 1e-8, 0.5, 2.5, 4.9, 5 - 1e-9, 5.0])
     np.testing.assert_allclose(family.link(means), logit(means / 5), rtol=1e-7, atol=1e-15)
-    np.testing.assert_allclose(
-        family.conjugate(means - 1.5, 1.5), stars_dual(means) - stars_dual(1.5), atol=1e-13
-    )
-    assert family.edge_values == (0.0, 5.0)
-    assert family.lipschitz == 5
+    expected = stars_dual(means) - stars_dual(1.5)
+    np.testing.assert_allclose(family.conjugate(means - 1.5, 1.5), expected, atol=1e-13)
+    assert (family.edge_values, family.lipschitz) == ((0.0, 5.0), 5)
     np.testing.assert_allclose(family.unit_deviance([0, 5, 5], [0.0, 2.5, 0.0]), [0, 10 * np.log(2), np.inf])
 
-
-def test_the_square_is_the_gaussian_family():
-    family = CustomFamily(lambda z: z**2 / 2, lambda z: z, np.ones_like)
-    y = np.array([-3.0, 0.0, 1e-20, 1e12])
+    family, y = (
+        CustomFamily(lambda z: z**2 / 2, lambda z: z, np.ones_like),
+        np.array([-3.0, 0.0, 1e-20, 1e12]),
+    )
     np.testing.assert_allclose(family.link(y), y, rtol=1e-15)
     np.testing.assert_allclose(family.conjugate(2.0, y[:2]), Gaussian().conjugate(2.0, y[:2]), rtol=1e-15)
-    assert family.edge_values == ()
-    assert family.lipschitz is None
+    assert (family.edge_values, family.lipschitz) == ((), None)
 
-
-def test_an_edge_with_an_infinite_conjugate_is_no_answer():
+    # An edge with an infinite conjugate is no answer.
     family, m = amounts(), np.array([1e-6, 0.2, 1.0, 30.0])
     assert family.edge_values == ()
     np.testing.assert_allclose(family.link(m), m - 1 / m, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(
-        family.conjugate(m - 2, 2.0), (m**2 / 2 - np.log(m)) - (2 - np.log(2)), rtol=1e-10
-    )
+    expected = (m**2 / 2 - np.log(m)) - (2 - np.log(2))
+    np.testing.assert_allclose(family.conjugate(m - 2, 2.0), expected, rtol=1e-10)
     family.check_answers([1e-9, 3.0])
     with pytest.raises(InvalidLabelsError, match=r"0\.0 at position 1 .*amounts family.*\(0, inf\)"):
         family.check_answers([1.0, 0.0])
 
-
-def test_a_slope_that_reaches_its_ends():
-    """G of Huber's kind: its slope is z stopped at ±1."""
+    # G of Huber's kind: its slope is z stopped at ±1, and reaches its ends.
     family = CustomFamily(
         lambda z: np.where(np.abs(z) < 1, z**2 / 2, np.abs(z) - 0.5),
         lambda z: np.clip(z, -1, 1),
@@ -98,23 +86,7 @@ def test_a_slope_that_reaches_its_ends():
     np.testing.assert_allclose(family.conjugate([-1.0, 0.0, 0.5, 1.0], 0.0), [0.5, 0, 0.125, 0.5], atol=1e-10)
     assert family.edge_values == (-1.0, 1.0)
 
-
-@every_custom
-def test_link_round_trip(family):
-    z = np.linspace(-12, 12, 97)
-    np.testing.assert_allclose(family.link(family.inverse_link(z)), z, rtol=1e-9, atol=1e-9)
-
-
-@every_custom
-def test_no_overflow_warning_far_out(family):
-    with np.errstate(all="raise", under="ignore"):
-        value, slope = family.value_and_gradient(np.array([-1e100, -800.0, 800.0, 1e100]), 1.0)
-    assert np.isfinite(slope).all()
-    assert (value >= 0).all()
-
-
-def test_a_naive_formula_is_good_enough():
-    """Its mean is inf/inf from z = 710 on, and its cumulant overflows there."""
+    # A naive mean is inf/inf from z = 710 on, and its cumulant overflows there.
     family = CustomFamily(
         lambda z: np.log1p(np.exp(z)),
         lambda z: np.exp(z) / (1 + np.exp(z)),
@@ -127,9 +99,37 @@ def test_a_naive_formula_is_good_enough():
     np.testing.assert_allclose(family.value(1e4, [0.0, 1.0]), [1e4, 0.0], atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_slow_steep_and_far_means_are_inverted():
+    z = np.linspace(-12, 12, 97)
+    for make in CUSTOM:
+        family = make()
+        found = family.link(family.inverse_link(z))
+        np.testing.assert_allclose(found, z, rtol=1e-9, atol=1e-9, err_msg=repr(family))
+        with np.errstate(all="raise", under="ignore"):
+            value, slope = family.value_and_gradient(np.array([-1e100, -800.0, 800.0, 1e100]), 1.0)
+        assert np.isfinite(slope).all(), repr(family)
+        assert (value >= 0).all(), repr(family)
+    slow = CustomFamily(
+        lambda z: z * np.arcsinh(z) - np.sqrt(1 + z**2), np.arcsinh, lambda z: 1 / np.sqrt(1 + z**2)
+    )
+    means = np.array([-60.0, -1e-9, 0.0, 1e-30, 2.5, 60.0])
+    np.testing.assert_allclose(slow.link(means), np.sinh(means), rtol=1e-13)
+    steep = CustomFamily(lambda z: z**4 / 4, lambda z: z**3, lambda z: 3 * z**2)
+    np.testing.assert_allclose(steep.link(means), np.cbrt(means), rtol=1e-13)
+    far = np.array([1e-300, 1e-200, 1e200, 1e300])
+    np.testing.assert_allclose(plain_counts().link(far), np.log(far), rtol=1e-14)
+
+
+def test_functions_that_cannot_be():
+    right = {"G": stars_cumulant, "mean": stars_mean, "variance": stars_variance, "low": 0, "high": 5}
+    concave = {
+        "G": lambda z: -(z**2) / 2,
+        "mean": lambda z: -z,
+        "variance": lambda z: -np.ones_like(z),
+        "low": -np.inf,
+        "high": np.inf,
+    }
+    for change, message in (
         ({"G": 3}, "G must be a function of an array, not 3"),
         ({"link": "log"}, "link must be a function"),
         ({"variance": None}, "variance must be a function"),
@@ -145,17 +145,10 @@ def test_a_naive_formula_is_good_enough():
         ({"low": -np.inf}, "levels off at 0 as z goes to -inf: give low=0"),
         ({"link": lambda m: 2 * logit(m / 5)}, "link does not fit to G and mean"),
         ({"conjugate": lambda m: stars_dual(m) + 1}, "conjugate does not fit to G and mean"),
-    ],
-)
-def test_functions_that_cannot_be(change, message):
-    given = {"G": stars_cumulant, "mean": stars_mean, "variance": stars_variance, "low": 0, "high": 5}
-    with pytest.raises(InvalidParameterError, match=message), np.errstate(all="ignore"):
-        CustomFamily(**{**given, **change})
-
-
-def test_a_cumulant_must_be_convex():
-    with pytest.raises(InvalidParameterError, match="variance must not be negative"):
-        CustomFamily(lambda z: -(z**2) / 2, lambda z: -z, lambda z: -np.ones_like(z))
+        (concave, "variance must not be negative"),
+    ):
+        with pytest.raises(InvalidParameterError, match=message), np.errstate(all="ignore"):
+            CustomFamily(**{**right, **change})
 
 
 def test_given_functions_are_used_inside_the_range_only():
@@ -171,21 +164,12 @@ def test_given_functions_are_used_inside_the_range_only():
     asked.clear()
     np.testing.assert_allclose(family.link([0.0, 2.0, 5.0]), [-np.inf, logit(0.4), np.inf])
     np.testing.assert_array_equal(np.concatenate(asked), [2.0])
-    np.testing.assert_allclose(
-        family.value(0.3, [0.0, 2.0, 5.0]), stars().value(0.3, [0.0, 2.0, 5.0]), atol=1e-9
-    )
+    values = (one.value(0.3, [0.0, 2.0, 5.0]) for one in (family, stars()))
+    np.testing.assert_allclose(*values, atol=1e-9)
 
 
-def test_changed_answers_are_noticed():
-    family, y = stars(), np.array([1.0, 2.0])
-    family.value(0.0, y)
-    y[0] = 4.0
-    np.testing.assert_array_equal(family.value(0.0, y), stars().value(0.0, y))
-
-
-def test_identity_is_that_of_the_functions():
-    assert stars() == stars()
-    assert hash(stars()) == hash(stars())
+def test_identity_and_what_is_remembered():
+    assert (stars(), hash(stars())) == (stars(), hash(stars()))
     assert counts() != counts(), "each has a lambda of its own"
     assert stars() != soft_counts()
     assert plain_counts() != plain_counts(name="other")
@@ -193,32 +177,15 @@ def test_identity_is_that_of_the_functions():
     assert get_family(stars()) == stars()
     with pytest.raises(InvalidParameterError, match="family"):
         get_loss(stars())
-
-
-def test_pickle_leaves_the_answers_behind():
-    family = stars()
+    # Changed answers are noticed, and a saved family does not carry them.
+    family, y = stars(), np.array([1.0, 2.0])
     empty = len(pickle.dumps(family))
+    family.value(0.0, y)
+    y[0] = 4.0
+    np.testing.assert_array_equal(family.value(0.0, y), stars().value(0.0, y))
     family.value(0.0, np.linspace(0, 5, 1000))
     packed = pickle.dumps(family)
     assert len(packed) == empty
     again = pickle.loads(packed)
     assert again == family
     np.testing.assert_array_equal(again.value(GRID, 1.5), family.value(GRID, 1.5))
-
-
-def test_inversion_of_slow_steep_and_flat_functions():
-    targets = np.array([-60.0, -1e-9, 0.0, 1e-30, 2.5, 60.0])
-    slow = invert_rising(np.arcsinh, lambda z: 1 / np.sqrt(1 + z**2), targets)
-    np.testing.assert_allclose(slow, np.sinh(targets), rtol=1e-13)
-    steep = invert_rising(lambda z: z**3, lambda z: 3 * z**2, targets)
-    np.testing.assert_allclose(steep, np.cbrt(targets), rtol=1e-13)
-    unreached = invert_rising(np.tanh, lambda z: 1 - np.tanh(z) ** 2, np.array([-1.5, 0.5, 1.5]))
-    np.testing.assert_allclose(unreached, [-np.inf, np.arctanh(0.5), np.inf], rtol=1e-14)
-    assert invert_rising(np.tanh, np.cosh, np.empty(0)).shape == (0,)
-    far = np.array([1e-300, 1e-200, 1e200, 1e300])
-    np.testing.assert_allclose(invert_rising(np.exp, np.exp, far), np.log(far), rtol=1e-14)
-    # From z = 237 on this formula is inf/inf.
-    naive = invert_rising(lambda z: np.exp(4 * z) / np.exp(3 * z), np.exp, np.array([1e-9, 1e60, 1e75]))
-    np.testing.assert_allclose(naive, np.log([1e-9, 1e60, 1e75]), rtol=1e-14)
-    # Without a slope to go by, bisection alone gets there.
-    np.testing.assert_allclose(invert_rising(np.exp, np.zeros_like, far), np.log(far), rtol=1e-14)

@@ -19,12 +19,9 @@ from labelgap import LowRankClassifier, save
 KERNELS = sorted(Path(labelgap.kernels.__file__).parent.glob("*.py"))
 FITS = """
 import hashlib
-
 import numpy as np
-
 from labelgap import LowRankClassifier, Recommender
 from labelgap.labels import ObservedLabels
-
 rng = np.random.default_rng(0)
 Z = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 120))
 Y = np.where(rng.random(Z.shape) < 0.3, Z + rng.standard_normal(Z.shape) > 0, np.nan)
@@ -40,57 +37,6 @@ model = LowRankClassifier(trace_penalty=1e-3, intercept_penalty=0.0, **settings)
 found.update(np.ascontiguousarray(model.coef_).tobytes())
 print(found.hexdigest())
 """
-
-
-def compiled_functions():
-    """From the name of each compiled function whose sums may be reassociated, to its options and its body."""
-    found = {}
-    for path in KERNELS:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and node.decorator_list:
-                options = ast.unparse(node.decorator_list[0])
-                if options.startswith("compiled(") and ("OPTIONS" in options or "INLINED" in options):
-                    found[node.name] = options, node
-    return found
-
-
-def test_what_kernels_call_is_part_of_them():
-    functions = compiled_functions()
-    assert len(functions) > 30
-    called = {
-        call.func.id
-        for _, body in functions.values()
-        for call in ast.walk(body)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in functions
-    }
-    apart = {name for name in called if "inline" not in functions[name][0].lower()}
-    assert not apart, f"compile these with INLINED of kernels/options.py: {sorted(apart)}"
-
-
-def test_every_kernel_does_without_a_cache_where_it_must():
-    own = [path.name for path in KERNELS if "njit" in path.read_text(encoding="utf-8")]
-    assert own == ["options.py"], "use the decorator compiled of kernels/options.py"
-
-
-@pytest.mark.slow
-def test_the_first_fit_has_the_digits_of_later_ones(tmp_path):
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "LABELGAP_NUM_THREADS": "2"}
-    first, second = (
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", FITS],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for _ in range(2)
-    )
-    assert any(tmp_path.rglob("*.nbc"))
-    assert first == second
-
-
-# -- folders that cannot be written ------------------------------------------------------------------------
-
 TWO_THRESHOLDS = """
 import labelgap
 scores = [[0.1], [0.4], [0.8]]
@@ -107,89 +53,82 @@ print("numba" in sys.modules)
 """
 
 
+def compiled_functions():
+    """From the name of each compiled function whose sums may be reassociated, to its options and its body."""
+    found = {}
+    for path in KERNELS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.decorator_list:
+                options = ast.unparse(node.decorator_list[0])
+                if options.startswith("compiled(") and ("OPTIONS" in options or "INLINED" in options):
+                    found[node.name] = options, node
+    return found
+
+
+def test_what_kernels_call_is_part_of_them_and_every_kernel_can_do_without_a_cache():
+    functions = compiled_functions()
+    assert len(functions) > 30
+    called = {
+        call.func.id
+        for _, body in functions.values()
+        for call in ast.walk(body)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in functions
+    }
+    apart = {name for name in called if "inline" not in functions[name][0].lower()}
+    assert not apart, f"compile these with INLINED of kernels/options.py: {sorted(apart)}"
+    own = [path.name for path in KERNELS if "njit" in path.read_text(encoding="utf-8")]
+    assert own == ["options.py"], "use the decorator compiled of kernels/options.py"
+
+
+@pytest.mark.slow
+def test_the_first_fit_has_the_digits_of_later_ones(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "LABELGAP_NUM_THREADS": "2"}
+    command = [sys.executable, "-W", "ignore", "-c", FITS]
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert any(tmp_path.rglob("*.nbc"))
+    assert first == second
+
+
 @pytest.fixture
-def package(tmp_path):
-    """The package in another folder, whose kernels have no folder beside them for what is compiled."""
-    ours = Path(labelgap.__file__).parent
-    theirs = tmp_path / "packages" / "labelgap"
+def run_without_cache(tmp_path):
+    """Runs a program with the package in another folder, in which nothing that is compiled can be kept."""
+    ours, theirs = Path(labelgap.__file__).parent, tmp_path / "packages" / "labelgap"
     theirs.mkdir(parents=True)
     for part in ours.iterdir():
         if part.name not in ("kernels", "__pycache__"):
             (theirs / part.name).symlink_to(part)
     shutil.copytree(ours / "kernels", theirs / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
-    return theirs
-
-
-def environment_of(package, home):
-    """Of a process that imports this package, for a user with this home."""
-    environment = os.environ | {"PYTHONPATH": str(package.parent), "HOME": str(home)}
+    for taken in (theirs / "kernels" / "__pycache__", tmp_path / "no home"):
+        taken.touch()
+    environment = os.environ | {"PYTHONPATH": str(theirs.parent), "HOME": str(tmp_path / "no home")}
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         environment.pop(name, None)
-    return environment
+
+    def run(program, *arguments, warnings):
+        command = [sys.executable, "-W", warnings, "-c", program, *map(str, arguments)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert not any(theirs.rglob("*.nb*"))
+        return done
+
+    return run
 
 
-def begin(program, *arguments, environment, before=(), warnings="default"):
-    return subprocess.Popen(
-        [*before, sys.executable, "-W", warnings, "-c", program, *map(str, arguments)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def require_one_warning(process):
-    printed, said = process.communicate(timeout=300)
-    assert (process.returncode, printed.split()) == (0, ["1.0", "0.6666666666666666"]), said
-    assert said.count("KernelCacheWarning") == 1
-    assert "NUMBA_CACHE_DIR" in said
+def test_without_a_folder_for_the_cache_a_process_compiles_and_warns_once(run_without_cache):
+    done = run_without_cache(TWO_THRESHOLDS, warnings="default")
+    assert (done.returncode, done.stdout.split()) == (0, ["1.0", "0.6666666666666666"]), done.stderr
+    assert done.stderr.count("KernelCacheWarning") == 1
+    assert "NUMBA_CACHE_DIR" in done.stderr
     # In the name of the program's own line, not of an import inside the package.
-    assert said.startswith("<string>:4: KernelCacheWarning")
+    assert done.stderr.startswith("<string>:4: KernelCacheWarning")
 
 
-def test_without_a_folder_for_the_cache_each_process_compiles_and_warns_once(package, tmp_path):
-    (package / "kernels" / "__pycache__").touch()
-    (tmp_path / "no home").touch()
-    environment = environment_of(package, tmp_path / "no home")
-    for process in [begin(TWO_THRESHOLDS, environment=environment) for _ in range(2)]:
-        require_one_warning(process)
-    assert not any(package.rglob("*.nb*"))
-
-
-def test_a_user_without_rights_compiles_without_a_cache(package, tmp_path):
-    before = []
-    if os.geteuid() == 0:
-        setpriv = shutil.which("setpriv")
-        if setpriv is None:
-            pytest.skip("root may write everywhere, and setpriv, which takes that right away, is not there")
-        # The rights of root, without the one to write where modes do not let.
-        before = [setpriv, "--bounding-set=-dac_override", "--inh-caps=-dac_override"]
-        if subprocess.run([*before, "true"], capture_output=True).returncode != 0:
-            pytest.skip("root may write everywhere, and setpriv cannot take that right away here")
-    home = tmp_path / "home"
-    home.mkdir()
-    folders = [home, package / "kernels"]
-    for folder in folders:
-        folder.chmod(0o555)
-    try:
-        environment = environment_of(package, home)
-        require_one_warning(begin(TWO_THRESHOLDS, environment=environment, before=before))
-    finally:
-        for folder in folders:
-            folder.chmod(0o755)
-
-
-def test_a_linear_model_is_loaded_and_predicts_without_the_compiler(package, tmp_path):
+def test_a_linear_model_is_loaded_and_predicts_without_the_compiler(run_without_cache, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 2))
     model = LowRankClassifier(metric="micro-f1", trace_penalty=0.02, ridge_penalty=0.0, random_state=0)
     save(model.fit(X, (X @ rng.standard_normal((2, 3)) > 0).astype(float)), tmp_path / "m.labelgap")
-    (package / "kernels" / "__pycache__").touch()
-    process = begin(
-        PREDICTION,
-        tmp_path / "m.labelgap",
-        environment=environment_of(package, package / "_names.py"),
-        warnings="error",
-    )
-    printed, said = process.communicate(timeout=120)
-    assert printed.splitlines() == ["(2, 3) (2, 3) (2, 3)", "False"], said
+    done = run_without_cache(PREDICTION, tmp_path / "m.labelgap", warnings="error")
+    assert done.stdout.splitlines() == ["(2, 3) (2, 3) (2, 3)", "False"], done.stderr

@@ -128,7 +128,9 @@ class UnlabelledGradient(SumGradient):
             xp, (_, nearest, up, down) = self._objective.xp, self._slopes(rows, scale)
             return tuple(xp.sum(part, axis=0) for part in (nearest, up, down))
 
-        return self._objective.xp.stack(self._every.sum_rows(work))
+        # For all labels, as other parts, which may keep all scores, answer.
+        by_label = self._objective.xp.stack(self._every.sum_rows(work), axis=1)
+        return self._every.term.spread(by_label).T
 
     def conjugate(self, scale: float, capacity: Any = None) -> float:
         term, bound, xp = self._every.term, self._objective.score_bound, self._objective.xp
@@ -136,7 +138,7 @@ class UnlabelledGradient(SumGradient):
         if self._sums is not None:
             known = self.label_capacity(scale) if capacity is None else capacity
             assert known is not None
-            total, up, down = known
+            total, up, down = known[:, term.labels]
             wanted, gross = (scale * part[term.labels] * term.total for part in self._sums)
             missing = wanted - total
             # What is missing by rounding needs no correction.

@@ -45,7 +45,7 @@ class TensorBoundPenalty:
         return float(torch.sum(torch.abs(self._values(z)[0])))
 
     def curvature(self, z: Tensor) -> Tensor:
-        return torch.where(self._excess(z) != 0, self._mu, 0.0).to(z.dtype)
+        return self._mu * (self._excess(z) != 0).to(z.dtype)
 
     def conjugate(self, gradient: Tensor, scale: float = 1.0) -> float:
         a = scale * gradient
