@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from triton_runs import needs_triton, place
 
-pytestmark = needs_triton
+pytestmark = [pytest.mark.torch, needs_triton]
 
 # Factors of one segment and of several.
 CASES = [(7, 5, 3), (40, 6, 5), (3, 4, 1), (1, 1, 8), (4, 5, 70)]

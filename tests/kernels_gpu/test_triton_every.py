@@ -9,7 +9,7 @@ import pytest
 
 from triton_runs import needs_triton, place
 
-pytestmark = needs_triton
+pytestmark = [pytest.mark.torch, needs_triton]
 
 # What a precision may be off by, of the largest number. The interpreter multiplies in full precision.
 CLOSE = {"float32": 2e-6, "tf32": 4e-3, "bf16": 3e-2}

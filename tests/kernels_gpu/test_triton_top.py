@@ -7,7 +7,7 @@ import pytest
 
 from triton_runs import needs_triton, place
 
-pytestmark = needs_triton
+pytestmark = [pytest.mark.torch, needs_triton]
 
 
 def test_maxima_and_scores_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
