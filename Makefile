@@ -91,7 +91,7 @@ $(BENCH_VENV)/.bench: pyproject.toml
 	$(BENCH_VENV)/bin/python -m benchmarks.install_rivals
 	touch $@
 
-# Some of it takes long: NAMES="kernels growth" runs these alone, and prints what there is to choose from.
+# Some of it takes long: NAMES="kernels lists" runs these alone, and prints what there is to choose from.
 bench: $(BENCH_VENV)/.bench
 	$(BENCH_VENV)/bin/python -m benchmarks $(NAMES)
 	$(BENCH_VENV)/bin/python -m benchmarks.page

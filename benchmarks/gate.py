@@ -8,7 +8,8 @@ other, its penalty of three by a tenth of the likes. The other side is written w
 alone, so that no fault of the library can be on both sides.
 
 What is compared is the metric, and the time as a multiple of that of the regression of the same run.
-``--quick`` leaves out the sets that take long. The files are those of the folder ``LABELGAP_DATA``.
+``--quick`` leaves out the sets that take long. Figures are stored after each set, so that a run that is
+stopped loses nothing. The files are those of the folder ``LABELGAP_DATA``.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import json
 import platform
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +30,16 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
+from benchmarks.data import Floats, draw, file
 from benchmarks.harness import Line, Options, Report
+from benchmarks.ranking import ease, ndcg, split_likes
 from labelgap import LowRankClassifier, Recommender
-from labelgap.data import data_folder
 
-Floats = NDArray[np.float64]
-
-OBSERVED = 0.2
-STRENGTHS = (0.1, 1.0, 10.0, 100.0)
+STRENGTHS, PENALTIES = (0.1, 1.0, 10.0, 100.0), (100.0, 300.0, 1000.0)
 N_LIST = 20
 # Draws of a set, more where one says little; the quick half comes first.
-FEATURES = {"emotions": 5, "yeast": 3, "scene": 3, "cal500": 3, "sider": 2, "enron": 2}
-LARGE = {"genbase": 1, "tox21": 1, "corel5k": 1, "bibtex": 1}
-STORED = "gate.json"
+QUICK = {"emotions": 5, "yeast": 3, "scene": 3, "cal500": 3, "sider": 2, "enron": 2, "coat": 1}
+LARGE = {"genbase": 1, "tox21": 1, "corel5k": 1, "bibtex": 1, "anime": 1, "citeulike": 1}
 
 
 @dataclass(frozen=True)
@@ -73,26 +72,7 @@ def verdict(now: Figures, before: Figures) -> tuple[str, str]:
     return metric, ("better" if saved > 0 else "worse") if far else "equal"
 
 
-# -- features ----------------------------------------------------------------------------------------------
-
-
-def draw(name: str, seed: int) -> tuple[Any, Floats, Any, Floats]:
-    """Training rows with their known labels (NaN elsewhere), and test rows."""
-    file = np.load(data_folder() / f"{name}.npz", allow_pickle=False)
-    rng = np.random.default_rng(seed)
-    X = _matrix(file, "X") if "X_data" in file else file["X"].astype(np.float64)
-    Y = _matrix(file, "Y").toarray() if "Y_data" in file else np.where(file["Y"] < 0, np.nan, file["Y"])
-    rows = rng.permutation(len(Y))
-    train, test = (file["train"], file["test"]) if "train" in file else (rows[100:], rows[:100])
-    known = Y[train].astype(np.float64)
-    if not np.isnan(known).any():
-        known[rng.random(known.shape) >= OBSERVED] = np.nan
-    return X[train], known, X[test], Y[test]
-
-
-def _matrix(file: Any, name: str) -> sp.csr_array:
-    parts = tuple(file[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    return sp.csr_array(parts, shape=tuple(file[f"{name}_shape"])).astype(np.float64)
+# -- the regression ----------------------------------------------------------------------------------------
 
 
 def best_f1(scores: Floats, truth: Floats) -> tuple[float, float]:
@@ -144,27 +124,34 @@ def tuned_regression(X: Any, Y: Floats, X_new: Any) -> NDArray[np.bool_]:
     return regression_scores(X, Y, X_new, C) >= threshold
 
 
+def tuned_ease(X: sp.csr_array, n: int = N_LIST) -> NDArray[Any]:
+    """EASE with the penalty that is best for a tenth of the likes."""
+    fit, held = split_likes(X, 0.1, 1)
+    return ease(X, max(PENALTIES, key=lambda penalty: ndcg(ease(fit, penalty, n), held)), n)
+
+
+# -- the sets ----------------------------------------------------------------------------------------------
+
+
+def decided(X: Any, Y: Floats, X_new: Any) -> NDArray[np.bool_]:
+    """Decisions for new rows by the default."""
+    model = LowRankClassifier(random_state=0).fit(X, Y)
+    return np.asarray(model.predict(X_new, output="dense") == 1)
+
+
 def compare_features(name: str, draws: int) -> Figures:
     """The classifier on draws of a set with features."""
-    return _compare(
-        [draw(name, seed) for seed in range(draws)],
-        lambda X, Y, X_new: LowRankClassifier(random_state=0).fit(X, Y).predict(X_new, output="dense") == 1,
-        tuned_regression,
-        f1,
-    )
-
-
-# -- ratings and lists ---------------------------------------------------------------------------------------
+    return compare([draw(name, seed) for seed in range(draws)], decided, tuned_regression, f1)
 
 
 def compare_ratings(name: str, draws: int) -> Figures:
     """Four stars or more, decided for the test ratings, which were drawn at random."""
-    file = np.load(data_folder() / f"{name}.npz", allow_pickle=False)
+    arrays = file(name)
     train, test = (
-        np.stack([file[f"{part}_user"], file[f"{part}_item"]], axis=1) for part in ("train", "test")
+        np.stack([arrays[f"{part}_user"], arrays[f"{part}_item"]], axis=1) for part in ("train", "test")
     )
-    liked, truth = ((file[f"{part}_rating"] >= 4).astype(np.float64)[:, None] for part in ("train", "test"))
-    sizes = file["shape"]
+    liked, truth = ((arrays[f"{part}_rating"] >= 4).astype(np.float64)[:, None] for part in ("train", "test"))
+    sizes = arrays["shape"]
 
     def who_and_what(pairs: NDArray[Any]) -> sp.csr_array:
         rows = np.arange(len(pairs), dtype=np.int32).repeat(2)
@@ -179,71 +166,27 @@ def compare_ratings(name: str, draws: int) -> Figures:
     def theirs(pairs: NDArray[Any], y: Floats, new: NDArray[Any]) -> NDArray[np.bool_]:
         return tuned_regression(who_and_what(pairs), y, who_and_what(new))
 
-    return _compare([(train, liked, test, truth)] * draws, ours, theirs, f1)
+    return compare([(train, liked, test, truth)] * draws, ours, theirs, f1)
+
+
+def recommended(train: sp.csr_array, *_: Any, n: int = N_LIST) -> NDArray[np.int64]:
+    """The lists of all users by the default for lists."""
+    model = Recommender(unobserved="negative", random_state=0).fit(train)
+    found = model.recommend_batch(list(model.user_ids_), n=n).items
+    return np.where(np.equal(found, None), -1, found).astype(np.int64)
 
 
 def compare_lists(name: str, draws: int) -> Figures:
     """The order of items for each user: a fifth of the likes is held out."""
-    file = np.load(data_folder() / f"{name}.npz", allow_pickle=False)
-    liked = file["rating"] >= 8 if "rating" in file else np.ones(len(file["user"]), dtype=bool)
-    X = sp.csr_array((np.ones(liked.sum()), (file["user"][liked], file["item"][liked])), shape=file["shape"])
-    parts = []
-    for seed in range(draws):
-        train, test = _split(X, 0.2, seed)
-        parts.append((train, None, None, test))
-
-    def ours(train: sp.csr_array, *_: Any) -> NDArray[Any]:
-        model = Recommender(unobserved="negative", random_state=0).fit(train)
-        found = model.recommend_batch(list(model.user_ids_), n=N_LIST).items
-        return np.where(np.equal(found, None), -1, found).astype(np.int64)
-
-    return _compare(parts, ours, lambda train, *_: tuned_ease(train), ndcg)
+    arrays = file(name)
+    liked = arrays["rating"] >= 8 if "rating" in arrays else np.ones(len(arrays["user"]), dtype=bool)
+    places = arrays["user"][liked], arrays["item"][liked]
+    X = sp.csr_array((np.ones(liked.sum()), places), shape=arrays["shape"])
+    parts = [(train, None, None, test) for train, test in (split_likes(X, 0.2, s) for s in range(draws))]
+    return compare(parts, recommended, lambda train, *_: tuned_ease(train), ndcg)
 
 
-def _split(X: sp.csr_array, fraction: float, seed: int) -> tuple[sp.csr_array, sp.csr_array]:
-    held = np.random.default_rng(seed).random(X.nnz) < fraction
-    rows, columns = X.nonzero()
-    one, other = (
-        sp.csr_array((np.ones(part.sum()), (rows[part], columns[part])), shape=X.shape)
-        for part in (~held, held)
-    )
-    return one, other
-
-
-def ease_lists(X: sp.csr_array, penalty: float) -> NDArray[Any]:
-    """The best items that a user has not liked, by EASE; all inverses are of users x users."""
-    K = np.linalg.inv((X @ X.T).toarray() + penalty * np.eye(X.shape[0]))
-    KX = (X.T @ K).T
-    diagonal = (1 - (X * KX).sum(axis=0)) / penalty
-    scores = X.toarray() - KX / diagonal
-    scores[X.nonzero()] = -np.inf
-    top = np.argpartition(-scores, N_LIST, axis=1)[:, :N_LIST]
-    return np.take_along_axis(top, np.argsort(-np.take_along_axis(scores, top, 1), axis=1), 1)
-
-
-def tuned_ease(X: sp.csr_array) -> NDArray[Any]:
-    """EASE with the penalty that is best for a tenth of the likes."""
-    fit, held = _split(X, 0.1, 1)
-    return ease_lists(X, max((100.0, 300.0, 1000.0), key=lambda p: ndcg(ease_lists(fit, p), held)))
-
-
-def ndcg(lists: NDArray[Any], held: sp.csr_array) -> float:
-    """NDCG@20, the mean over users with a held-out like."""
-    discounts = 1 / np.log2(np.arange(2, N_LIST + 2))
-    counts = np.diff(held.indptr)
-    hits = np.zeros(lists.shape)
-    dense = held.toarray()
-    for place in range(N_LIST):
-        given = lists[:, place] >= 0
-        hits[given, place] = dense[np.flatnonzero(given), lists[given, place]]
-    ideal = np.concatenate([[1.0], np.cumsum(discounts)])[np.minimum(counts, N_LIST)]
-    return float((hits @ discounts / ideal)[counts > 0].mean())
-
-
-# -- the run -----------------------------------------------------------------------------------------------
-
-
-def _compare(parts: list[Any], ours: Callable[..., Any], theirs: Callable[..., Any], judge: Any) -> Figures:
+def compare(parts: Sequence[Any], ours: Any, theirs: Any, judge: Callable[..., float]) -> Figures:
     """Both methods on each part: data to fit to, labels, new rows, and the truth that judges."""
     values, seconds = [], []
     for method in (ours, theirs):
@@ -254,45 +197,59 @@ def _compare(parts: list[Any], ours: Callable[..., Any], theirs: Callable[..., A
     return Figures(values[0], seconds[0], values[1], seconds[1])
 
 
-def stored_figures(path: Path) -> dict[str, Figures]:
-    """The figures of an earlier run; none where there is no file."""
+# -- the run -----------------------------------------------------------------------------------------------
+
+Job = Callable[[], Figures]
+
+
+def jobs(quick: bool) -> dict[str, tuple[int, Job]]:
+    """The sets with their draws, the quick half first."""
+    special = {"coat": compare_ratings, "anime": compare_lists, "citeulike": compare_lists}
+    return {
+        name: (draws, partial(special.get(name, compare_features), name, draws))
+        for name, draws in (QUICK if quick else QUICK | LARGE).items()
+    }
+
+
+def stored(path: Path) -> tuple[dict[str, Figures], dict[str, Line]]:
+    """The figures and lines of an earlier run; none where there is no file."""
     if not path.exists():
-        return {}
-    return {name: Figures(**figures) for name, figures in json.loads(path.read_text())["details"].items()}
+        return {}, {}
+    content = json.loads(path.read_text())
+    figures = {name: Figures(**one) for name, one in content["details"].items()}
+    return figures, {line["what"]: Line(**line) for line in content["lines"]}
 
 
 def run(options: Options) -> Report:
     """Each set, against the figures that are stored for this kind of processor."""
-    from benchmarks.__main__ import RESULTS_HERE
+    LowRankClassifier(random_state=0).fit(*draw("emotions", 0)[:2])  # Compiles.
+    return run_jobs(jobs(options.quick), options)
 
+
+def run_jobs(todo: dict[str, tuple[int, Job]], options: Options) -> Report:
+    """The report of these sets; what was stored of others is kept."""
+    before, lines = stored(options.before / "gate.json")
     report = Report(
         "gate",
         "Whole defaults beside a tuned regression, and against the run before",
         "One default fit for each draw, with the choice of all settings, beside a regression written with "
         "scikit-learn alone (EASE for lists); metrics are means over the draws, on rows, ratings or likes "
         "that no method saw.",
+        remarks=[platform.machine()],
+        details={name: asdict(figures) for name, figures in before.items()},
     )
-    before = stored_figures(RESULTS_HERE / STORED)
-    jobs = [(name, n, compare_features) for name, n in FEATURES.items()] + [("coat", 1, compare_ratings)]
-    if not options.quick:
-        jobs += [(name, n, compare_features) for name, n in LARGE.items()]
-        jobs += [(name, 1, compare_lists) for name in ("anime", "citeulike")]
-    LowRankClassifier(random_state=0).fit(*draw("emotions", 0)[:2])  # Compiles.
-    now = {}
-    for name, draws, compare in jobs:
+    for name, (draws, job) in todo.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            now[name] = found = compare(name, draws)
-        mine, other = np.mean(found.values), np.mean(found.rival_values)
-        said = f"{mine:.4f} against {other:.4f}"
+            found = job()
+        said = f"{np.mean(found.values):.4f} against {np.mean(found.rival_values):.4f}"
         if name in before:
             metric, speed = verdict(found, before[name])
             earlier = f"{np.mean(before[name].values):.4f}, {before[name].times:.2f} x"
             said += f"; before {earlier}: metric {metric}, time {speed}"
-        report.lines.append(
-            Line(name, f"{draws} draws", found.seconds, found.times, "x regression", note=said)
-        )
+        lines[name] = Line(name, f"{draws} draws", found.seconds, found.times, "x regression", note=said)
+        report.details[name] = asdict(found)
+        report.lines = list(lines.values())
+        options.store(report)
         print(f"{name}: {said}, {found.times:.2f} x {found.rival_seconds:.1f} s", flush=True)
-    report.details = {name: asdict(figures) for name, figures in (before | now).items()}
-    report.remarks.append(platform.machine())
     return report

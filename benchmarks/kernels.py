@@ -9,180 +9,97 @@ that fits and with one that does not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.generated_ratings import make_split
-from benchmarks.harness import Line, Options, Report, take_turns
-from benchmarks.machine import Bounds, measure_bounds
-from labelgap.kernels.entries import (
-    _csr_product,
-    _sampled_product,
-    csr_product,
-    product_by_blocks,
-    sampled_by_blocks,
-    sampled_product,
-)
-from labelgap.kernels.threads import run_over_rows
+from benchmarks.data import make_ratings
+from benchmarks.harness import Bounds, Line, Options, Report, measure_bounds, take_turns
+from labelgap.kernels.entries import csr_product, sampled_product
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss
-from labelgap.objective.cpu.entries import EntryTerm
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
-from labelgap.solvers.certificate import Penalties
+from labelgap.solvers import Penalties
 
 K = 32
 TARGET = 0.5
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """A kernel, with its memory traffic and its operations."""
 
-    name: str
     run: Callable[[], object]
     n_bytes: float
     flops: float
-    dtype: type
 
 
-def problem(shape: tuple[int, int], n_entries: int) -> ObservedLabels:
-    """Ratings that are as skewed as real ones."""
-    train = make_split(shape, n_entries).train
-    return ObservedLabels.from_triplets(train.users, train.items, train.values, shape=shape)
-
-
-def works(labels: ObservedLabels, dtype: type) -> list[Work]:
+def works(labels: ObservedLabels, dtype: type) -> dict[str, Work]:
     """The kernels over these entries."""
     n, n_labels = labels.shape
     entries, size = labels.n_observed, np.dtype(dtype).itemsize
     settings = ProblemSettings(get_loss("logistic"), FeatureSettings(own_rows=True))
     objective = Problem([RowBlock(None, labels)], settings).objective(labels, free_intercept=False)
-    assert isinstance(objective, EntryTerm)
     pattern = objective.pattern
     rng = np.random.default_rng(0)
     P, Q = (0.3 * rng.standard_normal((rows, K)).astype(dtype) for rows in (n, n_labels))
-    data = rng.standard_normal(entries).astype(dtype)
+    values = rng.standard_normal(entries).astype(dtype)
     scores, rows_out = np.empty(entries, dtype), np.empty_like(P)
     steps = objective.rowwise(dtype)
-    assert steps is not None
     at = steps.start(Factors(P.astype(float), Q.astype(float), objective.starting_intercept()))
     penalties = Penalties(10.0 / entries)
     # An entry brings its number, its value or score, and a row of the other factor.
-    gathered = entries * (4 + size + K * size)
-    # Half a Gram matrix, and k multiply-adds each for score, gradient, scaling and cross terms.
-    newton = entries * (K * (K + 1) + 8 * K)
-    systems = K**3 / 3 + 2 * K**2
-    return [
-        Work(
-            "scores on Ω (sampled product)",
+    gathered, product = entries * (4 + size + K * size), 2 * K * entries
+    # Half a Gram matrix, and k multiply-adds each for score, gradient, scaling and cross terms; a system of
+    # order k for each row.
+    newton, system = entries * (K * (K + 1) + 8 * K), K**3 / 3 + 2 * K**2
+    return {
+        "scores on Ω (sampled product)": Work(
             partial(sampled_product, pattern.indptr, pattern.indices, P, Q, scores),
             gathered + n * K * size,
-            2 * K * entries,
-            dtype,
+            product,
         ),
-        Work(
-            "S times a factor",
-            partial(csr_product, pattern.indptr, pattern.indices, data, Q, rows_out),
+        "S times a factor": Work(
+            partial(csr_product, pattern.indptr, pattern.indices, values, Q, rows_out),
             gathered + n * K * size,
-            2 * K * entries,
-            dtype,
+            product,
         ),
-        Work(
-            "Sᵀ times a factor",
-            partial(pattern.transposed_times, data, P),
-            gathered + n_labels * K * size,
-            2 * K * entries,
-            dtype,
+        "Sᵀ times a factor": Work(
+            partial(pattern.transposed_times, values, P), gathered + n_labels * K * size, product
         ),
-        Work(
-            "Newton systems of the rows",
+        "Newton systems of the rows": Work(
             partial(steps.step_rows, at, penalties),
             entries * (5 + K * size) + 2 * n * K * size,
-            newton + n * systems,
-            dtype,
+            newton + n * system,
         ),
-        Work(
-            "Newton systems of the labels",
+        "Newton systems of the labels": Work(
             partial(steps.step_labels, at, penalties),
             entries * (5 + K * size) + 2 * n_labels * K * size,
-            newton + n_labels * systems,
-            dtype,
+            newton + n_labels * system,
         ),
-    ]
+    }
 
 
 def lines_of(labels: ObservedLabels, where: str, bounds: Bounds, options: Options) -> list[Line]:
     """Every kernel in both precisions."""
     lines = []
+    size = f"{labels.shape[0]:,} x {labels.shape[1]:,}, {labels.n_observed:,} entries, k {K}"
     for dtype in (np.float32, np.float64):
-        jobs = {work.name: work for work in works(labels, dtype)}
+        jobs = works(labels, dtype)
         times = take_turns({name: work.run for name, work in jobs.items()}, max(5, options.repeats))
         for name, work in jobs.items():
             least, kind = bounds.seconds(n_bytes=work.n_bytes, flops=work.flops, dtype=dtype)
-            fraction = least / times[name]
-            lines.append(
-                Line(
-                    what=f"{name}, {np.dtype(dtype).name}, {where}",
-                    size=f"{labels.shape[0]:,} x {labels.shape[1]:,}, {labels.n_observed:,} entries, k {K}",
-                    seconds=times[name],
-                    ratio=fraction,
-                    against="of the bound",
-                    target=f"≥ {TARGET:g}",
-                    met=fraction >= TARGET,
-                    bound_seconds=least,
-                    bound=kind,
-                )
-            )
+            ratio, what = least / times[name], f"{name}, {np.dtype(dtype).name}, {where}"
+            target = f"≥ {TARGET:g}", ratio >= TARGET
+            lines.append(Line(what, size, times[name], ratio, "of the bound", *target, least, kind))
     return lines
 
 
-def crossover(options: Options) -> tuple[list[Line], dict[str, Any]]:
-    """The loop over entries against blocks of GEMM, at growing fractions of observed entries."""
-    rng = np.random.default_rng(0)
-    n, n_labels = (400, 200) if options.quick else (4000, 2000)
-    lines, found = [], {}
-    for k in (32, 128):
-        P, Q = (rng.standard_normal((rows, k)) for rows in (n, n_labels))
-        for observed in (0.1, 0.2, 0.4, 0.6, 0.8):
-            mask = rng.random((n, n_labels)) < observed
-            indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int64)
-            indices = np.nonzero(mask)[1].astype(np.int32)
-            data, scores, out = rng.standard_normal(len(indices)), np.empty(len(indices)), np.empty((n, k))
-            times = take_turns(
-                {
-                    "sampled": partial(
-                        run_over_rows, _sampled_product, indptr, k, indptr, indices, P, Q, scores
-                    ),
-                    "sampled in blocks": partial(sampled_by_blocks, indptr, indices, P, Q, scores),
-                    "product": partial(
-                        run_over_rows, _csr_product, indptr, k, indptr, indices, indices[:0], data, Q, out
-                    ),
-                    "product in blocks": partial(product_by_blocks, indptr, indices, data, Q, out),
-                },
-                max(5, options.repeats),
-            )
-            found[f"k {k}, {observed:.0%} observed"] = times
-            for name in ("sampled", "product"):
-                lines.append(
-                    Line(
-                        what=f"{name}: loop over entries, {observed:.0%} observed",
-                        size=f"{n:,} x {n_labels:,}, k {k}, float64",
-                        seconds=times[name],
-                        ratio=times[name] / times[f"{name} in blocks"],
-                        against="x blocks of GEMM",
-                    )
-                )
-    return lines, found
-
-
 def run(options: Options) -> Report:
-    """All kernels, and the density from which dense blocks are faster."""
+    """All kernels, with factors that fit a cache and with factors that do not."""
     bounds = measure_bounds(options.threads)
     small = ((600, 400), 20_000) if options.quick else ((6040, 3952), 1_000_000)
     large = ((3000, 2000), 50_000) if options.quick else ((400_000, 400_000), 4_000_000)
@@ -195,7 +112,7 @@ def run(options: Options) -> Report:
     )
     with threadpool_limits(1, user_api="blas"):
         for (shape, n_entries), where in ((small, "factors fit a cache"), (large, "factors do not")):
-            report.lines += lines_of(problem(shape, n_entries), where, bounds, options)
-        lines, report.details["crossover"] = crossover(options)
-    report.lines += lines
+            rated, _ = make_ratings(shape, n_entries)
+            labels = ObservedLabels.from_triplets(rated.users, rated.items, rated.values, shape=shape)
+            report.lines += lines_of(labels, where, bounds, options)
     return report

@@ -12,9 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from benchmarks.__main__ import RESULTS
-from benchmarks.catalogue import BENCHMARKS
-from benchmarks.tables import bounds_text, markdown_table
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.harness import RESULTS, bounds_text, markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 

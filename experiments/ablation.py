@@ -1,149 +1,110 @@
-"""The contribution of each part of the default: micro-F1 on test rows without it, on the same labels.
+"""Variants of the default and rival methods: micro-F1 on test rows and time, on the same observed labels.
 
-Run ``python -m experiments.ablation [--data emotions scene yeast] [--variants "no ridge"] [--draws 5]``. Of
-the training labels 20 % are observed, as in ``experiments.table1``; every variant differs from the default in
-one thing. The thorough search compares penalties on all rows and all folds in fine steps, which takes minutes
-on Corel5k and Bibtex.
+Run ``python -m experiments.ablation [--data emotions scene yeast] [--variants "no ridge" LEML] [--draws 5]``.
+Of the training labels 20 % are observed, drawn anew for every draw. Variants differ from the default in one
+parameter. The rivals are one logistic regression per label, LEML (squared loss, alternating at a rank of
+0.4 L), the squared loss with the trace norm, and Lafond's penalty ‖XW‖_*. Each method chooses its own
+penalties and its threshold on held-out entries of the observed labels. Only the plug-in has a fixed strength,
+that of scikit-learn's LogisticRegression. Time is that of the whole fit, choices included.
 """
 
 from __future__ import annotations
 
-import contextlib
+import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from experiments.problems import REAL, SYNTHETIC, Problem, available, problem
-from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
-from labelgap import LowRankClassifier
+from experiments.problems import OBSERVED, REAL, SYNTHETIC, Problem, Source
+from experiments.runs import Experiment, Results, Task, different, draws_of, markdown_table, plus_minus, those
+from labelgap import LowRankClassifier, PlugInClassifier
 from labelgap.exceptions import UninformativeLabelsWarning
-from labelgap.fitting import judges
-from labelgap.fitting import search as selection
-from labelgap.fitting.choice import PenaltyChoice
 
-METRIC = "micro-f1"
-DEFAULT = "default"
-Source = Callable[[str, int, float], Problem]
+METRIC, DEFAULT, PLUG_IN = "micro-f1", "default", "plug-in"
+FREE = {"ridge_penalty": 0.0, "intercept_penalty": 0.0}
 
 
-@contextlib.contextmanager
-def exact_threshold() -> Iterator[None]:
-    """The best threshold of all held-out scores, instead of the mean over parts of them."""
-    # What watches the scores is left out.
-    plain = judges.MetricJudge
-    with mock.patch.object(judges, "SteadyJudge", lambda metric, loss, *_: plain(metric, loss)):
-        yield
+def leml_rank(problem: Problem) -> int:
+    """0.4 L, and at most the largest rank of W."""
+    return max(1, min(round(0.4 * problem.labels.shape[1]), int(problem.X.shape[1])))
 
 
-@contextlib.contextmanager
-def chosen_within(errors: float) -> Iterator[None]:
-    """The loss decides among metric values within this many standard errors of the best."""
-    with mock.patch.object(selection.Contest.__init__, "__defaults__", (errors,)):
-        yield
-
-
-@contextlib.contextmanager
-def thorough_search() -> Iterator[None]:
-    """All rows and all folds choose, in fine steps, however many entries there are."""
-    with (
-        mock.patch.object(PenaltyChoice, "samples_rows", False),
-        mock.patch.object(PenaltyChoice, "samples_folds", False),
-    ):
-        yield
-
-
-class Variant:
-    """Parameters that differ from the default, and other changes to the fit."""
-
-    def __init__(self, change: Callable[[], Any] = contextlib.nullcontext, **parameters: Any) -> None:
-        self._change, self._parameters = change, parameters
-
-    def fitted(self, given: Problem, seed: int) -> LowRankClassifier:
-        model = LowRankClassifier(metric=METRIC, random_state=seed, **self._parameters)
-        with self._change(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UninformativeLabelsWarning)
-            return model.fit(given.X, given.labels)
-
-
-VARIANTS = {
-    DEFAULT: Variant(),
-    "exact best threshold": Variant(exact_threshold),
-    "chosen by the metric alone": Variant(lambda: chosen_within(0.0)),
-    "chosen by the loss alone": Variant(lambda: chosen_within(1e9)),
-    "features as they are": Variant(feature_scaling="none"),
-    "no ridge": Variant(ridge_penalty=0.0),
-    "no trace norm": Variant(trace_penalty=0.0),
-    "free intercepts": Variant(intercept_penalty=0.0),
-    "squared loss": Variant(loss="squared"),
-    "‖XW‖_*": Variant(penalty="scores"),
-    "thorough search": Variant(thorough_search),
+VARIANTS: dict[str, dict[str, Any]] = {
+    DEFAULT: {},
+    "features as they are": {"feature_scaling": "none"},
+    "no ridge": {"ridge_penalty": 0.0},
+    "no trace norm": {"trace_penalty": 0.0},
+    "free intercepts": {"intercept_penalty": 0.0},
+    "squared loss": {"loss": "squared"},
+    "‖XW‖_*": {"penalty": "scores"},
+}
+RIVALS: dict[str, dict[str, Any]] = {
+    PLUG_IN: {},
+    "LEML": {
+        "loss": "squared",
+        "solver": "alternating",
+        "rank": leml_rank,
+        "feature_scaling": "none",
+        **FREE,
+    },
+    "squared loss, ‖W‖_*": {"loss": "squared", **FREE},
+    "Lafond, ‖XW‖_*": {"penalty": "scores", **FREE},
 }
 
 
 def measure(task: Task, source: Source) -> dict[str, Any]:
     """Fit a variant to a draw, and judge it on the test rows."""
-    seed = int(task["draw"])
-    given = source(str(task["data"]), seed, 0.2)
-    began = time.perf_counter()
-    model = VARIANTS[str(task["variant"])].fitted(given, seed)
-    seconds = time.perf_counter() - began
+    seed, variant = int(task["draw"]), str(task["variant"])
+    given = source(str(task["data"]), seed, OBSERVED)
+    settings = (VARIANTS | RIVALS)[variant]
+    settings = {name: value(given) if callable(value) else value for name, value in settings.items()}
+    make = PlugInClassifier if variant == PLUG_IN else LowRankClassifier
+    with warnings.catch_warnings():
+        # With 20 % of the labels a rare one can go unobserved, or be observed with one class only.
+        warnings.simplefilter("ignore", UninformativeLabelsWarning)
+        began = time.perf_counter()
+        model = make(metric=METRIC, random_state=seed, **settings).fit(given.X, given.labels)
+        seconds = time.perf_counter() - began
     score = float(model.score(given.X_test, given.Y_test, unobserved="negative"))
-    return {"score": score, "rank": model.rank_, "seconds": round(seconds, 2)}
+    return {"score": score, "rank": getattr(model, "rank_", None), "seconds": round(seconds, 4)}
 
 
-def report(results: Sequence[dict[str, Any]]) -> str:
-    """The default's micro-F1, and the difference of each variant on the same draws (mean ± sd)."""
-    data = list(dict.fromkeys(one["data"] for one in results))
-    scores = {(one["data"], one["variant"], one["draw"]): one["score"] for one in results}
-    rows = []
-    for variant in dict.fromkeys(one["variant"] for one in results):
-        row = [variant]
+def report(results: Results, source: Source) -> str:
+    """Micro-F1 (mean ± sd), and what it differs from the default's by; then times by the default's."""
+    data, scores, times = different(results, "data"), [], []
+    for variant in different(results, "variant"):
+        mine, ratios = [variant], [variant]
         for name in data:
-            draws = sorted({draw for where, _, draw in scores if where == name})
-            base = [scores[name, DEFAULT, draw] for draw in draws]
-            ours = [scores[name, variant, draw] for draw in draws]
-            shown = ours if variant == DEFAULT else [a - b for a, b in zip(ours, base, strict=True)]
-            mean, sd = mean_sd(shown)
-            row.append(f"{mean:.4f} ± {sd:.4f}" if variant == DEFAULT else f"{mean:+.4f} ± {sd:.4f}")
-        rows.append(row)
-    return markdown_table(["variant", *data], rows)
+            base, ours = (those(results, data=name, variant=one) for one in (DEFAULT, variant))
+            pairs = list(zip(ours, base, strict=True))
+            cell = plus_minus(one["score"] for one in ours)
+            if variant != DEFAULT:
+                difference = plus_minus((one["score"] - other["score"] for one, other in pairs), sign="+")
+                cell += f" ({difference})"
+            mine.append(cell)
+            ratio = statistics.median(one["seconds"] / other["seconds"] for one, other in pairs)
+            ratios.append(f"{ratio:.1f}×")
+        scores.append(mine)
+        times.append(ratios)
+    header = ["variant", *data]
+    return f"{markdown_table(header, scores)}\n\n{markdown_table(['time', *data], times)}"
 
 
-def main(arguments: list[str] | None = None, source: Source = problem) -> None:
-    """The command line; ``source`` makes the problem of a data set, a draw and a fraction observed."""
-    parser = argument_parser(__doc__ or "", draws=5)
-    parser.add_argument(
-        "--data", nargs="+", choices=[*REAL, SYNTHETIC], default=["emotions", "scene", "yeast"]
-    )
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
-    options = parser.parse_args(arguments)
-    data = available(options.data) if source is problem else options.data
-    if not data:
-        return
-    tasks: list[Task] = [
-        {"data": name, "draw": draw, "variant": variant}
-        for name in data
-        for draw in range(options.draws)
-        # Every variant is shown as a difference to the default.
-        for variant in dict.fromkeys((DEFAULT, *options.variants))
-    ]
-    folder: Path = options.out
-    settings = {"observed": 0.2, "metric": METRIC}
-    results = run_tasks(
-        "ablation",
-        tasks,
-        lambda task: measure(task, source),
-        folder=folder,
-        settings=settings,
-        fresh=options.fresh,
-    )
-    table = report(results)
-    print(table)
-    write_results("ablation", folder=folder, settings=settings, results=results, table=table, figure=None)
-
+EXPERIMENT = Experiment(
+    "ablation",
+    __doc__ or "",
+    draws=5,
+    data=(*REAL, SYNTHETIC),
+    default_data=("emotions", "scene", "yeast"),
+    choices={"variants": (*VARIANTS, *RIVALS)},
+    # Every variant is shown beside the default.
+    tasks=lambda options, given: draws_of(
+        options, data=options.data, variant=list(dict.fromkeys((DEFAULT, *options.variants)))
+    ),
+    measure=measure,
+    report=report,
+    settings=lambda options, given: {"observed": OBSERVED, "metric": METRIC},
+)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.main()

@@ -1,8 +1,8 @@
 """What the labels of a row say beside its features: XW against XW + N, and a refit of W on soft labels.
 
-Run ``python -m experiments.complete [--data emotions ...] [--draws 3] [--features linear] [--out FOLDER]``.
-Of the training labels 20 % are observed. The same default fit decides the unobserved entries of its training
-rows alone (``predict``) and with a part of the rows themselves (``complete``). A second fit, with
+Run ``python -m experiments.complete [--data emotions ...] [--draws 3] [--out FOLDER]``. Of the training
+labels 20 % are observed. The same default fit decides the unobserved entries of its training rows alone
+(``predict``) and with a part of the rows themselves (``complete``). A second fit, with
 ``soft_labels="auto"``, is compared with the first on the test rows. μ, ω and all thresholds are chosen on
 held-out training labels.
 """
@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.problems import REAL, Problem, available, problem
-from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
-from labelgap import LowRankClassifier, ObservedLabels, get_metric
+from experiments.problems import OBSERVED, REAL, Problem, Source
+from experiments.runs import Experiment, Results, Task, different, draws_of, markdown_table, plus_minus, those
+from labelgap import LowRankClassifier, ObservedLabels
 from labelgap.exceptions import UninformativeLabelsWarning
 
 METRIC = "micro-f1"
-Source = Callable[[str, int, float], Problem]
 
 
 def unobserved_truth(given: Problem) -> ObservedLabels:
@@ -34,21 +31,21 @@ def unobserved_truth(given: Problem) -> ObservedLabels:
     return truth.select(~np.isin(truth.rows * n_labels + truth.cols, seen))
 
 
-def measure(task: Task, source: Source, features: str) -> dict[str, Any]:
+def measure(task: Task, source: Source) -> dict[str, Any]:
     """Fit to a draw, complete its training rows, and fit again with soft labels."""
-    seed, metric = int(task["draw"]), get_metric(METRIC)
-    given = source(str(task["data"]), seed, 0.2)
+    seed = int(task["draw"])
+    given = source(str(task["data"]), seed, OBSERVED)
     gaps = unobserved_truth(given)
     test = ObservedLabels.from_any(given.Y_test, unobserved="negative")
-    settings = {"metric": metric, "features": features, "random_state": seed}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeLabelsWarning)
         began = time.perf_counter()
-        model = LowRankClassifier(**settings).fit(given.X, given.labels)
+        model = LowRankClassifier(metric=METRIC, random_state=seed).fit(given.X, given.labels)
         fitted = time.perf_counter()
         completed = model.complete(given.X, given.labels)
         done = time.perf_counter()
-        soft = LowRankClassifier(**settings, soft_labels="auto").fit(given.X, given.labels)
+        soft = LowRankClassifier(metric=METRIC, random_state=seed, soft_labels="auto")
+        soft.fit(given.X, given.labels)
         ended = time.perf_counter()
     return {
         "gaps by XW": model.score(given.X, gaps),
@@ -66,58 +63,34 @@ def measure(task: Task, source: Source, features: str) -> dict[str, Any]:
     }
 
 
-def report(results: Sequence[dict[str, Any]]) -> str:
+def report(results: Results, source: Source) -> str:
     """Mean ± standard deviation over draws, and of the differences on the same draws."""
     rows = []
-    for data in dict.fromkeys(one["data"] for one in results):
-        draws = [one for one in results if one["data"] == data]
-
-        def values(name: str, draws: Sequence[dict[str, Any]] = draws) -> list[float]:
-            return [one[name] for one in draws]
-
-        def gain(name: str, base: str, draws: Sequence[dict[str, Any]] = draws) -> str:
-            return "{:+.4f} ± {:.4f}".format(*mean_sd([one[name] - one[base] for one in draws]))
-
-        rows.append(
-            [
-                data,
-                str(len(draws)),
-                "{:.4f} ± {:.4f}".format(*mean_sd(values("gaps by XW"))),
-                gain("gaps by XW + N", "gaps by XW"),
-                ", ".join(f"{rank}" for rank in values("rank of N")),
-                "{:.4f} ± {:.4f}".format(*mean_sd(values("test"))),
-                gain("test with soft labels", "test"),
-                ", ".join(f"{weight:g}" for weight in values("soft label weight")),
-            ]
-        )
+    for data in different(results, "data"):
+        draws = those(results, data=data)
+        row = [data, str(len(draws))]
+        for base, other, chosen in (
+            ("gaps by XW", "gaps by XW + N", "rank of N"),
+            ("test", "test with soft labels", "soft label weight"),
+        ):
+            row.append(plus_minus(one[base] for one in draws))
+            row.append(plus_minus((one[other] - one[base] for one in draws), sign="+"))
+            row.append(", ".join(f"{one[chosen]:g}" for one in draws))
+        rows.append(row)
     header = ["data", "draws", "gaps: XW", "XW + N", "rank of N", "test rows: W", "soft labels", "ω"]
     return markdown_table(header, rows)
 
 
-def main(arguments: list[str] | None = None, source: Source = problem) -> None:
-    """The command line; ``source`` makes the problem of a data set, a draw and a fraction observed."""
-    parser = argument_parser(__doc__ or "", draws=3)
-    parser.add_argument("--data", nargs="+", choices=REAL, default=list(REAL))
-    parser.add_argument("--features", choices=("auto", "linear"), default="auto")
-    options = parser.parse_args(arguments)
-    data = available(options.data) if source is problem else options.data
-    if not data:
-        return
-    tasks: list[Task] = [{"data": name, "draw": draw} for name in data for draw in range(options.draws)]
-    folder: Path = options.out
-    settings = {"observed": 0.2, "metric": METRIC, "features": options.features}
-    results = run_tasks(
-        "complete",
-        tasks,
-        lambda task: measure(task, source, options.features),
-        folder=folder,
-        settings=settings,
-        fresh=options.fresh,
-    )
-    table = report(results)
-    print(table)
-    write_results("complete", folder=folder, settings=settings, results=results, table=table, figure=None)
-
+EXPERIMENT = Experiment(
+    "complete",
+    __doc__ or "",
+    draws=3,
+    data=REAL,
+    tasks=lambda options, given: draws_of(options, data=options.data),
+    measure=measure,
+    report=report,
+    settings=lambda options, given: {"observed": OBSERVED, "metric": METRIC},
+)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.main()

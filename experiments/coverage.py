@@ -10,69 +10,72 @@ weights. "split" are the sets after ``recalibrate`` with half of the test rows, 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from argparse import Namespace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from experiments.problems import Problem, available, problem
-from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
+from experiments.problems import OBSERVED, Problem, Source, problem
+from experiments.runs import Experiment, Results, Task, different, markdown_table, plus_minus, those
 from labelgap import LowRankClassifier, ObservedLabels
 from labelgap.confidence import calibration_error
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import LabelgapWarning
 from labelgap.sampling import Popular
-from labelgap.thresholds.cross_fit import HeldOutScores
 
 DATA = ("synthetic", "popular", "emotions", "scene", "yeast")
-COVERAGES = (0.8, 0.9, 0.95)
-GUARANTEES = ("class", "entries")
-OBSERVED = 0.2
-_SKEW = 1.0
-Source = Callable[[str, int], Problem]
+COVERAGES, GUARANTEES = (0.8, 0.9, 0.95), ("class", "entries")
+CALIBRATIONS = ("none", "isotonic", "sigmoid")
+SKEW = 1.0
 
 
-def drawn(name: str, seed: int) -> Problem:
+def drawn(name: str, seed: int, observed: float) -> Problem:
     """A draw of a data set: generated, or one of the user's folder."""
-    return generated(seed, popular=name == "popular") if name in DATA[:2] else problem(name, seed, OBSERVED)
+    return generated(name, seed, observed) if name in DATA[:2] else problem(name, seed, observed)
 
 
-def generated(seed: int, *, popular: bool, n: int = 400, n_labels: int = 20) -> Problem:
+def generated(name: str, seed: int, observed: float, *, n: int = 400, n_labels: int = 20) -> Problem:
     """Labels of a logistic model of rank 5, from labels that are easy to predict to labels that are not."""
     made = make_low_rank_labels(
-        n=n, n_labels=n_labels, observed=OBSERVED, n_test=1000, noise=True, random_state=seed
+        n=n, n_labels=n_labels, observed=observed, n_test=1000, noise=True, random_state=seed
     )
-    if not popular:
+    if name != "popular":
         return Problem(made.X, ObservedLabels.from_dense(made.Y_observed), made.X_test, made.Y_test)
     # Labels with long w are far from chance.
     order = np.argsort(-np.linalg.norm(made.W, axis=0))
-    labels = Popular(OBSERVED, row_skew=0.0, label_skew=_SKEW).observe(made.Y[:, order], random_state=seed)
+    labels = Popular(observed, row_skew=0.0, label_skew=SKEW).observe(made.Y[:, order], random_state=seed)
     return Problem(made.X, labels, made.X_test, made.Y_test[:, order])
 
 
-class Watched(LowRankClassifier):
-    """Keeps the held-out scores, so that both calibrations can be made from one fit."""
-
-    def _keep_confidence(self, held_out: HeldOutScores) -> None:
-        self.seen = held_out
-        super()._keep_confidence(held_out)
+def tasks(options: Namespace, given: Any) -> list[Task]:
+    """Every draw of every data set, and the weighted fits of "popular"."""
+    return [
+        {"data": name, "draw": draw, "weights": weights}
+        for draw in range(options.draws)
+        for name in options.data
+        for weights in ("none", *(["inverse-propensity"] if name == "popular" else []))
+    ]
 
 
 def measure(task: Task, source: Source) -> dict[str, Any]:
     """Fit to a draw, and count on the test rows."""
     seed = int(task["draw"])
-    given = source(str(task["data"]), seed)
+    given = source(str(task["data"]), seed, OBSERVED)
     truth = given.Y_test.toarray() if sp.issparse(given.Y_test) else np.asarray(given.Y_test)
     weighted = task["weights"] != "none"
-    model = Watched(random_state=seed, weights=str(task["weights"]) if weighted else None)
+
+    def fitted(**settings: Any) -> LowRankClassifier:
+        return LowRankClassifier(random_state=seed, **settings).fit(given.X, given.labels)
+
     with warnings.catch_warnings():
         # Labels with one class, few of a class, and clipped weights are part of the problem.
         warnings.simplefilter("ignore", LabelgapWarning)
-        model.fit(given.X, given.labels)
+        model = fitted(weights=str(task["weights"]) if weighted else None)
         result: dict[str, Any] = {"out-of-fold": _figures(model, given.X_test, truth)}
         if not weighted:
-            result["error"] = _errors(model, given.X_test, truth)
+            models = {how: model if how == "none" else fitted(calibration=how) for how in CALIBRATIONS}
+            result["error"] = _errors(models, given.X_test, truth)
             half = np.random.RandomState(seed).permutation(len(truth))
             first, second = half[: len(half) // 2], half[len(half) // 2 :]
             model.recalibrate(given.X_test[first], truth[first])
@@ -80,7 +83,7 @@ def measure(task: Task, source: Source) -> dict[str, Any]:
     return result
 
 
-def _figures(model: Watched, X: Any, truth: Any) -> dict[str, dict[str, float]]:
+def _figures(model: LowRankClassifier, X: Any, truth: Any) -> dict[str, dict[str, float]]:
     return {
         f"{guarantee} {coverage}": _judged(model.predict_set(X, coverage, guarantee, output="dense"), truth)
         for guarantee in GUARANTEES
@@ -100,83 +103,50 @@ def _judged(sets: Any, truth: Any) -> dict[str, float]:
     return {name: round(float(figure), 4) for name, figure in figures.items()}
 
 
-def _errors(model: Watched, X: Any, truth: Any) -> dict[str, float]:
+def _errors(models: dict[str, LowRankClassifier], X: Any, truth: Any) -> dict[str, float]:
     """The calibration error on the test rows, and what the fit said it would be."""
-    found: dict[str, float] = {"none": _error(model, X, truth)}
-    for how in ("isotonic", "sigmoid"):
-        model.calibration = how
-        model._keep_confidence(model.seen)
-        found[how] = _error(model, X, truth)
-        assert model.calibration_error_ is not None
-        found[f"{how}, told"] = model.calibration_error_.after
-        assert model.calibration_error_.before is not None
-        found["none, told"] = model.calibration_error_.before
+    found: dict[str, float] = {}
+    for how, model in models.items():
+        found[how] = calibration_error(np.asarray(model.predict_proba(X)).ravel(), truth.ravel())
+        if how != "none" and model.calibration_error_ is not None:
+            found[f"{how}, told"] = model.calibration_error_.after
+            found["none, told"] = model.calibration_error_.before or 0.0
     return {name: round(error, 4) for name, error in found.items()}
 
 
-def _error(model: Watched, X: Any, truth: Any) -> float:
-    return calibration_error(np.asarray(model.predict_proba(X)).ravel(), truth.ravel())
-
-
-def report(results: Sequence[dict[str, Any]]) -> str:
+def report(results: Results, source: Source) -> str:
     """Coverage (mean ± sd over draws) and the fraction not decided; then calibration errors."""
     rows, errors = [], []
-    for data, weights in dict.fromkeys((one["data"], one["weights"]) for one in results):
-        mine = [one for one in results if (one["data"], one["weights"]) == (data, weights)]
+    for data, weights in different(results, "data", "weights"):
+        mine = those(results, data=data, weights=weights)
         for sets in ("out-of-fold", "split"):
-            if sets not in mine[0]:
-                continue
-            named = sets if weights == "none" else f"{sets}, weighted"
-            for guarantee in GUARANTEES:
-                for coverage in COVERAGES:
-                    figures = [one[sets][f"{guarantee} {coverage}"] for one in mine]
-                    rows.append([data, named, guarantee, f"{coverage:g}", *_cells(figures)])
+            for key in mine[0].get(sets, ()):
+                figures = [one[sets][key] for one in mine]
+                named = sets if weights == "none" else f"{sets}, weighted"
+                cells = [
+                    plus_minus((one[name] for one in figures), 3)
+                    for name in ("entries", "yes", "no", "undecided")
+                ]
+                rows.append([data, named, *key.split(), *cells])
         if "error" in mine[0]:
-            names = ("none", "none, told", "isotonic", "isotonic, told", "sigmoid", "sigmoid, told")
-            errors.append([data, *(_mean([one["error"][name] for one in mine]) for name in names)])
+            names = [name for how in CALIBRATIONS for name in (how, f"{how}, told")]
+            errors.append([data, *(plus_minus((one["error"][name] for one in mine), 3) for name in names)])
     header = ["data", "sets", "guarantee", "asked", "of all entries", "of yes", "of no", "not decided"]
     titles = ["data", "none", "told", "isotonic", "told", "sigmoid", "told"]
     return markdown_table(header, rows) + "\n\n" + markdown_table(titles, errors)
 
 
-def _cells(figures: Sequence[dict[str, float]]) -> list[str]:
-    return [_mean([one[name] for one in figures]) for name in ("entries", "yes", "no", "undecided")]
-
-
-def _mean(values: Sequence[float]) -> str:
-    mean, sd = mean_sd(values)
-    return f"{mean:.3f} ± {sd:.3f}"
-
-
-def main(arguments: list[str] | None = None, source: Source = drawn) -> None:
-    """The command line; ``source`` makes the problem of a data set and a draw."""
-    parser = argument_parser(__doc__ or "", draws=20)
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
-    options = parser.parse_args(arguments)
-    data = available(options.data) if source is drawn else options.data
-    tasks: list[Task] = [
-        {"data": name, "draw": draw, "weights": weights}
-        for draw in range(options.draws)
-        for name in data
-        for weights in ("none", *(["inverse-propensity"] if name == "popular" else []))
-    ]
-    if not tasks:
-        return
-    settings = {"observed": OBSERVED, "skew": _SKEW}
-    results = run_tasks(
-        "coverage",
-        tasks,
-        lambda task: measure(task, source),
-        folder=options.out,
-        settings=settings,
-        fresh=options.fresh,
-    )
-    table = report(results)
-    print(table)
-    write_results(
-        "coverage", folder=options.out, settings=settings, results=results, table=table, figure=None
-    )
-
+EXPERIMENT = Experiment(
+    "coverage",
+    __doc__ or "",
+    draws=20,
+    data=DATA,
+    tasks=tasks,
+    measure=measure,
+    report=report,
+    settings=lambda options, given: {"observed": OBSERVED, "skew": SKEW},
+    given=drawn,
+)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.main()

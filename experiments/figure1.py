@@ -24,24 +24,23 @@ thresholds are chosen on out-of-fold scores. Nothing is tuned on test rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import expit
 
-from experiments.baselines import OutOfFold, tuned_plug_in
+from experiments.baselines import OutOfFold, TunedPlugIn
 from experiments.pictures import BLUE, GREEN, GREY, ORANGE, band, log_axis, new_figure
-from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
+from experiments.runs import Experiment, Results, Task, markdown_table, mean_sd, plus_minus, those
 from labelgap import LowRankClassifier, ObservedLabels, PlugInClassifier
 from labelgap.data import LowRankProblem, make_low_rank_labels
 from labelgap.theory import regret
 from labelgap.thresholds import bayes_alpha
 
-DRAWS = 20
 # The tuned plug-in takes the longest, and is run for the first draws only.
 TUNED_DRAWS = 3
 PROBLEMS = ("noise-free", "noisy")
@@ -50,8 +49,6 @@ DEFAULT, CAPPED, PLUG_IN, TUNED = "low-rank", "low-rank, true rank", "plug-in", 
 COLOURS = {DEFAULT: BLUE, PLUG_IN: ORANGE, TUNED: GREEN}
 # So near to 0 that the logistic function is a straight line to machine precision times this.
 _STEP = 1e-3
-
-Results = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ METHODS: dict[str, Callable[[str, int, int], Any]] = {
     DEFAULT: lambda metric, rank, seed: LowRankClassifier(metric=metric, random_state=seed),
     CAPPED: lambda metric, rank, seed: LowRankClassifier(metric=metric, rank=rank, random_state=seed),
     PLUG_IN: lambda metric, rank, seed: PlugInClassifier(metric=metric, random_state=seed),
-    TUNED: lambda metric, rank, seed: tuned_plug_in(metric, seed),
+    TUNED: lambda metric, rank, seed: TunedPlugIn(metric, random_state=seed),
 }
 
 
@@ -149,11 +146,6 @@ def mean_angle(W: Any, truth: Any) -> float:
 # -- reporting ---------------------------------------------------------------------------------------------
 
 
-def select(results: Results, measure: str, **wanted: Any) -> list[float]:
-    """That number of the tasks that agree, draw by draw."""
-    return [row[measure] for row in results if all(row[name] == value for name, value in wanted.items())]
-
-
 def report(results: Results, sizes: Sizes) -> str:
     """A Markdown table: mean ± sd, and on how many draws it was above the plug-in as in the paper."""
     header = ["problem", "metric", "observed", "method", "on fresh rows", "above plug-in", "best"]
@@ -161,11 +153,9 @@ def report(results: Results, sizes: Sizes) -> str:
     rows = []
     for task in all_tasks(1, sizes):
         where = {name: value for name, value in task.items() if name != "draw"}
-        values = select(results, "value", **where)
-        rival = where | {"method": PLUG_IN}
-        plain = dict(zip(select(results, "draw", **rival), select(results, "value", **rival), strict=True))
-        ours = zip(select(results, "draw", **where), values, strict=True)
-        above = sum(value > plain[draw] for draw, value in ours)
+        mine = those(results, **where)
+        plain = {one["draw"]: one["value"] for one in those(results, **(where | {"method": PLUG_IN}))}
+        above = sum(one["value"] > plain[one["draw"]] for one in mine)
         error, unit, digits = _W_error(str(task["problem"]))
         rows.append(
             [
@@ -173,12 +163,12 @@ def report(results: Results, sizes: Sizes) -> str:
                 str(task["metric"]),
                 f"{float(task['share']):.0%}",
                 str(task["method"]),
-                _shown(values, 4),
-                "" if task["method"] == PLUG_IN else f"{above} of {len(values)}",
-                f"{mean_sd(select(results, 'best', **where))[0]:.4f}",
-                _shown(select(results, error, **where), digits) + unit,
-                _shown(select(results, "θ error", **where), 3),
-                f"{mean_sd(select(results, 'seconds', **where))[0]:.1f}",
+                plus_minus(one["value"] for one in mine),
+                "" if task["method"] == PLUG_IN else f"{above} of {len(mine)}",
+                f"{mean_sd(one['best'] for one in mine)[0]:.4f}",
+                plus_minus((one[error] for one in mine), digits) + unit,
+                plus_minus((one["θ error"] for one in mine), 3),
+                f"{mean_sd(one['seconds'] for one in mine)[0]:.1f}",
             ]
         )
     return markdown_table(header, rows)
@@ -186,11 +176,6 @@ def report(results: Results, sizes: Sizes) -> str:
 
 def _W_error(problem: str) -> tuple[str, str, int]:
     return ("W angle", "°", 1) if problem == "noise-free" else ("W error", "", 3)
-
-
-def _shown(values: Sequence[float], digits: int) -> str:
-    mean, sd = mean_sd(values)
-    return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
 def draw_figure(results: Results, sizes: Sizes) -> Figure:
@@ -224,38 +209,27 @@ def _draw_panel(panel: Any, results: Results, sizes: Sizes, number: str, **where
     if number in ("W error", "W angle"):
         log_axis(panel, "y")
     for method, colour in COLOURS.items():
-        by_share = [select(results, number, share=s, method=method, **where) for s in sizes.shares]
+        by_share = [
+            [one[number] for one in those(results, share=s, method=method, **where)] for s in sizes.shares
+        ]
         band(panel, percent, by_share, colour=colour, label=method)
     if number == "value" and where["problem"] == "noisy":
-        best = mean_sd(select(results, "best", **where))[0]
+        best = mean_sd(one["best"] for one in those(results, **where))[0]
         panel.axhline(best, color=GREY, linestyle=":", linewidth=1.2)
         panel.annotate("best possible", (percent[0], best), (0, 3), textcoords="offset points", fontsize=8)
 
 
-# -- the command line --------------------------------------------------------------------------------------
-
-
-def main(arguments: list[str] | None = None, sizes: Sizes | None = None) -> None:
-    """The command line."""
-    options = argument_parser(__doc__ or "", draws=DRAWS).parse_args(arguments)
-    sizes = sizes or Sizes()
-    settings = {"sizes": asdict(sizes)}
-    work = partial(measure, sizes=sizes)
-    results = run_tasks(
-        "figure1",
-        all_tasks(options.draws, sizes),
-        work,
-        folder=options.out,
-        settings=settings,
-        fresh=options.fresh,
-    )
-    table = report(results, sizes)
-    print(table)
-    figure = draw_figure(results, sizes)
-    write_results(
-        "figure1", folder=options.out, settings=settings, results=results, table=table, figure=figure
-    )
-
+EXPERIMENT = Experiment(
+    "figure1",
+    __doc__ or "",
+    draws=20,
+    tasks=lambda options, sizes: all_tasks(options.draws, sizes),
+    measure=measure,
+    report=report,
+    settings=lambda options, sizes: {"sizes": asdict(sizes)},
+    figure=draw_figure,
+    given=Sizes(),
+)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.main()

@@ -10,32 +10,28 @@ order has the fraction flipped as its precision.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from experiments.problems import OBSERVED, REAL, Problem, available, problem
-from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
-from labelgap import LowRankClassifier, PlugInClassifier
+from experiments.problems import OBSERVED, REAL, Source
+from experiments.runs import Experiment, Results, Task, different, draws_of, markdown_table, plus_minus, those
+from labelgap import LowRankClassifier, PlugInClassifier, find_label_errors
 from labelgap.exceptions import LabelgapWarning
-from labelgap.flip_rates.label_errors import find_label_errors
 
 FLIPPED = (0.05, 0.1, 0.2)
 METHODS = {"low rank": LowRankClassifier, "per label": PlugInClassifier}
-Source = Callable[[str, int, float], Problem]
 
 
 def measure(task: Task, source: Source) -> dict[str, Any]:
-    """Flip a part of the observed labels of a draw, and look for it."""
-    seed = int(task["draw"])
+    """Flip a part of the observed labels of a draw, the same for both methods, and look for it."""
+    seed, fraction = int(task["draw"]), float(task["flipped"])
     given = source(str(task["data"]), seed, OBSERVED)
     labels = given.labels
-    rng = np.random.RandomState([seed, round(1000 * float(task["flipped"]))])
-    n_flipped = round(float(task["flipped"]) * labels.n_observed)
-    flipped = np.zeros(labels.n_observed, dtype=bool)
-    flipped[rng.permutation(labels.n_observed)[:n_flipped]] = True
+    n_flipped = round(fraction * labels.n_observed)
+    order = np.random.RandomState([seed, round(1000 * fraction)]).permutation(labels.n_observed)
+    flipped = np.isin(np.arange(labels.n_observed), order[:n_flipped])
     noisy = replace(labels, values=np.where(flipped, 1 - labels.values, labels.values).astype(np.int8))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelgapWarning)
@@ -51,53 +47,30 @@ def measure(task: Task, source: Source) -> dict[str, Any]:
     }
 
 
-def report(results: Sequence[dict[str, Any]]) -> str:
+def report(results: Results, source: Source) -> str:
     """Precision (mean ± sd over draws) by data set and fraction flipped, with both methods side by side."""
-    rows = []
-    for data, flipped in dict.fromkeys((one["data"], one["flipped"]) for one in results):
-        mine = [one for one in results if (one["data"], one["flipped"]) == (data, flipped)]
-        cells = []
-        for method in METHODS:
-            mean, sd = mean_sd([one["precision"] for one in mine if one["method"] == method])
-            cells.append(f"{mean:.3f} ± {sd:.3f}")
-        rows.append([data, f"{flipped:g}", *cells])
-    means = [
-        f"{np.mean([one['precision'] for one in results if one['method'] == method]):.3f}"
-        for method in METHODS
+
+    def precisions(method: str, **where: Any) -> list[float]:
+        return [one["precision"] for one in those(results, method=method, **where)]
+
+    rows = [
+        [data, f"{flipped:g}", *(plus_minus(precisions(m, data=data, flipped=flipped), 3) for m in METHODS)]
+        for data, flipped in different(results, "data", "flipped")
     ]
-    return markdown_table(["data", "flipped", *METHODS], [*rows, ["mean", "", *means]])
+    rows.append(["mean", "", *(f"{np.mean(precisions(method)):.3f}" for method in METHODS)])
+    return markdown_table(["data", "flipped", *METHODS], rows)
 
 
-def main(arguments: list[str] | None = None, source: Source = problem) -> None:
-    """The command line; ``source`` makes the problem of a data set, a draw and a fraction observed."""
-    parser = argument_parser(__doc__ or "", draws=3)
-    parser.add_argument("--data", nargs="+", choices=REAL, default=list(REAL))
-    options = parser.parse_args(arguments)
-    data = available(options.data) if source is problem else options.data
-    tasks: list[Task] = [
-        {"data": name, "draw": draw, "flipped": flipped, "method": method}
-        for draw in range(options.draws)
-        for name in data
-        for flipped in FLIPPED
-        for method in METHODS
-    ]
-    if not tasks:
-        return
-    settings = {"observed": OBSERVED}
-    results = run_tasks(
-        "label_errors",
-        tasks,
-        lambda task: measure(task, source),
-        folder=options.out,
-        settings=settings,
-        fresh=options.fresh,
-    )
-    table = report(results)
-    print(table)
-    write_results(
-        "label_errors", folder=options.out, settings=settings, results=results, table=table, figure=None
-    )
-
+EXPERIMENT = Experiment(
+    "label_errors",
+    __doc__ or "",
+    draws=3,
+    data=REAL,
+    tasks=lambda options, given: draws_of(options, data=options.data, flipped=FLIPPED, method=tuple(METHODS)),
+    measure=measure,
+    report=report,
+    settings=lambda options, given: {"observed": OBSERVED},
+)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.main()

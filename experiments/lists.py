@@ -3,7 +3,7 @@
 Every method gets the same training ratings and is judged by the NDCG of held-out likes among all items that a
 user has not rated in training. The rivals learn from the likes alone, as they are made for, and each takes
 the best of its grid by the NDCG of a fifth of its training likes; then it is fitted to all of them. The
-Recommender chooses by itself.
+Recommender chooses by itself. ``python -m experiments.recommenders --questions lists`` compares them.
 
 - taste: generated, 943 users and 1682 items. Popularity is skewed, and users rate what is to their taste.
 - jester5k, coat: a random fifth of the (training) ratings is held out.
@@ -14,53 +14,24 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
-from importlib.util import find_spec
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from benchmarks import rivals
+from benchmarks.ranking import Scores, ndcg, precision, top_lists
 
 from labelgap import ObservedLabels, Recommender
-from labelgap.metrics import ranking_figures
-from labelgap.recommending.ranks import ranks_by_item, ranks_of_held_out
+from labelgap.data import AnswerData, Answers
 
-SHOWN = 10
-HELD_OUT = 0.2
+SHOWN, HELD_OUT = 10, 0.2
 MEASURES = ("NDCG@10", "precision@10", "seconds")
 
-Measured = dict[str, float]
 
-
-class Ratings(NamedTuple):
-    """Likes (1) and dislikes (0) of users about items."""
-
-    user: Any
-    item: Any
-    like: Any
-    shape: tuple[int, int]
-
-    def take(self, chosen: Any) -> Ratings:
-        return Ratings(self.user[chosen], self.item[chosen], self.like[chosen], self.shape)
-
-    def labels(self) -> ObservedLabels:
-        return ObservedLabels.from_triplets(self.user, self.item, self.like, shape=self.shape)
-
-    def likes(self) -> sp.csr_matrix:
-        """As the rivals take them."""
-        liked = np.flatnonzero(self.like == 1)
-        ones = np.ones(len(liked), dtype=np.float32)
-        return sp.csr_matrix((ones, (self.user[liked], self.item[liked])), shape=self.shape)
-
-
-class Scores(NamedTuple):
-    """``u_i · v_j + b_j``."""
-
-    users: Any
-    items: Any
-    intercepts: Any
-
-
-def make_taste(seed: int, shape: tuple[int, int] = (943, 1682), n_ratings: int = 100_000) -> Ratings:
+def make_taste(
+    seed: int, shape: tuple[int, int] = (943, 1682), n_ratings: int = 100_000, name: str = "taste"
+) -> AnswerData:
     """Users choose items by popularity and taste, and like what is to their taste.
 
     A user's items are those with the largest sum of log-popularity, taste and Gumbel noise, which is a draw
@@ -79,137 +50,117 @@ def make_taste(seed: int, shape: tuple[int, int] = (943, 1682), n_ratings: int =
     items = np.concatenate([np.argpartition(-wish[user], counts[user])[: counts[user]] for user in range(n)])
     users = np.repeat(np.arange(n), counts)
     z = 0.2 + 0.9 * taste[users, items] + quality[items] + mood[users]
-    return Ratings(users, items, (rng.random(len(z)) < 1 / (1 + np.exp(-z))).astype(np.int64), shape)
+    liked = (rng.random(len(z)) < 1 / (1 + np.exp(-z))).astype(np.float64)
+    return AnswerData(name, Answers(users, items, liked), None, shape)
 
 
-def split(ratings: Ratings, seed: int) -> tuple[Ratings, Ratings]:
+def as_labels(ratings: Answers, shape: tuple[int, int]) -> ObservedLabels:
+    """Likes and dislikes, users x items."""
+    return ObservedLabels.from_triplets(ratings.user, ratings.item, ratings.rating, shape=shape)
+
+
+def likes_of(ratings: Answers, shape: tuple[int, int], *, all_pairs: bool = False) -> sp.csr_array:
+    """The likes, as the rivals take them, or all pairs that are rated."""
+    chosen = np.ones(len(ratings), dtype=bool) if all_pairs else ratings.rating == 1
+    places = ratings.user[chosen], ratings.item[chosen]
+    return sp.csr_array((np.ones(int(chosen.sum())), places), shape=shape)
+
+
+def split(ratings: Answers, seed: int) -> tuple[Answers, Answers]:
     """A random fifth is held out."""
-    held = np.random.default_rng(1000 + seed).random(len(ratings.user)) < HELD_OUT
+    held = np.random.default_rng(1000 + seed).random(len(ratings)) < HELD_OUT
     return ratings.take(~held), ratings.take(held)
 
 
-# -- judging -----------------------------------------------------------------------------------------------
+def judged(scores: Scores, train: Answers, held: Answers, shape: tuple[int, int]) -> dict[str, float]:
+    """NDCG and precision of lists of ten of the items that a user has not rated."""
+    found = top_lists(scores, likes_of(train, shape, all_pairs=True), SHOWN)
+    liked = likes_of(held, shape)
+    return {"NDCG@10": ndcg(found, liked), "precision@10": precision(found, liked)}
 
 
-def judged(scores: Scores | Any, train: Ratings, held: Ratings) -> Measured:
-    """NDCG and precision of lists of ten; scores of one number per item are the same for every user."""
-    seen = train.labels()
-    liked = held.take(held.like == 1).labels()
-    if isinstance(scores, Scores):
-        ranks = ranks_of_held_out(*scores, seen, liked)
-    else:
-        ranks = ranks_by_item(scores, seen, liked)
-    candidates = train.shape[1] - seen.row_counts()
-    figures = ranking_figures(ranks, liked.indptr, candidates, SHOWN)
-    return {"NDCG@10": figures.ndcg, "precision@10": figures.precision}
+# -- methods: from the training ratings, the shape and a seed to scores ------------------------------------
+
+Method = Callable[[Answers, tuple[int, int], int], Scores]
 
 
-# -- methods -----------------------------------------------------------------------------------------------
-
-
-def popularity(train: Ratings, seed: int) -> Any:
+def popularity(train: Answers, shape: tuple[int, int], seed: int) -> Scores:
     """How many likes each item has."""
-    return np.bincount(train.item[train.like == 1], minlength=train.shape[1]).astype(np.float64)
+    counts = np.bincount(train.item[train.rating == 1], minlength=shape[1]).astype(np.float64)
+    return Scores(np.zeros((shape[0], 1)), np.zeros((shape[1], 1)), counts)
 
 
-def recommender(train: Ratings, seed: int) -> Scores:
-    """The default for lists."""
-    model = Recommender(unobserved="negative", random_state=seed).fit(train.labels())
-    return Scores(model.user_factors_, model.item_factors_, model.item_intercept_)
+def recommender(**settings: Any) -> Method:
+    """A Recommender with these settings."""
 
-
-def deciding(train: Ratings, seed: int) -> Scores:
-    """The default for decisions, which is not made for lists."""
-    model = Recommender(random_state=seed).fit(train.labels())
-    return Scores(model.user_factors_, model.item_factors_, model.item_intercept_)
-
-
-def tuned(fit: Callable[..., Scores], grid: Mapping[str, Iterable[Any]]) -> Callable[[Ratings, int], Scores]:
-    """The method at the best settings of its grid by a fifth of its training likes."""
-
-    def method(train: Ratings, seed: int) -> Scores:
-        part, validation = split(train, seed + 1)
-        names = list(grid)
-        found = []
-        for values in itertools.product(*grid.values()):
-            settings = dict(zip(names, values, strict=True))
-            scores = fit(part.likes(), seed, **settings)
-            found.append((judged(scores, part, validation)["NDCG@10"], len(found), settings))
-        return fit(train.likes(), seed, **max(found)[2])
+    def method(train: Answers, shape: tuple[int, int], seed: int) -> Scores:
+        model = Recommender(random_state=seed, **settings).fit(as_labels(train, shape))
+        return Scores(model.user_factors_, model.item_factors_, model.item_intercept_)
 
     return method
 
 
-def als(likes: Any, seed: int, **settings: Any) -> Scores:
-    from implicit.als import AlternatingLeastSquares
+def tuned(fit: Callable[..., Scores], grid: Mapping[str, Iterable[Any]]) -> Method:
+    """The method at the best settings of its grid by a fifth of its training likes."""
 
-    model = AlternatingLeastSquares(iterations=15, random_state=seed, **settings)
-    model.fit(likes, show_progress=False)
-    return _factors(model)
+    def method(train: Answers, shape: tuple[int, int], seed: int) -> Scores:
+        part, validation = split(train, seed + 1)
+        settings = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+        values = [
+            judged(fit(likes_of(part, shape), seed, **one), part, validation, shape)["NDCG@10"]
+            for one in settings
+        ]
+        # Of equally good ones the last.
+        best = len(values) - 1 - int(np.argmax(values[::-1]))
+        return fit(likes_of(train, shape), seed, **settings[best])
 
-
-def bpr(likes: Any, seed: int, **settings: Any) -> Scores:
-    from implicit.bpr import BayesianPersonalizedRanking
-
-    model = BayesianPersonalizedRanking(iterations=100, random_state=seed, num_threads=1, **settings)
-    model.fit(likes, show_progress=False)
-    return _factors(model)
-
-
-def warp(likes: Any, seed: int, *, epochs: int, **settings: Any) -> Scores:
-    from lightfm import LightFM
-
-    model = LightFM(loss="warp", random_state=seed, **settings).fit(likes, epochs=epochs)
-    intercepts, items = model.get_item_representations()
-    return Scores(model.get_user_representations()[1], items, intercepts)
+    return method
 
 
-def _factors(model: Any) -> Scores:
-    return Scores(model.user_factors, model.item_factors, np.zeros(len(model.item_factors)))
-
-
-OURS: dict[str, Callable[[Ratings, int], Any]] = {
+METHODS: dict[str, Method] = {
     "popularity": popularity,
-    "Recommender, for lists": recommender,
-    "Recommender, for decisions": deciding,
+    "Recommender, for lists": recommender(unobserved="negative"),
+    "Recommender, for decisions": recommender(),
 }
-_RIVALS: dict[str, tuple[str, Callable[[Ratings, int], Any]]] = {
+RIVALS: dict[str, tuple[str, Method]] = {
     "implicit ALS, best of 36": (
         "implicit",
         tuned(
-            als,
+            rivals.als,
             {"factors": (8, 16, 32, 64), "regularization": (1.0, 10.0, 100.0), "alpha": (1.0, 5.0, 20.0)},
         ),
     ),
     "implicit BPR, best of 8": (
         "implicit",
-        tuned(bpr, {"factors": (16, 64), "learning_rate": (0.01, 0.05), "regularization": (0.01, 0.1)}),
+        tuned(
+            rivals.bpr,
+            {"factors": (16, 64), "learning_rate": (0.01, 0.05), "regularization": (0.01, 0.1)},
+        ),
     ),
     "LightFM WARP, best of 8": (
         "lightfm",
-        tuned(warp, {"no_components": (16, 64), "learning_rate": (0.01, 0.05), "epochs": (10, 30)}),
+        tuned(rivals.warp, {"no_components": (16, 64), "learning_rate": (0.01, 0.05), "epochs": (10, 30)}),
     ),
 }
 
 
-def methods() -> dict[str, Callable[[Ratings, int], Any]]:
+@cache
+def methods() -> dict[str, Method]:
     """Ours, and the rivals that are installed; a note says which are not."""
-    chosen = dict(OURS)
-    for name, (package, method) in _RIVALS.items():
-        if find_spec(package) is None:
-            print(f"{name} is left out: {package} is not installed (make bench installs it in .venv-bench)")
-        else:
+    chosen = dict(METHODS)
+    for name, (package, method) in RIVALS.items():
+        reason = rivals.missing(package)
+        if reason is None:
             chosen[name] = method
+        else:
+            print(f"{name} is left out: {reason}")
     return chosen
 
 
-def judge_lists(ratings: Ratings, seed: int) -> dict[str, Measured]:
-    """One draw: every method on the same ratings."""
-    train, held = split(ratings, seed)
-    results = {}
-    for name, method in methods().items():
-        began = time.perf_counter()
-        scores = method(train, seed)
-        seconds = time.perf_counter() - began
-        results[name] = judged(scores, train, held) | {"seconds": seconds}
-    return results
+def measure(name: str, data: AnswerData, seed: int) -> dict[str, float]:
+    """One method on one draw; all methods get the same ratings."""
+    train, held = split(data.answers, seed)
+    began = time.perf_counter()
+    scores = methods()[name](train, data.shape, seed)
+    seconds = time.perf_counter() - began
+    return judged(scores, train, held, data.shape) | {"seconds": seconds}

@@ -9,56 +9,58 @@ ratings. Half of the ratings of a new user, drawn at random, are for judging alo
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from experiments import lists
-from experiments.recommenders import as_ratings, read, some_users
-from experiments.runs import markdown_table, mean_sd
+from experiments.lists import make_taste
+from experiments.recommenders import read, some_users
+from experiments.runs import Experiment, Results, Task, different, draws_of, markdown_table, plus_minus, those
 from labelgap import Recommender
-from labelgap.losses import Logistic
+from labelgap.data import AnswerData, Answers
 
-DATA = ("jester5k", "taste")
-Judged = dict[tuple[str, int], tuple[float, float]]
-"""Log-loss and micro-F1 by method and number of questions."""
-METHODS = ("suggest", "popular", "controversial", "random")
-_USERS, _NEW = 1000, 0.2
+METHODS = ("suggest", "popular", "controversial", "random", "nothing asked")
+NEW = 0.2
 
 
-def ratings_of(name: str, seed: int) -> lists.Ratings | None:
-    """The ratings of at most a thousand users; None, with a note, if the data are not there."""
+def ratings_of(name: str, seed: int) -> AnswerData:
+    """The ratings of at most a thousand users."""
     if name == "taste":
-        return lists.make_taste(seed, (600, 300), 24_000)
-    data = read(name)
-    return None if data is None else as_ratings(some_users(data, _USERS, np.random.RandomState(seed)))
+        return make_taste(seed, (600, 300), 24_000)
+    return some_users(read(name), np.random.RandomState(seed))
 
 
-def judge(
-    ratings: lists.Ratings, counts: Sequence[int], seed: int
-) -> dict[tuple[str, int], tuple[float, float]]:
-    """Log-loss and micro-F1 on the ratings for judging, by method and number of questions."""
-    rng = np.random.default_rng(seed)
-    is_new = (np.arange(ratings.shape[0]) < _NEW * ratings.shape[0])[ratings.user]
+# The numbers of questions of a draw follow each other.
+@lru_cache(maxsize=1)
+def fitted(source: Any, name: str, seed: int) -> tuple[Recommender, Answers, Any, Any]:
+    """A fit to the known users, all ratings, and which of the new users' can be asked for and judge."""
+    data, rng = source(name, seed), np.random.default_rng(seed)
+    ratings = data.answers
+    is_new = (np.arange(data.shape[0]) < NEW * data.shape[0])[ratings.user]
     old = ratings.take(~is_new)
-    model = Recommender(random_state=seed).fit((old.user, old.item, old.like))
+    model = Recommender(random_state=seed).fit((old.user, old.item, old.rating))
     known = np.isin(ratings.item, np.array(model.item_ids_))
     judged = is_new & known & (rng.random(len(is_new)) < 0.5)
-    askable = is_new & known & ~judged
-    found: Judged = {}
+    return model, ratings, is_new & known & ~judged, judged
+
+
+def measure(task: Task, source: Any) -> dict[str, Any]:
+    """Log-loss and micro-F1 on the ratings for judging, by method, after that many questions."""
+    seed, count = int(task["draw"]), int(task["questions"])
+    model, ratings, askable, judged = fitted(source, str(task["data"]), seed)
+    found: dict[str, Any] = {}
     for method in METHODS:
-        order = _order(model, method, max(counts), rng)
-        for count in counts:
-            asked = askable & np.isin(ratings.item, np.array(order[:count]))
-            found[method, count] = _after(model, ratings.take(asked), ratings.take(judged))
-    found["nothing asked", 0] = _after(model, ratings.take(askable & False), ratings.take(judged))
+        items = _items(model, method, count, np.random.default_rng([seed, 1]))
+        asked = ratings.take(askable & np.isin(ratings.item, np.array(items)))
+        found[method] = _after(model, asked, ratings.take(judged))
     return found
 
 
-def _order(model: Recommender, method: str, n: int, rng: np.random.Generator) -> list[Any]:
-    """The items in the order in which everybody is asked about them."""
+def _items(model: Recommender, method: str, n: int, rng: np.random.Generator) -> list[Any]:
+    """The items that everybody is asked about."""
+    if method == "nothing asked":
+        return []
     if method == "suggest":
         return model.suggest(n=n).ids
     counts, likes = model.answers_.label_counts(), model.answers_.positive_counts()
@@ -72,41 +74,38 @@ def _order(model: Recommender, method: str, n: int, rng: np.random.Generator) ->
     return [model.item_ids_[j] for j in np.argsort(-worth, kind="stable")[:n]]
 
 
-def _after(model: Recommender, answers: lists.Ratings, judged: lists.Ratings) -> tuple[float, float]:
-    grown = model if not len(answers.user) else model.fold_in((answers.user, answers.item, answers.like))
+def _after(model: Recommender, answers: Answers, judged: Answers) -> dict[str, float]:
+    grown = model.fold_in((answers.user, answers.item, answers.rating)) if len(answers) else model
     scores = grown.decision_function(judged.user, judged.item, unknown="average")
-    yes = scores >= model.threshold_
-    hits = float(np.sum(yes & (judged.like == 1)))
-    return (
-        float(np.mean(Logistic().value(scores, judged.like.astype(np.int8)))),
-        2 * hits / max(float(yes.sum() + judged.like.sum()), 1.0),
-    )
+    yes, liked = scores >= model.threshold_, judged.rating == 1
+    return {
+        "log-loss": float(np.mean(np.logaddexp(0, np.where(liked, -scores, scores)))),
+        "F1": 2 * float(np.sum(yes & liked)) / max(float(yes.sum() + liked.sum()), 1.0),
+    }
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
-    parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--questions", nargs="+", type=int, default=[1, 3, 5, 10])
-    options = parser.parse_args(arguments)
+def report(results: Results, source: Any) -> str:
+    """Mean ± sd over the draws."""
     rows = []
-    for name in options.data:
-        draws = []
-        for seed in range(options.draws):
-            ratings = ratings_of(name, seed)
-            if ratings is None:
-                break
-            draws.append(judge(ratings, options.questions, seed))
-        for key in draws[0] if draws else ():
-            texts = [
-                "{:.4f} ± {:.4f}".format(*mean_sd([draw[key][place] for draw in draws])) for place in (0, 1)
-            ]
-            rows.append([name, key[0], str(key[1]), *texts])
-    print(markdown_table(["data", "method", "questions", "log-loss", "micro-F1"], rows))
+    for data, questions in different(results, "data", "questions"):
+        draws = those(results, data=data, questions=questions)
+        for method in METHODS:
+            cells = [plus_minus(one[method][name] for one in draws) for name in ("log-loss", "F1")]
+            rows.append([data, method, str(questions), *cells])
+    return markdown_table(["data", "method", "questions", "log-loss", "micro-F1"], rows)
 
+
+EXPERIMENT = Experiment(
+    "questions",
+    __doc__ or "",
+    draws=3,
+    data=("jester5k", "taste"),
+    choices={"questions": (1, 3, 5, 10)},
+    tasks=lambda options, given: draws_of(options, data=options.data, questions=options.questions),
+    measure=measure,
+    report=report,
+    given=ratings_of,
+)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.main()

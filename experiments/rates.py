@@ -33,20 +33,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import expit
 
-from experiments.known_truth import Truth, draw_truth, observe, slope
 from experiments.pictures import BLUE, GREY, ORANGE, band, log_axis, new_figure
-from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
+from experiments.problems import Truth, draw_truth, observe_some, slope
+from experiments.runs import Experiment, Results, Task, markdown_table, mean_sd
 from labelgap import LowRankClassifier, ObservedLabels
 from labelgap.theory import feature_trace_penalty, model_regret, unlabelled_trace_penalty
 
-DRAWS = 5
 METRIC = "micro-f1"
 THEORY, DEFAULT = "theory", "default"
 LEGEND = {THEORY: "λ by the theory", DEFAULT: "LowRankClassifier's default"}
@@ -98,30 +96,18 @@ class Sizes:
         base = Point(self.n, self.n_labels, self.rank, self.n_observed)
         silent = replace(base, n=self.unlabelled_n, n_observed=self.unlabelled_n * self.n_labels)
 
-        def points(base: Point, name: str, values: Sequence[Any]) -> list[Point]:
-            return [replace(base, **{name: value}) for value in values]
+        def axis(title: str, name: str, values: Sequence[Any], exponent: float) -> Axis:
+            points = [replace(base, **{name: value}) for value in values]
+            return Axis(title, lambda point: getattr(point, name), exponent, points)
 
+        flipped = [replace(silent, flip_rate=rate) for rate in self.flip_rate_values]
+        yes = "yes for each recorded yes, 1/(1 − ρ)"
         return {
-            "|Ω|": Axis(
-                "labels observed, |Ω|",
-                lambda point: point.n_observed,
-                -1.0,
-                points(base, "n_observed", self.n_observed_values),
-            ),
-            "rank": Axis("rank of W*", lambda point: point.rank, 1.0, points(base, "rank", self.rank_values)),
-            "L": Axis(
-                "labels in all, L",
-                lambda point: point.n_labels,
-                1.0,
-                points(base, "n_labels", self.n_labels_values),
-            ),
-            "n": Axis("rows, n", lambda point: point.n, 0.0, points(base, "n", self.n_values)),
-            "1/(1 − ρ)": Axis(
-                "yes for each recorded yes, 1/(1 − ρ)",
-                lambda point: 1 / (1 - point.flip_rate),
-                1.0,
-                points(silent, "flip_rate", self.flip_rate_values),
-            ),
+            "|Ω|": axis("labels observed, |Ω|", "n_observed", self.n_observed_values, -1.0),
+            "rank": axis("rank of W*", "rank", self.rank_values, 1.0),
+            "L": axis("labels in all, L", "n_labels", self.n_labels_values, 1.0),
+            "n": axis("rows, n", "n", self.n_values, 0.0),
+            "1/(1 − ρ)": Axis(yes, lambda point: 1 / (1 - point.flip_rate), 1.0, flipped),
         }
 
 
@@ -143,15 +129,8 @@ def measure(task: Task, sizes: Sizes) -> dict[str, float]:
     """Fit one method to one draw, and compare it with the truth."""
     point = Point(**{name: task[name] for name in Point.__dataclass_fields__})  # type: ignore[arg-type]
     rng = np.random.RandomState(int(task["draw"]))
-    truth = draw_truth(
-        "bernoulli",
-        rng,
-        n=point.n,
-        n_labels=point.n_labels,
-        n_features=sizes.n_features,
-        rank=point.rank,
-        exact=True,
-    )
+    shape = {"n": point.n, "n_labels": point.n_labels, "n_features": sizes.n_features, "rank": point.rank}
+    truth = draw_truth("bernoulli", rng, **shape, exact=True)
     labels, penalty = known_labels(truth, point, rng)
     options: dict[str, Any] = {"metric": METRIC, "random_state": int(task["draw"])}
     if point.flip_rate > 0:
@@ -174,7 +153,7 @@ def known_labels(truth: Truth, point: Point, rng: np.random.RandomState) -> tupl
     """The observed labels, and the theory's λ for them."""
     d = truth.W.shape[0]
     if point.flip_rate == 0:
-        labels = observe(truth, point.n_observed, rng, binary=True)
+        labels = observe_some(truth, point.n_observed, rng, binary=True)
         penalty = feature_trace_penalty(
             n_features=d, n_labels=point.n_labels, n_observed=point.n_observed, noise_scale=truth.noise
         )
@@ -191,8 +170,6 @@ def known_labels(truth: Truth, point: Point, rng: np.random.RandomState) -> tupl
 
 
 # -- reporting ---------------------------------------------------------------------------------------------
-
-Results = Sequence[dict[str, Any]]
 
 
 def values_on(axis: Axis, results: Results, method: str, measure: str) -> list[list[float]]:
@@ -272,27 +249,17 @@ def _draw_panel(panel: Any, axis: Axis, results: Results, measure: str, bound: f
         )
 
 
-# -- the command line --------------------------------------------------------------------------------------
-
-
-def main(arguments: list[str] | None = None, sizes: Sizes | None = None) -> None:
-    """The command line."""
-    options = argument_parser(__doc__ or "", draws=DRAWS).parse_args(arguments)
-    sizes = sizes or Sizes()
-    settings = {"metric": METRIC, "sizes": asdict(sizes)}
-    results = run_tasks(
-        "rates",
-        all_tasks(options.draws, sizes),
-        partial(measure, sizes=sizes),
-        folder=options.out,
-        settings=settings,
-        fresh=options.fresh,
-    )
-    table = report(results, sizes)
-    print(table)
-    figure = draw_figure(results, sizes)
-    write_results("rates", folder=options.out, settings=settings, results=results, table=table, figure=figure)
-
+EXPERIMENT = Experiment(
+    "rates",
+    __doc__ or "",
+    draws=5,
+    tasks=lambda options, sizes: all_tasks(options.draws, sizes),
+    measure=measure,
+    report=report,
+    settings=lambda options, sizes: {"metric": METRIC, "sizes": asdict(sizes)},
+    figure=draw_figure,
+    given=Sizes(),
+)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.main()

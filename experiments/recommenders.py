@@ -1,15 +1,14 @@
-"""The two questions to a recommender: lists of items to show, and decisions about given items.
+"""The questions to a recommender: lists of items to show, decisions about given items, and new users.
 
-Run ``python -m experiments.recommenders [--data taste jester5k coat] [--draws 5] [--users 1000]
-[--questions lists decisions] [--out FOLDER]`` with LABELGAP_DATA set to the folder of the data files; it
-takes about half an hour with the rivals, which are in the environment that ``make bench`` makes. Without
-LABELGAP_DATA the generated data are used alone, and a note says so. Lists are described in
-:mod:`experiments.lists`. Of decisions:
+Run ``python -m experiments.recommenders [--data taste jester5k coat] [--draws 5] [--questions lists decisions
+new-users] [--out FOLDER]`` with LABELGAP_DATA set to the folder of the data files; it takes about half an
+hour with the rivals, which are in the environment that ``make bench`` makes. Lists are described in
+:mod:`experiments.lists`. Of decisions and new users:
 
 - taste: generated ratings, those of the lists. Each draw has other ones and holds out a random fifth of them.
 - jester5k: a rating above 0 is a like. Each draw takes 1000 users and holds out a random fifth of their
-  ratings. A second table leaves a fifth of the users out of the fit, folds in half of their ratings, and
-  judges the other half. It is compared with a fit to these ratings and all others (at the same λ).
+  ratings. The table of new users leaves a fifth of the users out of the fit, folds in half of their ratings,
+  and judges the other half. It is compared with a fit to these ratings and all others (at the same λ).
 - coat: a rating of 4 or 5 is a like. Training ratings are about coats that the users chose themselves, test
   ratings about coats drawn at random, without the pairs that are in both. Draws differ only in the random
   state.
@@ -22,68 +21,55 @@ probabilities. Nothing is tuned on test ratings.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from benchmarks import rivals
+from benchmarks.data import Ratings
 from sklearn.metrics import log_loss, roc_auc_score
 
 from experiments import lists
-from labelgap import ObservedLabels, PlugInClassifier, Recommender, best_threshold, get_metric
-from labelgap.data import AnswerData, Answers, data_folder, load_answers
+from experiments.lists import as_labels, make_taste
+from experiments.runs import Experiment, Results, Task, different, markdown_table, plus_minus, those
+from labelgap import PlugInClassifier, Recommender, best_threshold, get_metric
+from labelgap.data import AnswerData, Answers, load_answers
 
 DATA = ("taste", "jester5k", "coat")
-QUESTIONS = ("lists", "decisions")
+LISTS, DECISIONS, NEW_USERS = QUESTIONS = ("lists", "decisions", "new-users")
 MEASURES = ("F1", "accuracy", "AUC", "log-loss")
-USERS = 1000
-HELD_OUT = 0.2
+USERS, HELD_OUT = 1000, 0.2
+RULES: dict[str, Callable[[Any], Any]] = {"jester5k": lambda r: r > 0, "coat": lambda r: r >= 4}
 # So large that nothing is left but what is not penalised: the items' intercepts.
-_HUGE = 1e3
-
-Measured = dict[str, float]
-Results = dict[str, dict[str, list[Measured]]]
+POPULARITY = {"trace_penalty": 1e3, "user_intercept": False}
 
 
-class Split(NamedTuple):
-    """Data whose ratings are likes (1) and dislikes (0), and the ratings to judge by."""
+def read(name: str, seed: int = 0) -> AnswerData:
+    """A data set as likes (1) and dislikes (0), generated or from the user's folder."""
+    if name == "taste":
+        return make_taste(seed)
+    data = load_answers(name)
 
-    data: AnswerData
-    test: Answers
+    def likes(ratings: Answers) -> Answers:
+        return replace(ratings, rating=np.asarray(RULES[name](ratings.rating), dtype=np.float64))
 
-    @property
-    def labels(self) -> ObservedLabels:
-        """The training ratings; users and items are given by their numbers."""
-        return as_labels(self.data.answers, self.data.shape)
-
-
-def as_labels(ratings: Answers, shape: tuple[int, int]) -> ObservedLabels:
-    """Likes and dislikes, users x items."""
-    return ObservedLabels.from_triplets(ratings.user, ratings.item, ratings.rating, shape=shape)
-
-
-def likes(ratings: Answers, rule: Callable[[Any], Any]) -> Answers:
-    """The ratings with 1 for a like in place of the rating, and 0 for a dislike."""
-    return replace(ratings, rating=np.asarray(rule(ratings.rating), dtype=np.float64))
-
-
-def joined(first: Answers, second: Answers) -> Answers:
-    """All ratings of both."""
-    pairs = zip(vars(first).values(), vars(second).values(), strict=True)
-    return Answers(*(np.concatenate(pair) for pair in pairs))
+    return replace(data, answers=likes(data.answers), test=None if data.test is None else likes(data.test))
 
 
 # -- splits ------------------------------------------------------------------------------------------------
 
 
-def some_users(data: AnswerData, count: int, rng: np.random.RandomState) -> AnswerData:
+class Split(NamedTuple):
+    """The training ratings in ``data``, and the ratings to judge by."""
+
+    data: AnswerData
+    test: Answers
+
+
+def some_users(data: AnswerData, rng: np.random.RandomState, count: int = USERS) -> AnswerData:
     """That many users, numbered anew in random order."""
     chosen = rng.permutation(data.shape[0])[:count]
     number = np.full(data.shape[0], -1)
@@ -93,49 +79,41 @@ def some_users(data: AnswerData, count: int, rng: np.random.RandomState) -> Answ
     return replace(data, answers=ratings, shape=(len(chosen), data.shape[1]))
 
 
-def random_split(data: AnswerData, rng: np.random.RandomState) -> Split:
-    """A random fifth of the ratings is held out."""
+def split_of(data: AnswerData, seed: int) -> Split:
+    """The test ratings of the file, without those of its training part; else a random fifth of some users."""
+    if data.test is not None:
+        pairs = [part.user * data.shape[1] + part.item for part in (data.answers, data.test)]
+        return Split(data, data.test.take(~np.isin(pairs[1], pairs[0])))
+    rng = np.random.RandomState(seed)
+    data = some_users(data, rng)
     held = rng.random_sample(len(data.answers)) < HELD_OUT
     return Split(replace(data, answers=data.answers.take(~held)), data.answers.take(held))
 
 
-def own_split(data: AnswerData) -> Split:
-    """The test ratings of the file, without those that are in its training part."""
-    assert data.test is not None
-    pairs = [part.user * data.shape[1] + part.item for part in (data.answers, data.test)]
-    return Split(data, data.test.take(~np.isin(pairs[1], pairs[0])))
-
-
 # -- methods: probabilities and decisions for the test ratings ---------------------------------------------
 
-Judged = tuple[Any, Any]
-Method = Callable[[Split, int], Judged]
+Method = Callable[[Split, int], tuple[Any, Any]]
 
 
-def fitted(
-    *, features: bool = False, propensities: bool = False, **parameters: Any
-) -> Callable[[Split, int], Judged]:
+def fitted(*, features: bool = False, propensities: bool = False, **parameters: Any) -> Method:
     """A Recommender with these parameters, as a method."""
 
-    def method(split: Split, seed: int) -> Judged:
+    def method(split: Split, seed: int) -> tuple[Any, Any]:
         given: dict[str, Any] = {}
         if features:
-            given["user_features"] = _by_number(split.data.user_features)
-            given["item_features"] = _by_number(split.data.item_features)
+            given["user_features"] = dict(enumerate(split.data.user_features))
+            given["item_features"] = dict(enumerate(split.data.item_features))
         if propensities:
             given["propensities"] = split.data.propensities
-        model = Recommender(random_state=seed, **parameters).fit(split.labels, **given)
+        labels = as_labels(split.data.answers, split.data.shape)
+        model = Recommender(random_state=seed, **parameters).fit(labels, **given)
         users, items = split.test.user, split.test.item
         return model.predict_proba(users, items), model.predict(users, items)
 
     return method
 
 
-def _by_number(rows: Any) -> dict[int, Any]:
-    return dict(enumerate(rows))
-
-
-def intercepts(split: Split, seed: int) -> Judged:
+def intercepts(split: Split, seed: int) -> tuple[Any, Any]:
     """scikit-learn's logistic regression with an indicator for each user and each item."""
 
     def indicators(ratings: Answers) -> sp.csr_array:
@@ -150,19 +128,18 @@ def intercepts(split: Split, seed: int) -> Judged:
     return model.predict_proba(features)[:, 1], model.predict(features)
 
 
-def lightfm(split: Split, seed: int) -> Judged:
+def lightfm(split: Split, seed: int) -> tuple[Any, Any]:
     """LightFM's logistic loss at 30 epochs, with the threshold that is best on a fifth of its ratings."""
-    from lightfm import LightFM
-
-    train = split.data.answers
+    train, shape = split.data.answers, split.data.shape
     held = np.random.RandomState(seed).random_sample(len(train)) < HELD_OUT
 
+    def ratings(some: Answers) -> Ratings:
+        users, items = some.user.astype(np.int32), some.item.astype(np.int32)
+        return Ratings(users, items, some.rating.astype(np.int8), shape)
+
     def scores(learned: Answers, judged: Answers) -> Any:
-        values = np.where(learned.rating == 1, 1, -1)
-        pairs = sp.coo_matrix((values, (learned.user, learned.item)), shape=split.data.shape)
-        model = LightFM(no_components=32, loss="logistic", random_state=seed).fit(pairs, epochs=30)
-        users, items = (part.astype(np.int32) for part in (judged.user, judged.item))
-        return np.asarray(model.predict(users, items), dtype=np.float64)
+        model = rivals.lightfm(ratings(learned), rank=32, epochs=30)
+        return rivals.lightfm_scores(model, ratings(judged))
 
     validation = train.take(held)
     best = best_threshold(scores(train.take(~held), validation)[None], validation.rating[None], "micro-f1")
@@ -170,35 +147,25 @@ def lightfm(split: Split, seed: int) -> Judged:
     return 1 / (1 + np.exp(-z)), (z >= best.threshold).astype(np.int8)
 
 
-PLAIN: dict[str, Method] = {
-    "item popularity": fitted(trace_penalty=_HUGE, user_intercept=False),
+METHODS: dict[str, Method] = {
+    "item popularity": fitted(**POPULARITY),
     "user and item intercepts": intercepts,
-    **({"LightFM, logistic": lightfm} if find_spec("lightfm") else {}),
+    **({} if rivals.missing("lightfm") else {"LightFM, logistic": lightfm}),
     "Recommender, default": fitted(),
     "implicit_feedback=False": fitted(implicit_feedback=False),
     "ridge_penalty='auto'": fitted(ridge_penalty="auto"),
-}
-WITH_FEATURES: dict[str, Method] = {"with features": fitted(features=True)}
-WITH_PROPENSITIES: dict[str, Method] = {
+    "with features": fitted(features=True),
     "weights, estimated propensities": fitted(weights="inverse-propensity"),
     "weights, the file's propensities": fitted(weights="inverse-propensity", propensities=True),
 }
+# Of the files, coat alone has features and propensities.
+ONLY_COAT = ("with features", "weights, estimated propensities", "weights, the file's propensities")
 
 
-def methods_for(data: AnswerData) -> dict[str, Method]:
-    """The methods for which the data set has all that they need."""
-    chosen = dict(PLAIN)
-    if data.user_features is not None and data.item_features is not None:
-        chosen |= WITH_FEATURES
-    if data.propensities is not None:
-        chosen |= WITH_PROPENSITIES
-    return chosen
+# -- tasks -------------------------------------------------------------------------------------------------
 
 
-# -- runs --------------------------------------------------------------------------------------------------
-
-
-def measured(test: Answers, probabilities: Any, decisions: Any) -> Measured:
+def measured(test: Answers, probabilities: Any, decisions: Any) -> dict[str, float]:
     """F1, accuracy, AUC and log-loss on the test ratings."""
     truth = test.rating
     return {
@@ -209,163 +176,105 @@ def measured(test: Answers, probabilities: Any, decisions: Any) -> Measured:
     }
 
 
-def judge_methods(data: AnswerData, seed: int, users: int = USERS) -> dict[str, Measured]:
-    """One draw: every method on the same ratings."""
+def new_users(data: AnswerData, seed: int) -> dict[str, Any]:
+    """New users by fold-in, by a fit with them, and by popularity."""
     rng = np.random.RandomState(seed)
-    split = random_split(some_users(data, users, rng), rng) if data.test is None else own_split(data)
-    return {name: measured(split.test, *method(split, seed)) for name, method in methods_for(data).items()}
-
-
-def judge_fold_in(data: AnswerData, seed: int, users: int = USERS) -> dict[str, Measured]:
-    """One draw: new users by fold-in, by a fit with them, and by popularity."""
-    rng = np.random.RandomState(seed)
-    data = some_users(data, users, rng)
+    data = some_users(data, rng)
     n_users, n_items = data.shape
     known = n_users - int(HELD_OUT * n_users)
     is_new = data.answers.user >= known
     half = rng.random_sample(len(is_new)) < 0.5
     old, given, test = (data.answers.take(which) for which in (~is_new, is_new & half, is_new & ~half))
     test = test.take(np.isin(test.user, given.user))
+    every = as_labels(data.answers.take(~is_new | half), data.shape)
+    answers = given.user, given.item, given.rating
 
     start = time.perf_counter()
     model = Recommender(random_state=seed).fit(as_labels(old, (known, n_items)))
     fitted_at = time.perf_counter()
-    folded = model.fold_in((given.user, given.item, given.rating))
+    folded = model.fold_in(answers)
     folded_at = time.perf_counter()
-    as_fitted = model.fold_in((given.user, given.item, given.rating), prior="fit")
     used = model.n_implicit_features_ > 0
     refit = Recommender(trace_penalty=model.trace_penalty_, implicit_feedback=used, random_state=seed)
-    refit.fit(as_labels(joined(old, given), data.shape))
-    popular = Recommender(trace_penalty=_HUGE, user_intercept=False, random_state=seed)
-    popular.fit(as_labels(joined(old, given), data.shape))
-    models = {"item popularity": popular, "fold-in": folded, "fold-in, prior='fit'": as_fitted}
-    results = {
+    models = {
+        "item popularity": Recommender(**POPULARITY, random_state=seed).fit(every),
+        "fold-in": folded,
+        "fold-in, prior='fit'": model.fold_in(answers, prior="fit"),
+        "fit with them": refit.fit(every),
+    }
+    found: dict[str, Any] = {
         name: measured(test, one.predict_proba(test.user, test.item), one.predict(test.user, test.item))
-        for name, one in (models | {"fit with them": refit}).items()
+        for name, one in models.items()
     }
     # Against the whole first fit, with its choice of λ.
-    results["fold-in"]["fraction of the fit's time"] = (folded_at - fitted_at) / (fitted_at - start)
-    return results
+    return found | {"fraction of the fit's time": (folded_at - fitted_at) / (fitted_at - start)}
 
 
-def collect(draws: Sequence[Mapping[str, Measured]]) -> dict[str, list[Measured]]:
-    """By method, one for each draw."""
-    return {name: [draw[name] for draw in draws] for name in draws[0]}
+def tasks(options: argparse.Namespace, given: Any) -> list[Task]:
+    """Every method of every question on every draw; the methods for new users share a task."""
+    found: list[Task] = []
+    for question in options.questions:
+        for name in options.data:
+            if question == LISTS:
+                methods = list(lists.methods())
+            elif question == DECISIONS:
+                methods = [method for method in METHODS if name == "coat" or method not in ONLY_COAT]
+            else:
+                methods = ["all"] if name == "jester5k" else []
+            found += [
+                {"question": question, "data": name, "draw": draw, "method": method}
+                for draw in range(options.draws)
+                for method in methods
+            ]
+    return found
 
 
-RULES: dict[str, Callable[[Any], Any]] = {"jester5k": lambda r: r > 0, "coat": lambda r: r >= 4}
+def measure(task: Task, source: Callable[[str, int], AnswerData]) -> dict[str, Any]:
+    """One method on one draw; all methods of a question get the same ratings."""
+    name, seed, method = str(task["data"]), int(task["draw"]), str(task["method"])
+    data = source(name, seed)
+    if task["question"] == DECISIONS:
+        split = split_of(data, seed)
+        return measured(split.test, *METHODS[method](split, seed))
+    if task["question"] == NEW_USERS:
+        return {"by method": new_users(data, seed)}
+    # coat has few users, and those of taste are drawn anew; of jester5k each draw takes some.
+    if name == "jester5k":
+        data = some_users(data, np.random.RandomState(seed))
+    return lists.measure(method, data, seed)
 
 
-def read(name: str) -> AnswerData | None:
-    """A data set as likes and dislikes, or None, with a note, if it is not there."""
-    if data_folder() is None:
-        print(
-            f"{name} is left out: LABELGAP_DATA names no folder with the data sets (see docs/recommender.md)"
-        )
-        return None
-    data = load_answers(name)
-    test = None if data.test is None else likes(data.test, RULES[name])
-    return replace(data, answers=likes(data.answers, RULES[name]), test=test)
-
-
-def as_ratings(data: AnswerData) -> lists.Ratings:
-    """The (training) ratings as the comparison of lists takes them."""
-    ratings = data.answers
-    return lists.Ratings(ratings.user, ratings.item, ratings.rating.astype(np.int64), data.shape)
-
-
-def as_answers(ratings: lists.Ratings, name: str) -> AnswerData:
-    """Generated ratings as those of a file are given."""
-    answers = Answers(ratings.user, ratings.item, ratings.like.astype(np.float64))
-    return AnswerData(name, answers, None, ratings.shape)
-
-
-def run_lists(names: Sequence[str], sets: Sequence[AnswerData], draws: int, users: int = USERS) -> Results:
-    """The measurements of lists by data set and method, one for each draw."""
-
-    def drawn(data: AnswerData, seed: int) -> lists.Ratings:
-        # coat has few users; of jester5k each draw takes some.
-        return as_ratings(data if data.test is not None else some_users(data, users, _rng(seed)))
-
-    makers: dict[str, Callable[[int], lists.Ratings]] = {}
-    if "taste" in names:
-        makers["taste"] = lists.make_taste
-    makers |= {data.name: partial(drawn, data) for data in sets}
-    results: Results = {}
-    for name, make in makers.items():
-        results[f"{name}, lists"] = collect([lists.judge_lists(make(seed), seed) for seed in range(draws)])
-        print(f"{name}, lists done", flush=True)
-    return results
-
-
-def _rng(seed: int) -> np.random.RandomState:
-    return np.random.RandomState(seed)
-
-
-def run(sets: Sequence[AnswerData], draws: int, users: int = USERS) -> Results:
-    """The measurements of decisions by table and method, one for each draw."""
-    results: Results = {}
-    for data in sets:
-        results[data.name] = collect([judge_methods(data, seed, users) for seed in range(draws)])
-        if data.test is None:
-            new_users = collect([judge_fold_in(data, seed, users) for seed in range(draws)])
-            results[f"{data.name}, new users"] = new_users
-        print(f"{data.name} done", flush=True)
-    return results
-
-
-def run_taste(draws: int, make: Callable[[int], lists.Ratings] = lists.make_taste) -> Results:
-    """The measurements of decisions on generated ratings, other ones in each draw."""
-    found = collect([judge_methods(as_answers(make(seed), "taste"), seed) for seed in range(draws)])
-    print("taste done", flush=True)
-    return {"taste": found}
-
-
-def report(results: Results) -> str:
-    """A Markdown table for each data set: mean ± sd over the draws."""
+def report(results: Results, source: Any) -> str:
+    """A table for each question and data set: mean ± sd over the draws."""
     parts = []
-    for title, by_method in results.items():
-        measures = lists.MEASURES if title.endswith(", lists") else MEASURES
-        lines = [f"| {title} | {' | '.join(measures)} |", "| --- " * (1 + len(measures)) + "|"]
-        for name, draws in by_method.items():
-            texts = [_mean_and_spread([draw[measure] for draw in draws]) for measure in measures]
-            lines.append(f"| {' | '.join([name, *texts])} |")
-        parts.append("\n".join(lines))
+    for question, data in different(results, "question", "data"):
+        here = those(results, question=question, data=data)
+        if question == NEW_USERS:
+            names = [name for name, value in here[0]["by method"].items() if isinstance(value, dict)]
+            by_method = {name: [one["by method"][name] for one in here] for name in names}
+        else:
+            by_method = {name: those(here, method=name) for name in different(here, "method")}
+        measures = lists.MEASURES if question == LISTS else MEASURES
+        rows = [
+            [name, *(plus_minus((draw[measure] for draw in draws), 3) for measure in measures)]
+            for name, draws in by_method.items()
+        ]
+        title = data if question == DECISIONS else f"{data}, {question.replace('-', ' ')}"
+        parts.append(markdown_table([title, *measures], rows))
     return "\n\n".join(parts)
 
 
-def _mean_and_spread(values: Sequence[float]) -> str:
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):.3f} ± {spread:.3f}"
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
-    parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
-    parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--users", type=int, default=USERS, help="users of jester5k in a draw")
-    parser.add_argument("--out", type=Path, help="write recommenders.json and recommenders.md to this folder")
-    options = parser.parse_args(arguments)
-    sets = [data for name in options.data if name != "taste" and (data := read(name))]
-    results: Results = {}
-    if "lists" in options.questions:
-        results |= run_lists(options.data, sets, options.draws, options.users)
-    if "decisions" in options.questions:
-        if "taste" in options.data:
-            results |= run_taste(options.draws)
-        results |= run(sets, options.draws, options.users)
-    tables = report(results)
-    print(tables)
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        content = {"draws": options.draws, "users": options.users, "results": results}
-        (options.out / "recommenders.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
-        (options.out / "recommenders.md").write_text(tables + "\n", encoding="utf-8")
-
+EXPERIMENT = Experiment(
+    "recommenders",
+    __doc__ or "",
+    draws=5,
+    data=DATA,
+    choices={"questions": QUESTIONS},
+    tasks=tasks,
+    measure=measure,
+    report=report,
+    given=read,
+)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.main()

@@ -1,4 +1,4 @@
-"""Tools for long experiments: tasks that can be interrupted, progress, and files of results.
+"""The harness of the experiments: tasks that can be interrupted, progress, the command line, and files.
 
 An experiment is a list of small tasks, each a dictionary that says what is done ({"data": "scene", "method":
 "default", "draw": 3}). What a task gave is kept in a journal as soon as it is done, so an experiment that was
@@ -14,8 +14,8 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,18 +23,97 @@ import numpy as np
 import sklearn
 
 import labelgap
+from experiments.problems import available, problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Task: TypeAlias = dict[str, str | int | float]
-Note: TypeAlias = Callable[[int, str], None]
-"""A function that is called with the number of finished tasks and the next task."""
+Results: TypeAlias = Sequence[dict[str, Any]]
 SECONDS_BETWEEN_LINES = 30.0
 
 
 class JournalError(RuntimeError):
     """A journal that is damaged, or of another experiment."""
+
+
+# -- an experiment -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What an experiment does; ``main`` is its command line."""
+
+    name: str
+    doc: str
+    draws: int
+    tasks: Callable[[argparse.Namespace, Any], list[Task]]
+    """From the options and where the data come from."""
+    measure: Callable[[Task, Any], dict[str, Any]]
+    """From a task, and where the data come from, to its numbers."""
+    report: Callable[[Results, Any], str]
+    """The tables in Markdown."""
+    settings: Callable[[argparse.Namespace, Any], Mapping[str, Any]] = lambda options, given: {}
+    """All else that changes results, but not the number of draws."""
+    data: Sequence[str] = ()
+    """The data sets to choose from."""
+    default_data: Sequence[str] | None = None
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Other options of one or several values, all by default."""
+    figure: Callable[[Results, Any], Figure] | None = None
+    given: Any = problem
+    """Where the data come from: a function (a data set, a draw, the fraction observed), or sizes."""
+
+    def main(self, arguments: list[str] | None = None, given: Any = None) -> None:
+        """Run the tasks that are not done yet, print the tables, and write the files."""
+        parser = argparse.ArgumentParser(
+            prog=f"python -m experiments.{self.name}",
+            description=self.doc,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        parser.add_argument("--draws", type=_at_least_one, default=self.draws, help=f"default {self.draws}")
+        parser.add_argument("--out", type=Path, default=Path("results"), help="folder to write to")
+        parser.add_argument("--fresh", action="store_true", help="forget what is done and start again")
+        parser.add_argument("--finished", action="store_true", help="only write the tables of what is done")
+        if self.data:
+            chosen = list(self.data if self.default_data is None else self.default_data)
+            parser.add_argument("--data", nargs="+", choices=self.data, default=chosen)
+        for name, values in self.choices.items():
+            kind = type(values[0])
+            limits = {} if kind in (int, float) else {"choices": list(values)}
+            parser.add_argument(f"--{name}", nargs="+", type=kind, default=list(values), **limits)
+        options = parser.parse_args(arguments)
+        if self.data and given is None:
+            options.data = available(options.data)
+        given = self.given if given is None else given
+        tasks = self.tasks(options, given)
+        if not tasks:
+            return
+        results = run_tasks(
+            self.name,
+            tasks,
+            lambda task: self.measure(task, given),
+            folder=options.out,
+            settings=self.settings(options, given),
+            fresh=options.fresh,
+            only_finished=options.finished,
+        )
+        table = self.report(results, given)
+        print(table)
+        write_results(
+            self.name,
+            folder=options.out,
+            settings=self.settings(options, given),
+            results=results,
+            table=table,
+            figure=None if self.figure is None else self.figure(results, given),
+        )
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"give a number of at least 1; got {text}")
+    return int(text)
 
 
 # -- tasks -------------------------------------------------------------------------------------------------
@@ -48,63 +127,43 @@ def run_tasks(
     folder: Path,
     settings: Mapping[str, Any],
     fresh: bool = False,
+    only_finished: bool = False,
 ) -> list[dict[str, Any]]:
     """``task | work(task)`` for each task, in the order of tasks, keeping what is done.
 
-    Parameters
-    ----------
-    name : str
-        What is done is kept in ``folder/<name>.jsonl``, one line a task, on the disc as soon as it is done.
-        Started again, only tasks that are not there yet are done.
-    tasks : sequence of dict
-        Tasks are the same if their dictionaries are.
-    work : callable
-        From a task to what JSON can hold; numpy's scalars and arrays become numbers and lists.
-    folder : Path
-        Made if there is none.
-    settings : mapping
-        All else that changes results: sizes, not the number of draws. A journal with other settings is
-        refused.
-    fresh : bool, default False
-        Forget what is done.
+    It is kept in ``folder/<name>.jsonl``, one line a task, on the disc as soon as it is done. Started again,
+    only tasks that are not there yet are done; tasks are the same if their dictionaries are. A journal with
+    other ``settings`` is refused. ``fresh`` forgets what is done; ``only_finished`` does nothing, and gives
+    the results of the tasks that are done. Numpy's scalars and arrays become numbers and lists.
     """
     path = folder / f"{name}.jsonl"
     folder.mkdir(parents=True, exist_ok=True)
     if fresh:
         path.unlink(missing_ok=True)
-    header = _plain({"labelgap": labelgap.__version__, "settings": dict(settings)})
-    done = _open_journal(path, header)
-    missing = list({_key(task): task for task in tasks if _key(task) not in done}.items())
-    with path.open("a", encoding="utf-8") as journal, _progress(name, len(missing)) as note:
+    done = _open_journal(path, _plain({"labelgap": labelgap.__version__, "settings": dict(settings)}))
+    missing = list({_line(task): task for task in tasks if _line(task) not in done}.items())
+    if only_finished:
+        return [task | done[_line(task)] for task in tasks if _line(task) in done]
+    note = _progress(name, len(missing))
+    with path.open("a", encoding="utf-8") as journal:
         try:
             for count, (key, task) in enumerate(missing):
                 note(count, in_words(task))
                 done[key] = _done(task, work)
                 _append(journal, {"result": done[key], "task": task})
         except KeyboardInterrupt:
-            kept = sum(_key(task) in done for task in tasks)
+            kept = sum(_line(task) in done for task in tasks)
             print(
                 f"\nStopped. {kept} of {len(tasks)} tasks are done and kept in {path}: the same command goes "
                 "on from there.",
                 file=sys.stderr,
             )
             raise SystemExit(130) from None
-    return [task | done[_key(task)] for task in tasks]
-
-
-def finished_results(name: str, *, folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """``task | result`` for every task in the journal, in the order in which they were done."""
-    path = folder / f"{name}.jsonl"
-    done = _open_journal(path, _plain({"labelgap": labelgap.__version__, "settings": dict(settings)}))
-    return [json.loads(key) | result for key, result in done.items()]
+    return [task | done[_line(task)] for task in tasks]
 
 
 def in_words(task: Task) -> str:
-    """The task in words.
-
-    >>> in_words({"data": "scene", "draw": 3})
-    'data scene, draw 3'
-    """
+    """The task in words, such as "data scene, draw 3"."""
     return ", ".join(f"{name} {value}" for name, value in task.items())
 
 
@@ -116,6 +175,31 @@ def _done(task: Task, work: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
         error.add_note(f"This was in the task: {in_words(task)}.")
         raise
     return result
+
+
+def _progress(name: str, count: int) -> Callable[[int, str], None]:
+    """A function that prints now and then how many tasks are done, and what is next."""
+    began, printed = time.monotonic(), -SECONDS_BETWEEN_LINES
+
+    def note(done: int, words: str) -> None:
+        nonlocal printed
+        now = time.monotonic()
+        if now - printed >= SECONDS_BETWEEN_LINES or done == count - 1:
+            printed = now
+            left = time_left(now - began, done, count)
+            print(f"{name}: {done} of {count} done, {left}now {words}", flush=True)
+
+    return note
+
+
+def time_left(seconds: float, done: int, count: int) -> str:
+    """The remaining time in words, if the other tasks take as long as the finished ones on average."""
+    if done == 0:
+        return ""
+    left = seconds / done * (count - done)
+    if left < 90:
+        return f"about {left:.0f} s left, "
+    return f"about {left / 60:.0f} min left, " if left < 5400 else f"about {left / 3600:.1f} h left, "
 
 
 # -- the journal -------------------------------------------------------------------------------------------
@@ -132,7 +216,7 @@ def _open_journal(path: Path, header: dict[str, Any]) -> dict[str, dict[str, Any
     entries = [
         _read_line(path, number, line, {"result", "task"}) for number, line in enumerate(lines[1:], start=2)
     ]
-    return {_key(entry["task"]): entry["result"] for entry in entries}
+    return {_line(entry["task"]): entry["result"] for entry in entries}
 
 
 def _whole_lines(path: Path) -> list[bytes]:
@@ -183,10 +267,6 @@ def _append(journal: Any, entry: dict[str, Any]) -> None:
     os.fsync(journal.fileno())
 
 
-def _key(task: Task) -> str:
-    return _line(task)
-
-
 def _line(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, default=_number)
 
@@ -201,69 +281,6 @@ def _number(value: Any) -> Any:
     raise TypeError(f"A result must be something that JSON can hold; got {type(value).__name__}.")
 
 
-# -- progress ----------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _progress(name: str, count: int) -> Iterator[Note]:
-    """A progress bar on a terminal, and plain lines elsewhere; nothing if there is nothing to do."""
-    if count == 0:
-        yield lambda done, words: None
-    elif sys.stdout.isatty():
-        with _bar(name, count) as note:
-            yield note
-    else:
-        yield _plain_lines(name, count)
-
-
-@contextmanager
-def _bar(name: str, count: int) -> Iterator[Note]:
-    try:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    except ImportError:
-        yield _plain_lines(name, count)
-        return
-    left = time_left(count)
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"))
-    with Progress(*columns) as progress:
-        bar = progress.add_task(name, total=count, words="")
-
-        def note(done: int, words: str) -> None:
-            progress.update(bar, completed=done, words=f"{left(done)}[dim]{words}[/dim]")
-
-        yield note
-        progress.update(bar, completed=count, words="")
-
-
-def _plain_lines(name: str, count: int) -> Note:
-    left = time_left(count)
-    printed = -SECONDS_BETWEEN_LINES
-
-    def note(done: int, words: str) -> None:
-        nonlocal printed
-        if time.monotonic() - printed >= SECONDS_BETWEEN_LINES or done == count - 1:
-            printed = time.monotonic()
-            print(f"{name}: {done} of {count} done, {left(done)}now {words}", flush=True)
-
-    return note
-
-
-def time_left(count: int) -> Callable[[int], str]:
-    """The remaining time in words, if the other tasks take as long as the finished ones on average."""
-    began = time.monotonic()
-
-    def words(done: int) -> str:
-        if done == 0:
-            return ""
-        seconds = (time.monotonic() - began) / done * (count - done)
-        if seconds < 90:
-            return f"about {seconds:.0f} s left, "
-        minutes = seconds / 60
-        return f"about {minutes:.0f} min left, " if minutes < 90 else f"about {minutes / 60:.1f} h left, "
-
-    return words
-
-
 # -- results -----------------------------------------------------------------------------------------------
 
 
@@ -274,7 +291,7 @@ def write_results(
     settings: Mapping[str, Any],
     results: Sequence[Mapping[str, Any]],
     table: str,
-    figure: Figure | None,
+    figure: Figure | None = None,
 ) -> None:
     """Write ``<name>.json`` (settings, versions, results), ``<name>.md`` (table) and ``<name>.png`` (figure).
 
@@ -305,41 +322,43 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
         part.unlink(missing_ok=True)
 
 
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The rows under their titles; a bar within a cell, as in |Ω|, is escaped.
+# -- tables ------------------------------------------------------------------------------------------------
 
-    >>> print(markdown_table(["method", "F1"], [["default", "0.97"]]))
-    | method | F1 |
-    | --- | --- |
-    | default | 0.97 |
-    """
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The rows under their titles; a bar within a cell, as in |Ω|, is escaped."""
     lines = [header, ["---"] * len(header), *rows]
     escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in lines)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in escaped)
 
 
-def mean_sd(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation over draws; the deviation of one draw is 0.
-
-    >>> mean_sd([1.0, 3.0])
-    (2.0, 1.4142135623730951)
-    """
+def mean_sd(values: Iterable[float]) -> tuple[float, float]:
+    """Mean and standard deviation over draws; the deviation of one draw is 0."""
+    values = list(values)
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-# -- the command line --------------------------------------------------------------------------------------
+def plus_minus(values: Iterable[float], digits: int = 4, sign: str = "") -> str:
+    """Mean ± standard deviation; ``sign`` "+" shows the sign of the mean."""
+    mean, sd = mean_sd(values)
+    return f"{mean:{sign}.{digits}f} ± {sd:.{digits}f}"
 
 
-def argument_parser(doc: str, *, draws: int) -> argparse.ArgumentParser:
-    """``--draws``, ``--out`` and ``--fresh``, which every experiment has."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=_at_least_one, default=draws, help=f"default {draws}")
-    parser.add_argument("--out", type=Path, default=Path("results"), help="folder to write to")
-    parser.add_argument("--fresh", action="store_true", help="forget what is done and start again")
-    return parser
+def those(results: Results, **where: Any) -> list[dict[str, Any]]:
+    """The results that agree."""
+    return [one for one in results if all(one[name] == value for name, value in where.items())]
 
 
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"give a number of at least 1; got {text}")
-    return int(text)
+def different(results: Results, *names: str) -> list[Any]:
+    """The different values of a name, or of several together, in the order of the results."""
+    found = [tuple(one[name] for name in names) for one in results]
+    return list(dict.fromkeys(found if len(names) > 1 else (one[0] for one in found)))
+
+
+def draws_of(options: argparse.Namespace, **values: Sequence[Any]) -> list[Task]:
+    """A task for each draw of each combination of values, the draws of the first value first."""
+    (first, firsts), *others = values.items()
+    tasks: list[Task] = [{first: one, "draw": draw} for one in firsts for draw in range(options.draws)]
+    for name, choices in others:
+        tasks = [task | {name: choice} for task in tasks for choice in choices]
+    return tasks

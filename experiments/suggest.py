@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.problems import REAL, SYNTHETIC, Problem, available, problem
-from experiments.runs import Task, argument_parser, markdown_table, mean_sd, run_tasks, write_results
+from experiments.problems import REAL, SYNTHETIC, Source
+from experiments.runs import Experiment, Results, Task, different, markdown_table, plus_minus, those
 from labelgap import LowRankClassifier, ObservedLabels
 from labelgap.exceptions import LabelgapWarning
 
@@ -38,7 +38,6 @@ SETTINGS: dict[str, Any] = {
     "ridge_penalty": 0.0,
     "intercept_penalty": 0.0,
 }
-Source = Callable[[str, int, float], Problem]
 Places = NDArray[np.int64]
 
 
@@ -122,9 +121,6 @@ def saved(values: Sequence[float], at: Sequence[float], curve: Sequence[float]) 
 
     ``curve`` has the mean values of random labels at ``(FIRST, *RANDOM)``. It is made to rise, and is linear
     between; what is above its end counts as reached there.
-
-    >>> saved([0.5, 0.9], [0.1, 0.15], [0.4, 0.5, 0.6, 0.7, 0.8])
-    [0.0, 0.5]
     """
     counts = np.array([FIRST, *RANDOM])
     rising = np.maximum.accumulate(np.asarray(curve, dtype=np.float64))
@@ -134,61 +130,47 @@ def saved(values: Sequence[float], at: Sequence[float], curve: Sequence[float]) 
     return [round(1.0 - float(here / there), 4) for here, there in zip(at, needed, strict=True)]
 
 
-def report(results: Sequence[dict[str, Any]]) -> str:
+def report(results: Results, source: Source) -> str:
     """Mean ± sd over draws of the metric and of the labels saved, at 10 % and at 15 %."""
     rows = []
-    for data in dict.fromkeys(one["data"] for one in results):
-        mine = {
-            method: [one["micro-f1"] for one in results if (one["data"], one["method"]) == (data, method)]
-            for method in METHODS
-        }
-        curve = np.mean(mine["random"], axis=0)
+    for data in different(results, "data"):
+        curve = np.mean([one["micro-f1"] for one in those(results, data=data, method="random")], axis=0)
         for method in METHODS:
+            mine = [one["micro-f1"] for one in those(results, data=data, method=method)]
             at = fractions(data, method)
-            half, last = at.index(0.1), at.index(LAST)
-            cells = [
-                "{:.3f} ± {:.3f}".format(*mean_sd([one[k] for one in mine[method]])) for k in (half, last)
-            ]
-            if method == "random":
-                cells += ["", ""]
-            else:
-                saving = [saved(one, at, curve.tolist()) for one in mine[method]]
-                cells += [
-                    "{:.0f} ± {:.0f}".format(*mean_sd([100 * one[k] for one in saving])) for k in (half, last)
-                ]
+            places = at.index(0.1), at.index(LAST)
+            cells = [plus_minus((one[k] for one in mine), 3) for k in places]
+            saving = [saved(one, at, curve.tolist()) for one in mine]
+            random = method == "random"
+            cells += ["" if random else plus_minus((100 * one[k] for one in saving), 0) for k in places]
             rows.append([data, method, *cells])
     header = ["data", "method", "micro-F1 at 10 %", "at 15 %", "labels saved at 10 %, %", "at 15 %, %"]
     return markdown_table(header, rows)
 
 
-def main(arguments: list[str] | None = None, source: Source = problem) -> None:
-    """The command line; ``source`` makes the problem of a data set, a draw and a fraction observed."""
-    parser = argument_parser(__doc__ or "", draws=10)
-    parser.add_argument("--data", nargs="+", choices=(*REAL, SYNTHETIC), default=list(REAL))
-    options = parser.parse_args(arguments)
-    data = available(options.data) if source is problem else options.data
-    tasks: list[Task] = [
+EXPERIMENT = Experiment(
+    "suggest",
+    __doc__ or "",
+    draws=10,
+    data=(*REAL, SYNTHETIC),
+    default_data=REAL,
+    tasks=lambda options, given: [
         {"data": name, "draw": draw, "method": method}
         for draw in range(options.draws)
-        for name in data
+        for name in options.data
         for method in METHODS
-    ]
-    if not tasks:
-        return
-    settings = {"first": FIRST, "last": LAST, "random": RANDOM, "model": SETTINGS}
-    settings |= {"batches": BATCHES, "batches of large sets": LARGE_BATCHES}
-    results = run_tasks(
-        "suggest",
-        tasks,
-        lambda task: measure(task, source),
-        folder=options.out,
-        settings=settings,
-        fresh=options.fresh,
-    )
-    table = report(results)
-    print(table)
-    write_results("suggest", folder=options.out, settings=settings, results=results, table=table, figure=None)
-
+    ],
+    measure=measure,
+    report=report,
+    settings=lambda options, given: {
+        "first": FIRST,
+        "last": LAST,
+        "random": RANDOM,
+        "model": SETTINGS,
+        "batches": BATCHES,
+        "batches of large sets": LARGE_BATCHES,
+    },
+)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.main()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,58 +15,118 @@ from sklearn.metrics import f1_score, ndcg_score
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import gate, page, tables
-from benchmarks.catalogue import BENCHMARKS
-from benchmarks.growth import QUICK, slope
-from benchmarks.harness import Line, Options, Report, take_turns
-from benchmarks.machine import Bounds
+from benchmarks import data, gate, gpu, harness, page, ranking, rivals
+from benchmarks.__main__ import BENCHMARKS, runner
+from benchmarks.harness import Bounds, Line, Options, Report, text_table
 
+ROOT = Path(__file__).parents[1]
 BOUNDS = Bounds(2, 2e10, 1e11, 5e10)
-# The others start many processes, or need data and rivals; `python -m benchmarks --quick` runs them all.
-FAST = ("kernels", "thresholds", "top_items", "one_bit", "certified", "implicit")
+# The others start many processes, or need data; `python -m benchmarks --quick` runs them all.
+FAST = ("kernels", "features", "certified", "thresholds", "arriving_ratings")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAST)
-def test_a_benchmark_reports_its_figures(name: str) -> None:
-    report = importlib.import_module(BENCHMARKS[name]).run(Options(repeats=1, quick=True, threads=1))
-    report.bounds = BOUNDS
-    answer = json.loads(json.dumps(report.as_json()))
-    assert answer["lines"]
-    for line in answer["lines"]:
-        assert line["seconds"] is None or line["seconds"] >= 0
-        assert (line["met"] is None) == (line["target"] == "")
-    assert answer["title"]
-    assert answer["method"]
-    assert answer["lines"][0]["what"] in tables.text_table(answer)
+def test_benchmarks_report_their_figures(tmp_path: Path) -> None:
+    for name in FAST:
+        report = runner(name)(Options(repeats=1, quick=True, threads=1))
+        report.bounds = BOUNDS
+        answer = json.loads(json.dumps(report.as_json()))
+        assert answer["lines"], name
+        for line in answer["lines"]:
+            assert line["seconds"] is None or line["seconds"] >= 0, (name, line)
+            assert (line["met"] is None) == (line["target"] == ""), (name, line)
+        assert all((answer["title"], answer["method"])), name
+        assert answer["lines"][0]["what"] in text_table(answer), name
+
+
+@pytest.mark.slow
+def test_a_named_benchmark_is_stored_and_its_toy_figures_apart(tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks",
+            *arguments,
+            "--quick",
+            "--repeats",
+            "1",
+            "--threads",
+            "1",
+        ]
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+
+    done = run("kernels")
+    assert done.returncode == 0, done.stderr
+    assert "targets missed" in done.stdout
+    assert json.loads((tmp_path / "results" / "quick" / "kernels.json").read_text())["quick"]
+    done = run("nothing")
+    assert done.returncode == 2
+    assert "there is no benchmark 'nothing'" in done.stderr
 
 
 @pytest.mark.slow
 def test_the_lines_of_a_gpu_run_with_torch_on_the_cpu(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="no torch here, so there is nothing to measure")
     out = tmp_path / "gpu.json"
-    lines = "all-entries,observed,threshold,top,billion"
-    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--quick", "--lines", lines]
-    folder = Path(__file__).parents[1]
-    subprocess.run([*command, "--out", str(out)], check=True, cwd=folder, capture_output=True)
+    assert gpu.main(["--device", "cpu", "--quick", "--lines", "lists", "defaults", "--out", str(out)]) == 0
     report = json.loads(out.read_text())
     assert not report["remarks"]
-    assert len(report["lines"]) == 9
-    assert report["lines"][0]["what"] in tables.text_table(report)
+    assert len(report["lines"]) == 2
 
 
-def test_every_benchmark_can_be_imported_and_run() -> None:
-    for module in BENCHMARKS.values():
-        assert callable(importlib.import_module(module).run)
+def test_every_benchmark_and_rival_can_be_named() -> None:
+    for name in BENCHMARKS:
+        assert callable(runner(name)), name
+    for name in rivals.MODULES:
+        reason = rivals.missing(name)
+        assert reason is None or "python -m benchmarks.install_rivals" in reason, name
+
+
+# -- the gate ----------------------------------------------------------------------------------------------
 
 
 def test_the_gate_says_what_is_better_and_worse() -> None:
     before = gate.Figures([0.50, 0.60], 10.0, [0.5, 0.5], 5.0)
-    assert gate.verdict(before, before) == ("equal", "equal")
-    assert gate.verdict(gate.Figures([0.51, 0.61], 16.0, [0.5, 0.5], 5.0), before) == ("better", "worse")
-    # One draw gains what the other loses; a machine of half the speed takes twice as long for both.
-    assert gate.verdict(gate.Figures([0.55, 0.55], 20.0, [0.5, 0.5], 10.0), before) == ("equal", "equal")
-    assert gate.verdict(gate.Figures([0.49, 0.59], 2.0, [0.5, 0.5], 5.0), before) == ("worse", "better")
+    for now, wanted in (
+        (before, ("equal", "equal")),
+        (gate.Figures([0.51, 0.61], 16.0, [0.5, 0.5], 5.0), ("better", "worse")),
+        # One draw gains what the other loses; a machine of half the speed takes twice as long for both.
+        (gate.Figures([0.55, 0.55], 20.0, [0.5, 0.5], 10.0), ("equal", "equal")),
+        (gate.Figures([0.49, 0.59], 2.0, [0.5, 0.5], 5.0), ("worse", "better")),
+    ):
+        assert gate.verdict(now, before) == wanted, now
+
+
+def test_the_gate_stores_its_figures_after_each_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gate.json"
+
+    def store(report: Report) -> None:
+        path.write_text(json.dumps(report.as_json()))
+
+    def stopped() -> gate.Figures:
+        raise KeyboardInterrupt
+
+    options = Options(store=store, before=tmp_path)
+    first = {"yeast": (1, lambda: gate.Figures([0.6], 2.0, [0.5], 1.0))}
+    gate.run_jobs(first, options)
+    others = {"scene": (1, lambda: gate.Figures([0.7], 2.0, [0.6], 1.0)), "bibtex": (1, stopped)}
+    with pytest.raises(KeyboardInterrupt):
+        gate.run_jobs(others, options)
+    figures, lines = gate.stored(path)
+    assert set(figures) == set(lines) == {"yeast", "scene"}
+    gate.run_jobs({"yeast": (1, lambda: gate.Figures([0.5], 9.0, [0.5], 1.0))}, options)
+    assert "yeast: 0.5000 against 0.5000; before 0.6000, 2.00 x: metric worse, time worse" in (
+        capsys.readouterr().out
+    )
+    assert gate.stored(path)[0]["yeast"].values == [0.5]
+    # The sets, each in the quick half or in the other one.
+    assert set(gate.jobs(quick=True)) < set(gate.jobs(quick=False)) == {
+        "emotions", "yeast", "scene", "bibtex", "corel5k", "cal500", "enron", "genbase", "tox21", "sider",
+        "coat", "anime", "citeulike",
+    }  # fmt: skip
 
 
 def test_the_other_side_of_the_gate_against_plain_formulas() -> None:
@@ -78,35 +138,53 @@ def test_the_other_side_of_the_gate_against_plain_formulas() -> None:
     dense, P = X.toarray(), np.linalg.inv(X.toarray().T @ X.toarray() + 5 * np.eye(25))
     B = -P / np.diag(P)
     np.fill_diagonal(B, 0.0)
-    wanted = np.argsort(-np.where(dense > 0, -np.inf, dense @ B), axis=1)[:, : gate.N_LIST]
+    wanted = np.argsort(-np.where(dense > 0, -np.inf, dense @ B), axis=1)[:, :20]
     free = (dense == 0).sum(axis=1)
-    for user, row in enumerate(gate.ease_lists(X, 5.0)):
-        assert row[: free[user]].tolist() == wanted[user, : free[user]].tolist()
+    for user, row in enumerate(ranking.ease(X, 5.0, 20)):
+        assert row[: free[user]].tolist() == wanted[user, : free[user]].tolist(), user
+        assert set(row[free[user] :]) <= {-1}, user
     held = sp.csr_array((rng.random((6, 25)) < 0.2).astype(float))
-    lists = np.array([rng.permutation(25)[: gate.N_LIST] for _ in range(6)])
+    lists = np.array([rng.permutation(25)[:20] for _ in range(6)])
     relevance = np.array(
         [[np.flatnonzero(row == j)[0] if j in row else 99 for j in range(25)] for row in lists]
     )
     there = held.sum(axis=1) > 0
-    assert gate.ndcg(lists, held) == pytest.approx(
-        ndcg_score(held.toarray()[there], -relevance[there], k=gate.N_LIST)
-    )
+    expected = ndcg_score(held.toarray()[there], -relevance[there], k=20)
+    assert ranking.ndcg(lists, held) == pytest.approx(expected)
+    hits = [held.toarray()[user, lists[user]].mean() for user in np.flatnonzero(there)]
+    assert ranking.precision(lists, held) == pytest.approx(np.mean(hits))
+    factors = ranking.Scores(rng.normal(size=(6, 2)), rng.normal(size=(25, 2)), rng.normal(size=25))
+    plain = np.where(held.toarray() > 0, -np.inf, factors.users @ factors.items.T + factors.intercepts)
+    expected_lists = np.argsort(-plain, axis=1)[:, :10]
+    np.testing.assert_array_equal(ranking.top_lists(factors, held, 10), expected_lists)
 
 
-def test_jobs_take_turns() -> None:
+# -- the harness -------------------------------------------------------------------------------------------
+
+
+def test_jobs_take_turns_and_bounds_are_the_longer_of_traffic_and_arithmetic() -> None:
     order: list[str] = []
-    take_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2)
+    harness.take_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2)
     assert order == ["a", "b"] * 3
-
-
-def test_a_bound_is_the_longer_of_traffic_and_arithmetic() -> None:
     assert BOUNDS.seconds(n_bytes=2e10, flops=1e10) == (1.0, "memory")
     assert BOUNDS.seconds(n_bytes=0.0, flops=1e11) == (2.0, "float64 GEMM")
+    peak, found = harness.peak_of(lambda: np.ones(1 << 23).sum())
+    assert found == 1 << 23
+    assert peak > 6e7
 
 
-def test_growth_has_the_slope_of_its_logarithms() -> None:
-    assert slope([1.0, 2.0, 4.0], [3.0, 6.0, 12.0]) == pytest.approx(1.0)
-    assert QUICK["n"].grown("n", 4).n == 4 * QUICK["n"].n
+def test_generated_data_are_what_they_say() -> None:
+    train, test = data.make_ratings((60, 40), 500, 50)
+    assert (len(train), len(test)) == (500, 50)
+    pairs = {(u, i) for part in (train, test) for u, i in zip(part.users, part.items, strict=True)}
+    assert len(pairs) == 550, "no pair is rated twice"
+    one = data.generate(300, 100, 60, 40)
+    assert (one.X.shape, one.Y_test.shape) == ((300, 60), (100, 40))
+    assert np.mean(~np.isnan(one.Y)) == pytest.approx(data.OBSERVED, abs=0.02)
+    assert 0.005 < one.Y_test.mean() < 0.06
+    likes = data.make_likes((50, 30), 400)
+    assert likes.shape == (50, 30)
+    assert likes.max() == 1
 
 
 def test_the_page_takes_the_figures_of_a_folder(tmp_path: Path) -> None:
@@ -123,11 +201,9 @@ def test_the_page_takes_the_figures_of_a_folder(tmp_path: Path) -> None:
     # Those of another processor have a place of their own.
     (tmp_path / "aarch64").mkdir()
     (tmp_path / "kernels.json").rename(tmp_path / "aarch64" / "kernels.json")
-    places = (
-        "<!-- kernels -->\nold\n<!-- /kernels -->\n<!-- aarch64/kernels -->\nold\n<!-- /aarch64/kernels -->"
-    )
-    made = page.filled(places, tmp_path)
-    assert made.startswith("<!-- kernels -->\nold\n<!-- /kernels -->")
+    place = "<!-- {0} -->\nold\n<!-- /{0} -->"
+    made = page.filled(place.format("kernels") + "\n" + place.format("aarch64/kernels"), tmp_path)
+    assert made.startswith(place.format("kernels"))
     assert made.count("old") == 1
 
 
