@@ -27,8 +27,7 @@ BENCHMARKS = {
     "thresholds": "threshold_search:run",
     "startup": "startup:run",
     "lists": "whole_jobs:lists",
-    "arriving": "arriving:rows",
-    "arriving_ratings": "arriving:ratings",
+    "arriving": "arriving:run",
 }
 # Small sizes are no figures to keep, except those of the gate, whose sizes are always real.
 QUICK_RESULTS = Path("results") / "quick"

@@ -12,6 +12,7 @@ import copy
 import statistics
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,39 +50,22 @@ def lines_of(what: str, size: str, make: Callable[[], Any], parts: Any, repeats:
     )
 
 
-def rows(options: Options) -> Report:
+def row_parts(options: Options) -> Iterator[tuple[str, str, Callable[[], Any], Any]]:
     """Dense and sparse features."""
-    report = Report(
-        "arriving",
-        "Five per cent more data: partial_fit against a fit from scratch",
-        "A default LowRankClassifier, fitted to the first rows, learns from a batch of 5 % more of them; "
-        "beside it, the default fit from scratch to all rows.",
-    )
     n, d, n_labels = (200, 5, 6) if options.quick else (2_000, 30, 40)
-    made = make_low_rank_labels(
-        n=n, n_features=d, n_labels=n_labels, observed=0.3, noise=True, random_state=0
-    )
+    sizes = {"n": n, "n_features": d, "n_labels": n_labels}
+    made = make_low_rank_labels(**sizes, observed=0.3, noise=True, random_state=0)
     sparse = data.generate(200, 10, 20, 8) if options.quick else data.generate(4_000, 10, 400, 60)
     for kind, X, Y in (("dense", made.X, made.Y_observed), ("sparse", sparse.X, sparse.Y)):
         start = round(len(Y) / (1 + MORE))
-        parts = (X[:start], Y[:start]), (X[start:], Y[start:]), (X, Y)
         known = int((~np.isnan(Y)).sum())
         size = f"{len(Y):,} x {X.shape[1]} ({kind}), {Y.shape[1]} labels, {known:,} observed"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LabelgapWarning)
-            make = lambda: LowRankClassifier(random_state=0)  # noqa: E731
-            report.lines += lines_of("", size, make, parts, options.repeats)
-    return report
+        parts = (X[:start], Y[:start]), (X[start:], Y[start:]), (X, Y)
+        yield "", size, partial(LowRankClassifier, random_state=0), parts
 
 
-def ratings(options: Options) -> Report:
+def rating_parts(options: Options) -> Iterator[tuple[str, str, Callable[[], Any], Any]]:
     """Ratings, for decisions and for lists."""
-    report = Report(
-        "arriving_ratings",
-        "Five per cent more ratings: partial_fit against a fit from scratch",
-        "A default Recommender, fitted to the first ratings, learns from a batch of 5 % more of them; beside "
-        "it, the default fit from scratch to all ratings.",
-    )
     shape, n = ((60, 30), 600) if options.quick else ((1_000, 600), 60_000)
     first, more = data.make_ratings(shape, n, round(MORE * n))
     users = more.users.astype(np.int64)
@@ -91,8 +75,20 @@ def ratings(options: Options) -> Report:
     both = tuple(np.concatenate(pair) for pair in zip(before, batch, strict=True))
     size = f"{len(np.unique(both[0])):,} x {len(np.unique(both[1])):,}, {len(both[0]):,} ratings"
     for what, unobserved in (("decide: ", "missing"), ("lists: ", "negative")):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LabelgapWarning)
-            make = lambda unobserved=unobserved: Recommender(unobserved=unobserved, random_state=0)  # noqa: E731
-            report.lines += lines_of(what, size, make, ((before,), (batch,), (both,)), options.repeats)
+        make = partial(Recommender, unobserved=unobserved, random_state=0)
+        yield what, size, make, ((before,), (batch,), (both,))
+
+
+def run(options: Options) -> Report:
+    """Rows and ratings."""
+    report = Report(
+        "arriving",
+        "Five per cent more data: partial_fit against a fit from scratch",
+        "A default LowRankClassifier or Recommender, fitted to the first rows or ratings, learns from a "
+        "batch of 5 % more of them; beside it, the default fit from scratch to all of them.",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelgapWarning)
+        for given in (*row_parts(options), *rating_parts(options)):
+            report.lines += lines_of(*given, options.repeats)
     return report

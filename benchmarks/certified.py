@@ -204,10 +204,6 @@ def features(options: Options) -> Report:
         report.lines += lines_of(str(one), climbs, options.repeats)
         if name == "bibtex":
             report.lines += pass_lines(one, labels, options)
-        report.details[str(one)] = {
-            who: {"tolerances": climb.tolerances, "log-loss": climb.losses, "seconds": climb.seconds}
-            for who, climb in climbs.items()
-        }
         options.store(report)
     return report
 

@@ -23,13 +23,7 @@ from threadpoolctl import threadpool_limits
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "performance"
 # Times of another processor are figures of their own.
 RESULTS_HERE = RESULTS / "aarch64" if platform.machine() in ("aarch64", "arm64") else RESULTS
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "LABELGAP_NUM_THREADS",
-)
+THREAD_VARIABLES = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "LABELGAP")]
 
 
 @dataclass(frozen=True)

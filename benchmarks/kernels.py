@@ -56,7 +56,7 @@ def works(labels: ObservedLabels, dtype: type) -> dict[str, Work]:
     # Half a Gram matrix, and k multiply-adds each for score, gradient, scaling and cross terms; a system of
     # order k for each row.
     newton, system = entries * (K * (K + 1) + 8 * K), K**3 / 3 + 2 * K**2
-    return {
+    found = {
         "scores on Ω (sampled product)": Work(
             partial(sampled_product, pattern.indptr, pattern.indices, P, Q, scores),
             gathered + n * K * size,
@@ -70,17 +70,13 @@ def works(labels: ObservedLabels, dtype: type) -> dict[str, Work]:
         "Sᵀ times a factor": Work(
             partial(pattern.transposed_times, values, P), gathered + n_labels * K * size, product
         ),
-        "Newton systems of the rows": Work(
-            partial(steps.step_rows, at, penalties),
-            entries * (5 + K * size) + 2 * n * K * size,
-            newton + n * system,
-        ),
-        "Newton systems of the labels": Work(
-            partial(steps.step_labels, at, penalties),
-            entries * (5 + K * size) + 2 * n_labels * K * size,
-            newton + n_labels * system,
-        ),
     }
+    for side, step, count in (("rows", steps.step_rows, n), ("labels", steps.step_labels, n_labels)):
+        traffic = entries * (5 + K * size) + 2 * count * K * size
+        found[f"Newton systems of the {side}"] = Work(
+            partial(step, at, penalties), traffic, newton + count * system
+        )
+    return found
 
 
 def lines_of(labels: ObservedLabels, where: str, bounds: Bounds, options: Options) -> list[Line]:

@@ -47,12 +47,10 @@ def defaults(options: Options) -> Report:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelgapWarning)
-        for line in _feature_lines(options, report):
-            report.lines.append(line)
-            options.store(report)
-        for line in _rating_lines(options, report):
-            report.lines.append(line)
-            options.store(report)
+        for lines in (_feature_lines, _rating_lines):
+            for line in lines(options, report):
+                report.lines.append(line)
+                options.store(report)
     return report
 
 

@@ -9,7 +9,6 @@ held-out training labels.
 
 from __future__ import annotations
 
-import time
 import warnings
 from typing import Any
 
@@ -39,14 +38,10 @@ def measure(task: Task, source: Source) -> dict[str, Any]:
     test = ObservedLabels.from_any(given.Y_test, unobserved="negative")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeLabelsWarning)
-        began = time.perf_counter()
         model = LowRankClassifier(metric=METRIC, random_state=seed).fit(given.X, given.labels)
-        fitted = time.perf_counter()
         completed = model.complete(given.X, given.labels)
-        done = time.perf_counter()
         soft = LowRankClassifier(metric=METRIC, random_state=seed, soft_labels="auto")
         soft.fit(given.X, given.labels)
-        ended = time.perf_counter()
     return {
         "gaps by XW": model.score(given.X, gaps),
         "gaps by XW + N": completed.score(gaps),
@@ -57,9 +52,6 @@ def measure(task: Task, source: Source) -> dict[str, Any]:
         "test": model.score(given.X_test, test),
         "test with soft labels": soft.score(given.X_test, test),
         "soft label weight": soft.soft_label_weight_,
-        "seconds of fit": round(fitted - began, 2),
-        "seconds of complete": round(done - fitted, 2),
-        "seconds of fit with soft labels": round(ended - done, 2),
     }
 
 

@@ -145,16 +145,9 @@ def draw_rival_methods(found: Found, left: Any, right: Any) -> None:
     right.set(xlabel=f"rank of the fit, at most {problem.X.shape[1]}", yticks=[])
 
 
+# ``draw_NAME`` draws the picture of ``examples/NAME.py``.
 PICTURES: dict[str, Draw] = {
-    "assay_matrix": draw_assay_matrix,
-    "biased_sampling": draw_biased_sampling,
-    "counts": draw_counts,
-    "half_annotated": draw_half_annotated,
-    "likes_and_dislikes": draw_likes_and_dislikes,
-    "likes_and_silence": draw_likes_and_silence,
-    "on_a_cluster": draw_on_a_cluster,
-    "only_positives": draw_only_positives,
-    "rival_methods": draw_rival_methods,
+    name.removeprefix("draw_"): value for name, value in globals().items() if name.startswith("draw_")
 }
 
 

@@ -122,25 +122,14 @@ METHODS: dict[str, Method] = {
     "Recommender, for lists": recommender(unobserved="negative"),
     "Recommender, for decisions": recommender(),
 }
+RATES = (0.01, 0.05)
+ALS = {"factors": (8, 16, 32, 64), "regularization": (1.0, 10.0, 100.0), "alpha": (1.0, 5.0, 20.0)}
+BPR = {"factors": (16, 64), "learning_rate": RATES, "regularization": (0.01, 0.1)}
+WARP = {"no_components": (16, 64), "learning_rate": RATES, "epochs": (10, 30)}
 RIVALS: dict[str, tuple[str, Method]] = {
-    "implicit ALS, best of 36": (
-        "implicit",
-        tuned(
-            rivals.als,
-            {"factors": (8, 16, 32, 64), "regularization": (1.0, 10.0, 100.0), "alpha": (1.0, 5.0, 20.0)},
-        ),
-    ),
-    "implicit BPR, best of 8": (
-        "implicit",
-        tuned(
-            rivals.bpr,
-            {"factors": (16, 64), "learning_rate": (0.01, 0.05), "regularization": (0.01, 0.1)},
-        ),
-    ),
-    "LightFM WARP, best of 8": (
-        "lightfm",
-        tuned(rivals.warp, {"no_components": (16, 64), "learning_rate": (0.01, 0.05), "epochs": (10, 30)}),
-    ),
+    "implicit ALS, best of 36": ("implicit", tuned(rivals.als, ALS)),
+    "implicit BPR, best of 8": ("implicit", tuned(rivals.bpr, BPR)),
+    "LightFM WARP, best of 8": ("lightfm", tuned(rivals.warp, WARP)),
 }
 
 

@@ -35,15 +35,7 @@ def log_axis(panel: Any, which: str, *, ticks: Sequence[float] | None = None) ->
     axis.set_minor_locator(NullLocator())
 
 
-def band(
-    panel: Any,
-    x: Sequence[float],
-    by_x: Sequence[Sequence[float]],
-    *,
-    colour: str,
-    label: str,
-    **options: Any,
-) -> None:
+def band(panel: Any, x: Sequence[float], by_x: Sequence[Any], *, colour: str, label: str) -> None:
     """A line through the means over the draws, and their standard deviation as a band around it."""
     mean, sd = np.array([mean_sd(values) for values in by_x]).T
     low = mean - sd
@@ -51,4 +43,4 @@ def band(
         # What would be below zero cannot be drawn; a tenth of the mean stands for it.
         low = np.maximum(low, mean / 10)
     panel.fill_between(x, low, mean + sd, color=colour, alpha=0.18, linewidth=0)
-    panel.plot(x, mean, color=colour, marker=MARKERS[colour], markersize=4, label=label, **options)
+    panel.plot(x, mean, color=colour, marker=MARKERS[colour], markersize=4, label=label)

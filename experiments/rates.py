@@ -19,10 +19,7 @@ Bounds, as exponents of the size that changes, where log(n + L) counts as consta
 - The ℓ-regret is bounded through the root of the error (the loss is 1-Lipschitz), so by half the exponent.
 - The Ψ-regret is bounded through the root of the ℓ-regret, so by a quarter of it.
 
-Bounds may be loose. Near the truth both regrets are quadratic in the scores, and so should change like the
-error, with the whole exponent: a loss is flat at its minimum, and decisions only change where they hardly
-matter. But the features theorem has a second term, which falls only as ``|Ω|^(−½)``; and unless λ is
-small beside the singular values of W*, the error is near its ceiling ‖W*‖²/(dL), and slopes are flatter.
+Bounds may be loose: near the truth both regrets are quadratic in the scores, and change like the error.
 
 Two choices of penalties: the theory's, ``λ = 2cσ/√|Ω|``, with no other penalty, no intercept, and θ from the
 training scores, as in the paper's algorithm; and LowRankClassifier's own, with everything by default. ρ is

@@ -24,38 +24,23 @@ _DATE = "2024-01-01"
 def write_thirty_labels(path: Path) -> None:
     """The page of docs/report.md."""
     problem = make_low_rank_labels(n=400, n_labels=30, observed=0.2, noise=True, random_state=0)
-    clf = LowRankClassifier(metric="micro-f1", random_state=0).fit(problem.X, problem.Y_observed)
-    plug_in = PlugInClassifier(metric="micro-f1", random_state=0).fit(problem.X, problem.Y_observed)
-    write_report(
-        path,
-        clf,
-        problem.X_test,
-        problem.Y_test,
-        compare={"one classifier per label": plug_in},
-        title="Thirty labels, a fifth of them observed",
-        date=_DATE,
+    clf, plug_in = (
+        make(metric="micro-f1", random_state=0).fit(problem.X, problem.Y_observed)
+        for make in (LowRankClassifier, PlugInClassifier)
     )
+    title, compare = "Thirty labels, a fifth of them observed", {"one classifier per label": plug_in}
+    write_report(path, clf, problem.X_test, problem.Y_test, compare=compare, title=title, date=_DATE)
 
 
 def write_articles(path: Path) -> None:
     """The page that the commands of the README make."""
-    data = ROOT / "examples" / "data"
     known, new = (
-        read_label_table(data / name, labels="tag_*", ids="id")
+        read_label_table(ROOT / "examples" / "data" / name, labels="tag_*", ids="id")
         for name in ("articles.csv", "new_articles.csv")
     )
     clf = LowRankClassifier(random_state=0).fit(known.X, known.labels)
-    write_report(
-        path,
-        clf,
-        new.X,
-        new.labels,
-        title="articles",
-        feature_names=new.feature_names,
-        name="articles",
-        data_name="new_articles.csv",
-        date=_DATE,
-    )
+    names = {"title": "articles", "name": "articles", "data_name": "new_articles.csv"}
+    write_report(path, clf, new.X, new.labels, feature_names=new.feature_names, date=_DATE, **names)
 
 
 def take(page: Any, source: Path, out: Path, *, part: str | None = None, height: int = 960) -> None:

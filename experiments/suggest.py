@@ -57,7 +57,8 @@ class Start:
         self.Y = self.given.labels.to_dense()
         self.order = np.random.RandomState([draw, 7]).permutation(self.Y.size)
         self.first = self.mask(self.order[: round(FIRST * self.Y.size)])
-        self.model = self._fitted(self.first, {}, None)
+        self.model: LowRankClassifier | None = None
+        self.model = self.fitted(self.first, None)
 
     def mask(self, places: Places) -> NDArray[np.bool_]:
         """Which entries have these numbers ``row · L + label``."""
@@ -66,17 +67,15 @@ class Start:
         return found
 
     def fitted(self, known: NDArray[np.bool_], judged: NDArray[np.bool_] | None) -> LowRankClassifier:
-        """A fit to more labels than the first."""
-        penalty = self.model.trace_penalty_ * np.sqrt(self.first.sum() / known.sum())
-        return self._fitted(known, {"trace_penalty": float(penalty)}, judged)
-
-    def _fitted(
-        self, known: NDArray[np.bool_], penalty: dict[str, float], judged: NDArray[np.bool_] | None
-    ) -> LowRankClassifier:
-        model = LowRankClassifier(**SETTINGS, **penalty, random_state=self.seed)
+        """A fit; after the first one the penalty falls with the square root of the number of labels."""
+        settings: dict[str, Any] = {**SETTINGS, "random_state": self.seed}
+        if self.model is not None:
+            fewer = float(np.sqrt(self.first.sum() / known.sum()))
+            settings["trace_penalty"] = fewer * self.model.trace_penalty_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelgapWarning)
-            return model.fit(self.given.X, ObservedLabels.from_mask(self.Y, known), judged=judged)
+            labels = ObservedLabels.from_mask(self.Y, known)
+            return LowRankClassifier(**settings).fit(self.given.X, labels, judged=judged)
 
     def value(self, model: LowRankClassifier) -> float:
         """Micro-F1 on the test rows."""

@@ -22,7 +22,7 @@ from benchmarks.harness import Bounds, Line, Options, Report, text_table
 ROOT = Path(__file__).parents[1]
 BOUNDS = Bounds(2, 2e10, 1e11, 5e10)
 # The others start many processes, or need data; `python -m benchmarks --quick` runs them all.
-FAST = ("kernels", "features", "certified", "thresholds", "arriving_ratings")
+FAST = ("kernels", "features", "certified", "thresholds", "arriving")
 
 
 @pytest.mark.slow
