@@ -1,8 +1,8 @@
 """The paper's synthetic problem: how good decisions are, and how near W and θ, as more labels are observed.
 
-Run ``python -m experiments.figure1 [--draws 20] [--out FOLDER]``. It takes hours; after a stop the same command
-resumes. 1000 rows, 10 features, 100 labels from a W* of rank 5, of which 2 % to 100 % are observed, judged on
-1000 fresh rows with all labels. Every draw has its own W*, rows and labels, the same for all methods and
+Run ``python -m experiments.figure1 [--draws 20] [--out FOLDER]``. It takes hours; after a stop the same
+command resumes. 1000 rows, 10 features, 100 labels from a W* of rank 5, of which 2 % to 100 % are seen;
+judged on 1000 fresh rows. Every draw has its own W*, rows and labels, the same for all methods and
 fractions, and entries that are observed at 2 % are observed at 5 % too.
 
 - **noise-free**: ``y = [x·w ≥ 0]``, as in the paper. Only the direction of each w can be known, so the error
