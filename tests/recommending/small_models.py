@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from labelgap import ObservedLabels, get_metric
-from labelgap.losses import Logistic
-from labelgap.recommending.serving import Recommending
+from labelgap import ObservedLabels, Recommender
+from labelgap.exceptions import LabelgapWarning
+
+
+@cache
+def _fitted(n: int, n_items: int, unobserved: str, rated: float, seed: int) -> Any:
+    """A model without factors, from random ratings."""
+    rng = np.random.default_rng(seed)
+    seen = rng.uniform(size=(n, n_items)) < (rated or 0.5)
+    Y = rng.integers(0, 2, size=seen.shape)
+    if unobserved == "unlabelled":
+        seen &= Y == 1
+    names: dict[str, Any] = {"row_names": tuple(f"u{i}" for i in range(n))}
+    names["label_names"] = tuple(range(n_items))
+    labels = ObservedLabels.from_triplets(*np.nonzero(seen), Y[seen], shape=seen.shape, **names)
+    more = {"flip_rate": 0.2} if unobserved == "unlabelled" else {}
+    model = Recommender(unobserved=unobserved, loss="logistic", trace_penalty=10.0, threshold="train", **more)
+    if unobserved == "negative":
+        model.set_params(loss="squared")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelgapWarning)
+        model.fit(labels)
+    if not rated:
+        model.answers_ = model.answers_.select(np.zeros(model.answers_.n_observed, dtype=bool))
+    return model
 
 
 def with_factors(
@@ -19,35 +44,25 @@ def with_factors(
     unobserved: str = "missing",
     rated: float = 0.4,
     seed: int = 0,
-    digits: int | None = None,
+    digits: int = 16,
 ) -> Any:
     """Users "u0", "u1", ... and items 0, 1, ...; few digits make ties."""
-    rng = np.random.default_rng(seed)
-    model = Recommending()
-    model.user_ids_ = tuple(f"u{i}" for i in range(n))
-    model.item_ids_ = tuple(range(n_items))
-    parts = rng.normal(size=(n, k)), rng.normal(size=(n_items, k)), rng.normal(size=n_items)
-    if digits is not None:
-        parts = tuple(np.round(part, digits) for part in parts)  # type: ignore[assignment]
-    model.user_factors_, model.item_factors_, model.item_intercept_ = parts
-    model.user_prior_, model.threshold_ = np.zeros((n, k)), 0.0
-    model.loss_, model.metric_ = Logistic(), get_metric("micro-f1")
-    model.factor_penalty_, model.answer_weight_ = np.eye(k), 0.5
-    Y = np.where(rng.uniform(size=(n, n_items)) < rated, rng.integers(0, 2, size=(n, n_items)), np.nan)
-    names: dict[str, Any] = {"row_names": model.user_ids_, "label_names": model.item_ids_}
-    labels = ObservedLabels.from_triplets(
-        *np.nonzero(~np.isnan(Y)), Y[~np.isnan(Y)], shape=(n, n_items), **names
-    )
-    model.answers_ = labels
-    if unobserved == "negative":
-        model.silence_weight_ = 1.0
-    else:
-        model.answers_ = ObservedLabels.from_any(labels, unobserved)
+    model = copy.copy(_fitted(n, n_items, unobserved, rated, seed))
+    rng = np.random.default_rng(seed + 1)
+    model.user_factors_ = rng.normal(size=(n, k)).round(digits)
+    model.item_factors_ = rng.normal(size=(n_items, k)).round(digits)
+    model.item_intercept_ = rng.normal(size=n_items).round(digits)
+    model.shared_item_factor_, model.threshold_ = np.zeros(k), 0.0
     return model
 
 
 def scores_of(model: Any) -> Any:
     """All scores, users x items."""
-    return np.asarray(
-        [model.decision_function(user, list(model.item_ids_)) for user in model.user_ids_], dtype=np.float64
-    )
+    return np.array([model.decision_function(user, list(model.item_ids_)) for user in model.user_ids_])
+
+
+def rated_by(model: Any) -> Any:
+    """Which pairs were rated, users x items."""
+    rated = np.zeros(model.answers_.shape, dtype=bool)
+    rated[model.answers_.rows, model.answers_.cols] = True
+    return rated
