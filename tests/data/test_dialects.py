@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +40,6 @@ def written(delimiter: str, decimal: str = ".") -> str:
 def test_what_is_found_is_what_is_read_of_the_usual_form(tmp_path: Path, text: str, name: str) -> None:
     table = read_label_table(put(tmp_path, text, name=name), labels="late", ids="id")
     np.testing.assert_array_equal(table.X, [[1.5, 2], [-0.25, 3], [10, 4]])
-    assert table.labels is not None
     np.testing.assert_array_equal(table.labels.to_dense(), [[1], [np.nan], [0]])
 
 
@@ -67,10 +65,10 @@ def test_delimiters_and_decimals_are_found_only_where_it_is_safe() -> None:
     assert find_decimal(b"a,b\n1,5\n", ",") == "."
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-32"])
-def test_marks_at_the_beginning_name_the_encoding(tmp_path: Path, encoding: str) -> None:
-    table = read_label_table(put(tmp_path, "größe,b\n1,2\n", encoding))
-    assert table.feature_names == ("größe", "b")
+def test_marks_at_the_beginning_name_the_encoding(tmp_path: Path) -> None:
+    for encoding in ("utf-16", "utf-8-sig", "utf-32"):
+        table = read_label_table(put(tmp_path, "größe,b\n1,2\n", encoding))
+        assert table.feature_names == ("größe", "b")
 
 
 def test_latin_1_is_read_with_a_warning_or_as_it_is_said(tmp_path: Path) -> None:
@@ -84,17 +82,14 @@ def test_latin_1_is_read_with_a_warning_or_as_it_is_said(tmp_path: Path) -> None
         read_label_table(path, encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
+def test_what_cannot_be_is_refused() -> None:
+    for said, words in (
         ({"delimiter": "::"}, "delimiter .* is one character"),
         ({"decimal": "'"}, "decimal .* is '.' or ','"),
         ({"delimiter": ",", "decimal": ","}, "both ','"),
-    ],
-)
-def test_what_cannot_be_is_refused(said: dict[str, str], words: str) -> None:
-    with pytest.raises(InvalidParameterError, match=words):
-        Dialect(**said)
+    ):
+        with pytest.raises(InvalidParameterError, match=words):
+            Dialect(**said)
 
 
 def test_other_formats_have_no_dialect(tmp_path: Path) -> None:
@@ -110,26 +105,21 @@ def test_other_formats_have_no_dialect(tmp_path: Path) -> None:
 TAGS = "size,tags\n1,sport  data\n2,\n3,NA\n4,data\n"
 
 
-@pytest.mark.parametrize(
-    ("unobserved", "expected"),
-    [
-        ("negative", [[1, 1], [0, 0], [np.nan, np.nan], [1, 0]]),
-        ("missing", [[1, 1], [np.nan, np.nan], [np.nan, np.nan], [1, np.nan]]),
-    ],
-)
-def test_a_column_of_tags(tmp_path: Path, unobserved: str, expected: list[list[float]]) -> None:
-    path = put(tmp_path, TAGS)
-    table = read_label_table(path, labels="tags", separator=" ", unobserved=unobserved)
-    assert table.labels is not None
-    assert table.labels.label_names == ("data", "sport")
-    np.testing.assert_array_equal(table.labels.to_dense(), expected)
-    assert table.feature_names == ("size",)
+def test_a_column_of_tags(tmp_path: Path) -> None:
+    nan, path = np.nan, put(tmp_path, TAGS)
+    for unobserved, expected in (
+        ("negative", [[1, 1], [0, 0], [nan, nan], [1, 0]]),
+        ("missing", [[1, 1], [nan, nan], [nan, nan], [1, nan]]),
+    ):
+        table = read_label_table(path, labels="tags", separator=" ", unobserved=unobserved)
+        assert table.labels.label_names == ("data", "sport")
+        np.testing.assert_array_equal(table.labels.to_dense(), expected)
+        assert table.feature_names == ("size",)
 
 
 def test_tags_with_another_separator_may_have_blanks(tmp_path: Path) -> None:
     path = put(tmp_path, 'size,tags\n1,"open data; sport"\n2,sport\n')
     table = read_label_table(path, labels="tags", separator=";", unobserved="negative")
-    assert table.labels is not None
     assert table.labels.label_names == ("open data", "sport")
     with pytest.raises(DataFileError, match=r"one column lists all tags; labels \(--labels\) names 2"):
         read_label_table(path, labels="size,tags", separator=";")
@@ -167,15 +157,12 @@ def test_estimators_take_sets_of_tags() -> None:
         model.score(X[:1], [{"music"}])
 
 
-@pytest.mark.parametrize("name", ["base64", "rot13", "undefined", "a\0b", "x" * 3000, 5])
-def test_names_that_are_no_encodings_of_texts(tmp_path: Path, name: Any) -> None:
+def test_names_that_are_no_encodings_of_texts(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,0\n")
-    with pytest.raises(InvalidParameterError, match=r"There is no encoding .{1,50} of texts") as caught:
-        read_label_table(tmp_path / "a.csv", labels="b", encoding=name)
-    assert "\n" not in str(caught.value)
-
-
-def test_halves_of_characters_are_no_text(tmp_path: Path) -> None:
+    for name in ("base64", "rot13", "undefined", "a\0b", "x" * 3000, 5):
+        with pytest.raises(InvalidParameterError, match=r"There is no encoding .{1,50} of texts") as caught:
+            read_label_table(tmp_path / "a.csv", labels="b", encoding=name)
+        assert "\n" not in str(caught.value)
     (tmp_path / "a.csv").write_bytes(b"a,b\n1,+2AA-\n")
     with pytest.raises(DataFileError, match=r"a\.csv is no text in UTF-7"):
         read_label_table(tmp_path / "a.csv", labels="b", encoding="utf-7")

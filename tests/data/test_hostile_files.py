@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import scipy.sparse as sp
+from data_files import parts, save
 
 from labelgap.data import (
     load_answers,
@@ -30,53 +30,7 @@ nan = float("nan")
 X = np.array([[1.0, 0.0], [0.0, 2.5], [3.0, 4.0]])
 
 
-def parts(key: str, matrix: Any, **change: Any) -> dict[str, Any]:
-    csr = sp.csr_array(matrix)
-    names = ("data", "indices", "indptr", "shape")
-    whole = {f"{key}_{name}": np.asarray(getattr(csr, name)) for name in names}
-    return whole | {f"{key}_{name}": value for name, value in change.items()}
-
-
-def save(folder: Path, name: str = "a.npz", **arrays: Any) -> Path:
-    np.savez(folder / name, **arrays)
-    return folder / name
-
-
 # -- npz -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arrays", "says"),
-    [
-        (
-            parts("X", X, indices=np.array([0, 1.5, 0, 1])),
-            "'X_indices' is of type float64; places .* integers",
-        ),
-        (parts("X", X, indptr=np.array([0.0, 1, 2, 4])), "'X_indptr' is of type float64"),
-        (parts("X", X, indices=np.array([0, 1, 0, 9])), "no CSR matrix: indices must be < 2"),
-        (parts("X", X, indices=np.array([0, 1, 0, -1])), "no CSR matrix"),
-        (parts("X", X, indptr=np.array([0, 3, 2, 4])), "no CSR matrix"),
-        (parts("X", X, shape=np.array([3, 2, 1])), r"'X_shape' has the shape \(3,\)"),
-        (parts("X", X, shape=np.array(["3", "2"])), "'X_shape' is of type <U1"),
-        (parts("X", X, shape=np.array(3)), r"'X_shape' has the shape \(\)"),
-        (parts("X", X, shape=np.array([-3, 2])), "X_shape says -3 x 2"),
-        (parts("X", X, shape=np.array([2**62, 2])), "X_shape says 4611686018427387904 x 2"),
-        (parts("X", X, data=np.array([1j, 2, 3, 4])), "X_data is of type complex128"),
-        (parts("X", X, data=np.array(["a"] * 4)), "X_data is of type <U1"),
-        ({"X": X, "Y_rows": [0.5], "Y_cols": [0], "Y_values": [1]}, "'Y_rows' is of type float64"),
-        ({"X": X, "Y_rows": [[0]], "Y_cols": [[0]], "Y_values": [[1]]}, "'Y_rows' is 2-d"),
-        ({"X": X, "Y_rows": [0], "Y_cols": [0], "Y_values": [1], "Y_shape": [3, 2, 2]}, "'Y_shape' has the"),
-        ({"X": X, "Y_rows": [0], "Y_cols": [0], "Y_values": [1], "Y_shape": ["a", "b"]}, "'Y_shape' is of"),
-        ({"X": X, "Y_rows": [0], "Y_cols": [2**60], "Y_values": [1]}, "numbers from 0 to 2147483647"),
-        ({"X": np.zeros((2, 2, 2))}, "'X' is 3-d"),
-        ({"X": X.astype(complex)}, "'X' is of type complex128"),
-        ({"X": X, "row_ids": [1.0, nan, 2.0]}, "'row_ids' is of type float64; ids and names"),
-        ({"X": X, "row_ids": np.array([1, 2, 3], "M8[s]")}, "'row_ids' is of type datetime64"),
-    ],
-)
-def test_npz(tmp_path: Path, arrays: dict[str, Any], says: str) -> None:
-    with pytest.raises(DataFileError, match=rf"a\.npz: .*{says}"):
-        read_label_table(save(tmp_path, **arrays))
 
 
 def test_npz_with_a_header_that_claims_too_much(tmp_path: Path) -> None:
@@ -123,11 +77,11 @@ def test_parquet_ids_keep_all_digits(tmp_path: Path) -> None:
     assert users.tolist() == [1, 2, 2**53]
 
 
-@pytest.mark.parametrize("value", [2.0**53 + 2, 1e19, -1e19, 1e300, float("inf")])
-def test_parquet_ids_that_are_no_exact_numbers(tmp_path: Path, value: float) -> None:
-    path = parquet(tmp_path, user=[1.0, value], item=[1, 2])
-    with pytest.raises(DataFileError, match=r"a\.parquet, row 2, column 'user': '.*' is no exact id"):
-        read_answer_file(path)
+def test_parquet_ids_that_are_no_exact_numbers(tmp_path: Path) -> None:
+    for value in (2.0**53 + 2, 1e19, -1e19, 1e300, float("inf")):
+        path = parquet(tmp_path, user=[1.0, value], item=[1, 2])
+        with pytest.raises(DataFileError, match=r"a\.parquet, row 2, column 'user': '.*' is no exact id"):
+            read_answer_file(path)
 
 
 def with_bytes(folder: Path, old: bytes, new: bytes, table: pa.Table, **options: Any) -> Path:
@@ -140,60 +94,32 @@ def with_bytes(folder: Path, old: bytes, new: bytes, table: pa.Table, **options:
     return path
 
 
-PARQUET_READERS = {
-    "labels": lambda path: read_label_table(path, labels="tag", ids="user"),
-    "ratings": lambda path: read_answer_file(path, user="user", item="tag", value=None),
-    "side table": lambda path: read_side_table(path, "user"),
-    "numbers": read_numbers,
-}
-
-
-@pytest.mark.parametrize("reader", PARQUET_READERS)
-@pytest.mark.parametrize("kind", ["column", "field"])
-def test_parquet_names_that_are_not_utf8(tmp_path: Path, reader: str, kind: str) -> None:
-    table = pa.table({"user": ["a", "b"], "tag": [0, 1]})
-    if kind == "column":
-        table = table.append_column("stXYrs", [[1.0, 2.0]])
-        says = r"a\.parquet: the name of column 3, b'st\\xff\\xfers', is not UTF-8. Give it another name"
-    else:
-        table = table.append_column("s", pa.array([{"stXYrs": 1}, {"stXYrs": 2}]))
-        says = r"a\.parquet: in column 3 the name of a field, b'st\\xff\\xfers', is not UTF-8. Give it"
-    path = with_bytes(tmp_path, b"stXYrs", b"st\xff\xfers", table)
-    with pytest.raises(DataFileError, match=says):
-        PARQUET_READERS[reader](path)
-
-
-@pytest.mark.parametrize("dictionary", [True, False])
-@pytest.mark.parametrize("reader", PARQUET_READERS)
-def test_parquet_texts_that_are_not_utf8(tmp_path: Path, reader: str, dictionary: bool) -> None:
-    users = pa.array(["a", "grXYn"])
-    table = pa.table({"user": users.dictionary_encode() if dictionary else users, "tag": [0, 1]})
-    path = with_bytes(tmp_path, b"grXYn", b"gr\xff\xfen", table, use_dictionary=dictionary)
-    says = r"a\.parquet, column 'user', row 2: b'gr\\xff\\xfen' is not UTF-8\. Write the text as UTF-8"
-    with pytest.raises(DataFileError, match=says):
-        PARQUET_READERS[reader](path)
-
-
-# -- xmc -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("0 0:1e999\n", "line 1: '0:1e999' is not finite"),
-        ("1 0:1\n9007199254740993 0:1\n", "line 2: '9007199254740993' has a label beyond 2147483647"),
-        ("1 0:1_000\n", "line 1: '0:1_000' is no feature"),
-        ("1_0 0:1\n", "line 1: '1_0' are no labels"),
-        ("1 qid:3 0:1\n", "line 1: 'qid:3' is no feature"),
-        ("1 0:nan\n", "line 1: '0:nan' is no feature"),
-        ("1 0:1 # x\n", "line 1: '#' is no feature"),
-        ("1 99999999999999999999 1\n0 0:1\n", "line 1: the header claims the size '99999999999999999999'"),
-    ],
+PARQUET_READERS = (
+    lambda path: read_label_table(path, labels="tag", ids="user"),
+    lambda path: read_answer_file(path, user="user", item="tag", value=None),
+    lambda path: read_side_table(path, "user"),
+    read_numbers,
 )
-def test_xmc(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "a.txt").write_text(text)
-    with pytest.raises(DataFileError, match=rf"a\.txt, {says}"):
-        read_label_table(tmp_path / "a.txt")
+
+
+def test_parquet_names_and_texts_that_are_not_utf8(tmp_path: Path) -> None:
+    plain = pa.table({"user": ["a", "b"], "tag": [0, 1]})
+    column = plain.append_column("stXYrs", [[1.0, 2.0]])
+    field = plain.append_column("s", pa.array([{"stXYrs": 1}, {"stXYrs": 2}]))
+    users = pa.array(["a", "stXYrs"])
+    kinds = [
+        (column, {}, r"the name of column 3, b'st\\xff\\xfers', is not UTF-8. Give it another name"),
+        (field, {}, r"in column 3 the name of a field, b'st\\xff\\xfers', is not UTF-8. Give it"),
+    ]
+    for dictionary in (True, False):
+        texts = pa.table({"user": users.dictionary_encode() if dictionary else users, "tag": [0, 1]})
+        says = r"column 'user', row 2: b'st\\xff\\xfers' is not UTF-8\. Write the text as UTF-8"
+        kinds.append((texts, {"use_dictionary": dictionary}, says))
+    for table, options, says in kinds:
+        path = with_bytes(tmp_path, b"stXYrs", b"st\xff\xfers", table, **options)
+        for read in PARQUET_READERS:
+            with pytest.raises(DataFileError, match=rf"a\.parquet[:,] {says}"):
+                read(path)
 
 
 # -- packed files --------------------------------------------------------------------------------------------

@@ -9,24 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from data_files import parts, save
 
 from labelgap.data import read_answer_file, read_label_table, read_numbers
 from labelgap.exceptions import DataFileError, InvalidParameterError
 from labelgap.recommending.ratings import read_ratings
 
 nan = float("nan")
-
-
-def parts(key: str, matrix: Any) -> dict[str, Any]:
-    csr = sp.csr_array(matrix)
-    names = ("data", "indices", "indptr", "shape")
-    return {f"{key}_{name}": np.asarray(getattr(csr, name)) for name in names}
-
-
-def save(folder: Path, **arrays: Any) -> Path:
-    path = folder / "a.npz"
-    np.savez(path, **arrays)
-    return path
 
 
 X = np.array([[1.0, 0.0], [0.0, 2.5], [3.0, 4.0]])
@@ -48,7 +37,6 @@ def test_dense_and_sparse_features(tmp_path: Path) -> None:
 def test_labels_as_ones(tmp_path: Path, unobserved: str | None, entries: int) -> None:
     Y = [[1, 0], [0, 0], [0, 1]]
     table = read_label_table(save(tmp_path, X=X, **parts("Y", Y)), unobserved=unobserved)
-    assert table.labels is not None
     assert table.labels.n_observed == entries
     assert table.labels.unobserved == (unobserved or "missing")
 
@@ -56,16 +44,13 @@ def test_labels_as_ones(tmp_path: Path, unobserved: str | None, entries: int) ->
 def test_dense_labels_and_triplets(tmp_path: Path) -> None:
     Y = np.array([[1, nan], [nan, 0], [nan, nan]])
     dense = read_label_table(save(tmp_path, X=X, Y=Y, label_names=["p", "q"], row_ids=["a", "b", "c"])).labels
-    assert dense is not None
     np.testing.assert_array_equal(dense.to_dense(), Y)
     assert (dense.label_names, dense.row_names) == (("p", "q"), ("a", "b", "c"))
     triplets = {"Y_rows": [0, 1], "Y_cols": [0, 1], "Y_values": [1, 0]}
     for more in ({"X": X}, {"Y_shape": [3, 2]}, {"X": X, "label_names": ["p", "q"]}, parts("X", X)):
         labels = read_label_table(save(tmp_path, **triplets, **more)).labels
-        assert labels is not None
         np.testing.assert_array_equal(labels.to_dense(), Y)
     real = read_label_table(save(tmp_path, Y=[[2.5, nan]]), binary=False).labels
-    assert real is not None
     assert real.values.tolist() == [2.5]
 
 
@@ -86,6 +71,30 @@ def test_dense_labels_and_triplets(tmp_path: Path) -> None:
         ({"Y": [[1.0]], "label_names": ["a", "b"]}, "label_names has 2 names for 1"),
         ({"Y": [[1.0]], **parts("Y", [[1]])}, "labels twice: Y_data and Y"),
         ({"Y_rows": [0], "Y_cols": [0]}, "has no array 'Y_values'"),
+        (
+            parts("X", X, indices=np.array([0, 1.5, 0, 1])),
+            "'X_indices' is of type float64; places .* integers",
+        ),
+        (parts("X", X, indptr=np.array([0.0, 1, 2, 4])), "'X_indptr' is of type float64"),
+        (parts("X", X, indices=np.array([0, 1, 0, 9])), "no CSR matrix: indices must be < 2"),
+        (parts("X", X, indices=np.array([0, 1, 0, -1])), "no CSR matrix"),
+        (parts("X", X, indptr=np.array([0, 3, 2, 4])), "no CSR matrix"),
+        (parts("X", X, shape=np.array([3, 2, 1])), r"'X_shape' has the shape \(3,\)"),
+        (parts("X", X, shape=np.array(["3", "2"])), "'X_shape' is of type <U1"),
+        (parts("X", X, shape=np.array(3)), r"'X_shape' has the shape \(\)"),
+        (parts("X", X, shape=np.array([-3, 2])), "X_shape says -3 x 2"),
+        (parts("X", X, shape=np.array([2**62, 2])), "X_shape says 4611686018427387904 x 2"),
+        (parts("X", X, data=np.array([1j, 2, 3, 4])), "X_data is of type complex128"),
+        (parts("X", X, data=np.array(["a"] * 4)), "X_data is of type <U1"),
+        ({"X": X, "Y_rows": [0.5], "Y_cols": [0], "Y_values": [1]}, "'Y_rows' is of type float64"),
+        ({"X": X, "Y_rows": [[0]], "Y_cols": [[0]], "Y_values": [[1]]}, "'Y_rows' is 2-d"),
+        ({"X": X, "Y_rows": [0], "Y_cols": [0], "Y_values": [1], "Y_shape": [3, 2, 2]}, "'Y_shape' has the"),
+        ({"X": X, "Y_rows": [0], "Y_cols": [0], "Y_values": [1], "Y_shape": ["a", "b"]}, "'Y_shape' is of"),
+        ({"X": X, "Y_rows": [0], "Y_cols": [2**60], "Y_values": [1]}, "numbers from 0 to 2147483647"),
+        ({"X": np.zeros((2, 2, 2))}, "'X' is 3-d"),
+        ({"X": X.astype(complex)}, "'X' is of type complex128"),
+        ({"X": X, "row_ids": [1.0, nan, 2.0]}, "'row_ids' is of type float64; ids and names"),
+        ({"X": X, "row_ids": np.array([1, 2, 3], "M8[s]")}, "'row_ids' is of type datetime64"),
     ],
 )
 def test_faults(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
@@ -120,7 +129,6 @@ def test_ratings(tmp_path: Path) -> None:
     table = read_answer_file(path)
     assert len(table) == 3
     assert (table.users.tolist(), table.items.tolist()) == ([0, 0, 1], ["a", "b", "a"])
-    assert table.values is not None
     assert table.values.tolist() == [5, 1, 2]
     assert read_answer_file(path, value=None).values is None
     # As a recommender reads them.

@@ -28,7 +28,6 @@ def test_the_items_of_movielens_in_latin_1(tmp_path: Path) -> None:
     assert len(table.names) == 19
     assert [table.names[at] for at in np.flatnonzero(table.rows[0])] == ["Animation", "Children's", "Comedy"]
     assert table.ignored == ("release date", "video release date", "URL")
-    assert table.features is not None
     assert table.features[267].tolist() == [1.0] + [0.0] * 18
 
 
@@ -59,7 +58,6 @@ def test_the_later_files_of_movielens(tmp_path: Path) -> None:
     for name in ("movies.dat", "movies.csv"):
         table = read_side_table(tmp_path / name)
         assert table.ids == (1, 2, 3, 4, 5)
-        assert table.titles is not None
         assert table.titles[2] == "Jumanji, Ünd"
         assert table.names == ("genres=Adventure", "genres=Animation", "genres=Comedy")
         assert table.rows.tolist()[3] == [1.0, 0.0, 1.0]

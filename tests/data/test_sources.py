@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,11 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
+from data_files import put
 
 from labelgap._memory import give_back_freed
 from labelgap.data import read_answer_file, read_label_table, read_numbers
-from labelgap.data.files import formats
 from labelgap.data.files.choosing import choose_columns
-from labelgap.data.files.formats import arrow_reader
 from labelgap.data.files.rating_files import read_ratings_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError
@@ -70,6 +70,7 @@ def check_ratings(table: Any) -> None:
 def through_pipe(folder: Path, data: bytes, read: Callable[[Path], Any]) -> Any:
     """What ``read`` makes of a pipe, which gives its bytes once."""
     pipe = folder / "pipe"
+    pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(data,), daemon=True)
     writer.start()
@@ -81,70 +82,37 @@ def through_pipe(folder: Path, data: bytes, read: Callable[[Path], Any]) -> Any:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-@pytest.mark.parametrize("kind", TABLES)
-def test_tables_come_through_a_pipe(tmp_path: Path, kind: str) -> None:
-    data, options = TABLES[kind]
-    check_table(through_pipe(tmp_path, data, lambda pipe: read_label_table(pipe, format=kind, **options)))
+def test_everything_comes_through_a_pipe(tmp_path: Path) -> None:
+    for kind, (data, options) in TABLES.items():
+        check_table(through_pipe(tmp_path, data, partial(read_label_table, format=kind, **options)))
+    for data in RATINGS.values():
+        packed = gzip.compress(data)
+        check_ratings(through_pipe(tmp_path, packed, partial(read_answer_file, format="movielens")))
+    for kind, message in (("parquet", "no Parquet file"), ("npz", "is empty")):
+        with pytest.raises(DataFileError, match=message):
+            through_pipe(tmp_path, b"", partial(read_label_table, format=kind))
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-@pytest.mark.parametrize("kind", RATINGS)
-def test_ratings_come_through_a_pipe(tmp_path: Path, kind: str) -> None:
-    data = gzip.compress(RATINGS[kind])
-    check_ratings(through_pipe(tmp_path, data, lambda pipe: read_answer_file(pipe, format="movielens")))
+def test_text_and_ratings_may_be_packed(tmp_path: Path) -> None:
+    for kind, (data, options) in TEXTS.items():
+        check_table(read_label_table(put(tmp_path, f"a.{kind}.gz", gzip.compress(data)), **options))
+    for name, kind in (("u.data.gz", "movielens"), ("ratings.dat.gz", "double")):
+        check_ratings(read_answer_file(put(tmp_path, name, gzip.compress(RATINGS[kind]))))
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-@pytest.mark.parametrize(("kind", "message"), [("parquet", "no Parquet file"), ("npz", "is empty")])
-def test_a_pipe_that_gives_nothing(tmp_path: Path, kind: str, message: str) -> None:
-    with pytest.raises(DataFileError, match=message):
-        through_pipe(tmp_path, b"", lambda pipe: read_label_table(pipe, format=kind))
-
-
-@pytest.mark.parametrize("kind", TEXTS)
-def test_text_may_be_packed(tmp_path: Path, kind: str) -> None:
-    data, options = TEXTS[kind]
-    path = tmp_path / f"a.{kind}.gz"
-    path.write_bytes(gzip.compress(data))
-    check_table(read_label_table(path, **options))
-
-
-@pytest.mark.parametrize(("name", "kind"), [("u.data.gz", "movielens"), ("ratings.dat.gz", "double")])
-def test_ratings_may_be_packed(tmp_path: Path, name: str, kind: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(RATINGS[kind]))
-    check_ratings(read_answer_file(path))
-
-
-@pytest.mark.parametrize("read", [read_label_table, read_answer_file, read_numbers])
-@pytest.mark.parametrize("name", ["folder", "folder.csv", "folder.parquet", "folder.npz", "folder.d"])
-def test_a_folder_is_called_one(tmp_path: Path, name: str, read: Callable[[Path], Any]) -> None:
-    (tmp_path / name).mkdir()
-    with pytest.raises(DataFileError, match=rf"{name} is a folder, not a file"):
-        read(tmp_path / name)
+def test_a_folder_is_called_one(tmp_path: Path) -> None:
+    for name in ("folder", "folder.csv", "folder.parquet", "folder.npz", "folder.d"):
+        (tmp_path / name).mkdir()
+        for read in (read_label_table, read_answer_file, read_numbers):
+            with pytest.raises(DataFileError, match=rf"{name} is a folder, not a file"):
+                read(tmp_path / name)
 
 
 # -- memory and threads of Arrow ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", [b"", b"some bytes"])
-def test_arrow_has_a_copy(data: bytes) -> None:
-    source = bytearray(data)
-    reader = arrow_reader(pa, memoryview(source))
-    # Python refuses to change the size of an array that somebody else looks into.
-    source.clear()
-    assert reader.read() == data
-
-
-@pytest.mark.parametrize("threads", [False, True])
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [("a.csv", b"user,item,value\n" + b"1,7,3.5\n" * 5000), ("u.data", b"1\t7\t3.5\t880000000\n" * 5000)],
-)
-def test_arrow_reads_its_own_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes, threads: bool
-) -> None:
-    (tmp_path / name).write_bytes(data)
+def test_arrow_reads_its_own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Arrow looks into is a copy that it owns; threads are used for large files alone."""
     seen: list[tuple[int, bool]] = []
     real = arrow_csv.read_csv
 
@@ -153,16 +121,20 @@ def test_arrow_reads_its_own_memory(
         return real(source, read_options=read_options, **options)
 
     monkeypatch.setattr(arrow_csv, "read_csv", watched)
-    if threads:
-        monkeypatch.setattr(formats, "_THREADS_FROM", 1)
-    gc.collect()
-    before = pa.total_allocated_bytes()
-    table = read_answer_file(tmp_path / name)
-    assert len(table) == 5000
-    assert table.values is not None
-    assert set(table.values.tolist()) == {3.5}
-    assert [use for _, use in seen] == [threads]
-    assert seen[0][0] - before >= len(data) - 100
+    line = b"1\t7\t3.5\t880000000\n"
+    for data, threads in (
+        (b"user,item,value\n" + b"1,7,3.5\n" * 5000, False),
+        (line * 5000, False),
+        (line * 500_000, True),
+    ):
+        path = put(tmp_path, "a.csv" if data.startswith(b"user") else "u.data", data)
+        gc.collect()
+        before = pa.total_allocated_bytes()
+        table = read_answer_file(path)
+        assert set(table.values.tolist()) == {3.5}
+        allocated, used = seen.pop()
+        assert used == threads
+        assert allocated - before >= len(data) - 100
 
 
 # -- wide tables --------------------------------------------------------------------------------------------
@@ -176,22 +148,18 @@ def test_choosing_many_names_takes_no_square_of_them() -> None:
     assert chosen == tuple(names[10_000:])
 
 
-@pytest.mark.parametrize("name", ["likes.csv", "likes.parquet"])
-def test_a_closed_source_holds_nothing_of_the_file(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
+def test_a_closed_source_holds_nothing_of_the_file(tmp_path: Path) -> None:
     likes = pa.table({"user": [1, 2], "item": [7, 7]})
-    if path.suffix == ".csv":
-        arrow_csv.write_csv(likes, path)
-    else:
-        pq.write_table(likes, path)
-    source = Source(path)
-    table = read_ratings_from(source, "user", "item", "value")
-    sheet = weakref.ref(source.sheet)
-    source.close()
-    gc.collect()
-    assert sheet() is None
-    assert not {"text", "sheet"} & set(vars(source))
-    # What was read from it stays.
-    assert table.users.tolist() == [1, 2]
-    give_back_freed()
-    assert table.items.tolist() == [7, 7]
+    arrow_csv.write_csv(likes, tmp_path / "likes.csv")
+    pq.write_table(likes, tmp_path / "likes.parquet")
+    for name in ("likes.csv", "likes.parquet"):
+        source = Source(tmp_path / name)
+        table = read_ratings_from(source, "user", "item", "value")
+        sheet = weakref.ref(source.sheet)
+        source.close()
+        gc.collect()
+        assert sheet() is None
+        assert not {"text", "sheet"} & set(vars(source))
+        # What was read from it stays.
+        give_back_freed()
+        assert (table.users.tolist(), table.items.tolist()) == ([1, 2], [7, 7])
