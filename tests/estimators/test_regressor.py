@@ -1,11 +1,13 @@
-"""Real values, counts and fractions as a user meets them; test_families_against_cvxpy tests the optimum."""
+"""Real values, counts and fractions as a user meets them; test_families_against_cvxpy tests the optimum.
+
+What a LowRankRegressor has in common with other estimators is in test_every_estimator and test_every_fit.
+"""
 
 from __future__ import annotations
 
-import pickle
 import tracemalloc
+from functools import cache, partial
 from typing import Any
-from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
@@ -14,26 +16,21 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
-from sklearn.base import clone, is_regressor
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance, mean_squared_error, r2_score
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.model_selection import GridSearchCV
 
-from labelgap import ObservedLabels
-from labelgap.estimators.regressor import LowRankRegressor
+from labelgap import LowRankRegressor, ObservedLabels
 from labelgap.exceptions import (
     InvalidFeaturesError,
     InvalidInputError,
     InvalidLabelsError,
     InvalidParameterError,
-    LabelgapWarning,
     UninformativeLabelsWarning,
     UnknownNameError,
 )
 from labelgap.losses import CustomFamily, Poisson
+from refusals import assert_refused
 
 FAMILIES = ("gaussian", "poisson", "bernoulli")
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -48,9 +45,9 @@ def truth(n: int = 150, d: int = 5, n_labels: int = 8, seed: int = 0) -> tuple[A
     return X, X @ W + rng.uniform(-0.5, 0.5, size=n_labels)
 
 
-def draw_values(family: str, Z: Any, exposure: Any = 1.0, observed: float = 0.6, seed: int = 1) -> Any:
+def draw_values(family: str, Z: Any, exposure: Any = 1.0, observed: float = 0.6) -> Any:
     """Complete values with these scores, and the same with NaN where not observed."""
-    rng = np.random.RandomState(seed)
+    rng = np.random.RandomState(1)
     Y = {
         "gaussian": lambda: Z + 0.5 * rng.standard_normal(Z.shape),
         "poisson": lambda: rng.poisson(exposure * np.exp(Z)).astype(float),
@@ -61,10 +58,27 @@ def draw_values(family: str, Z: Any, exposure: Any = 1.0, observed: float = 0.6,
 
 X, Z = truth()
 HOURS = np.random.RandomState(5).uniform(0.3, 6.0, size=Z.shape)
+BY_ROW = HOURS[:, 0]
+LABELS = ObservedLabels.from_dense(draw_values("poisson", Z, HOURS[:, :1])[1], binary=False)
 
 
 def data(family: str) -> Any:
     return draw_values(family, Z)[1]
+
+
+def quick(family: Any = "gaussian", **settings: Any) -> LowRankRegressor:
+    return LowRankRegressor(family, **FIXED | settings)
+
+
+@cache
+def fitted(family: str) -> LowRankRegressor:
+    """The model of the values with gaps, fitted once for all tests that only ask it."""
+    return quick(family).fit(X, data(family))
+
+
+@cache
+def by_hours() -> LowRankRegressor:
+    return quick("poisson").fit(X, LABELS, exposure=BY_ROW)
 
 
 # -- the model -----------------------------------------------------------------------------------------------
@@ -82,8 +96,8 @@ def test_default_fit_comes_close_to_the_truth_on_fresh_rows(family: str) -> None
 
 
 @every_family
-def test_attributes_describe_the_model(family: str) -> None:
-    model = LowRankRegressor(family, **FIXED, random_state=0).fit(X, data(family))
+def test_attributes_and_score_are_those_of_the_model(family: str) -> None:
+    model, Y = fitted(family), data(family)
     assert_allclose(model.coef_, model.coef_left_ @ model.coef_right_.T)
     values = np.linalg.svd(model.coef_, compute_uv=False)
     assert_allclose(values[: model.rank_], model.singular_values_, rtol=1e-8)
@@ -91,9 +105,15 @@ def test_attributes_describe_the_model(family: str) -> None:
     assert (model.n_features_in_, model.n_labels_, model.candidates_) == (5, 8, ())
     assert model.label_names_ is None
     assert model.history_[-1].objective == pytest.approx(model.objective_)
-    scores = X @ model.coef_ + model.intercept_
+    scores, means = X @ model.coef_ + model.intercept_, model.predict(X)
     assert_allclose(model.decision_function(X), scores)
-    assert_allclose(model.predict(X), model.family_.inverse_link(scores))
+    assert_allclose(means, model.family_.inverse_link(scores))
+    # What is judged are the observed values alone.
+    seen, null = ~np.isnan(Y), np.nanmean(Y, axis=0) * np.ones_like(Y)
+    deviance = model.family_.unit_deviance(Y[seen], means[seen])
+    assert model.deviance(X, Y) == pytest.approx(deviance.mean())
+    reference = model.family_.unit_deviance(Y[seen], null[seen])
+    assert model.score(X, Y) == pytest.approx(1 - deviance.sum() / reference.sum())
 
 
 @pytest.mark.parametrize(
@@ -115,19 +135,15 @@ def test_real_values_of_any_scale_and_origin(scale: float, solver: str) -> None:
     assert all(a.loss == pytest.approx(b.loss) for a, b in pairs)
 
 
-def test_the_intercept_penalty_follows_the_values() -> None:
-    fixed = {"trace_penalty": 0.02, "ridge_penalty": 0.01, "intercept_penalty": 10.0}
-    Y = data("gaussian") + 3 * np.arange(8)
-    model = LowRankRegressor(**fixed | {"trace_penalty": 20.0}).fit(X, 1e3 * Y + 5e4)
-    assert_allclose(model.intercept_, 1e3 * np.nanmean(Y) + 5e4, rtol=1e-2)
-
-
-def test_scaled_values_with_penalties_scaled_accordingly() -> None:
+def test_given_penalties_are_in_the_units_of_the_values() -> None:
     Y = data("gaussian")
-    plain = LowRankRegressor(**FIXED, fit_intercept=False, tol=1e-8).fit(X, Y)
-    scaled = LowRankRegressor(**FIXED | {"trace_penalty": 0.02 * 37}, fit_intercept=False, tol=1e-8)
-    assert_allclose(scaled.fit(X, -37 * Y).predict(X), -37 * plain.predict(X), rtol=1e-4, atol=1e-3)
+    plain = quick(fit_intercept=False, tol=1e-8).fit(X, Y)
+    scaled = quick(trace_penalty=0.02 * 37, fit_intercept=False, tol=1e-8).fit(X, -37 * Y)
+    assert_allclose(scaled.predict(X), -37 * plain.predict(X), rtol=1e-4, atol=1e-3)
     assert not scaled.intercept_.any()
+    apart = Y + 3 * np.arange(8)
+    model = quick(trace_penalty=20.0, intercept_penalty=10.0).fit(X, 1e3 * apart + 5e4)
+    assert_allclose(model.intercept_, 1e3 * np.nanmean(apart) + 5e4, rtol=1e-2)
 
 
 @pytest.mark.parametrize("rate", [0.03, 500.0])
@@ -146,16 +162,15 @@ def test_penalties_are_chosen_for_counts_of_any_size(rate: float) -> None:
     assert model.trace_penalty_ < 0.3 * worst
 
 
-# -- against scikit-learn, label by label --------------------------------------------------------------------
+# -- against scikit-learn ------------------------------------------------------------------------------------
 
 
 @every_family
 def test_ridge_alone_is_the_linear_model_of_scikit_learn(family: str) -> None:
     Y = data(family)
-    total, strength = int(np.sum(~np.isnan(Y))), 3.0
-    model = LowRankRegressor(
-        family, trace_penalty=0.0, ridge_penalty=strength / total, intercept_penalty=0.0, tol=1e-9
-    ).fit(X, Y)
+    strength = 3.0
+    ridge = strength / np.sum(~np.isnan(Y))
+    model = quick(family, trace_penalty=0.0, ridge_penalty=ridge, tol=1e-9).fit(X, Y)
     for j in range(Y.shape[1]):
         seen = ~np.isnan(Y[:, j])
         reference = {
@@ -166,6 +181,24 @@ def test_ridge_alone_is_the_linear_model_of_scikit_learn(family: str) -> None:
         }[family].fit(X[seen], Y[seen, j])
         assert_allclose(model.coef_[:, j], np.ravel(reference.coef_), atol=2e-4)
         assert model.intercept_[j] == pytest.approx(np.ravel(reference.intercept_)[0], abs=2e-4)
+
+
+def test_score_and_deviance_are_those_of_scikit_learn() -> None:
+    Y, counts = draw_values("gaussian", Z)[0], draw_values("poisson", Z)[0]
+    model = quick().fit(X, Y)
+    assert model.deviance(X, Y) == pytest.approx(mean_squared_error(Y, model.predict(X)))
+    expected = r2_score(Y, model.predict(X), multioutput="variance_weighted")
+    assert model.score(X, Y) == pytest.approx(expected)
+    model = quick("poisson").fit(X, counts)
+    pairs = zip(counts.T, model.predict(X).T, strict=True)
+    assert model.deviance(X, counts) == pytest.approx(np.mean([mean_poisson_deviance(*one) for one in pairs]))
+    one = quick("poisson").fit(X, counts[:, 0])
+    assert one.score(X, counts[:, 0]) == pytest.approx(
+        d2_tweedie_score(counts[:, 0], one.predict(X), power=1)
+    )
+
+
+# -- offsets and exposures -----------------------------------------------------------------------------------
 
 
 def test_exposure_is_a_rate_weighted_by_exposure() -> None:
@@ -181,15 +214,16 @@ def test_exposure_is_a_rate_weighted_by_exposure() -> None:
     assert_allclose(model.coef_, weighted.coef_, atol=2e-4)
     assert_allclose(model.intercept_, weighted.intercept_, atol=2e-4)
     assert_allclose(model.predict(X, exposure=HOURS), HOURS * weighted.predict(X), rtol=1e-3)
-
-
-# -- offsets and exposures -----------------------------------------------------------------------------------
+    # So is the null model of a score.
+    rate = np.nansum(Y, axis=0) / np.sum(HOURS * seen, axis=0)
+    null = model.family_.unit_deviance(Y[seen], (rate * HOURS)[seen]).sum()
+    left = model.deviance(X, Y, exposure=HOURS) * seen.sum()
+    assert model.score(X, Y, exposure=HOURS) == pytest.approx(1 - left / null)
 
 
 def test_an_offset_of_real_values_is_subtracted_from_them() -> None:
-    Y, offset = data("gaussian"), 100 * HOURS
-    with_offset = LowRankRegressor(**FIXED).fit(X, Y + offset, offset=offset)
-    plain = LowRankRegressor(**FIXED).fit(X, Y)
+    Y, offset, plain = data("gaussian"), 100 * HOURS, fitted("gaussian")
+    with_offset = quick().fit(X, Y + offset, offset=offset)
     assert_allclose(with_offset.predict(X), plain.predict(X), rtol=1e-6)
     assert_allclose(with_offset.predict(X, offset=offset), plain.predict(X) + offset, rtol=1e-6)
     assert with_offset.score(X, Y + offset, offset=offset) == pytest.approx(plain.score(X, Y))
@@ -199,11 +233,11 @@ def test_an_offset_of_real_values_is_subtracted_from_them() -> None:
 def test_the_unit_of_exposure_does_not_matter(factor: float) -> None:
     Y = draw_values("poisson", Z, HOURS)[1]
     Y[:, 3] = np.nan
-    estimator = LowRankRegressor("poisson", ridge_penalty=0.0, random_state=0)
     models = []
     for hours in (HOURS, factor * HOURS):
+        model = LowRankRegressor("poisson", ridge_penalty=0.0, random_state=0)
         with pytest.warns(UninformativeLabelsWarning):
-            models.append(clone(estimator).fit(X, Y, exposure=hours))
+            models.append(model.fit(X, Y, exposure=hours))
     hourly, other = models
     assert_allclose(other.predict(X, exposure=factor * HOURS), hourly.predict(X, exposure=HOURS), rtol=1e-6)
     # A label that nobody looked at gets the overall rate.
@@ -211,206 +245,64 @@ def test_the_unit_of_exposure_does_not_matter(factor: float) -> None:
     assert hourly.predict(X)[0, 3] == pytest.approx(overall)
 
 
-def forms_of_exposure(labels: ObservedLabels) -> dict[str, Any]:
-    by_row = HOURS[:, 0]
-    matrix = np.repeat(by_row[:, None], Z.shape[1], axis=1)
-    gaps = np.where(np.isnan(labels.to_dense()), np.nan, matrix)
-    return {
-        "exposure by row": {"exposure": by_row},
-        "exposure by row in a list": {"exposure": by_row.tolist()},
-        "matrix": {"exposure": matrix},
+def test_every_form_of_exposure_gives_the_same_model() -> None:
+    matrix = np.repeat(BY_ROW[:, None], Z.shape[1], axis=1)
+    gaps = np.where(np.isnan(LABELS.to_dense()), np.nan, matrix)
+    reference = by_hours()
+    score, entries, means = (
+        use(exposure=BY_ROW)
+        for use in (
+            partial(reference.score, X, LABELS),
+            partial(reference.predict_entries, X, LABELS),
+            partial(reference.predict, X),
+        )
+    )
+    known_at_values_only: dict[str, dict[str, Any]] = {
         "matrix with gaps where nothing is observed": {"exposure": gaps},
-        "frame": {"exposure": pd.DataFrame(matrix)},
         "sparse": {"exposure": sp.csr_array(np.nan_to_num(gaps))},
-        "over the values": {"exposure": by_row[labels.rows]},
+        "over the values": {"exposure": BY_ROW[LABELS.rows]},
+    }
+    known_everywhere: dict[str, dict[str, Any]] = {
+        "by row in a list": {"exposure": BY_ROW.tolist()},
+        "matrix": {"exposure": matrix},
+        "frame": {"exposure": pd.DataFrame(matrix)},
         "offset": {"offset": np.log(matrix)},
         "both": {"offset": np.log(matrix / 3), "exposure": 3.0},
-        "both, by row and by entry": {"offset": np.log(by_row / 3), "exposure": np.full_like(matrix, 3.0)},
+        "both, by row and by entry": {"offset": np.log(BY_ROW / 3), "exposure": np.full_like(matrix, 3.0)},
     }
+    for form, given in (known_at_values_only | known_everywhere).items():
+        model = quick("poisson").fit(X, LABELS, **given)
+        assert_allclose(model.coef_, reference.coef_, atol=1e-10, err_msg=form)
+        assert model.score(X, LABELS, **given) == pytest.approx(score), form
+        assert_allclose(model.predict_entries(X, LABELS, **given), entries, rtol=1e-9, err_msg=form)
+        if form in known_everywhere:
+            assert_allclose(model.predict(X, **given), means, rtol=1e-9, err_msg=form)
+    # What the labels hold themselves and what is given add up.
+    half = LABELS.with_offsets(np.log(BY_ROW[LABELS.rows] / 3))
+    twice = quick("poisson").fit(X, half, exposure=3.0)
+    assert_allclose(twice.intercept_, reference.intercept_)
+    assert twice.score(X, half, exposure=3.0) == pytest.approx(score)
+    # A search splits what is given by row.
+    search = GridSearchCV(quick("poisson"), {"rank": [1, 3]}, cv=3).fit(X, LABELS, exposure=BY_ROW)
+    direct = quick("poisson", **search.best_params_).fit(X, LABELS, exposure=BY_ROW)
+    assert_array_equal(search.predict(X), direct.predict(X))
 
 
-KNOWN_AT_VALUES_ONLY = {"matrix with gaps where nothing is observed", "sparse", "over the values"}
-LABELS = ObservedLabels.from_dense(draw_values("poisson", Z, HOURS[:, :1])[1], binary=False)
-
-
-@pytest.mark.parametrize("form", forms_of_exposure(LABELS))
-def test_every_form_of_exposure_gives_the_same_model(form: str) -> None:
-    given = forms_of_exposure(LABELS)[form]
-    estimator = LowRankRegressor("poisson", **FIXED)
-    reference = clone(estimator).fit(X, LABELS, exposure=HOURS[:, 0])
-    fitted = clone(estimator).fit(X, LABELS, **given)
-    assert_allclose(fitted.coef_, reference.coef_, atol=1e-10)
-    assert fitted.score(X, LABELS, **given) == pytest.approx(reference.score(X, LABELS, exposure=HOURS[:, 0]))
-    expected = reference.predict_entries(X, LABELS, exposure=HOURS[:, 0])
-    assert_allclose(fitted.predict_entries(X, LABELS, **given), expected, rtol=1e-9)
-    if form not in KNOWN_AT_VALUES_ONLY:
-        means = reference.predict(X, exposure=HOURS[:, 0])
-        assert_allclose(fitted.predict(X, **given), means, rtol=1e-9)
-
-
-def test_offsets_that_the_labels_hold_add_up_with_those_given() -> None:
-    half = LABELS.with_offsets(np.full(LABELS.n_observed, np.log(2.0)))
-    twice = LowRankRegressor("poisson", **FIXED).fit(X, half, exposure=3.0)
-    once = LowRankRegressor("poisson", **FIXED).fit(X, LABELS, exposure=6.0)
-    assert_allclose(twice.intercept_, once.intercept_)
-    assert twice.score(X, half, exposure=3.0) == pytest.approx(once.score(X, LABELS, exposure=6.0))
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
-    [
-        ({"offset": np.zeros((150, 7))}, InvalidInputError, r"offset has shape \(150, 7\).*\(150, 8\)"),
-        ({"exposure": np.ones(3)}, InvalidInputError, r"exposure has shape \(3,\).*150 \(one per row\)"),
-        ({"exposure": np.zeros(150)}, InvalidInputError, "exposure is 0 where a positive number"),
-        ({"exposure": -1.0}, InvalidInputError, "exposure is -1 where a positive number"),
-        ({"exposure": np.inf}, InvalidInputError, "exposure is inf"),
-        ({"offset": np.full(150, np.nan)}, InvalidInputError, "offset is nan where a number"),
-        ({"offset": "much"}, InvalidInputError, "offset must be numbers"),
-        ({"sample_weight": np.ones((150, 8))}, InvalidInputError, "sample_weight has shape"),
-        ({"sample_weight": np.full(150, -1.0)}, InvalidInputError, "not negative"),
-        ({"sample_weight": np.zeros(150)}, InvalidParameterError, "zero for every row"),
-    ],
-)
-def test_known_parts_that_cannot_be_used(given: Any, error: Any, message: str) -> None:
-    fitted = LowRankRegressor("poisson", **FIXED).fit(X, LABELS)
-    for use in (fitted.fit, fitted.score, fitted.deviance):
-        with pytest.raises(error, match=message):
-            use(X, LABELS, **given)
-    if "sample_weight" not in given:
-        with pytest.raises(error, match=message.replace(r".*150 \(one per row\)", "")):
-            fitted.predict(X, **given)
-
-
-def test_exposure_is_for_counts_only() -> None:
-    with pytest.raises(InvalidParameterError, match=r"family='poisson'.*'gaussian'.*offset="):
-        LowRankRegressor().fit(X, data("gaussian"), exposure=HOURS)
-    assert LowRankRegressor(Poisson(), **FIXED).fit(X, LABELS, exposure=HOURS).rank_ > 0
-
-
-def test_a_vector_that_could_be_meant_by_row_or_by_value() -> None:
-    Y = np.full((4, 2), np.nan)
-    Y[0], Y[2], known = [1.0, 2.0], [3.0, 0.0], np.arange(1.0, 5.0)
-    with pytest.raises(InvalidInputError, match="by row or by value"):
-        LowRankRegressor("poisson", **FIXED).fit(X[:4], Y, exposure=known)
-    # With one value in every row the two are the same.
-    one_each = np.array([[1.0, np.nan], [np.nan, 2.0], [3.0, np.nan], [np.nan, 0.0]])
-    LowRankRegressor("poisson", **FIXED).fit(X[:4], one_each, exposure=known)
-
-
-# -- weights -------------------------------------------------------------------------------------------------
-
-
-@every_family
-def test_weights_of_rows_are_repetitions(family: str) -> None:
-    Y, times = data(family), np.random.RandomState(3).randint(0, 4, size=len(X))
-    weighted = LowRankRegressor(family, **FIXED, tol=1e-8).fit(X, Y, sample_weight=times)
-    rows = np.repeat(np.arange(len(X)), times)
-    repeated = LowRankRegressor(family, **FIXED, tol=1e-8).fit(X[rows], Y[rows])
-    assert_allclose(weighted.coef_, repeated.coef_, atol=1e-4)
-    assert_allclose(weighted.intercept_, repeated.intercept_, atol=1e-4)
-    assert weighted.score(X, Y, sample_weight=times) == pytest.approx(
-        weighted.score(X[rows], Y[rows]), abs=1e-9
-    )
-
-
-def test_weights_of_rows_and_of_values_multiply() -> None:
-    Y = data("gaussian")
-    rows, entries = HOURS[:, 0], HOURS
-    both = ObservedLabels.from_dense(Y, weights=entries * rows[:, None], binary=False)
-    entries_only = ObservedLabels.from_dense(Y, weights=entries, binary=False)
-    one = LowRankRegressor(**FIXED).fit(X, both)
-    two = LowRankRegressor(**FIXED).fit(X, entries_only, sample_weight=rows)
-    assert_allclose(one.coef_, two.coef_, atol=1e-10)
-
-
-# -- values on an edge, unseen labels -----------------------------------------------------------------------
-
-
-def test_a_label_without_a_single_count_gets_a_small_rate() -> None:
-    Y = data("poisson")
-    Y[:, 2] *= 0
-    model = LowRankRegressor("poisson", **FIXED).fit(X, Y)
-    assert_allclose(model.coef_[:, 2], 0, atol=1e-12)
-    count, mean = np.sum(~np.isnan(Y[:, 2])), np.nanmean(Y)
-    assert_allclose(model.predict(X)[:, 2], mean / (count + 1))
-    assert np.isfinite(model.score(X, Y))
-
-
-@pytest.mark.parametrize(
-    ("family", "Y", "message"),
-    [
-        ("poisson", np.zeros((6, 3)), "18 observed values are, label by label, all 0,"),
-        ("bernoulli", np.ones((6, 3)), "all 0 or all 1,"),
-        ("bernoulli", np.tile([0.0, 1.0], (6, 1)), "all 0 or all 1,"),
-    ],
-)
-def test_values_that_all_lie_on_an_edge(family: str, Y: Any, message: str) -> None:
-    with pytest.raises(InvalidLabelsError, match=message):
-        LowRankRegressor(family).fit(X[:6], Y)
-
-
-@every_family
-def test_a_label_without_values_gets_the_overall_mean(family: str) -> None:
-    Y = data(family)
-    Y[:, [1, 4]] = np.nan
-    with pytest.warns(UninformativeLabelsWarning, match=r"2 of 8 labels .*the first: 1"):
-        model = LowRankRegressor(family, **FIXED).fit(X, Y)
-    # For fractions the mean is smoothed by one value of ½.
-    assert_allclose(model.predict(X)[:, [1, 4]], np.nanmean(Y), atol=2e-3)
-
-
-@pytest.mark.parametrize("Y", [np.full((150, 3), 1 / 3), np.tile([0.1, 7 / 3, 1e6 / 3], (150, 1))])
-def test_constant_values_are_predicted_exactly(Y: Any) -> None:
-    model = LowRankRegressor(random_state=0).fit(X, Y)
-    assert_allclose(model.predict(X), Y, rtol=1e-10)
-    assert model.score(X, Y) == 1.0
-    assert model.score(X, Y + 1) == 0.0
-
-
-# -- judging -------------------------------------------------------------------------------------------------
-
-
-def test_score_and_deviance_are_those_of_scikit_learn() -> None:
-    complete = {family: draw_values(family, Z)[0] for family in FAMILIES}
-    fitted = {family: LowRankRegressor(family, **FIXED).fit(X, Y) for family, Y in complete.items()}
-    model, Y = fitted["gaussian"], complete["gaussian"]
-    assert model.deviance(X, Y) == pytest.approx(mean_squared_error(Y, model.predict(X)))
-    expected = r2_score(Y, model.predict(X), multioutput="variance_weighted")
-    assert model.score(X, Y) == pytest.approx(expected)
-    model, Y = fitted["poisson"], complete["poisson"]
-    expected = np.mean([mean_poisson_deviance(y, p) for y, p in zip(Y.T, model.predict(X).T, strict=True)])
-    assert model.deviance(X, Y) == pytest.approx(expected)
-    single = LowRankRegressor("poisson", **FIXED).fit(X, Y[:, 0])
-    assert single.score(X, Y[:, 0]) == pytest.approx(d2_tweedie_score(Y[:, 0], single.predict(X), power=1))
-
-
-@every_family
-def test_score_is_about_observed_values_only(family: str) -> None:
-    Y = data(family)
-    model = LowRankRegressor(family, **FIXED).fit(X, Y)
-    means, null = model.predict(X), np.nanmean(Y, axis=0) * np.ones_like(Y)
-    seen = ~np.isnan(Y)
-    deviance = model.family_.unit_deviance(Y[seen], means[seen])
-    reference = model.family_.unit_deviance(Y[seen], null[seen])
-    assert model.deviance(X, Y) == pytest.approx(deviance.mean())
-    assert model.score(X, Y) == pytest.approx(1 - deviance.sum() / reference.sum())
-
-
-def test_the_null_model_knows_the_exposure() -> None:
-    Y = LABELS.to_dense()
-    hours = HOURS[:, :1] * np.ones_like(Y)
-    model = LowRankRegressor("poisson", **FIXED).fit(X, Y, exposure=hours)
-    seen = ~np.isnan(Y)
-    rate = np.nansum(Y, axis=0) / np.sum(hours * seen, axis=0)
-    null = model.family_.unit_deviance(Y[seen], (rate * hours)[seen]).sum()
-    left = model.deviance(X, Y, exposure=hours) * seen.sum()
-    assert model.score(X, Y, exposure=hours) == pytest.approx(1 - left / null)
+def test_a_family_of_ones_own() -> None:
+    counts = CustomFamily(np.exp, np.exp, np.exp, name="counts", low=0)
+    own = quick(counts, tol=1e-7).fit(X, LABELS, offset=np.log(HOURS))
+    poisson = quick(Poisson(), tol=1e-7).fit(X, LABELS, exposure=HOURS)
+    assert_allclose(own.predict(X), poisson.predict(X), rtol=1e-4)
+    scores = own.score(X, LABELS, offset=np.log(HOURS)), poisson.score(X, LABELS, exposure=HOURS)
+    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+    with pytest.raises(InvalidParameterError, match="exposure is for counts"):
+        own.predict(X, exposure=2.0)
 
 
 def test_entries_are_predicted_without_a_dense_array() -> None:
-    model = LowRankRegressor("poisson", **FIXED).fit(X, LABELS, exposure=HOURS[:, 0])
-    means = model.predict(X, exposure=HOURS[:, 0])
-    got = model.predict_entries(X, LABELS, exposure=HOURS[:, 0])
+    model = by_hours()
+    means = model.predict(X, exposure=BY_ROW)
+    got = model.predict_entries(X, LABELS, exposure=BY_ROW)
     assert_allclose(got, means[LABELS.rows, LABELS.cols])
     wanted = sp.csr_array(([1, 1], ([0, 3], [2, 1])), shape=Z.shape)
     assert_allclose(model.predict_entries(X, wanted), model.predict(X)[[0, 3], [2, 1]])
@@ -425,7 +317,38 @@ def test_entries_are_predicted_without_a_dense_array() -> None:
     tracemalloc.stop()
 
 
-# -- without features ----------------------------------------------------------------------------------------
+# -- values on an edge, unseen labels ------------------------------------------------------------------------
+
+
+def test_a_label_without_a_single_count_gets_a_small_rate() -> None:
+    Y = data("poisson")
+    Y[:, 2] *= 0
+    model = quick("poisson").fit(X, Y)
+    assert_allclose(model.coef_[:, 2], 0, atol=1e-12)
+    count, mean = np.sum(~np.isnan(Y[:, 2])), np.nanmean(Y)
+    assert_allclose(model.predict(X)[:, 2], mean / (count + 1))
+    assert np.isfinite(model.score(X, Y))
+
+
+@every_family
+def test_a_label_without_values_gets_the_overall_mean(family: str) -> None:
+    Y = data(family)
+    Y[:, [1, 4]] = np.nan
+    with pytest.warns(UninformativeLabelsWarning, match=r"2 of 8 labels .*the first: 1"):
+        model = quick(family).fit(X, Y)
+    # For fractions the mean is smoothed by one value of ½.
+    assert_allclose(model.predict(X)[:, [1, 4]], np.nanmean(Y), atol=2e-3)
+
+
+def test_constant_values_are_predicted_exactly() -> None:
+    for Y in (np.full((150, 3), 1 / 3), np.tile([0.1, 7 / 3, 1e6 / 3], (150, 1))):
+        model = LowRankRegressor(random_state=0).fit(X, Y)
+        assert_allclose(model.predict(X), Y, rtol=1e-10)
+        assert model.score(X, Y) == 1.0
+        assert model.score(X, Y + 1) == 0.0
+
+
+# -- without features, and forms of values -------------------------------------------------------------------
 
 
 @every_family
@@ -455,56 +378,28 @@ def test_a_matrix_is_completed() -> None:
     assert model.score(None, hidden) > 0.97
 
 
-# -- forms of values ----------------------------------------------------------------------------------------
-
-
-def forms_of_values(Y: Any) -> dict[str, Any]:
+@every_family
+def test_every_form_of_values_gives_the_same_model(family: str) -> None:
+    Y, reference = data(family), fitted(family)
     seen = ~np.isnan(Y)
-    rows, cols = np.nonzero(seen)
-    names = [f"label {j}" for j in range(Y.shape[1])]
-    frame = pd.DataFrame(Y, columns=names)
-    return {
+    frame = pd.DataFrame(Y, columns=[f"label {j}" for j in range(8)])
+    for form, values in {
         "nested lists with None": [[None if np.isnan(v) else v for v in row] for row in Y],
         "masked array": np.ma.masked_array(np.where(seen, Y, -9), ~seen),
-        "sparse with stored zeros": sp.csr_array((Y[seen], (rows, cols)), shape=Y.shape),
+        "sparse with stored zeros": sp.csr_array((Y[seen], np.nonzero(seen)), shape=Y.shape),
         "pandas": frame,
         "polars": pl.DataFrame(frame.to_dict("list")).fill_nan(None),
         "ObservedLabels": ObservedLabels.from_dense(Y, binary=False),
-    }
-
-
-@every_family
-@pytest.mark.parametrize("form", forms_of_values(data("poisson")))
-def test_every_form_of_values_gives_the_same_model(family: str, form: str) -> None:
-    Y = data(family)
-    reference = LowRankRegressor(family, **FIXED).fit(X, Y)
-    fitted = LowRankRegressor(family, **FIXED).fit(X, forms_of_values(Y)[form])
-    assert_array_equal(fitted.predict(X), reference.predict(X))
-    assert fitted.score(X, forms_of_values(Y)[form]) == reference.score(X, Y)
-    if form == "pandas":
-        assert fitted.label_names_.tolist() == [f"label {j}" for j in range(8)]
-
-
-@every_family
-def test_a_vector_of_values_is_one_label(family: str) -> None:
-    Y = data(family)[:, :1]
-    column = LowRankRegressor(family, **FIXED).fit(X, Y)
-    vector = LowRankRegressor(family, **FIXED).fit(X, Y[:, 0])
-    assert vector.predict(X).shape == (150,)
-    assert vector.decision_function(X, offset=np.ones(150)).shape == (150,)
+    }.items():
+        model = quick(family).fit(X, values)
+        assert_array_equal(model.predict(X), reference.predict(X), err_msg=form)
+        assert model.score(X, values) == reference.score(X, Y), form
+    column, vector = quick(family).fit(X, Y[:, :1]), quick(family).fit(X, Y[:, 0])
+    assert vector.predict(X).shape == vector.decision_function(X, offset=np.ones(150)).shape == (150,)
     assert_array_equal(vector.predict(X), column.predict(X)[:, 0])
-    assert vector.score(X, Y[:, 0]) == column.score(X, Y) == vector.score(X, Y)
-    missing = Y[:, 0].astype(object)
-    missing[np.isnan(Y[:, 0])] = None
-    assert_array_equal(LowRankRegressor(family, **FIXED).fit(X, missing).predict(X), vector.predict(X))
-
-
-def test_sparse_features_give_the_same_model() -> None:
-    thin = np.where(np.abs(X) > 0.5, X, 0.0)
-    for family in FAMILIES:
-        dense = LowRankRegressor(family, **FIXED, tol=1e-7).fit(thin, data(family))
-        sparse = LowRankRegressor(family, **FIXED, tol=1e-7).fit(sp.csc_matrix(thin), data(family))
-        assert_allclose(sparse.predict(sp.csr_array(thin)), dense.predict(thin), atol=1e-3)
+    assert vector.score(X, Y[:, 0]) == column.score(X, Y[:, :1]) == vector.score(X, Y[:, :1])
+    missing = np.where(seen[:, 0], Y[:, 0], None)
+    assert_array_equal(quick(family).fit(X, missing).predict(X), vector.predict(X))
 
 
 def test_absent_counts_of_a_sparse_matrix_are_not_guessed() -> None:
@@ -513,46 +408,30 @@ def test_absent_counts_of_a_sparse_matrix_are_not_guessed() -> None:
     with pytest.raises(InvalidLabelsError, match=r"unobserved='negative', binary=False.*binary=False"):
         LowRankRegressor("poisson").fit(X, counts)
     zeros = ObservedLabels.from_sparse(counts, unobserved="negative", binary=False)
-    complete = LowRankRegressor("poisson", **FIXED).fit(X, counts.toarray())
-    assert_array_equal(LowRankRegressor("poisson", **FIXED).fit(X, zeros).coef_, complete.coef_)
+    complete = quick("poisson").fit(X, counts.toarray())
+    assert_array_equal(quick("poisson").fit(X, zeros).coef_, complete.coef_)
     known = ObservedLabels.from_sparse(counts, binary=False)
-    assert LowRankRegressor("poisson", **FIXED).fit(X, known).predict(X).mean() > complete.predict(X).mean()
+    assert quick("poisson").fit(X, known).predict(X).mean() > complete.predict(X).mean()
 
 
 # -- other parameters ----------------------------------------------------------------------------------------
 
 
-def test_a_family_of_ones_own() -> None:
-    counts = CustomFamily(np.exp, np.exp, np.exp, name="counts", low=0)
-    own = LowRankRegressor(counts, **FIXED, tol=1e-7).fit(X, LABELS, offset=np.log(HOURS))
-    poisson = LowRankRegressor("poisson", **FIXED, tol=1e-7).fit(X, LABELS, exposure=HOURS)
-    assert_allclose(own.predict(X), poisson.predict(X), rtol=1e-4)
-    assert own.score(X, LABELS, offset=np.log(HOURS)) == pytest.approx(
-        poisson.score(X, LABELS, exposure=HOURS), abs=1e-5
-    )
-    with pytest.raises(InvalidParameterError, match="exposure is for counts"):
-        own.predict(X, exposure=2.0)
-
-
 @pytest.mark.slow
 @every_family
 def test_rank_bound_penalty_and_rival(family: str) -> None:
-    Y = data(family)
-    plain = LowRankRegressor(family, **FIXED).fit(X, Y)
-    assert LowRankRegressor(family, **FIXED, rank=1).fit(X, Y).rank_ == 1
-    bounded = LowRankRegressor(family, **FIXED, score_bound=0.4).fit(X, Y)
-    assert np.abs(X @ bounded.coef_).max() <= 0.4 * (1 + 1e-9)
-    auto = LowRankRegressor(family, **FIXED, score_bound="auto").fit(X, Y)
-    assert_array_equal(auto.coef_, plain.coef_)
-    scores = LowRankRegressor(family, **FIXED, penalty="scores").fit(X, Y)
-    assert not np.allclose(scores.coef_, plain.coef_, atol=1e-2)
-    rival = LowRankRegressor(family, **FIXED, solver="alternating", rank=5, max_iter=300, tol=1e-2)
-    assert rival.fit(X, Y).score(X, Y) == pytest.approx(plain.score(X, Y), abs=0.02)
+    Y, plain = data(family), fitted(family)
+    assert quick(family, rank=1).fit(X, Y).rank_ == 1
+    assert np.abs(X @ quick(family, score_bound=0.4).fit(X, Y).coef_).max() <= 0.4 * (1 + 1e-9)
+    assert_array_equal(quick(family, score_bound="auto").fit(X, Y).coef_, plain.coef_)
+    assert not np.allclose(quick(family, penalty="scores").fit(X, Y).coef_, plain.coef_, atol=1e-2)
+    rival = quick(family, solver="alternating", rank=5, max_iter=300, tol=1e-2).fit(X, Y)
+    assert rival.score(X, Y) == pytest.approx(plain.score(X, Y), abs=0.02)
 
 
 def test_a_callback_sees_the_objective_in_the_units_of_the_values(capsys: Any) -> None:
     seen: list[Any] = []
-    model = LowRankRegressor(**FIXED | {"trace_penalty": 2e3}, verbose=2, random_state=0)
+    model = quick(trace_penalty=2e3, verbose=2, random_state=0)
     model.fit(X, 1e5 * data("gaussian"), callback=seen.append)
     assert seen[-1].objective == pytest.approx(model.objective_) == model.history_[-1].objective
     printed = capsys.readouterr().out
@@ -560,142 +439,72 @@ def test_a_callback_sees_the_objective_in_the_units_of_the_values(capsys: Any) -
     assert f"objective {model.objective_:.6g}" in printed
 
 
-@pytest.mark.slow
-def test_repeatable_whatever_the_jobs() -> None:
-    Y = data("poisson")[:, :4]
-    one = LowRankRegressor("poisson", random_state=3, n_jobs=1, intercept_penalty=0.0).fit(X, Y)
-    two = LowRankRegressor("poisson", random_state=3, n_jobs=2, intercept_penalty=0.0).fit(X, Y)
-    assert_array_equal(one.predict(X), two.predict(X))
-
-
-def test_too_few_values_to_hold_any_out() -> None:
-    with pytest.warns(LabelgapWarning, match=r"too few to hold any out: the penalties are a guess\."):
-        model = LowRankRegressor().fit(X[:3], np.array([1.0, 2.0, 4.0]))
-    assert np.isfinite(model.predict(X)).all()
-
-
 # -- bad input -----------------------------------------------------------------------------------------------
 
 
-def test_values_that_cannot_be_used() -> None:
-    Y = data("poisson")
-    with pytest.raises(InvalidLabelsError, match=r"The labels have shape \(149, 8\); 150 rows"):
-        LowRankRegressor().fit(X, Y[:-1])
-    with pytest.raises(InvalidLabelsError, match="No label is observed"):
-        LowRankRegressor().fit(X, np.full_like(Y, np.nan))
-    with pytest.raises(InvalidLabelsError, match="target y is None"):
-        LowRankRegressor().fit(X, None)
+def test_known_parts_that_cannot_be_used() -> None:
+    model = by_hours()
+    table: dict[str, tuple[dict[str, Any], str]] = {
+        "a column less": ({"offset": np.zeros((150, 7))}, r"offset has shape \(150, 7\).*\(150, 8\)"),
+        "too few": ({"exposure": np.ones(3)}, r"exposure has shape \(3,\).*150 \(one per row\)"),
+        "no time": ({"exposure": np.zeros(150)}, "exposure is 0 where a positive number"),
+        "negative": ({"exposure": -1.0}, "exposure is -1 where a positive number"),
+        "infinite": ({"exposure": np.inf}, "exposure is inf"),
+        "NaN": ({"offset": np.full(150, np.nan)}, "offset is nan where a number"),
+        "a word": ({"offset": "much"}, "offset must be numbers"),
+        "weights of entries": ({"sample_weight": np.ones((150, 8))}, "sample_weight has shape"),
+        "a negative weight": ({"sample_weight": np.full(150, -1.0)}, "not negative"),
+    }
+    for case, (given, message) in table.items():
+        for use in (quick("poisson").fit, model.score, model.deviance):
+            assert_refused(partial(use, X, LABELS, **given), message, InvalidInputError, case)
+        if "sample_weight" not in given:
+            of_prediction = message.replace(r".*150 \(one per row\)", "")
+            assert_refused(partial(model.predict, X, **given), of_prediction, InvalidInputError, case)
+    for judge in (model.score, model.deviance):
+        with pytest.raises(InvalidParameterError, match="zero for every row"):
+            judge(X, LABELS, sample_weight=np.zeros(150))
+    with pytest.raises(InvalidParameterError, match=r"family='poisson'.*'gaussian'.*offset="):
+        LowRankRegressor().fit(X, data("gaussian"), exposure=HOURS)
+
+
+def test_a_vector_that_could_be_meant_by_row_or_by_value() -> None:
+    Y = np.full((4, 2), np.nan)
+    Y[0], Y[2], known = [1.0, 2.0], [3.0, 0.0], np.arange(1.0, 5.0)
+    with pytest.raises(InvalidInputError, match="by row or by value"):
+        quick("poisson").fit(X[:4], Y, exposure=known)
+    # With one value in every row the two are the same.
+    one_each = np.array([[1.0, np.nan], [np.nan, 2.0], [3.0, np.nan], [np.nan, 0.0]])
+    quick("poisson").fit(X[:4], one_each, exposure=known)
+
+
+def test_values_and_parameters_that_cannot_be_used() -> None:
+    Y, ones = data("poisson"), np.ones((6, 3))
     negative = pd.DataFrame(np.where(np.arange(8) == 3, -Y - 1, Y), columns=list("abcdefgh"))
     row = int(np.argmax(~np.isnan(Y[:, 3])))
-    with pytest.raises(InvalidLabelsError, match=rf"row {row}, column 3 \(label 'd'\) is -.*\[0, inf\)"):
-        LowRankRegressor("poisson").fit(X, negative)
-    with pytest.raises(InvalidLabelsError, match=r"bernoulli family takes numbers in \[0, 1\]"):
-        LowRankRegressor("bernoulli").fit(X, Y + 0.5)
-    with pytest.raises(InvalidLabelsError, match="infinity"):
-        LowRankRegressor().fit(X, np.full(len(X), np.inf))
-    with pytest.raises(InvalidLabelsError, match=r"1\.0e\+120, whose square overflows"):
-        LowRankRegressor().fit(X, np.where(Y > 0, 1e120, Y))
-    recorded = ObservedLabels.from_dense(draw_values("bernoulli", Z)[0])
-    unlabelled = ObservedLabels.from_any(recorded, unobserved="unlabelled")
-    with pytest.raises(InvalidLabelsError, match="unlabelled"):
-        LowRankRegressor("bernoulli").fit(X, unlabelled)
-    fitted = LowRankRegressor(**FIXED).fit(X, Y)
+    recorded = ObservedLabels.from_any(draw_values("bernoulli", Z)[0], unobserved="unlabelled")
+    of_values: dict[str, tuple[str, Any, str]] = {
+        "no count": ("poisson", 0 * ones, "18 observed values are, label by label, all 0,"),
+        "all are one": ("bernoulli", ones, "all 0 or all 1,"),
+        "each is one or none": ("bernoulli", np.tile([0.0, 1.0], (6, 1)), "all 0 or all 1,"),
+        "negative": ("poisson", negative, rf"row {row}, column 3 \(label 'd'\) is -.*\[0, inf\)"),
+        "above one": ("bernoulli", Y + 0.5, r"bernoulli family takes numbers in \[0, 1\]"),
+        "infinite": ("gaussian", np.full(len(X), np.inf), "infinity"),
+        "huge": ("gaussian", np.where(Y > 0, 1e120, Y), r"1\.0e\+120, whose square overflows"),
+        "recorded positives": ("bernoulli", recorded, "unlabelled"),
+    }
+    for case, (family, values, message) in of_values.items():
+        rows = X[: np.shape(values)[0] if case != "recorded positives" else None]
+        assert_refused(partial(quick(family).fit, rows, values), message, InvalidLabelsError, case)
     with pytest.raises(InvalidLabelsError, match=r"shape \(150, 7\)"):
-        fitted.score(X, Y[:, :7])
-    with pytest.raises(InvalidLabelsError, match=r"shape \(150, 7\)"):
-        fitted.predict_entries(X, Y[:, :7])
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
-    [
+        fitted("gaussian").predict_entries(X, Y[:, :7])
+    of_parameters: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
         ({"family": "poison"}, UnknownNameError, "poisson"),
         ({"penalty": "weight"}, UnknownNameError, "weights"),
         ({"trace_penalty": -1.0}, InvalidParameterError, "trace_penalty"),
         ({"trace_penalty": 0.0, "ridge_penalty": 0.0}, InvalidParameterError, "both 0"),
         ({"score_bound": 0.0}, InvalidParameterError, "score_bound"),
         ({"solver": "alternating"}, InvalidParameterError, "rank"),
-    ],
-)
-def test_bad_parameters(parameters: Any, error: Any, message: str) -> None:
-    with pytest.raises(error, match=message):
-        LowRankRegressor(**parameters).fit(X, data("gaussian"))
-
-
-@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_features_that_are_not_finite(bad: float, layout: Any) -> None:
-    features = X.copy()
-    features[2, 3] = bad
-    with pytest.raises(InvalidFeaturesError, match=r"(NaN|infinity) at row 2, column 3"):
-        LowRankRegressor().fit(layout(features), data("gaussian"))
-    with pytest.raises(InvalidFeaturesError, match="squares overflow"):
-        LowRankRegressor().fit(layout(1e120 * X), data("gaussian"))
-
-
-# -- scikit-learn --------------------------------------------------------------------------------------------
-
-DOES_NOT_APPLY = {
-    "check_regressors_no_decision_function": "decision_function gives the scores z on purpose",
-    # Weights are repetitions all the same, see test_weights_of_rows_are_repetitions.
-    "check_sample_weight_equivalence_on_dense_data": "fits end at a proven gap, not at the seventh digit",
-    "check_sample_weight_equivalence_on_sparse_data": "fits end at a proven gap, not at the seventh digit",
-    "check_regressor_multioutput": "draws negative values for counts, whatever the tags say",
-}
-
-
-def scikit_learn_checks() -> Any:
-    for estimator in (LowRankRegressor(), LowRankRegressor("poisson", **FIXED)):
-        for _, check in estimator_checks_generator(estimator):
-            name = check.func.__name__
-            takes_negative = name == "check_regressor_multioutput" and estimator.family == "gaussian"
-            if name not in DOES_NOT_APPLY or takes_negative:
-                yield pytest.param(estimator, check, id=f"{estimator}-{name}".replace(" ", ""))
-
-
-@pytest.mark.parametrize(("estimator", "check"), list(scikit_learn_checks()))
-def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
-    try:
-        check(clone(estimator))
-    except SkipTest as reason:
-        pytest.skip(str(reason))
-
-
-def test_is_a_regressor_and_yet_takes_gaps() -> None:
-    Y = data("gaussian")
-    estimator = LowRankRegressor(**FIXED)
-    assert is_regressor(estimator)
-    expected = [
-        clone(estimator).fit(X[train], Y[train]).score(X[test], Y[test]) for train, test in KFold(3).split(X)
-    ]
-    for labels in (Y, ObservedLabels.from_dense(Y, binary=False), pd.DataFrame(Y)):
-        assert_allclose(cross_val_score(estimator, X, labels, cv=3), expected, rtol=1e-12)
-
-
-@every_family
-def test_grid_search_and_pipeline(family: str) -> None:
-    Y = data(family)
-    pipeline = make_pipeline(StandardScaler(), LowRankRegressor(family, **FIXED))
-    search = GridSearchCV(pipeline, {"lowrankregressor__trace_penalty": [0.01, 0.3]}, cv=3).fit(3 * X + 1, Y)
-    assert search.best_params_ == {"lowrankregressor__trace_penalty": 0.01}
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    direct = LowRankRegressor(family, **FIXED | {"trace_penalty": 0.01})
-    scaled = StandardScaler().fit_transform(3 * X + 1)
-    assert_allclose(search.predict(3 * X + 1), direct.fit(scaled, Y).predict(scaled), rtol=1e-9)
-
-
-def test_exposures_by_row_are_split_with_the_rows() -> None:
-    search = GridSearchCV(LowRankRegressor("poisson", **FIXED), {"rank": [1, 3]}, cv=3)
-    search.fit(X, LABELS, exposure=HOURS[:, 0])
-    direct = LowRankRegressor("poisson", **FIXED, rank=search.best_params_["rank"])
-    assert_array_equal(search.predict(X), direct.fit(X, LABELS, exposure=HOURS[:, 0]).predict(X))
-
-
-def test_clone_and_pickle() -> None:
-    fitted = LowRankRegressor("poisson", **FIXED).fit(X, LABELS)
-    copy = clone(fitted)
-    assert not hasattr(copy, "coef_left_")
-    assert copy.get_params() == fitted.get_params()
-    again = pickle.loads(pickle.dumps(fitted))
-    assert_array_equal(again.predict(X), fitted.predict(X))
-    assert again.score(X, LABELS) == fitted.score(X, LABELS)
+    )
+    for parameters, error, message in of_parameters:
+        assert_refused(partial(LowRankRegressor(**parameters).fit, X, Y), message, error, parameters)
