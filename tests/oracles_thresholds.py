@@ -8,6 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labelgap.labels import ObservedLabels
+from labelgap.metrics import LinearFractional
+
+AVERAGES = ("micro", "instance", "macro")
+NAMED = ("f1", "f2", "jaccard", "accuracy", "precision", "recall", "specificity", "balanced-accuracy")
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -86,3 +92,16 @@ def random_problem(
         labels[0, 0] = float(rng.integers(2))
     weights = rng.choice([0.1, 0.3, 0.7, 1.0, 3.0], size=(n, L)) if rng.random() < 0.5 else None
     return scores, labels, weights
+
+
+def observed(labels: np.ndarray, weights: np.ndarray | None = None) -> ObservedLabels:
+    found = ObservedLabels.from_dense(labels)
+    return found if weights is None else found.with_weights(weights)
+
+
+def random_metric(rng: np.random.Generator, average: str, balanced: bool = False) -> LinearFractional:
+    """Any signs above, a denominator that stays positive below."""
+    cells = ["const", "tp", "fp", "fn", "tn"]
+    numerator = dict(zip(cells, rng.normal(size=5).round(2), strict=True))
+    denominator = dict(zip(cells, rng.uniform(0.1, 2, size=5).round(2), strict=True))
+    return LinearFractional(numerator, denominator, average=average, balanced=balanced)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -11,58 +13,34 @@ from labelgap.metrics import LinearFractional, get_metric
 from labelgap.thresholds import bayes_alpha, bayes_threshold, best_threshold
 
 
-@pytest.mark.parametrize("average", ["micro", "instance", "macro"])
-@pytest.mark.parametrize("best", [0.1, 0.5, 0.93, 1.0])
-def test_known_forms(average, best):
-    assert bayes_alpha(f"{average}-f1", best) == pytest.approx(best / 2)
-    assert bayes_alpha(f"{average}-accuracy", best) == pytest.approx(0.5)
-    assert bayes_alpha(f"{average}-jaccard", best) == pytest.approx(best / (1 + best))
-    # F-beta: Ψ* / (1 + β²)
-    assert bayes_alpha(f"{average}-f2", best) == pytest.approx(best / 5)
-
-
-def test_scale_of_the_metric_does_not_matter():
+def test_known_forms():
+    for average, best in product(["micro", "instance", "macro"], [0.1, 0.5, 0.93, 1.0]):
+        # F-beta: Ψ* / (1 + β²)
+        forms = {"f1": best / 2, "accuracy": 0.5, "jaccard": best / (1 + best), "f2": best / 5}
+        found = {name: bayes_alpha(f"{average}-{name}", best) for name in forms}
+        assert found == pytest.approx(forms), (average, best)
+    # The scale of the metric does not matter.
     metric = LinearFractional(numerator={"tp": 6}, denominator={"tp": 6, "fp": 3, "fn": 3})
     assert bayes_alpha(metric, 0.6) == pytest.approx(0.3)
-
-
-@pytest.mark.parametrize("loss", loss_names())
-def test_threshold_is_the_link_of_alpha(loss):
-    assert bayes_threshold("micro-f1", 0.6, loss) == pytest.approx(float(get_loss(loss).link(0.3)))
-
-
-def test_logistic_is_the_default():
+    assert bayes_alpha("micro-balanced-accuracy", 0.8, 0.1) == pytest.approx(0.1)
+    for loss in loss_names():
+        assert bayes_threshold("micro-f1", 0.6, loss) == pytest.approx(float(get_loss(loss).link(0.3)))
     assert bayes_threshold("micro-accuracy", 0.9) == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize(
-    ("metric", "best", "match"),
-    [
-        ("micro-recall", 1.0, "a false positive lowers the metric"),
-        ("micro-specificity", 1.0, "a false negative lowers the metric"),
-        ("micro-f1", 0.0, "a false positive lowers the metric"),
-        ("micro-f1", 2.5, "a false negative lowers the metric"),
-    ],
-)
-def test_a_broken_assumption_is_named(metric, best, match):
-    with pytest.raises(InvalidMetricError, match=match):
-        bayes_alpha(metric, best)
-
-
-@pytest.mark.parametrize("best", [np.nan, np.inf])
-def test_best_value_must_be_finite(best):
-    with pytest.raises(InvalidParameterError, match="best_value"):
-        bayes_alpha("micro-f1", best)
-
-
-@pytest.mark.parametrize("rate", [None, 0.0, 1.0, -1.0, np.nan])
-def test_balanced_metrics_need_the_share_of_positives(rate):
-    with pytest.raises(InvalidParameterError, match="positive_rate"):
-        bayes_alpha("micro-balanced-accuracy", 0.8, rate)
-
-
-def test_balanced_accuracy_cuts_at_the_share_of_positives():
-    assert bayes_alpha("micro-balanced-accuracy", 0.8, 0.1) == pytest.approx(0.1)
+def test_what_is_refused():
+    rates = [("micro-balanced-accuracy", 0.8, rate) for rate in (None, 0.0, 1.0, -1.0, np.nan)]
+    for given, error, message in [
+        (("micro-recall", 1.0), InvalidMetricError, "a false positive lowers the metric"),
+        (("micro-specificity", 1.0), InvalidMetricError, "a false negative lowers the metric"),
+        (("micro-f1", 0.0), InvalidMetricError, "a false positive lowers the metric"),
+        (("micro-f1", 2.5), InvalidMetricError, "a false negative lowers the metric"),
+        (("micro-f1", np.nan), InvalidParameterError, "best_value"),
+        (("micro-f1", np.inf), InvalidParameterError, "best_value"),
+        *((given, InvalidParameterError, "positive_rate") for given in rates),
+    ]:
+        with pytest.raises(error, match=message):
+            bayes_alpha(*given)
 
 
 def best_of_uniform(metric: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -20,11 +21,8 @@ from labelgap.exceptions import (
 )
 from labelgap.metrics import LinearFractional, get_metric, trivial_values, unlabelled_metric
 from labelgap.thresholds import best_threshold, best_unlabelled_threshold, sweep_unlabelled
-from oracles_thresholds import best_cut, every_cut
+from oracles_thresholds import AVERAGES, NAMED, best_cut, every_cut, random_metric
 from oracles_unlabelled import random_unlabelled, slow_group_counts, slow_metric
-
-AVERAGES = ["micro", "instance", "macro"]
-NAMED = ["f1", "f2", "jaccard", "accuracy", "precision", "recall", "specificity", "balanced-accuracy"]
 
 
 def quietly(*args, **kwargs):
@@ -32,14 +30,6 @@ def quietly(*args, **kwargs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelgapWarning)
         return best_unlabelled_threshold(*args, **kwargs)
-
-
-def random_metric(rng: np.random.Generator, average: str) -> LinearFractional:
-    """Any signs above, a denominator that stays positive below."""
-    cells = ["const", "tp", "fp", "fn", "tn"]
-    numerator = dict(zip(cells, rng.normal(size=5).round(2), strict=True))
-    denominator = dict(zip(cells, rng.uniform(0.1, 2, size=5).round(2), strict=True))
-    return LinearFractional(numerator, denominator, average=average, balanced=bool(rng.integers(2)))
 
 
 def check_against_brute_force(scores, recorded, rates, metric: LinearFractional) -> None:
@@ -60,15 +50,15 @@ def check_against_brute_force(scores, recorded, rates, metric: LinearFractional)
     assert result.value_of_all == pytest.approx(everything, abs=1e-12)
 
 
-@pytest.mark.parametrize("average", AVERAGES)
-@pytest.mark.parametrize("name", [*NAMED, "random"])
 @pytest.mark.parametrize("rounds", [10, pytest.param(40, marks=pytest.mark.slow)])
-def test_equals_brute_force(name, average, rounds):
-    rng = np.random.default_rng([AVERAGES.index(average), *name.encode()])
-    for _ in range(rounds):
-        scores, recorded, rates = random_unlabelled(rng)
-        metric = random_metric(rng, average) if name == "random" else get_metric(f"{average}-{name}")
-        check_against_brute_force(scores, recorded, rates, metric)
+def test_equals_brute_force(rounds):
+    for average, name in product(AVERAGES, [*NAMED, "random"]):
+        rng = np.random.default_rng([AVERAGES.index(average), *name.encode()])
+        for _ in range(rounds):
+            scores, recorded, rates = random_unlabelled(rng)
+            metric = get_metric(f"{average}-{name}") if name != "random" else None
+            metric = metric or random_metric(rng, average, balanced=bool(rng.integers(2)))
+            check_against_brute_force(scores, recorded, rates, metric)
 
 
 @pytest.mark.parametrize("average", AVERAGES)
@@ -121,58 +111,60 @@ def test_property_equals_brute_force(data, shape, dtype, name, average):
     check_against_brute_force(scores, recorded, rates, get_metric(f"{average}-{name}"))
 
 
-@pytest.mark.parametrize("average", AVERAGES)
-@pytest.mark.parametrize("name", NAMED)
-def test_without_flips_it_is_the_search_on_complete_labels(name, average):
-    rng = np.random.default_rng([7, *name.encode()])
-    for _ in range(20):
-        scores, recorded, _ = random_unlabelled(rng)
-        known = best_threshold(scores, recorded.astype(int), f"{average}-{name}", return_curve=True)
-        result = quietly(scores, recorded, f"{average}-{name}", flip_rate=0.0, return_curve=True)
-        assert result.threshold == known.threshold
-        assert result.value == pytest.approx(known.value, abs=1e-14)
-        np.testing.assert_array_equal(result.curve.thresholds, known.curve.thresholds)
-        np.testing.assert_allclose(result.curve.values, known.curve.values, rtol=0, atol=1e-13)
+def test_without_flips_it_is_the_search_on_complete_labels():
+    for average, name in product(AVERAGES, NAMED):
+        rng, metric = np.random.default_rng([7, *name.encode()]), f"{average}-{name}"
+        for _ in range(20):
+            scores, recorded, _ = random_unlabelled(rng)
+            known = best_threshold(scores, recorded.astype(int), metric, return_curve=True)
+            check_same(quietly(scores, recorded, metric, flip_rate=0.0, return_curve=True), known, 1e-13)
 
 
-@pytest.mark.parametrize("average", AVERAGES)
-def test_weight_two_is_the_cell_twice(average):
-    rng = np.random.default_rng(0)
-    scores, recorded, double = rng.normal(size=300), rng.random(300) < 0.2, rng.random(300) < 0.5
-    groups = None if average == "micro" else rng.integers(0, 9, 300)
-
-    def sweep(which, weights):
-        return sweep_unlabelled(
-            scores[which],
-            recorded[which],
-            0.4,
-            f"{average}-f1",
-            groups=None if groups is None else groups[which],
-            n_groups=9,
-            weights=weights,
-        )
-
-    everything = np.arange(300)
-    once = sweep(everything, np.where(double, 2.0, 1.0))
-    twice = sweep(np.concatenate([everything, everything[double]]), None)
-    assert once.threshold == twice.threshold
-    assert once.value == pytest.approx(twice.value, abs=1e-12)
+def check_same(found, expected, tolerance):
+    assert found.threshold == expected.threshold
+    assert found.value == pytest.approx(expected.value, abs=tolerance)
+    if found.curve is not None:
+        np.testing.assert_array_equal(found.curve.thresholds, expected.curve.thresholds)
+        np.testing.assert_allclose(found.curve.values, expected.curve.values, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("average", AVERAGES)
-def test_sparse_scores_are_the_dense_ones(average):
-    rng = np.random.default_rng(1)
-    for _ in range(30):
-        scores, recorded, rates = random_unlabelled(rng)
-        scores = np.where(rng.random(scores.shape) < 0.6, 0.0, scores)
-        dense = quietly(scores, recorded, f"{average}-f1", flip_rate=rates, return_curve=True)
-        for form in (sparse.csr_array, sparse.coo_array, sparse.csc_matrix):
-            given_scores = form(scores)
-            result = quietly(given_scores, recorded, f"{average}-f1", flip_rate=rates, return_curve=True)
-            assert result.threshold == dense.threshold
-            assert result.value == pytest.approx(dense.value, abs=1e-12)
-            np.testing.assert_array_equal(result.curve.thresholds, dense.curve.thresholds)
-            np.testing.assert_allclose(result.curve.values, dense.curve.values, rtol=0, atol=1e-12)
+def test_invariants():
+    for average in AVERAGES:
+        metric = f"{average}-f1"
+        rng = np.random.default_rng(0)
+        scores, recorded, double = rng.normal(size=300), rng.random(300) < 0.2, rng.random(300) < 0.5
+        groups = None if average == "micro" else rng.integers(0, 9, 300)
+
+        def sweep(which, weights, groups=groups, scores=scores, recorded=recorded, metric=metric):
+            own = None if groups is None else groups[which]
+            return sweep_unlabelled(
+                scores[which], recorded[which], 0.4, metric, groups=own, n_groups=9, weights=weights
+            )
+
+        # A weight of two is the cell twice.
+        everything = np.arange(300)
+        once = sweep(everything, np.where(double, 2.0, 1.0))
+        check_same(sweep(np.concatenate([everything, everything[double]]), None), once, 1e-12)
+        # Sparse scores are the dense ones.
+        rng = np.random.default_rng(1)
+        for _ in range(30):
+            scores, recorded, rates = random_unlabelled(rng)
+            scores = np.where(rng.random(scores.shape) < 0.6, 0.0, scores)
+            dense = quietly(scores, recorded, metric, flip_rate=rates, return_curve=True)
+            for form in (sparse.csr_array, sparse.coo_array, sparse.csc_matrix):
+                found = quietly(form(scores), recorded, metric, flip_rate=rates, return_curve=True)
+                check_same(found, dense, 1e-12)
+        # Neither a monotone function of the scores nor another order changes the decisions.
+        rng = np.random.default_rng(2)
+        scores, recorded, rates = rng.normal(size=(12, 7)), rng.random((12, 7)) < 0.3, rng.uniform(0, 0.8, 7)
+        result = best_unlabelled_threshold(scores, recorded, metric, flip_rate=rates)
+        stretched = best_unlabelled_threshold(np.exp(scores), recorded, metric, flip_rate=rates)
+        assert stretched.value == pytest.approx(result.value, abs=1e-12)
+        np.testing.assert_array_equal(np.exp(scores) >= stretched.threshold, scores >= result.threshold)
+        rows, columns = rng.permutation(12), rng.permutation(7)
+        moved = np.ix_(rows, columns)
+        shuffled = best_unlabelled_threshold(scores[moved], recorded[moved], metric, flip_rate=rates[columns])
+        check_same(shuffled, result, 1e-12)
 
 
 def test_sparse_scores_of_a_matrix_that_no_memory_holds():
@@ -182,24 +174,6 @@ def test_sparse_scores_of_a_matrix_that_no_memory_holds():
     result = best_unlabelled_threshold(scores, recorded, "micro-f1", flip_rate=0.5)
     assert (result.threshold, result.value) == (1.5, 1.0)
     assert result.value_of_all < 1e-9
-
-
-@pytest.mark.parametrize("average", AVERAGES)
-def test_invariants(average):
-    rng = np.random.default_rng(2)
-    scores, recorded, rates = rng.normal(size=(12, 7)), rng.random((12, 7)) < 0.3, rng.uniform(0, 0.8, 7)
-    metric = f"{average}-f1"
-    result = best_unlabelled_threshold(scores, recorded, metric, flip_rate=rates)
-
-    stretched = best_unlabelled_threshold(np.exp(scores), recorded, metric, flip_rate=rates)
-    assert stretched.value == pytest.approx(result.value, abs=1e-12)
-    np.testing.assert_array_equal(np.exp(scores) >= stretched.threshold, scores >= result.threshold)
-
-    rows, columns = rng.permutation(12), rng.permutation(7)
-    moved = np.ix_(rows, columns)
-    shuffled = best_unlabelled_threshold(scores[moved], recorded[moved], metric, flip_rate=rates[columns])
-    assert shuffled.threshold == result.threshold
-    assert shuffled.value == pytest.approx(result.value, abs=1e-12)
 
 
 @pytest.mark.parametrize("average", AVERAGES)
@@ -237,56 +211,46 @@ def test_the_threshold_is_near_that_of_the_truth(rho):
     assert max(result.value_of_none, result.value_of_all) < 0.6 < result.value
 
 
-@pytest.mark.parametrize("name", ["micro-recall", "macro-recall"])
-def test_a_metric_that_does_not_punish_false_positives_is_said(name):
+def test_a_metric_that_does_not_punish_false_positives_is_said():
     rng = np.random.default_rng(9)
     scores, recorded = rng.normal(size=(30, 5)), rng.random((30, 5)) < 0.3
-    with pytest.warns(LabelgapWarning, match=f"{name}' does not punish false positives.*-f1"):
-        result = best_unlabelled_threshold(scores, recorded, name, flip_rate=0.5)
-    assert result.value == result.value_of_all == 1
-
-
-def test_a_nameless_metric_that_does_not_punish_false_positives_is_said():
-    with pytest.warns(LabelgapWarning, match="This metric does not punish"):
-        best_unlabelled_threshold(
-            [[2.0, 1.0]], [[0, 1]], LinearFractional({"tp": 1}, {"const": 1}), flip_rate=0
-        )
-
-
-def test_everything_may_win_where_the_metric_does_punish():
+    for name, message in [
+        ("micro-recall", "'micro-recall' does not punish false positives.*-f1"),
+        ("macro-recall", "'macro-recall' does not punish false positives.*-f1"),
+        (LinearFractional({"tp": 1}, {"const": 1}), "This metric does not punish"),
+    ]:
+        with pytest.warns(LabelgapWarning, match=message):
+            result = best_unlabelled_threshold(scores, recorded, name, flip_rate=0.5)
+        assert result.value == result.value_of_all
     # Three of four are yes: without any order in the scores, yes to all is right, and nothing is to warn of.
     result = best_unlabelled_threshold(np.zeros((1, 4)), [[1, 1, 1, 0]], "micro-f1", flip_rate=0.0)
     assert result.threshold == -np.inf
 
 
-def test_equal_values_take_the_highest_threshold():
+def test_cuts_by_hand_and_other_types():
+    # Equal values take the highest threshold.
     scores = np.array([[3.0, 2.0, 1.0]])
     assert quietly(scores, [[0, 1, 0]], "micro-recall", flip_rate=0.2).threshold == 1.5
     assert quietly(scores, [[0, 1, 0]], "micro-specificity", flip_rate=0.2).threshold == np.inf
-
-
-def test_infinite_scores():
     scores = np.array([[np.inf, 1.0, -np.inf]])
     # With a score of +inf no threshold says no everywhere.
     top = best_unlabelled_threshold(scores, [[0, 0, 1]], "micro-specificity", flip_rate=0.0)
     assert (top.threshold, top.value, top.value_of_none) == (np.inf, 0.5, 1.0)
     middle = best_unlabelled_threshold(scores, [[1, 1, 0]], "micro-accuracy", flip_rate=0.0)
     assert (scores >= middle.threshold).tolist() == [[True, True, False]]
+    for dtype in (np.float16, np.float32, np.int32, bool):
+        scores = np.array([[0, 1, 1]]).astype(dtype)
+        assert best_unlabelled_threshold(scores, [[0, 1, 1]], flip_rate=0).threshold == 0.5
+        if dtype is not np.float16:
+            stored = sparse.csr_array(scores)
+            assert best_unlabelled_threshold(stored, [[0, 1, 1]], flip_rate=0).threshold == 0.5
+    scores, recorded = np.array([0.9, 0.5, 0.1]), np.array([1, 0, 0], np.int8)
+    rates = np.array([0.5, 0.1, 0.2])
+    as_numbers = sweep_unlabelled(scores, recorded, rates, "micro-f1")
+    assert as_numbers == sweep_unlabelled(scores, recorded == 1, rates, "micro-f1")
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.int32, bool])
-def test_other_types_of_scores(dtype):
-    scores = np.array([[0, 1, 1]]).astype(dtype)
-    assert best_unlabelled_threshold(scores, [[0, 1, 1]], flip_rate=0).threshold == 0.5
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.int32, bool])
-def test_other_types_of_sparse_scores(dtype):
-    scores = sparse.csr_array(np.array([[0, 1, 1]]).astype(dtype))
-    assert best_unlabelled_threshold(scores, [[0, 1, 1]], flip_rate=0).threshold == 0.5
-
-
-def test_inputs_are_left_alone():
+def test_inputs_are_left_alone_and_bad_ones_are_refused():
     scores, recorded = np.array([[0.3, 0.1, 0.2]]), np.array([[1, 0, 1]])
     entries = (np.array([0.3, 0.1, 0.2]), (np.array([0, 0, 0]), np.array([2, 2, 1])))
     duplicates = sparse.coo_array(entries, shape=(1, 3))
@@ -296,48 +260,30 @@ def test_inputs_are_left_alone():
         best_unlabelled_threshold(duplicates, recorded, f"{average}-f1", flip_rate=0.1)
     assert scores.tolist() == [[0.3, 0.1, 0.2]]
     assert duplicates.data.tolist() == [0.3, 0.1, 0.2]
-
-
-def test_recorded_cells_as_numbers():
-    scores, recorded = np.array([0.9, 0.5, 0.1]), np.array([1, 0, 0], np.int8)
-    rates = np.array([0.5, 0.1, 0.2])
-    as_numbers = sweep_unlabelled(scores, recorded, rates, "micro-f1")
-    assert as_numbers == sweep_unlabelled(scores, recorded == 1, rates, "micro-f1")
-
-
-def test_bad_scores():
-    with pytest.raises(InvalidScoresError, match="row 1, label 0 is NaN"):
-        best_unlabelled_threshold([[0.1, 0.2], [np.nan, 0.4]], [[1, 0], [0, 0]], flip_rate=0.5)
+    nan, one, two = np.nan, [[1, 0]], [[1, 0], [0, 0]]
     stored = sparse.csr_array(np.array([[0.1, 0.0], [0.0, np.nan]]))
-    with pytest.raises(InvalidScoresError, match="row 1, label 1 is NaN"):
-        best_unlabelled_threshold(stored, [[1, 0], [0, 0]], flip_rate=0.5)
-    with pytest.raises(InvalidScoresError, match=r"shape \(2,\); expected \(1, 2\)"):
-        best_unlabelled_threshold([0.1, 0.2], [[1, 0]], flip_rate=0.5)
-
-
-def test_bad_flip_rates_and_labels():
-    with pytest.raises(InvalidParameterError, match=r"flip_rate is 1\.5"):
-        best_unlabelled_threshold([[0.1, 0.2]], [[1, 0]], flip_rate=1.5)
-    with pytest.raises(InvalidLabelsError, match="No label is observed"):
-        best_unlabelled_threshold([[0.1, 0.2]], [[0, 0]], flip_rate=0.5)
-
-
-def test_bad_flat_arrays():
+    for scores, recorded, rate, error, message in [
+        ([[0.1, 0.2], [nan, 0.4]], two, 0.5, InvalidScoresError, "row 1, label 0 is NaN"),
+        (stored, two, 0.5, InvalidScoresError, "row 1, label 1 is NaN"),
+        ([0.1, 0.2], one, 0.5, InvalidScoresError, r"shape \(2,\); expected \(1, 2\)"),
+        ([[0.1, 0.2]], one, 1.5, InvalidParameterError, r"flip_rate is 1\.5"),
+        ([[0.1, 0.2]], [[0, 0]], 0.5, InvalidLabelsError, "No label is observed"),
+    ]:
+        with pytest.raises(error, match=message):
+            best_unlabelled_threshold(scores, recorded, flip_rate=rate)
     scores, recorded = np.array([0.1, 0.2]), np.array([True, False])
-    with pytest.raises(InvalidInputError, match="one element per entry"):
-        sweep_unlabelled(scores, recorded[:1], 0.5, "micro-f1")
-    with pytest.raises(InvalidInputError, match="one element per entry"):
-        sweep_unlabelled(scores[:0], recorded[:0], 0.5, "micro-f1")
-    with pytest.raises(InvalidScoresError, match="entry 1 is NaN"):
-        sweep_unlabelled(np.array([0.1, np.nan]), recorded, 0.5, "micro-f1")
-    with pytest.raises(InvalidParameterError, match="below 1"):
-        sweep_unlabelled(scores, recorded, np.array([0.5, 1.0]), "micro-f1")
-    with pytest.raises(InvalidParameterError, match="one per entry"):
-        sweep_unlabelled(scores, recorded, np.array([0.5]), "micro-f1")
-    with pytest.raises(InvalidParameterError, match="'macro' and groups is None"):
-        sweep_unlabelled(scores, recorded, 0.5, "macro-f1")
-    with pytest.raises(InvalidParameterError, match="'micro' and groups is given"):
-        sweep_unlabelled(scores, recorded, 0.5, "micro-f1", groups=np.array([0, 1]), n_groups=2)
+    groups = {"groups": np.array([0, 1]), "n_groups": 2}
+    for given_, error, message in [
+        ((scores, recorded[:1], 0.5, "micro-f1"), InvalidInputError, "one element per entry"),
+        ((scores[:0], recorded[:0], 0.5, "micro-f1"), InvalidInputError, "one element per entry"),
+        ((np.array([0.1, nan]), recorded, 0.5, "micro-f1"), InvalidScoresError, "entry 1 is NaN"),
+        ((scores, recorded, np.array([0.5, 1.0]), "micro-f1"), InvalidParameterError, "below 1"),
+        ((scores, recorded, np.array([0.5]), "micro-f1"), InvalidParameterError, "one per entry"),
+        ((scores, recorded, 0.5, "macro-f1"), InvalidParameterError, "'macro' and groups is None"),
+        ((scores, recorded, 0.5, "micro-f1", groups), InvalidParameterError, "'micro' and groups is given"),
+    ]:
+        with pytest.raises(error, match=message):
+            sweep_unlabelled(*given_[:4], **(given_[4] if len(given_) > 4 else {}))
 
 
 @pytest.mark.parametrize("average", ["micro", "instance", "macro"])
