@@ -30,7 +30,25 @@ FIXED = {"trace_penalty": 0.01, "ridge_penalty": 1e-4, "intercept_penalty": 0.0,
 def fitted(client: Any) -> tuple[Any, DaskLowRankClassifier]:
     X, Y = small_problem()
     clf = DaskLowRankClassifier(threshold="train", tol=1e-5, client=client, **FIXED)
-    return (X, Y), clf.fit(chunked(X, (40, 0, 50)), chunked(Y, 30))
+    said: list[tuple[str, str]] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append((record.levelname, record.getMessage()))
+
+    log, kept = logging.getLogger("labelgap"), Keep()
+    level = log.level
+    log.addHandler(kept)
+    log.setLevel(logging.DEBUG)
+    try:
+        clf.fit(chunked(X, (40, 0, 50)), chunked(Y, 30))
+    finally:
+        log.setLevel(level)
+        log.removeHandler(kept)
+    # A fit logs its stages and rounds.
+    assert ("INFO", "DaskLowRankClassifier: fitting") in said
+    assert any(level == "DEBUG" and "DaskLowRankClassifier: step " in message for level, message in said)
+    return (X, Y), clf
 
 
 def test_it_is_the_model_of_one_machine(fitted: Any) -> None:
@@ -42,15 +60,6 @@ def test_it_is_the_model_of_one_machine(fitted: Any) -> None:
     differ = clf.to_local().predict(X) != one.predict(X)
     assert np.all(np.abs(scores[differ] - one.threshold_) < 1e-2)
     assert clf.n_partitions_ == 3
-
-
-def test_a_fit_logs_its_stages_and_rounds(client: Any, caplog: pytest.LogCaptureFixture) -> None:
-    X, Y = small_problem()
-    with caplog.at_level(logging.DEBUG, logger="labelgap"):
-        DaskLowRankClassifier(threshold="train", client=client, **FIXED).fit(chunked(X, 40), chunked(Y, 40))
-    said = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "labelgap"]
-    assert ("INFO", "DaskLowRankClassifier: fitting") in said
-    assert any(level == "DEBUG" and "DaskLowRankClassifier: step " in message for level, message in said)
 
 
 def test_predictions_are_lazy_and_those_of_the_local_model(fitted: Any, tmp_path: Path) -> None:
@@ -68,19 +77,6 @@ def test_predictions_are_lazy_and_those_of_the_local_model(fitted: Any, tmp_path
     local.metric_ = get_metric("micro-f1")
     save(local, tmp_path / "model.labelgap")
     assert np.array_equal(load(tmp_path / "model.labelgap").predict(X), local.predict(X))
-
-
-@pytest.mark.slow
-def test_the_model_is_the_same_to_the_last_bit_on_other_workers(client: Any) -> None:
-    from distributed import Client, LocalCluster
-
-    X, Y = small_problem()
-    models = [_fit(client, X, Y, 30)]
-    options = {"processes": False, "n_workers": 3, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as other:
-        models.append(_fit(other, X, Y, 30))
-    assert np.array_equal(models[0].coef_, models[1].coef_)
-    assert models[0].threshold_ == models[1].threshold_
 
 
 def _fit(client: Any, X: Any, Y: Any, rows: Any, **options: Any) -> DaskLowRankClassifier:
@@ -110,6 +106,14 @@ def test_thresholds_by_counts_are_exact(client: Any, metric: str, monkeypatch: p
     assert_allclose([found.threshold, found.value], [expected.threshold, expected.value], rtol=1e-12)
     assert_allclose(found.loss, np.mean(Logistic().value(gathered, labels.values)))
     assert found.leave_out is not None
+
+
+@pytest.mark.slow
+def test_the_model_is_the_same_to_the_last_bit_on_other_workers(client: Any, processes: Any) -> None:
+    X, Y = small_problem()
+    one, other = (_fit(workers, X, Y, 30) for workers in (client, processes))
+    assert np.array_equal(one.coef_, other.coef_)
+    assert one.threshold_ == other.threshold_
 
 
 @pytest.mark.slow
@@ -167,16 +171,7 @@ def test_frames_parquet_folders_and_delayed_pairs_are_read_alike(client: Any, tm
         assert np.array_equal(data.sums.count, plain.sums.count)
         assert np.array_equal(data.sums.value, plain.sums.value)
     assert inputs.read_data(client, both, "tag_*", "missing").label_names == tuple(labels.columns)
-
-
-def test_frames_are_predicted_with_names(client: Any) -> None:
-    import dask.dataframe as dd
-    import pandas as pd
-
-    X, Y = small_problem()
-    table = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    labels = pd.DataFrame(Y, columns=[f"tag_{j}" for j in range(8)])
-    both = dd.from_pandas(pd.concat([table, labels], axis=1), npartitions=2)
+    # Frames are predicted with names.
     clf = DaskLowRankClassifier(client=client, threshold="train", tol=1e-2, **FIXED).fit(both, "tag_*")
     found = clf.predict(both).compute()
     assert list(found.columns) == list(labels.columns)
@@ -189,39 +184,23 @@ def _with_nan(X: Any) -> Any:
     return bad
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        (
-            lambda X, Y: (chunked(_with_nan(X), 45), chunked(Y, 45)),
-            InvalidFeaturesError,
-            "Partition 1.*row 5",
-        ),
-        (
-            lambda X, Y: (chunked(X, 45), chunked(np.where(Y == 1, 3.0, Y), 45)),
-            InvalidLabelsError,
-            "Partition [01]",
-        ),
-        (lambda X, Y: (chunked(X, 45), chunked(Y[:80], 40)), InvalidLabelsError, "90 rows and y has 80"),
-        (
-            lambda X, Y: (chunked(X, 45)[chunked(X, 45)[:, 0] > -99], chunked(Y, (40, 50))),
-            InvalidLabelsError,
-            r"Partition [01] has 45 rows of X and \d0 rows of y",
-        ),
-        (
-            lambda X, Y: (chunked(X, 45)[chunked(X, 45)[:, 0] > -99], chunked(Y, 30)),
-            InvalidLabelsError,
-            "2 partitions and y has 3",
-        ),
-        (lambda X, Y: (X, Y), InvalidFeaturesError, "dask arrays"),
-        (lambda X, Y: (chunked(X, 45), chunked(np.ones_like(Y), 45)), InvalidLabelsError, "positive"),
-        (lambda X, Y: (chunked(X, 45), chunked(Y, 45)[:, 0]), InvalidLabelsError, "two-dimensional"),
-        (lambda X, Y: ("/no/such/folder", "tag_*"), InvalidFeaturesError, "no file or folder"),
-    ],
-)
-def test_bad_input_is_refused_by_the_partition(client: Any, change: Any, error: Any, words: str) -> None:
-    with pytest.raises(error, match=words):
-        DaskLowRankClassifier(client=client, **FIXED).fit(*change(*small_problem()))
+def test_bad_input_is_refused_by_the_partition(client: Any) -> None:
+    X, Y = small_problem()
+    some, fewer = chunked(X, 45), chunked(X, 45)[chunked(X, 45)[:, 0] > -99]
+    rows = r"Partition [01] has 45 rows of X and \d0 rows of y"
+    for given_X, given_Y, error, words in (
+        (chunked(_with_nan(X), 45), chunked(Y, 45), InvalidFeaturesError, "Partition 1.*row 5"),
+        (some, chunked(np.where(Y == 1, 3.0, Y), 45), InvalidLabelsError, "Partition [01]"),
+        (some, chunked(Y[:80], 40), InvalidLabelsError, "90 rows and y has 80"),
+        (fewer, chunked(Y, (40, 50)), InvalidLabelsError, rows),
+        (fewer, chunked(Y, 30), InvalidLabelsError, "2 partitions and y has 3"),
+        (X, Y, InvalidFeaturesError, "dask arrays"),
+        (some, chunked(np.ones_like(Y), 45), InvalidLabelsError, "positive"),
+        (some, chunked(Y, 45)[:, 0], InvalidLabelsError, "two-dimensional"),
+        ("/no/such/folder", "tag_*", InvalidFeaturesError, "no file or folder"),
+    ):
+        with pytest.raises(error, match=words):
+            DaskLowRankClassifier(client=client, **FIXED).fit(given_X, given_Y)
 
 
 def test_parameters_are_those_of_one_machine() -> None:

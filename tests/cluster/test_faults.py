@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +29,6 @@ OPTIONS = {
     "tol": 1e-2,
     "threshold": "holdout",
 }
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Any]:
-    """Two workers in processes of their own, which come back when they die."""
-    from distributed import Client, LocalCluster
-
-    options = {"processes": True, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
-        yield client
 
 
 class Killer:
@@ -84,41 +73,29 @@ def _same(before: DaskLowRankClassifier, after: DaskLowRankClassifier) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moments", [{1}, {3}, {9}, {4, 20}, {15, 16}])
+@pytest.mark.parametrize(
+    ("work", "moments", "options"),
+    [
+        *(("", moments, {}) for moments in ({1}, {3}, {9}, {4, 20}, {15, 16})),
+        *(
+            (work, {1}, {"threshold": "train"})
+            for work in ("score_facts", "bucket_counts", "marked_entries", "confusion")
+        ),
+        # Folds, and neighbours of the best penalties, are fitted side by side.
+        ("answer", {2, 14, 30}, {"trace_penalty": "auto", "threshold": "cross-fit"}),
+    ],
+    ids=str,
+)
 def test_a_killed_worker_changes_nothing(
-    processes: Any, moments: set[int], monkeypatch: pytest.MonkeyPatch
+    processes: Any, work: str, moments: set[int], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = _fitted(processes)
-    killer = Killer(processes, moments)
-    monkeypatch.setattr(Rounds, "_compute", lambda *given: killer(*given))
-    after = _fitted(processes)
-    assert killer.killed == len(moments)
-    assert _same(before, after)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("work", ["score_facts", "bucket_counts", "marked_entries", "confusion"])
-def test_a_worker_killed_while_the_threshold_is_found_changes_nothing(
-    processes: Any, work: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Few entries as if they were many: counted in buckets, of which few are looked at.
-    monkeypatch.setattr(judging, "GATHERED", 0)
-    for name, value in {"MANY_ENTRIES": 0, "_FEWEST_BUCKETS": 2, "_NEAR_COUNTS": 400}.items():
-        monkeypatch.setattr(narrowing, name, value)
-    before = _fitted(processes, threshold="train")
-    killer = Killer(processes, {1}, work)
-    monkeypatch.setattr(Rounds, "_compute", lambda *given: killer(*given))
-    after = _fitted(processes, threshold="train")
-    assert killer.killed == 1
-    assert _same(before, after)
-
-
-@pytest.mark.slow
-def test_a_worker_killed_in_a_search_changes_nothing(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folds, and neighbours of the best penalties, are fitted side by side."""
-    options, moments = {"trace_penalty": "auto", "threshold": "cross-fit"}, {2, 14, 30}
+    if options.get("threshold") == "train":
+        # Few entries as if they were many: counted in buckets, of which few are looked at.
+        monkeypatch.setattr(judging, "GATHERED", 0)
+        for name, value in {"MANY_ENTRIES": 0, "_FEWEST_BUCKETS": 2, "_NEAR_COUNTS": 400}.items():
+            monkeypatch.setattr(narrowing, name, value)
     before = _fitted(processes, **options)
-    killer = Killer(processes, moments, "answer")
+    killer = Killer(processes, set(moments), work)
     monkeypatch.setattr(Rounds, "_compute", lambda *given: killer(*given))
     after = _fitted(processes, **options)
     assert killer.killed == len(moments)
@@ -203,8 +180,9 @@ def test_a_task_that_always_kills_its_worker_is_given_up(processes: Any) -> None
 
 
 @pytest.mark.usefixtures("default_interrupts")
-def test_the_first_interrupt_leaves_a_usable_model(client: Any) -> None:
+def test_interrupts_leave_a_usable_model_and_nothing_on_the_cluster(client: Any) -> None:
     X, Y = small_problem()
+    asked: list[Any] = []
 
     def interrupt(progress: Any) -> None:
         # A second one would end the fit at once.
@@ -212,27 +190,18 @@ def test_the_first_interrupt_leaves_a_usable_model(client: Any) -> None:
             asked.append(progress)
             signal.raise_signal(signal.SIGINT)
 
-    asked: list[Any] = []
+    def end(progress: Any) -> None:
+        raise KeyboardInterrupt
 
     clf = DaskLowRankClassifier(client=client, **{**OPTIONS, "threshold": "train", "tol": 1e-9})
     with pytest.warns(InterruptedFitWarning, match="stopped on request while fitting"):
         clf.fit(chunked(X, 45), chunked(Y, 45), callback=interrupt)
     assert clf.interrupted_
     assert clf.to_local().predict(X).shape == Y.shape
-
-
-def test_nothing_is_left_on_the_cluster_after_an_interrupt(client: Any) -> None:
-    X, Y = small_problem()
-
-    def interrupt(progress: Any) -> None:
-        raise KeyboardInterrupt
-
     # Other tests may still hold what they put on the same cluster.
     before = _tasks(client)
     with pytest.raises(KeyboardInterrupt):
-        DaskLowRankClassifier(client=client, **OPTIONS).fit(
-            chunked(X, 45), chunked(Y, 45), callback=interrupt
-        )
+        DaskLowRankClassifier(client=client, **OPTIONS).fit(chunked(X, 45), chunked(Y, 45), callback=end)
     _wait_for_no_tasks_beside(client, before)
 
 

@@ -45,18 +45,11 @@ def test_questions_of_a_time_are_one_round_and_every_job_has_its_answers() -> No
     assert rounds == [[1, 4, 5], [2, 6], [3]]
 
 
-def test_an_error_of_one_job_ends_all() -> None:
+def test_an_error_of_one_job_or_of_a_round_ends_all() -> None:
+    ended: list[BaseException] = []
+
     def fails() -> None:
         raise ValueError("this job")
-
-    with pytest.raises(ValueError, match="this job"):
-        Meeting(lambda works: [0] * len(works)).run([_asking([1, 2]), fails])
-    assert threading.active_count() < 20
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_an_error_of_a_round_ends_all_jobs(error: type[BaseException]) -> None:
-    ended: list[BaseException] = []
 
     def waits() -> None:
         try:
@@ -68,9 +61,13 @@ def test_an_error_of_a_round_ends_all_jobs(error: type[BaseException]) -> None:
     def ask(works: Any) -> Any:
         raise error
 
-    with pytest.raises(error):
-        Meeting(ask).run([waits, waits])
-    assert len(ended) == 2
+    with pytest.raises(ValueError, match="this job"):
+        Meeting(lambda works: [0] * len(works)).run([_asking([1, 2]), fails])
+    for error in (KeyboardInterrupt, RuntimeError):
+        with pytest.raises(error):
+            Meeting(ask).run([waits, waits])
+    assert len(ended) == 4
+    assert threading.active_count() < 20
 
 
 @pytest.mark.slow
