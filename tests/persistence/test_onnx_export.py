@@ -83,46 +83,42 @@ def assert_alike(found: dict[str, Any], wanted: dict[str, Any], threshold: float
         np.testing.assert_array_equal(found["decisions"][clear], wanted["decisions"][clear])
 
 
-# In double precision test_large_scores_neither_overflow_nor_differ compares the same outputs.
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", WITH_FEATURES)
-def test_models_with_features(name: str, dtype: str) -> None:
+def test_models_with_features(name: str) -> None:
     model = fitted(name)
-    rows = X.astype(dtype)
-    found = run(to_onnx(model, dtype=dtype), features=rows)
-    assert found["scores"].dtype == dtype
+    rows = X.astype(np.float32)
+    found = run(to_onnx(model, dtype="float32"), features=rows)
+    assert found["scores"].dtype == np.float32
     assert_alike(found, expected(model, rows), getattr(model, "threshold_", None))
+    # In double precision outputs agree to rounding, and large scores neither overflow nor differ.
+    exported, large = to_onnx(model), X * np.logspace(0, 4, len(X))[:, None]
+    for rows, tolerance in ((X, 1e-12), (large, 1e-9)):
+        found, wanted = run(exported, features=rows), expected(model, rows)
+        assert_alike(found, wanted, getattr(model, "threshold_", None))
+        for output in wanted:
+            np.testing.assert_allclose(found[output], wanted[output], rtol=tolerance, atol=tolerance)
 
 
-def test_a_threshold_of_given_scores() -> None:
-    model = fitted("threshold of scores")
-    rows = X[:, :3]
+def test_thresholds_of_scores_of_plug_ins_and_at_the_ends() -> None:
+    model, rows = fitted("threshold of scores"), X[:, :3]
     found = run(to_onnx(model), features=rows)
     assert list(found) == ["scores", "decisions"]
     np.testing.assert_array_equal(found["scores"], rows)
     np.testing.assert_array_equal(found["decisions"], model.predict(rows))
-
-
-def test_a_threshold_of_one_classifier_per_label_inside() -> None:
     model = MetricThreshold(PlugInClassifier(random_state=0), random_state=0).fit(X, Y)
     assert_alike(run(to_onnx(model), features=X), expected(model, X), model.threshold_)
-
-
-def test_in_double_precision_scores_agree_to_rounding() -> None:
-    for name in ("classifier", "regressor, poisson", "plug-in"):
-        model = fitted(name)
-        wanted = expected(model, X)
-        for output, values in run(to_onnx(model), features=X).items():
-            np.testing.assert_allclose(values, wanted[output], rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", WITH_FEATURES)
-def test_large_scores_neither_overflow_nor_differ(name: str) -> None:
-    model = fitted(name)
-    rows = X * np.logspace(0, 4, len(X))[:, None]
-    found, wanted = run(to_onnx(model), features=rows), expected(model, rows)
-    for output in wanted:
-        np.testing.assert_allclose(found[output], wanted[output], rtol=1e-9, atol=1e-9)
+    model = classifier(trace_penalty=100.0, threshold="train").fit(X, Y)
+    assert model.rank_ == 0
+    assert_alike(run(to_onnx(model), features=X), expected(model, X), np.inf)
+    model = copy.copy(fitted("classifier"))
+    for model.threshold_ in (np.inf, -np.inf):
+        decisions = run(to_onnx(model), features=X)["decisions"]
+        assert (decisions == (model.threshold_ < 0)).all()
+    # Any number of rows.
+    for n in (0, 1, 7):
+        assert run(to_onnx(model), features=X[:n])["decisions"].shape == (n, 3)
+        pairs = np.zeros(n, dtype=np.int64)
+        assert run(to_onnx(fitted("recommender")), users=pairs, items=pairs)["scores"].shape == (n,)
 
 
 @pytest.mark.parametrize("name", RECOMMENDERS)
@@ -151,27 +147,6 @@ def test_a_recorded_like_is_a_yes_however_low_its_score() -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("n", [0, 1, 7])
-def test_any_number_of_rows(n: int) -> None:
-    exported = to_onnx(fitted("classifier"))
-    assert run(exported, features=X[:n])["decisions"].shape == (n, 3)
-    pairs = np.zeros(n, dtype=np.int64)
-    assert run(to_onnx(fitted("recommender")), users=pairs, items=pairs)["scores"].shape == (n,)
-
-
-def test_a_model_of_rank_0() -> None:
-    model = classifier(trace_penalty=100.0, threshold="train").fit(X, Y)
-    assert model.rank_ == 0
-    assert_alike(run(to_onnx(model), features=X), expected(model, X), np.inf)
-
-
-@pytest.mark.parametrize("threshold", [np.inf, -np.inf])
-def test_an_infinite_threshold(threshold: float) -> None:
-    model = copy.copy(fitted("classifier"))
-    model.threshold_ = threshold
-    assert (run(to_onnx(model), features=X)["decisions"] == (threshold < 0)).all()
-
-
 def test_the_factors_are_not_multiplied_out() -> None:
     rng = np.random.RandomState(0)
     wide, many = rng.standard_normal((60, 50)), (rng.uniform(size=(60, 80)) < 0.5).astype(float)
@@ -198,27 +173,20 @@ def test_the_file_is_the_model_and_replaces_the_old_one(tmp_path: Path) -> None:
     assert [(opset.domain, opset.version) for opset in exported.opset_import] == [("", onnx_export.OPSET)]
 
 
-def metadata(model: Any) -> dict[str, str]:
-    return dict(session(to_onnx(model)).get_modelmeta().custom_metadata_map)
-
-
 def test_the_metadata_say_what_the_model_is() -> None:
-    model = fitted("classifier, label names")
-    found = metadata(model)
+    def metadata(name: str) -> dict[str, str]:
+        return dict(session(to_onnx(fitted(name))).get_modelmeta().custom_metadata_map)
+
+    model, found = fitted("classifier, label names"), metadata("classifier, label names")
     assert found["labelgap_version"] == labelgap.__version__
-    assert found["estimator"] == "LowRankClassifier"
-    assert found["loss"] == "logistic"
+    assert (found["estimator"], found["loss"]) == ("LowRankClassifier", "logistic")
     assert float(found["threshold"]) == model.threshold_
     assert json.loads(found["label_names"]) == ["red", "grün", "blue"]
     assert json.loads(found["metric"])["name"] == "costs"
     assert json.loads(found["metric"])["numerator"] == {"const": 1.0, "fp": -0.25, "fn": -1.0}
-    assert json.loads(metadata(fitted("classifier, 1-d text"))["classes"]) == ["nö", "yes"]
-    assert metadata(fitted("regressor, poisson"))["family"] == "poisson"
-
-
-def test_the_metadata_of_a_recommender_hold_the_ids() -> None:
-    model = fitted("recommender")
-    found = metadata(model)
+    assert json.loads(metadata("classifier, 1-d text")["classes"]) == ["nö", "yes"]
+    assert metadata("regressor, poisson")["family"] == "poisson"
+    model, found = fitted("recommender"), metadata("recommender")
     assert json.loads(found["user_ids"]) == list(model.user_ids_)
     assert json.loads(found["item_ids"]) == [list(item) for item in model.item_ids_]
     assert json.loads(found["metric"])["name"] == model.metric_.name
@@ -263,19 +231,15 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(REFUSED))
-def test_what_cannot_be_exported_says_why(name: str, tmp_path: Path) -> None:
-    make, message = REFUSED[name]
-    with pytest.raises(InvalidInputError, match=message):
-        to_onnx(make(), tmp_path / "model.onnx")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_model_that_is_not_fitted_or_a_type_that_is_not_known() -> None:
+def test_what_cannot_be_exported_says_why(tmp_path: Path) -> None:
+    for make, message in REFUSED.values():
+        with pytest.raises(InvalidInputError, match=message):
+            to_onnx(make(), tmp_path / "model.onnx")
     with pytest.raises(NotFittedError):
-        to_onnx(LowRankClassifier())
+        to_onnx(LowRankClassifier(), tmp_path / "model.onnx")
     with pytest.raises(UnknownNameError, match="float64"):
-        to_onnx(fitted("classifier"), dtype="float46")
+        to_onnx(fitted("classifier"), tmp_path / "model.onnx", dtype="float46")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_beyond_what_a_file_holds(monkeypatch: pytest.MonkeyPatch) -> None:
