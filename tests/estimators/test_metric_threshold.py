@@ -27,29 +27,30 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from labelgap import LowRankClassifier, ObservedLabels, best_threshold, get_metric
-from labelgap.estimators.metric_threshold import MetricThreshold
-from labelgap.estimators.plug_in import PlugInClassifier
+from labelgap import MetricThreshold, ObservedLabels, PlugInClassifier, best_threshold, get_metric
 from labelgap.exceptions import (
-    InvalidFeaturesError,
     InvalidParameterError,
     InvalidScoresError,
     LabelgapWarning,
     TrivialDecisionsWarning,
 )
+from quick_estimators import low_rank
+from refusals import assert_refused
 
 
 def problem(n: int = 80, d: int = 3, n_labels: int = 5, observed: float = 1.0) -> tuple[Any, Any]:
     rng = np.random.RandomState(0)
     X = rng.standard_normal((n, d))
-    Y = (X @ rng.standard_normal((d, n_labels)) + 0.5 * rng.standard_normal((n, n_labels)) > 0.6).astype(
-        float
-    )
+    noise = 0.5 * rng.standard_normal((n, n_labels))
+    Y = (X @ rng.standard_normal((d, n_labels)) + noise > 0.6).astype(float)
     Y[rng.uniform(size=Y.shape) > observed] = np.nan
     return X, Y
 
 
-# -- a matrix of scores --------------------------------------------------------------------------------
+X, Y = problem()
+GAPS = problem(observed=0.5)[1]
+
+# -- a matrix of scores --------------------------------------------------------------------------------------
 
 
 @settings(deadline=None, max_examples=60)
@@ -78,7 +79,7 @@ def test_scores_are_cut_where_best_threshold_says(
     assert cut.estimators_ is None
 
 
-def test_scores_of_one_label_may_be_a_vector() -> None:
+def test_scores_of_one_label_and_scores_in_a_frame() -> None:
     scores, words = np.array([0.1, 0.4, 0.35, 0.8]), np.array(["no", "yes", "no", "yes"])
     cut = MetricThreshold(metric="micro-f1").fit(scores, words)
     assert cut.threshold_ == pytest.approx(0.375)
@@ -86,13 +87,10 @@ def test_scores_of_one_label_may_be_a_vector() -> None:
     assert cut.decision_function([0.37, 0.38]).tolist() == [0.37, 0.38]
     assert cut.score(scores, words) == 1
     assert not hasattr(cut, "predict_proba")
-
-
-def test_scores_may_be_infinite_and_come_in_a_frame() -> None:
+    # They may be infinite.
     frame = pd.DataFrame({"cat": [np.inf, 0.2], "dog": [-np.inf, 0.7]})
-    Y = np.array([[1, 0], [0, 1]])
-    cut = MetricThreshold().fit(frame, Y)
-    assert_array_equal(cut.predict(frame), Y)
+    cut = MetricThreshold().fit(frame, np.eye(2))
+    assert_array_equal(cut.predict(frame), np.eye(2))
     assert cut.feature_names_in_.tolist() == ["cat", "dog"]
 
 
@@ -102,50 +100,50 @@ def test_scores_that_cannot_be_used() -> None:
     # Where nothing is observed the score does not matter, to fit and to score.
     cut = MetricThreshold().fit(scores, Y)
     assert cut.score(scores, Y) == cut.best_score_
-    with pytest.raises(InvalidScoresError, match="row 0, label 1 is NaN"):
-        cut.predict(scores)
-    with pytest.raises(InvalidScoresError, match="row 0, label 1 is NaN"):
-        cut.score(scores, np.ones((2, 2)))
-    with pytest.raises(InvalidScoresError, match="row 0, label 1 is NaN"):
-        MetricThreshold().fit(scores, np.eye(2))
-    with pytest.raises(InvalidScoresError, match=r"3 columns for 2 labels\. Pass an estimator"):
-        MetricThreshold().fit(np.zeros((2, 3)), Y)
-    with pytest.raises(InvalidScoresError, match=r"pass the second, \[:, 1\]"):
-        MetricThreshold().fit(np.zeros((2, 2)), [0, 1])
+    new = MetricThreshold()
+    for use, message in (
+        (lambda: cut.predict(scores), "row 0, label 1 is NaN"),
+        (lambda: cut.score(scores, np.ones((2, 2))), "row 0, label 1 is NaN"),
+        (lambda: new.fit(scores, np.eye(2)), "row 0, label 1 is NaN"),
+        (lambda: new.fit(np.zeros((2, 3)), Y), r"3 columns for 2 labels\. Pass an estimator"),
+        (lambda: new.fit(np.zeros((2, 2)), [0, 1]), r"pass the second, \[:, 1\]"),
+    ):
+        assert_refused(use, message, InvalidScoresError)
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         MetricThreshold().fit(sp.csr_array(np.eye(2)), Y)
+    with pytest.raises(InvalidParameterError, match="LinearRegression has neither"):
+        MetricThreshold(LinearRegression()).fit(*problem())
 
 
-# -- one classifier per label --------------------------------------------------------------------------
+# -- one classifier per label --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["cross-fit", "holdout", "train"])
-@pytest.mark.parametrize("observed", [0.5, 1.0])
-def test_a_binary_classifier_is_the_plug_in_method(how: str, observed: float) -> None:
-    X, Y = problem(observed=observed)
+def test_a_binary_classifier_is_the_plug_in_method(how: str) -> None:
     inner = LogisticRegression(max_iter=1000)
-    cut = MetricThreshold(inner, metric="macro-f1", threshold=how, random_state=3).fit(X, Y)
-    plug_in = PlugInClassifier(inner, metric="macro-f1", threshold=how, random_state=3).fit(X, Y)
-    assert cut.threshold_ == plug_in.threshold_
-    assert_array_equal(cut.decision_function(X), plug_in.decision_function(X))
-    assert_array_equal(cut.predict_proba(X), plug_in.predict_proba(X))
-    assert cut.estimator_ is None
-    assert len(cut.estimators_) == Y.shape[1]
-    if how == "train":
-        assert cut.best_score_ == pytest.approx(cut.score(X, Y), abs=1e-12)
+    for labels in (GAPS, Y):
+        cut = MetricThreshold(inner, metric="macro-f1", threshold=how, random_state=3).fit(X, labels)
+        plug_in = PlugInClassifier(inner, metric="macro-f1", threshold=how, random_state=3).fit(X, labels)
+        assert cut.threshold_ == plug_in.threshold_
+        assert_array_equal(cut.decision_function(X), plug_in.decision_function(X))
+        assert_array_equal(cut.predict_proba(X), plug_in.predict_proba(X))
+        assert cut.estimator_ is None
+        assert len(cut.estimators_) == Y.shape[1]
+        if how == "train":
+            assert cut.best_score_ == pytest.approx(cut.score(X, labels), abs=1e-12)
 
 
 def test_decision_functions_and_labels_with_one_class() -> None:
-    X, Y = problem(observed=0.5)
-    Y[:, 2] = np.where(np.isnan(Y[:, 2]), np.nan, 0.0)
-    cut = MetricThreshold(LinearSVC(), threshold="train", random_state=0).fit(X, Y)
+    gaps = GAPS.copy()
+    gaps[:, 2] = np.where(np.isnan(gaps[:, 2]), np.nan, 0.0)
+    cut = MetricThreshold(LinearSVC(), threshold="train", random_state=0).fit(X, gaps)
     assert not hasattr(cut, "predict_proba")
     scores = cut.decision_function(X)
-    rate = 0.5 / (np.sum(~np.isnan(Y[:, 2])) + 1)
+    rate = 0.5 / (np.sum(~np.isnan(gaps[:, 2])) + 1)
     assert_allclose(scores[:, 2], np.log(rate / (1 - rate)))
     assert_allclose(scores[:, 0], cut.estimators_[0].decision_function(X))
     assert cut.estimators_[2] is None
-    assert cut.threshold_ == best_threshold(scores, Y, "micro-f1").threshold
+    assert cut.threshold_ == best_threshold(scores, gaps, "micro-f1").threshold
 
 
 def test_plain_binary_tuning_beats_a_grid_on_the_same_scores() -> None:
@@ -161,8 +159,7 @@ def test_plain_binary_tuning_beats_a_grid_on_the_same_scores() -> None:
 
 
 def test_weights_go_to_the_classifier() -> None:
-    X, Y = problem(observed=0.6)
-    labels = ObservedLabels.from_dense(Y)
+    labels = ObservedLabels.from_dense(GAPS)
     weighted = labels.with_weights(np.random.RandomState(0).uniform(1, 3, labels.n_observed))
     cut = MetricThreshold(LogisticRegression(), threshold="train").fit(X, weighted)
     first = weighted.cols == 0
@@ -190,7 +187,7 @@ def test_features_go_through_as_they_are() -> None:
     assert MetricThreshold(HistGradientBoostingClassifier(max_iter=2)).fit(X, y).predict(X).shape == (60,)
 
 
-# -- one classifier for rows ---------------------------------------------------------------------------
+# -- one classifier for rows ---------------------------------------------------------------------------------
 
 ROW_CLASSIFIERS = [
     RandomForestClassifier(n_estimators=5, random_state=0),
@@ -210,9 +207,10 @@ def scores_of_rows(classifier: Any, X: Any) -> Any:
     return np.column_stack([part[:, 1] for part in given]) if isinstance(given, list) else given
 
 
+# What labels of one class do to the metric is told, and tested in tests/thresholds/test_one_class.py.
+@pytest.mark.filterwarnings("ignore:2 of 5 labels have one class")
 @pytest.mark.parametrize("classifier", ROW_CLASSIFIERS, ids=lambda c: type(c).__name__)
 def test_complete_labels_are_fitted_by_rows(classifier: Any) -> None:
-    X, Y = problem()
     cut = MetricThreshold(classifier, random_state=0).fit(X, Y)
     assert cut.estimators_ is None
     expected = scores_of_rows(classifier.fit(X, Y), X)
@@ -227,116 +225,61 @@ def test_complete_labels_are_fitted_by_rows(classifier: Any) -> None:
     best = best_threshold(held_out, Y, "micro-f1")
     assert cut.threshold_ == pytest.approx(best.threshold)
     assert cut.best_score_ == pytest.approx(best.value)
-
-
-# What such labels do to the metric is told, and tested in tests/thresholds/test_one_class.py.
-@pytest.mark.filterwarnings("ignore:2 of 5 labels have one class")
-@pytest.mark.parametrize("classifier", ROW_CLASSIFIERS, ids=lambda c: type(c).__name__)
-def test_rows_with_labels_of_one_class(classifier: Any) -> None:
-    X, Y = problem()
-    Y[:, 1], Y[:, 3] = 0, 1
-    Y[:, 4] = 0
-    Y[0, 4] = 1  # The only yes of this label: without its fold it has one class.
-    cut = MetricThreshold(classifier, random_state=0).fit(X, Y)
+    one_class = Y.copy()
+    one_class[:, 1], one_class[:, 3], one_class[:, 4] = 0, 1, 0
+    one_class[0, 4] = 1  # The only yes of this label: without its fold it has one class.
+    cut = MetricThreshold(classifier, random_state=0).fit(X, one_class)
     scores = cut.decision_function(X)
-    assert (scores[:, 1] == scores[0, 1]).all()
-    assert (scores[:, 3] == scores[0, 3]).all()
+    assert np.ptp(scores[:, [1, 3]], axis=0).tolist() == [0, 0]
     assert scores[0, 1] < scores[0, 3]
     assert_array_equal(cut.predict(X)[:, 3], 1)
 
 
-def test_incomplete_labels_are_fitted_one_by_one() -> None:
-    X, Y = problem(observed=0.6)
-    cut = MetricThreshold(KNeighborsClassifier(), random_state=0).fit(X, Y)
+def test_labels_that_are_fitted_one_by_one() -> None:
+    cut = MetricThreshold(KNeighborsClassifier(), random_state=0).fit(X, GAPS)
     assert cut.estimator_ is None
-    rows = ~np.isnan(Y[:, 1])
-    expected = KNeighborsClassifier().fit(X[rows], Y[rows, 1]).predict_proba(X)[:, 1]
+    rows = ~np.isnan(GAPS[:, 1])
+    expected = KNeighborsClassifier().fit(X[rows], GAPS[rows, 1]).predict_proba(X)[:, 1]
     assert_array_equal(cut.decision_function(X)[:, 1], expected)
     with pytest.raises(InvalidParameterError, match="Pass the classifier inside it"):
-        MetricThreshold(MultiOutputClassifier(LogisticRegression())).fit(X, Y)
-
-
-def test_one_varying_label_is_fitted_alone() -> None:
-    X, Y = problem(n_labels=2)
-    Y[:, 1] = 0
-    cut = MetricThreshold(KNeighborsClassifier(), random_state=0).fit(X, Y)
+        MetricThreshold(MultiOutputClassifier(LogisticRegression())).fit(X, GAPS)
+    # One label that varies is fitted alone.
+    two = Y[:, :2] * [1, 0]
+    cut = MetricThreshold(KNeighborsClassifier(), random_state=0).fit(X, two)
     assert [e is None for e in cut.estimators_] == [False, True]
 
 
-def test_jobs_over_folds_change_nothing() -> None:
-    X, Y = problem()
-    forest = RandomForestClassifier(n_estimators=5)
-    one, two = (MetricThreshold(forest, random_state=0, n_jobs=jobs).fit(X, Y) for jobs in (1, 2))
-    assert one.threshold_ == two.threshold_
-    assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+# -- labelgap's own estimators -------------------------------------------------------------------------------
 
 
-# -- labelgap's own estimators -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("piped", [False, True])
-def test_own_estimators_read_incomplete_labels(piped: bool) -> None:
-    X, Y = problem(observed=0.5)
+def test_own_estimators_read_incomplete_labels_and_are_cut_again() -> None:
     inner = PlugInClassifier(threshold="train")
-    cut = MetricThreshold(make_pipeline(StandardScaler(), inner) if piped else inner, random_state=0).fit(
-        X, Y
-    )
-    assert cut.estimators_ is None
-    fitted = cut.estimator_[-1] if piped else cut.estimator_
-    assert isinstance(fitted, PlugInClassifier)
-    assert_array_equal(cut.predict_proba(X), cut.estimator_.predict_proba(X))
-    if not piped:
-        assert cut.threshold_ == PlugInClassifier(random_state=0).fit(X, Y).threshold_
-
-
-def test_low_rank_scores_are_cut_again_for_another_metric() -> None:
-    X, Y = problem(observed=0.5)
-    inner = LowRankClassifier(
-        trace_penalty=0.01, ridge_penalty=0.0, intercept_penalty=0.0, threshold="train", random_state=0
-    )
-    cut = MetricThreshold(inner, metric="macro-f2", threshold="train").fit(X, Y)
-    assert_array_equal(cut.decision_function(X), inner.fit(X, Y).decision_function(X))
-    assert_array_equal(cut.predict_proba(X), inner.predict_proba(X))
-    assert cut.threshold_ == best_threshold(inner.decision_function(X), Y, "macro-f2").threshold
-    named = np.where(Y[:, 0] == 1, "yes", "no")
+    for piped in (False, True):
+        whole = make_pipeline(StandardScaler(), inner) if piped else inner
+        cut = MetricThreshold(whole, random_state=0).fit(X, GAPS)
+        assert cut.estimators_ is None
+        assert isinstance(cut.estimator_[-1] if piped else cut.estimator_, PlugInClassifier)
+        assert_array_equal(cut.predict_proba(X), cut.estimator_.predict_proba(X))
+        if not piped:
+            assert cut.threshold_ == PlugInClassifier(random_state=0).fit(X, GAPS).threshold_
+    inner = low_rank(threshold="train")
+    cut = MetricThreshold(inner, metric="macro-f2", threshold="train").fit(X, GAPS)
+    scores = inner.fit(X, GAPS).decision_function(X)
+    assert_array_equal(cut.decision_function(X), scores)
+    assert cut.threshold_ == best_threshold(scores, GAPS, "macro-f2").threshold
+    named = np.where(GAPS[:, 0] == 1, "yes", "no")
     assert MetricThreshold(inner, random_state=0).fit(X, named).predict_proba(X).shape == (len(X), 2)
 
 
-def test_own_estimators_with_a_single_positive() -> None:
-    X, Y = problem()
-    Y[:] = 0
-    Y[0, 0] = 1
+def test_too_little_to_hold_any_out_and_a_classifier_that_knows_nothing() -> None:
+    one = np.zeros(Y.shape)
+    one[0, 0] = 1
     with pytest.warns(LabelgapWarning, match=r"\(1 positive\), too few to hold any out"):
-        cut = MetricThreshold(PlugInClassifier(threshold="train")).fit(X, Y)
-    assert get_metric("micro-f1")(Y, cut.predict(X)) == cut.best_score_
-
-
-# -- what cannot work ----------------------------------------------------------------------------------
-
-
-def test_needs_scores() -> None:
-    with pytest.raises(InvalidParameterError, match="LinearRegression has neither"):
-        MetricThreshold(LinearRegression()).fit(*problem())
-
-
-def test_shape_of_features_at_prediction() -> None:
-    X, Y = problem()
-    cut = MetricThreshold(LogisticRegression(), random_state=0).fit(X, Y)
-    with pytest.raises(InvalidFeaturesError, match="Reshape your data"):
-        cut.predict(X[0])
-    with pytest.raises(InvalidFeaturesError, match="0 sample"):
-        cut.predict(X[:0])
-
-
-def test_too_few_rows_to_hold_any_out() -> None:
-    X, Y = problem(n=3)
-    Y[0], Y[1:] = 1, 0
+        cut = MetricThreshold(PlugInClassifier(threshold="train")).fit(X, one)
+    assert get_metric("micro-f1")(one, cut.predict(X)) == cut.best_score_
+    few = np.repeat([[1.0], [0.0], [0.0]], 5, axis=1)
     with pytest.warns(LabelgapWarning, match="too few to hold any out"):
-        MetricThreshold(KNeighborsClassifier(1)).fit(X, Y)
-
-
-def test_a_classifier_that_knows_nothing() -> None:
-    X, Y = problem()
+        MetricThreshold(KNeighborsClassifier(1)).fit(X[:3], few)
     with pytest.warns(TrivialDecisionsWarning, match="saying yes to everything: micro-recall"):
         cut = MetricThreshold(DummyClassifier(), metric="micro-recall", random_state=0).fit(X, Y)
     assert_array_equal(cut.predict(X), 1)
