@@ -268,49 +268,6 @@ def test_the_master_bound_holds_and_is_vacuous_at_this_size(fitted):
         parameter_bound(**{**arguments, "trace_penalty": fitted.penalty / 2})
 
 
-def test_the_two_feature_bounds_have_the_same_shape():
-    # With λ = 2cτ/√|Ω| and κ = c/√|Ω| the master bound is the rate, but for the logarithm.
-    def master(n_observed, n_labels, rank):
-        sizes = {"n_features": 10, "n_labels": n_labels, "n_observed": n_observed}
-        penalty = feature_trace_penalty(**sizes, constant=1.0)
-        return parameter_bound(
-            n=2000,
-            rank=rank,
-            score_bound=1.0,
-            curvature_floor=0.1966,
-            trace_penalty=penalty,
-            gradient_norm=penalty / 2,
-            sign_norm=1 / math.sqrt(n_observed),
-            feature_floor=1.0,
-            **sizes,
-        ).value
-
-    base = master(8000, 40, 2)
-    assert base / master(16_000, 40, 2) == pytest.approx(2)
-    assert master(8000, 80, 2) / base == pytest.approx(2)
-    assert master(8000, 40, 4) / base == pytest.approx(2)
-
-
-def test_the_master_bound_covers_fits_without_features():
-    # X = I has d = n and σ_min²/n = 1/n: the order of Lafond's theorem comes out.
-    n, n_labels, n_observed = 300, 200, 30_000
-    bound = parameter_bound(
-        n=n,
-        n_features=n,
-        n_labels=n_labels,
-        n_observed=n_observed,
-        rank=2,
-        score_bound=1.0,
-        curvature_floor=0.2,
-        trace_penalty=0.01,
-        gradient_norm=0.004,
-        sign_norm=0.008,
-        feature_floor=1 / n,
-    )
-    assert bound.terms["penalty"] == pytest.approx(4 * n * n_labels * 2 * 72 * (0.01 / 0.2) ** 2)
-    assert bound.score_error == pytest.approx(bound.value)
-
-
 def noise(rng, shape, n_observed, rate=0.5):
     """Gradient of the logistic loss at the truth: (rate − y)/|Ω| on |Ω| cells."""
     n, n_labels = shape
