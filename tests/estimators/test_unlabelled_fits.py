@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap import (
     LowRankClassifier,
@@ -19,11 +21,19 @@ from labelgap import (
 )
 from labelgap.data import make_low_rank_labels
 from labelgap.exceptions import InvalidInputError, InvalidParameterError, LabelgapWarning
+from refusals import assert_refused
 
 FLIP_RATE = 0.4
 PROBLEM = make_low_rank_labels(n=120, n_labels=6, n_features=4, rank=2, observed=1.0, random_state=0)
 X, Y = PROBLEM.X, PROBLEM.Y
-RECORDED = Y * (np.random.RandomState(0).random_sample(Y.shape) >= FLIP_RATE)
+
+
+def recorded_of(Y: Any, flip_rate: Any, seed: int) -> Any:
+    return Y * (np.random.RandomState(seed).random_sample(Y.shape) >= flip_rate)
+
+
+RECORDED = recorded_of(Y, FLIP_RATE, 0)
+SAID = ObservedLabels.from_any(RECORDED, unobserved="unlabelled")
 # The squared loss with its penalties given: a fit takes a tenth of a second.
 FIXED: dict[str, Any] = {
     "unobserved": "unlabelled",
@@ -40,97 +50,79 @@ def fit(y: Any = RECORDED, **changes: Any) -> LowRankClassifier:
     return LowRankClassifier(**(FIXED | changes)).fit(X, y)
 
 
-def true_f1(model: LowRankClassifier) -> float:
-    return get_metric("micro-f1")(PROBLEM.Y_test, model.predict(PROBLEM.X_test))
+@pytest.fixture(scope="module")
+def fitted() -> LowRankClassifier:
+    return fit()
 
 
-# -- what it is for --------------------------------------------------------------------------------------
+# -- what it is for ------------------------------------------------------------------------------------------
 
 
 def test_beats_taking_silence_for_no() -> None:
     problem = make_low_rank_labels(n=200, n_labels=15, noise=True, observed=1.0, n_test=500, random_state=1)
-    recorded = problem.Y * (np.random.RandomState(1).random_sample(problem.Y.shape) >= 0.7)
-    parameters: dict[str, Any] = {
+    recorded = recorded_of(problem.Y, 0.7, 1)
+    judge = get_metric("micro-f1")
+    settings: dict[str, Any] = {
         "loss": "squared",
         "features": "linear",
         "ridge_penalty": 0,
         "random_state": 0,
     }
-    known = LowRankClassifier(unobserved="unlabelled", flip_rate=0.7, **parameters)
-    silence = LowRankClassifier(unobserved="negative", **parameters)
-    judge = get_metric("micro-f1")
+    known = LowRankClassifier(unobserved="unlabelled", flip_rate=0.7, **settings)
+    silence = LowRankClassifier(unobserved="negative", **settings)
     ours, theirs = (
         judge(model.fit(problem.X, recorded).predict(problem.X_test), problem.Y_test)
         for model in (known, silence)
     )
-    everything = judge(np.ones_like(problem.Y_test), problem.Y_test)
     assert ours > theirs + 0.01
-    assert ours > everything + 0.05
+    assert ours > judge(np.ones_like(problem.Y_test), problem.Y_test) + 0.05
 
 
-def test_one_rate_per_label() -> None:
+def test_one_rate_per_label(fitted: LowRankClassifier) -> None:
     rates = np.array([0.1, 0.1, 0.1, 0.7, 0.7, 0.7])
-    recorded = Y * (np.random.RandomState(1).random_sample(Y.shape) >= rates)
-    each, all_alike = fit(recorded, flip_rate=rates), fit(recorded, flip_rate=0.4)
-    np.testing.assert_array_equal(each.flip_rate_, rates)
+    recorded = recorded_of(Y, rates, 1)
+    each, alike = fit(recorded, flip_rate=rates), fit(recorded, flip_rate=0.4)
+    assert_array_equal(each.flip_rate_, rates)
     assert each.flip_rate_interval_ is None
-    assert true_f1(each) > true_f1(all_alike)
+    test = PROBLEM.X_test, PROBLEM.Y_test
+    assert each.score(*test, unobserved="missing") > alike.score(*test, unobserved="missing")
     equal = fit(flip_rate=np.full(6, FLIP_RATE))
-    np.testing.assert_array_equal(equal.decision_function(X), fit().decision_function(X))
+    assert_array_equal(equal.decision_function(X), fitted.decision_function(X))
 
 
 def test_a_squared_fit_is_a_rescaled_fit_to_silence_as_no() -> None:
     # (z + 1)² less a linear term at the recorded entries: z + 1 and λ scale with 1/(1 − ρ), and the ranking
     # stays.
-    plain = LowRankClassifier(
-        **(FIXED | {"unobserved": "negative", "flip_rate": "estimate"})
-        | {"trace_penalty": FIXED["trace_penalty"] * (1 - FLIP_RATE), "tol": 1e-7}
-    ).fit(X, RECORDED)
+    trace = FIXED["trace_penalty"] * (1 - FLIP_RATE)
+    plain = fit(unobserved="negative", flip_rate="estimate", trace_penalty=trace, tol=1e-7)
     rescaled = (plain.decision_function(X) + 1) / (1 - FLIP_RATE) - 1
-    np.testing.assert_allclose(fit(tol=1e-7).decision_function(X), rescaled, atol=2e-3)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
-@pytest.mark.slow
-def test_estimates_the_rate(loss: str) -> None:
-    model = fit(flip_rate="estimate", loss=loss, trace_penalty=1e-2)
-    assert isinstance(model.flip_rate_, float)
-    assert model.flip_rate_interval_ is not None
-    low, high = model.flip_rate_interval_
-    assert low <= model.flip_rate_ <= high
-    assert abs(model.flip_rate_ - FLIP_RATE) < 0.1
+    assert_allclose(fit(tol=1e-7).decision_function(X), rescaled, atol=2e-3)
 
 
 def test_logistic_scores_obey_the_bound() -> None:
     # From a probability of 1 % to one of 99 %; so weak a penalty leaves it to the bound to hold the scores.
     bound = 2 * np.log(99)
     model = fit(loss="logistic", trace_penalty=1e-5, threshold="train")
-    largest = np.abs(X @ model.coef_).max()
-    assert 0.99 * bound < largest <= bound * (1 + 1e-6)
+    assert 0.99 * bound < np.abs(X @ model.coef_).max() <= bound * (1 + 1e-6)
 
 
-# -- forms of the labels ---------------------------------------------------------------------------------
+# -- forms of the labels -------------------------------------------------------------------------------------
 
 
-def test_every_form_of_labels_is_the_same_fit() -> None:
-    expected = fit().decision_function(X)
-    given = ObservedLabels.from_any(RECORDED, unobserved="unlabelled")
-    forms = [given, sp.csr_array(RECORDED), np.where(RECORDED == 1, 1, np.nan)]
-    for form in forms:
-        np.testing.assert_array_equal(fit(form).decision_function(X), expected)
+def test_every_form_of_labels_is_the_same_fit(fitted: LowRankClassifier) -> None:
+    expected = fitted.decision_function(X)
+    for form in (SAID, sp.csr_array(RECORDED), np.where(RECORDED == 1, 1, np.nan)):
+        assert_array_equal(fit(form).decision_function(X), expected)
     # Labels that say so themselves need not be told again.
-    np.testing.assert_array_equal(fit(given, unobserved="missing").decision_function(X), expected)
-
-
-def test_one_dimensional_labels() -> None:
+    assert_array_equal(fit(SAID, unobserved="missing").decision_function(X), expected)
     single, column = fit(np.where(RECORDED[:, 0] == 1, "yes", "?")), fit(RECORDED[:, :1])
     assert single.predict(X).shape == (len(X),)
     assert set(single.predict(X)) == {"yes", "?"}
     assert single.flip_rate_ == FLIP_RATE
-    np.testing.assert_array_equal(single.predict(X) == "yes", column.predict(X)[:, 0] == 1)
+    assert_array_equal(single.predict(X) == "yes", column.predict(X)[:, 0] == 1)
     # The yes alone, with nothing at all elsewhere, say the same.
     gaps = fit(np.where(RECORDED[:, 0] == 1, 1.0, np.nan))
-    np.testing.assert_array_equal(gaps.predict(X), column.predict(X)[:, 0])
+    assert_array_equal(gaps.predict(X), column.predict(X)[:, 0])
 
 
 def test_a_fit_to_known_negatives_forgets_the_rate() -> None:
@@ -142,12 +134,31 @@ def test_a_fit_to_known_negatives_forgets_the_rate() -> None:
         model.score(X, RECORDED, unobserved="unlabelled")
 
 
-# -- wrong parameters ------------------------------------------------------------------------------------
+def test_known_negatives_that_are_not_used_are_counted_once(fitted: LowRankClassifier) -> None:
+    partly = np.where(np.arange(Y.size).reshape(Y.shape) % 5 == 0, np.nan, RECORDED)
+    negatives = int(np.sum(partly == 0))
+    stored = sp.csr_array(([1, 0, 1, 1], ([0, 1, 2, 3], [0, 0, 0, 0])), shape=(len(X), 1))
+    vector = np.where(np.arange(len(X)) % 3 == 0, np.nan, RECORDED[:, 0])
+    of_vector = int(np.sum(vector == 0))
+    for given, count in (
+        (partly, negatives),
+        (ObservedLabels.from_dense(partly), negatives),
+        (stored, 1),
+        (vector, of_vector),
+    ):
+        with pytest.warns(LabelgapWarning, match=f"^{count} known negatives were not used") as told:
+            fit(given)
+        # Three positives make a model that says yes to everything, which is told too.
+        assert len([one for one in told if one.category is LabelgapWarning]) == 1
+    with pytest.warns(LabelgapWarning, match=f"^{negatives} known negatives were not used"):
+        fit().partial_fit(X, partly, row_ids=range(1000, 1000 + len(X)))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+# -- what is refused -----------------------------------------------------------------------------------------
+
+
+def test_wrong_parameters() -> None:
+    for changes, message in (
         ({"flip_rate": 1.0}, "flip_rate is 1.0; .*at least 0 and below 1"),
         ({"flip_rate": -0.1}, "flip_rate is -0.1; .*at least 0 and below 1"),
         ({"flip_rate": [0.1, 0.1, 0.1, 2.0, 0.1, 0.1]}, "flip_rate of label 3 is 2.0"),
@@ -158,17 +169,11 @@ def test_a_fit_to_known_negatives_forgets_the_rate() -> None:
         ({"loss": "logistic", "score_bound": None}, "leave score_bound at 'auto', or give a number"),
         ({"weights": "inverse-propensity"}, "under unobserved='unlabelled' every entry counts"),
         ({"memory_limit_mb": 0}, "memory_limit_mb"),
-    ],
-)
-def test_wrong_parameters(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        fit(**changes)
-
-
-def test_weighted_labels_are_refused() -> None:
-    labels = ObservedLabels.from_any(RECORDED, unobserved="unlabelled")
+    ):
+        assert_refused(partial(fit, **changes), message, InvalidInputError, changes)
+    weighted = SAID.with_weights(np.full(SAID.n_observed, 2.0))
     with pytest.raises(InvalidParameterError, match="Weights of recorded positives cannot be combined"):
-        fit(labels.with_weights(np.full(labels.n_observed, 2.0)))
+        fit(weighted)
 
 
 def test_an_impossible_rate_is_lowered_with_a_warning() -> None:
@@ -179,7 +184,7 @@ def test_an_impossible_rate_is_lowered_with_a_warning() -> None:
     assert np.isfinite(model.decision_function(X)).all()
 
 
-# -- the same answer however it is computed --------------------------------------------------------------
+# -- the same answer however it is computed ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
@@ -190,18 +195,20 @@ def test_blocks_do_not_change_the_fit(loss: str) -> None:
         fit(loss=loss, trace_penalty=1e-2, memory_limit_mb=limit, threshold="train", tol=1e-5)
         for limit in (256, 0.02)
     )
-    np.testing.assert_allclose(many.decision_function(X), one.decision_function(X), atol=1e-2)
+    assert_allclose(many.decision_function(X), one.decision_function(X), atol=1e-2)
     assert np.mean(many.predict(X) != one.predict(X)) < 0.05
 
 
 @pytest.mark.slow
 def test_repeatable_with_any_number_of_jobs() -> None:
-    first = fit(flip_rate="estimate", trace_penalty="auto", memory_limit_mb=0.03)
-    for n_jobs in (None, 2):
-        again = fit(flip_rate="estimate", trace_penalty="auto", memory_limit_mb=0.03, n_jobs=n_jobs)
+    first, *others = (
+        fit(flip_rate="estimate", trace_penalty="auto", memory_limit_mb=0.03, n_jobs=jobs)
+        for jobs in (1, None, 2)
+    )
+    for again in others:
         assert again.threshold_ == first.threshold_
         assert again.flip_rate_ == first.flip_rate_
-        np.testing.assert_array_equal(again.decision_function(X), first.decision_function(X))
+        assert_array_equal(again.decision_function(X), first.decision_function(X))
 
 
 def test_nothing_of_the_size_of_all_entries_is_kept() -> None:
@@ -223,32 +230,37 @@ def test_nothing_of_the_size_of_all_entries_is_kept() -> None:
     assert peak < 8 * n * n_labels / 2
 
 
-# -- the flip rate ---------------------------------------------------------------------------------------
+# -- the flip rate -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.slow
+def test_estimates_the_rate(loss: str) -> None:
+    model = fit(flip_rate="estimate", loss=loss, trace_penalty=1e-2)
+    assert isinstance(model.flip_rate_, float)
+    low, high = model.flip_rate_interval_
+    assert low <= model.flip_rate_ <= high
+    assert abs(model.flip_rate_ - FLIP_RATE) < 0.1
 
 
 @pytest.mark.parametrize(
-    ("flip_rate", "noise"),
-    [(0.1, False), (0.3, False), (0.5, False), (0.7, False), (0.9, False), (0.7, True)],
-)
+    ("flip_rate", "noise", "loss"),
+    [*((rate, False, "squared") for rate in (0.1, 0.3, 0.5, 0.7, 0.9)), (0.7, True, "squared"),
+     (0.5, False, "logistic")],
+)  # fmt: skip
 @pytest.mark.slow
-def test_estimate_flip_rate(flip_rate: float, noise: bool) -> None:
-    problem = make_low_rank_labels(n=800, n_labels=50, observed=1.0, n_test=1, noise=noise, random_state=0)
-    recorded = problem.Y * (np.random.RandomState(1).random_sample(problem.Y.shape) >= flip_rate)
-    estimate = estimate_flip_rate(problem.X, recorded, loss="squared", random_state=0)
+def test_estimate_flip_rate(flip_rate: float, noise: bool, loss: str) -> None:
+    n, n_labels = (800, 50) if loss == "squared" else (300, 20)
+    problem = make_low_rank_labels(
+        n=n, n_labels=n_labels, observed=1.0, n_test=1, noise=noise, random_state=0
+    )
+    recorded = recorded_of(problem.Y, flip_rate, 1)
+    estimate = estimate_flip_rate(problem.X, recorded, loss=loss, random_state=0)
     assert estimate.low <= estimate.value <= estimate.high
     assert abs(estimate.value - flip_rate) <= 0.1
 
 
-@pytest.mark.slow
-def test_estimate_flip_rate_with_the_logistic_loss() -> None:
-    flip_rate = 0.5
-    problem = make_low_rank_labels(n=300, n_labels=20, observed=1.0, n_test=1, random_state=0)
-    recorded = problem.Y * (np.random.RandomState(1).random_sample(problem.Y.shape) >= flip_rate)
-    estimate = estimate_flip_rate(problem.X, recorded, random_state=0)
-    assert abs(estimate.value - flip_rate) <= 0.1
-
-
-def test_sensitivity_of_a_classifier() -> None:
+def test_sensitivity_of_a_classifier(fitted: LowRankClassifier) -> None:
     model = LowRankClassifier(**(FIXED | {"flip_rate": "estimate"}))
     table = sensitivity(model, X, RECORDED, flip_rates=(0.1, 0.4), reference=0.1)
     assert model.flip_rate == "estimate"
@@ -259,56 +271,34 @@ def test_sensitivity_of_a_classifier() -> None:
     assert title.split() == ["flip", "rate", "metric", "threshold", "decided", "yes", "changed"]
     assert first.split()[0] == "0.10*"
     assert second.split()[0] == "0.40"
-    np.testing.assert_array_equal(table.estimators[1].predict(X), fit(flip_rate=0.4).predict(X))
+    assert_array_equal(table.estimators[1].predict(X), fitted.predict(X))
+    # Labels may say themselves that they are recorded positives.
+    told = model.set_params(unobserved="missing")
+    own = sensitivity(told, X, SAID, flip_rates=(0.1, 0.4), reference=0.1)
+    assert own.yes_share.tolist() == table.yes_share.tolist()
+    model = LowRankClassifier(**FIXED)
+    for use, message in (
+        (
+            partial(sensitivity, LowRankClassifier(), X, RECORDED),
+            "with unobserved='unlabelled', not 'missing'",
+        ),
+        (partial(sensitivity, model, X, RECORDED, flip_rates=()), "flip_rates is empty"),
+        (
+            partial(sensitivity, model, X, RECORDED, flip_rates=(0.2, 0.4), reference=0.3),
+            "not one of the flip",
+        ),
+        (partial(sensitivity, model, X, RECORDED, flip_rates=(0.2, 1.0)), "at least 0 and below 1"),
+    ):
+        assert_refused(use, message, InvalidParameterError)
 
 
 @pytest.mark.slow
 def test_sensitivity_of_a_recommender_and_of_one_label() -> None:
-    answers = ObservedLabels.from_any(RECORDED, unobserved="unlabelled")
     likes = Recommender(unobserved="unlabelled", trace_penalty=1e-2, random_state=0)
     single = LowRankClassifier(**FIXED)
     for table in (
-        sensitivity(likes, answers, flip_rates=(0.2, 0.4)),
+        sensitivity(likes, SAID, flip_rates=(0.2, 0.4)),
         sensitivity(single, X, RECORDED[:, 0], flip_rates=(0.2, 0.4)),
     ):
         assert np.all((table.yes_share > 0) & (table.yes_share < 1))
         assert table.changed_share[1] == 0
-
-
-def test_sensitivity_of_labels_that_say_themselves_that_they_are_recorded_positives() -> None:
-    fixed = {name: value for name, value in FIXED.items() if name not in ("unobserved", "flip_rate")}
-    told = sensitivity(LowRankClassifier(**fixed, unobserved="unlabelled"), X, RECORDED, flip_rates=(0.2,))
-    said = ObservedLabels.from_any(RECORDED, "unlabelled")
-    own = sensitivity(LowRankClassifier(**fixed), X, said, flip_rates=(0.2,))
-    assert own.yes_share.tolist() == told.yes_share.tolist()
-
-
-def test_sensitivity_refuses_what_makes_no_sense() -> None:
-    model = LowRankClassifier(**FIXED)
-    with pytest.raises(InvalidParameterError, match="with unobserved='unlabelled', not 'missing'"):
-        sensitivity(LowRankClassifier(), X, RECORDED)
-    with pytest.raises(InvalidParameterError, match="flip_rates is empty"):
-        sensitivity(model, X, RECORDED, flip_rates=())
-    with pytest.raises(InvalidParameterError, match="not one of the flip_rates"):
-        sensitivity(model, X, RECORDED, flip_rates=(0.2, 0.4), reference=0.3)
-    with pytest.raises(InvalidParameterError, match="at least 0 and below 1"):
-        sensitivity(model, X, RECORDED, flip_rates=(0.2, 1.0))
-
-
-def test_known_negatives_that_are_not_used_are_counted_once() -> None:
-    partly = np.where(np.arange(Y.size).reshape(Y.shape) % 5 == 0, np.nan, RECORDED)
-    negatives = int(np.sum(partly == 0))
-    stored = sp.csr_array(([1, 0, 1, 1], ([0, 1, 2, 3], [0, 0, 0, 0])), shape=(len(X), 1))
-    vector = np.where(np.arange(len(X)) % 3 == 0, np.nan, RECORDED[:, 0])
-    for given, count in ((partly, negatives), (ObservedLabels.from_dense(partly), negatives), (stored, 1)):
-        with pytest.warns(LabelgapWarning, match=f"^{count} known negatives were not used") as told:
-            fit(given)
-        # Three positives make a model that says yes to everything, which is told too.
-        assert len([one for one in told if one.category is LabelgapWarning]) == 1
-    with pytest.warns(LabelgapWarning, match="known negatives were not used"):
-        fit(vector)
-    with pytest.warns(LabelgapWarning, match=f"^{negatives} known negatives were not used"):
-        fit().partial_fit(X, partly, row_ids=range(1000, 1000 + len(X)))
-    # Warnings are errors here: ones alone, or with zeros everywhere else, are recorded positives.
-    fit(np.where(RECORDED == 1, 1.0, np.nan))
-    fit(RECORDED)
