@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -50,40 +51,34 @@ def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", CASES)
-def test_products(shape: tuple[int, int, int], dtype: str) -> None:
+def test_products(dtype: str) -> None:
     import torch
 
     from labelgap.kernels.gpu import triton_entries
 
-    pattern, tensor = problem(*shape, dtype)
-    n, n_labels, k = shape
-    P, Q, data = tensor(n, k), tensor(n_labels, k), tensor(len(pattern))
-    S = torch.zeros((n, n_labels), dtype=P.dtype, device=P.device)
-    rows = pattern.by_row.rows_of(0, len(pattern))
-    S[rows, pattern.by_row.indices.long()] = data
-    close(triton_entries.dots(pattern.by_row, P, Q), (P @ Q.T)[rows, pattern.by_row.indices.long()], dtype)
-    close(triton_entries.product(pattern.by_row, data, Q), S @ Q, dtype)
-    ordered = pattern.in_label_order(data)
-    close(triton_entries.product(pattern.by_label, ordered, P), S.T @ P, dtype)
-    close(triton_entries.sums(pattern.by_label, ordered), S.sum(dim=0), dtype)
-    again = triton_entries.product(pattern.by_row, data, Q)
-    assert bool(torch.all(again == triton_entries.product(pattern.by_row, data, Q)))
+    for n, n_labels, k in CASES:
+        pattern, tensor = problem(n, n_labels, k, dtype)
+        P, Q, data = tensor(n, k), tensor(n_labels, k), tensor(len(pattern))
+        S = torch.zeros((n, n_labels), dtype=P.dtype, device=P.device)
+        rows, columns = pattern.by_row.rows_of(0, len(pattern)), pattern.by_row.indices.long()
+        S[rows, columns] = data
+        close(triton_entries.dots(pattern.by_row, P, Q), (P @ Q.T)[rows, columns], dtype)
+        by_row = triton_entries.product(pattern.by_row, data, Q)
+        close(by_row, S @ Q, dtype)
+        ordered = pattern.in_label_order(data)
+        close(triton_entries.product(pattern.by_label, ordered, P), S.T @ P, dtype)
+        close(triton_entries.sums(pattern.by_label, ordered), S.sum(dim=0), dtype)
+        assert bool(torch.all(by_row == triton_entries.product(pattern.by_row, data, Q)))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", ["logistic", "squared", "squared_hinge", "exponential"])
-def test_losses(name: str, weighted: bool, dtype: str) -> None:
-    check_losses(name, weighted, dtype, (20, 6, 5))
+YES_NO = ["logistic", "squared", "squared_hinge", "exponential"]
+LOSS_CASES = [
+    *itertools.product(YES_NO, (False, True), ("float32", "float64"), [(20, 6, 5)]),
+    *((name, True, "float64", (12, 5, 3)) for name in ("gaussian", "poisson", "bernoulli")),
+]
 
 
-@pytest.mark.parametrize("name", ["gaussian", "poisson", "bernoulli"])
-def test_families(name: str) -> None:
-    check_losses(name, True, "float64", (12, 5, 3))
-
-
-def check_losses(name: str, weighted: bool, dtype: str, shape: tuple[int, int, int]) -> None:
+def test_losses() -> None:
     import torch
 
     from labelgap.kernels.gpu import triton_entries
@@ -91,51 +86,49 @@ def check_losses(name: str, weighted: bool, dtype: str, shape: tuple[int, int, i
     from labelgap.kernels.gpu.passes import EntryData, WeightedEntries
     from labelgap.losses import FAMILIES, get_loss
 
-    pattern, tensor = problem(*shape, dtype)
-    n, n_labels, k = shape
-    P, Q, b = tensor(n, k), tensor(n_labels, k), tensor(n_labels)
-    if name in FAMILIES:
-        loss = torch_loss(FAMILIES[name]())
-        y = torch.abs(tensor(len(pattern)))
-        targets = y / (1 + y) if name == "bernoulli" else y
-    else:
-        loss = torch_loss(get_loss(name))
-        targets = (tensor(len(pattern)) > 0).to(torch.int8)
-    weights, offsets = (torch.abs(tensor(len(pattern))), tensor(len(pattern))) if weighted else (None, None)
-    data = EntryData(targets, weights, offsets, 0.01)
-    assert loss is not None
-    entries = WeightedEntries(loss, pattern, data)
-    low_rank = pattern.by_row.dots(P, Q)
-    value, slopes = entries.value_and_slopes(low_rank, b)
-    found = triton_entries.loss_pass(pattern.by_row, P, Q, data, loss.code, others_shift=b)
-    assert found.value + entries.constant == pytest.approx(value, rel=1e-10 if dtype == "float64" else 1e-5)
-    close(found.low_rank, low_rank, dtype)
-    close(found.slopes, slopes, dtype)
-    close(found.product, pattern.by_row.product(slopes, Q), dtype)
-    expected = entries.label_pass(P, Q, b, low_rank, slopes)
-    by_label = triton_entries.loss_pass(
-        pattern.by_label, Q, P, entries.by_label, loss.code, own_shift=b, entries_wanted=False, sums=True
-    )
-    assert by_label.slopes is None
-    close(by_label.product, expected.product, dtype)
-    close(by_label.sums, expected.sums, dtype)
+    for name, weighted, dtype, (n, n_labels, k) in LOSS_CASES:
+        pattern, tensor = problem(n, n_labels, k, dtype)
+        P, Q, b = tensor(n, k), tensor(n_labels, k), tensor(n_labels)
+        if name in FAMILIES:
+            loss = torch_loss(FAMILIES[name]())
+            y = torch.abs(tensor(len(pattern)))
+            targets = y / (1 + y) if name == "bernoulli" else y
+        else:
+            loss = torch_loss(get_loss(name))
+            targets = (tensor(len(pattern)) > 0).to(torch.int8)
+        more = (torch.abs(tensor(len(pattern))), tensor(len(pattern))) if weighted else (None, None)
+        data = EntryData(targets, *more, 0.01)
+        assert loss is not None
+        entries = WeightedEntries(loss, pattern, data)
+        low_rank = pattern.by_row.dots(P, Q)
+        value, slopes = entries.value_and_slopes(low_rank, b)
+        found = triton_entries.loss_pass(pattern.by_row, P, Q, data, loss.code, others_shift=b)
+        relative = 1e-10 if dtype == "float64" else 1e-5
+        assert found.value + entries.constant == pytest.approx(value, rel=relative), (name, weighted, dtype)
+        close(found.low_rank, low_rank, dtype)
+        close(found.slopes, slopes, dtype)
+        close(found.product, pattern.by_row.product(slopes, Q), dtype)
+        expected = entries.label_pass(P, Q, b, low_rank, slopes)
+        options: dict[str, Any] = {"own_shift": b, "entries_wanted": False, "sums": True}
+        by_label = triton_entries.loss_pass(pattern.by_label, Q, P, entries.by_label, loss.code, **options)
+        assert by_label.slopes is None
+        close(by_label.product, expected.product, dtype)
+        close(by_label.sums, expected.sums, dtype)
 
 
-@pytest.mark.parametrize("shifts", ["own", "others", "none"])
-@pytest.mark.parametrize("shape", CASES)
-def test_products_with_the_hessian(shape: tuple[int, int, int], shifts: str) -> None:
+def test_products_with_the_hessian() -> None:
     from labelgap.kernels.gpu import triton_pairs
     from labelgap.kernels.gpu.passes import pair_pass
 
-    pattern, tensor = problem(*shape, "float64")
-    n, n_labels, k = shape
-    factors = tensor(n, k), tensor(n, k), tensor(n_labels, k), tensor(n_labels, k)
-    data = tensor(len(pattern)), tensor(len(pattern))
-    options = {
-        "own_shift": tensor(n) if shifts == "own" else None,
-        "others_shift": tensor(n_labels) if shifts == "others" else None,
-    }
-    expected = pair_pass(pattern.by_row, *factors, *data, **options)
-    product, sums = triton_pairs.pair_pass(pattern.by_row, factors, data, **options)
-    close(product, expected.product, "float64")
-    close(sums, expected.sums, "float64")
+    for (n, n_labels, k), shifts in itertools.product(CASES, ("own", "others", "none")):
+        pattern, tensor = problem(n, n_labels, k, "float64")
+        factors = tensor(n, k), tensor(n, k), tensor(n_labels, k), tensor(n_labels, k)
+        data = tensor(len(pattern)), tensor(len(pattern))
+        options = {
+            "own_shift": tensor(n) if shifts == "own" else None,
+            "others_shift": tensor(n_labels) if shifts == "others" else None,
+        }
+        expected = pair_pass(pattern.by_row, *factors, *data, **options)
+        product, sums = triton_pairs.pair_pass(pattern.by_row, factors, data, **options)
+        close(product, expected.product, "float64")
+        close(sums, expected.sums, "float64")

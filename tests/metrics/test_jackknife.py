@@ -10,12 +10,15 @@ import pytest
 from labelgap.labels import ObservedLabels
 from labelgap.metrics import LinearFractional, get_metric
 from labelgap.metrics.jackknife import (
+    D2_LIMITS,
     N_PARTS,
     confidence_interval,
+    leave_out_means,
     leave_out_values,
     metric_error,
     metric_interval,
     standard_error,
+    without_each_part,
 )
 from oracles_metrics import FORMULAS, random_labels, slow_metric
 
@@ -56,13 +59,33 @@ def part_of_rows(labels: ObservedLabels, n_parts: int) -> dict[int, int]:
     return parts
 
 
-@pytest.mark.parametrize(("n", "n_parts"), [(9, 20), (9, 2), (24, 7), (60, N_PARTS), (3, 2)])
-def test_rows_are_dealt_to_parts_of_one_size(n: int, n_parts: int) -> None:
-    labels = ObservedLabels.from_dense(problem(n)[0])
-    parts = part_of_rows(labels, n_parts)
-    counts = np.bincount(list(parts.values()))
-    assert len(counts) == min(n_parts, len(parts))
-    assert np.ptp(counts) <= 1
+def test_rows_are_dealt_to_parts_of_one_size() -> None:
+    for n, n_parts in [(9, 20), (9, 2), (24, 7), (60, N_PARTS), (3, 2), (4, N_PARTS)]:
+        labels = ObservedLabels.from_dense(problem(n)[0])
+        parts = part_of_rows(labels, n_parts)
+        counts = np.bincount(list(parts.values()))
+        assert len(counts) == min(n_parts, len(parts))
+        assert np.ptp(counts) <= 1
+        if n_parts >= N_PARTS:
+            # The same parts for any weighted mean of numbers, such as the share of hits.
+            weighted = labels.with_weights(np.random.default_rng(0).uniform(0.5, 2, labels.n_observed))
+            yes = np.random.default_rng(1).random(labels.n_observed) < 0.5
+            means = leave_out_means((yes == labels.values) * 1.0, weighted)
+            np.testing.assert_allclose(means, leave_out_values(ACCURACY, yes, weighted))
+            kept = [{*labels.rows[mask].tolist()} for mask in without_each_part(labels)]
+            assert kept == [{row for row in parts if parts[row] != part} for part in range(len(counts))]
+
+
+def test_with_a_single_row_nothing_can_be_left_out() -> None:
+    Y = np.full((4, 3), np.nan)
+    Y[2] = [1, 0, 1]
+    labels = ObservedLabels.from_dense(Y)
+    assert leave_out_values(ACCURACY, labels.values == 1, labels) is None
+    assert leave_out_means(np.ones(3), labels) is None
+    assert list(without_each_part(labels)) == []
+    two = ObservedLabels.from_dense(np.tile(Y[2], (2, 1)))
+    assert leave_out_values(ACCURACY, np.array([True] * 6), two, 1) is None
+    assert leave_out_means(two.values * 1.0, two) == pytest.approx([2 / 3] * 2)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -110,27 +133,6 @@ def test_labels_and_rows_may_come_in_any_numbers(average: str) -> None:
     np.testing.assert_allclose(np.sort(values), np.sort(expected), atol=1e-12)
 
 
-def test_with_a_single_row_nothing_can_be_left_out() -> None:
-    Y = np.full((4, 3), np.nan)
-    Y[2] = [1, 0, 1]
-    labels = ObservedLabels.from_dense(Y)
-    assert leave_out_values(ACCURACY, labels.values == 1, labels) is None
-    assert leave_out_values(ACCURACY, np.array([True, False] * 6), ObservedLabels.from_dense(Y), 1) is None
-
-
-def test_the_parts_are_the_same_for_all_decisions_and_in_all_runs() -> None:
-    Y, decisions = problem(30)
-    labels = ObservedLabels.from_dense(Y)
-    right = labels.values == 1
-    first, again = (leave_out_values(ACCURACY, at_entries(decisions, labels), labels) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-    # Accuracy and the share of mistakes add up to 1 part by part.
-    wrong = leave_out_values(
-        ACCURACY, np.where(at_entries(decisions, labels) == right, ~right, right), labels
-    )
-    np.testing.assert_allclose(np.asarray(first) + np.asarray(wrong), 1.0)
-
-
 # -- the standard error -------------------------------------------------------------------------------------
 
 
@@ -174,24 +176,20 @@ def test_the_standard_error_is_about_what_other_samples_differ_by() -> None:
     assert np.mean(errors) == pytest.approx(np.std(values), rel=0.2)
 
 
-@pytest.mark.parametrize("metric", ["micro-f1", "macro-recall", "instance-jaccard"])
-def test_the_interval_is_that_of_students_t_about_the_value(metric: str) -> None:
+def test_the_interval_is_that_of_students_t_about_the_value() -> None:
     Y, decided = problem(80)
-    labels, psi = ObservedLabels.from_dense(Y), get_metric(metric)
+    labels = ObservedLabels.from_dense(Y)
     yes = at_entries(decided, labels)
-    left_out = leave_out_values(psi, yes, labels)
-    assert left_out is not None
-    # The formula of Quenouille and Tukey, with the quantile from a table.
-    variance = (N_PARTS - 1) / N_PARTS * sum((value - left_out.mean()) ** 2 for value in left_out)
-    reach = 2.0930240544 * math.sqrt(variance)
-    assert metric_interval(psi, yes, labels) == pytest.approx(
-        (psi(Y, decided) - reach, psi(Y, decided) + reach)
-    )
-
-
-def test_an_interval_stays_within_the_values_that_the_metric_can_have() -> None:
-    Y, _ = problem(30)
-    labels, decided = ObservedLabels.from_dense(Y), Y == 1
+    for metric in ("micro-f1", "macro-recall", "instance-jaccard"):
+        psi = get_metric(metric)
+        left_out = leave_out_values(psi, yes, labels)
+        assert left_out is not None
+        # The formula of Quenouille and Tukey, with the quantile from a table.
+        variance = (N_PARTS - 1) / N_PARTS * sum((value - left_out.mean()) ** 2 for value in left_out)
+        reach, value = 2.0930240544 * math.sqrt(variance), psi(Y, decided)
+        assert metric_interval(psi, yes, labels) == pytest.approx((value - reach, value + reach))
+    # It stays within the values that the metric can have.
+    decided = Y == 1
     wrong = tuple(np.argwhere(~np.isnan(Y))[0])
     decided[wrong] = not decided[wrong]
     for name in ("micro-f1", "macro-f1", "micro-accuracy"):
@@ -200,17 +198,13 @@ def test_an_interval_stays_within_the_values_that_the_metric_can_have() -> None:
         found = metric_interval(psi, at_entries(decided, labels), labels)
         assert found is not None
         assert found[0] < psi(Y, decided) <= found[1] == 1.0
-
-
-def test_nothing_is_said_where_nothing_is_known() -> None:
-    Y, decided = problem(12)
-    labels = ObservedLabels.from_dense(Y)
-    assert metric_interval(ACCURACY, at_entries(decided, labels), labels) is None
-    assert confidence_interval(0.5, None, (0.0, 1.0)) is None
-    assert confidence_interval(None, 0.1, (0.0, 1.0)) is None
-    assert confidence_interval(0.5, math.nan, (0.0, 1.0)) is None
+    low, high = confidence_interval(0.5, 1.0, D2_LIMITS) or (0, 0)
+    assert (low, high) == (pytest.approx(0.5 - 2.0930240544), 1.0)
+    # Nothing is said where nothing is known.
+    for value, error in [(0.5, None), (None, 0.1), (0.5, math.nan)]:
+        assert confidence_interval(value, error, (0.0, 1.0)) is None
+    few = ObservedLabels.from_dense(Y[:12])
+    assert metric_interval(ACCURACY, few.values == 1, few) is None
     # Everything is right, which does not say that it always will be.
-    Y, _ = problem(80)
-    labels = ObservedLabels.from_dense(Y)
     assert metric_error(leave_out_values(ACCURACY, labels.values == 1, labels)) == 0.0
     assert metric_interval(ACCURACY, labels.values == 1, labels) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -46,43 +47,37 @@ def full_labels(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return y, decisions
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("average", AVERAGES)
-@pytest.mark.parametrize("base", SKLEARN)
-@pytest.mark.parametrize("zero_division", [0.0, 1.0])
-def test_equal_to_scikit_learn(base: str, average: str, seed: int, zero_division: float) -> None:
-    y, decisions = full_labels(seed)
-    theirs = SKLEARN[base](
-        y, decisions, average="samples" if average == "instance" else average, zero_division=zero_division
-    )
-    ours = get_metric(f"{average}-{base}", zero_division=zero_division)(y, decisions)
-    assert ours == pytest.approx(theirs, abs=1e-12)
+def test_equal_to_scikit_learn() -> None:
+    for seed, average in product(range(5), AVERAGES):
+        y, decisions = full_labels(seed)
+        for base, zero_division in product(SKLEARN, (0.0, 1.0)):
+            given_ = {"average": "samples" if average == "instance" else average}
+            theirs = SKLEARN[base](y, decisions, zero_division=zero_division, **given_)
+            ours = get_metric(f"{average}-{base}", zero_division=zero_division)(y, decisions)
+            assert ours == pytest.approx(theirs, abs=1e-12), (seed, average, base)
+        expected = 1 - sk.hamming_loss(y, decisions)
+        for name in ("accuracy", "hamming"):
+            assert get_metric(f"{average}-{name}")(y, decisions) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("average", AVERAGES)
-def test_accuracy_is_one_minus_hamming_loss(average: str, seed: int) -> None:
-    y, decisions = full_labels(seed)
-    expected = 1 - sk.hamming_loss(y, decisions)
-    assert get_metric(f"{average}-accuracy")(y, decisions) == pytest.approx(expected, abs=1e-12)
-    assert get_metric(f"{average}-hamming")(y, decisions) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
 @pytest.mark.filterwarnings("ignore:A single label was found")
-def test_specificity_and_balanced_accuracy_per_group(seed: int) -> None:
-    y, decisions = full_labels(seed)
-    groups = {
-        "micro": [(y.ravel(), decisions.ravel())],
-        "instance": list(zip(y, decisions, strict=True)),
-        "macro": list(zip(y.T, decisions.T, strict=True)),
-    }
-    for average, pairs in groups.items():
-        balanced = np.mean([sk.balanced_accuracy_score(t, d) for t, d in pairs])
-        assert get_metric(f"{average}-balanced-accuracy")(y, decisions) == pytest.approx(balanced, abs=1e-12)
-        specificity = np.mean([sk.recall_score(t, d, pos_label=0, zero_division=0) for t, d in pairs])
-        assert get_metric(f"{average}-specificity")(y, decisions) == pytest.approx(specificity, abs=1e-12)
+def test_specificity_and_balanced_accuracy_per_group() -> None:
+    for seed in range(3):
+        y, decisions = full_labels(seed)
+        groups = {
+            "micro": [(y.ravel(), decisions.ravel())],
+            "instance": list(zip(y, decisions, strict=True)),
+            "macro": list(zip(y.T, decisions.T, strict=True)),
+        }
+        for average, pairs in groups.items():
+            expected = {
+                "balanced-accuracy": [sk.balanced_accuracy_score(t, d) for t, d in pairs],
+                "specificity": [sk.recall_score(t, d, pos_label=0, zero_division=0) for t, d in pairs],
+            }
+            for name, values in expected.items():
+                found = get_metric(f"{average}-{name}")(y, decisions)
+                assert found == pytest.approx(np.mean(values), abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,19 +113,16 @@ def test_masked_equals_the_observed_part_alone(
     assert metric(moved, decisions[rows][:, cols]) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(("average", "base"), CASES)
-def test_weight_two_is_the_entry_twice(average: str, base: str) -> None:
+def test_weight_two_is_the_entry_twice() -> None:
     rng = np.random.default_rng(1)
-    Y = random_labels(rng, 6, 5)
-    decisions = rng.integers(0, 2, (6, 5))
-    metric = get_metric(f"{average}-{base}")
-    doubled = rng.integers(0, 2, (6, 5))
+    Y, decisions, doubled = random_labels(rng, 6, 5), rng.integers(0, 2, (6, 5)), rng.integers(0, 2, (6, 5))
     weighted = ObservedLabels.from_dense(Y, weights=1.0 + doubled)
-    once = confusion_counts(Y, decisions, average)
-    again = confusion_counts(np.where(doubled, Y, np.nan), decisions, average)
-    assert metric(weighted, decisions) == pytest.approx(
-        metric.from_counts(*(a + b for a, b in zip(once, again, strict=True))), abs=1e-12
-    )
+    for average, base in CASES:
+        metric = get_metric(f"{average}-{base}")
+        once = confusion_counts(Y, decisions, average)
+        again = confusion_counts(np.where(doubled, Y, np.nan), decisions, average)
+        both = metric.from_counts(*(a + b for a, b in zip(once, again, strict=True)))
+        assert metric(weighted, decisions) == pytest.approx(both, abs=1e-12), (average, base)
 
 
 @settings(deadline=None)
@@ -154,28 +146,22 @@ def test_entry_weights_and_groups_rebuild_the_metric(average: str, balanced: boo
     np.testing.assert_allclose(counts.total, np.bincount(group, labels.weights, minlength=n_groups))
 
 
-def test_const_counts_shares_not_entries() -> None:
+def test_counts_by_hand() -> None:
     metric = LinearFractional({"tp": 1}, {"const": 0.5, "tp": 1})
+    # A constant counts shares, not entries.
     assert metric.from_counts(1, 1, 1, 1) == metric.from_counts(10, 10, 10, 10) == pytest.approx(1 / 3)
-
-
-def test_groups_without_observation_do_not_count() -> None:
+    # Groups without an observation do not count.
     Y = [[1, 0, np.nan], [np.nan, np.nan, np.nan]]
-    decisions = np.ones((2, 3))
-    assert get_metric("instance-precision")(Y, decisions) == 0.5
-    assert get_metric("macro-recall")(Y, decisions) == 0.5
+    for name in ("instance-precision", "macro-recall"):
+        assert get_metric(name)(Y, np.ones((2, 3))) == 0.5
     assert get_metric("macro-accuracy").from_counts([1, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]) == 0.5
-
-
-def test_from_counts_of_micro_sums_arrays() -> None:
     assert get_metric("micro-precision").from_counts([1, 0], [0, 3], 0, 0) == 0.25
     assert get_metric("micro-balanced-accuracy").from_counts(1, 0, 1, 98) == 0.75
-
-
-def test_group_values_uses_zero_division() -> None:
     metric = get_metric("macro-f1", zero_division=1.0)
     np.testing.assert_array_equal(metric.group_values([0, 1], [0, 0], [0, 2], [4, 0]), [1.0, 0.5])
     assert metric.group_values(1, 0, 0, 0) == 1.0
+    real = ObservedLabels.from_dense([[1.0, 0.0]], binary=False)
+    assert get_metric("micro-accuracy")(real, [[1, 1]]) == 0.5
 
 
 @settings(deadline=None)
@@ -217,6 +203,7 @@ def test_identity_hash_repr_copies() -> None:
         repr(metric) == "LinearFractional({'tp': 1.0}, {'tp': 1.0, 'fp': 1.0}, average='micro', name='mine')"
     )
     assert "balanced=True" in repr(get_metric("macro-balanced-f1", zero_division=1))
+    assert repr(LinearFractional({"tp": 1}, {"const": 1}, balanced=1)).endswith(", balanced=True)")
     assert "zero_division=1" in repr(get_metric("macro-f1", zero_division=1))
     for twin in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
         assert twin == metric
@@ -259,33 +246,26 @@ def test_metrics_that_are_no_number_are_refused(numerator: object, denominator: 
 
 
 def test_other_refusals() -> None:
-    with pytest.raises(UnknownNameError, match=r"key in the denominator 'tpr'. Did you mean 'tp'"):
-        LinearFractional({"tp": 1}, {"tpr": 1})
-    with pytest.raises(UnknownNameError, match=r"average 'mikro'. Did you mean 'micro'"):
-        LinearFractional({"tp": 1}, {"const": 1}, average="mikro")
-    with pytest.raises(InvalidMetricError, match="zero_division must be a finite number"):
-        LinearFractional({"tp": 1}, {"const": 1}, zero_division=np.nan)
-    f1 = get_metric("micro-f1")
-    with pytest.raises(InvalidInputError, match=r"decisions have shape \(2, 1\); expected \(1, 2\)"):
-        f1([[1, 0]], [[1], [0]])
-    with pytest.raises(InvalidInputError, match=r"decision at row 0, column 1 is 0.7.*threshold"):
-        f1([[1, 0]], [[1, 0.7]])
-    with pytest.raises(InvalidInputError, match=r"decision at row 0, column 1 is nan"):
-        f1([[1, 0]], [[1, np.nan]])
-    with pytest.raises(InvalidLabelsError, match="needs known negatives"):
-        f1(ObservedLabels.from_any([[1, 0]], unobserved="unlabelled"), [[1, 0]])
-    with pytest.raises(InvalidLabelsError, match="No label is observed"):
-        f1([[np.nan, np.nan]], [[1, 0]])
-    with pytest.raises(InvalidLabelsError, match="built with binary=False"):
-        f1(ObservedLabels.from_dense([[2.0, 0]], binary=False), [[1, 0]])
-    with pytest.raises(InvalidInputError, match="All counts are 0"):
-        f1.from_counts(0, 0, 0, 0)
-    with pytest.raises(InvalidInputError, match="not negative"):
-        f1.from_counts(-1, 0, 0, 0)
-    with pytest.raises(UnknownNameError, match="average 'samples'"):
-        confusion_counts([[1]], [[1]], "samples")
-
-
-def test_real_valued_labels_that_are_zero_and_one_are_judged() -> None:
-    labels = ObservedLabels.from_dense([[1.0, 0.0]], binary=False)
-    assert get_metric("micro-accuracy")(labels, [[1, 1]]) == 0.5
+    f1, one = get_metric("micro-f1"), {"const": 1}
+    unlabelled = ObservedLabels.from_any([[1, 0]], unobserved="unlabelled")
+    answers = ObservedLabels.from_dense([[2.0, 0]], binary=False)
+    for call, error, message in [
+        (lambda: LinearFractional({"tp": 1}, {"tpr": 1}), UnknownNameError, "'tpr'. Did you mean 'tp'"),
+        (lambda: LinearFractional({"tp": 1}, one, average="mikro"), UnknownNameError, "Did you mean 'micro'"),
+        (
+            lambda: LinearFractional({"tp": 1}, one, zero_division=np.nan),
+            InvalidMetricError,
+            "zero_division must be a finite number",
+        ),
+        (lambda: f1([[1, 0]], [[1], [0]]), InvalidInputError, r"shape \(2, 1\); expected \(1, 2\)"),
+        (lambda: f1([[1, 0]], [[1, 0.7]]), InvalidInputError, "row 0, column 1 is 0.7.*threshold"),
+        (lambda: f1([[1, 0]], [[1, np.nan]]), InvalidInputError, "decision at row 0, column 1 is nan"),
+        (lambda: f1(unlabelled, [[1, 0]]), InvalidLabelsError, "needs known negatives"),
+        (lambda: f1([[np.nan, np.nan]], [[1, 0]]), InvalidLabelsError, "No label is observed"),
+        (lambda: f1(answers, [[1, 0]]), InvalidLabelsError, "built with binary=False"),
+        (lambda: f1.from_counts(0, 0, 0, 0), InvalidInputError, "All counts are 0"),
+        (lambda: f1.from_counts(-1, 0, 0, 0), InvalidInputError, "not negative"),
+        (lambda: confusion_counts([[1]], [[1]], "samples"), UnknownNameError, "average 'samples'"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()

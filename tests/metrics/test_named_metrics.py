@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -16,44 +14,45 @@ from labelgap.exceptions import InvalidInputError, InvalidParameterError, Unknow
 from labelgap.metrics import LinearFractional, confusion_counts, get_metric, metric_names
 
 
-@pytest.mark.parametrize("name", metric_names())
-def test_every_name_makes_a_metric(name: str) -> None:
-    metric = get_metric(name, beta=3) if name.endswith("fbeta") else get_metric(name)
-    assert metric.average == name.partition("-")[0]
-    assert metric.balanced == ("balanced" in name)
-    assert metric.name == name.replace("fbeta", "f3")
+def test_every_name_makes_a_metric() -> None:
+    names = metric_names()
+    assert list(names) == sorted(set(names))
+    assert len(names) == 3 * 2 * 9
     # A perfect decision on labels of both classes has the value 1, its opposite 0.
     Y = np.array([[1, 0], [0, 1]])
-    assert metric(Y, Y) == 1.0
-    assert metric(Y, 1 - Y) == 0.0
-    assert get_metric(metric) is metric
+    for name in names:
+        metric = get_metric(name, beta=3) if name.endswith("fbeta") else get_metric(name)
+        assert metric.average == name.partition("-")[0]
+        assert metric.balanced == ("balanced" in name)
+        assert metric.name == name.replace("fbeta", "f3")
+        assert (metric(Y, Y), metric(Y, 1 - Y)) == (1.0, 0.0), name
+        assert get_metric(metric) is metric
 
 
-def test_names_are_sorted_and_cover_averages() -> None:
-    names = metric_names()
-    assert list(names) == sorted(names)
-    assert len(names) == len(set(names)) == 3 * 2 * 9
-
-
-def test_spellings() -> None:
-    assert get_metric("samples-f1") == get_metric("instance-f1")
+def test_spellings_and_parameters() -> None:
+    for one, other, options in [
+        ("samples-f1", "instance-f1", {}),
+        ("Macro_Jaccard", "macro-jaccard", {}),
+        ("micro-f0.5", "micro-fbeta", {"beta": 0.5}),
+        ("micro-f1.0", "micro-f1", {}),
+        ("macro-balanced-f2", "macro-balanced-fbeta", {"beta": 2}),
+        ("micro-hamming", "micro-accuracy", {}),
+    ]:
+        assert get_metric(one) == get_metric(other, **options), one
     assert get_metric("samples-f1").name == "instance-f1"
-    assert get_metric("Macro_Jaccard") == get_metric("macro-jaccard")
-    assert get_metric("micro-f0.5") == get_metric("micro-fbeta", beta=0.5)
-    assert get_metric("micro-f1.0") == get_metric("micro-f1")
-    assert get_metric("macro-balanced-f2") == get_metric("macro-balanced-fbeta", beta=2)
-    assert get_metric("micro-hamming") == get_metric("micro-accuracy")
-
-
-def test_cost_accuracy() -> None:
     metric = get_metric("micro-cost-accuracy", false_positive_cost=1, false_negative_cost=4)
     assert metric.from_counts(tp=2, fp=1, fn=1, tn=6) == pytest.approx((4 * 2 + 6) / (4 * 3 + 7))
     assert get_metric("micro-cost-accuracy").from_counts(2, 1, 1, 6) == pytest.approx(0.8)
+    # The name of any beta is read again, and those that are no likely slip are taken as they are.
+    for beta in (1e20, 1e-7, 1 / 3, 5.5):
+        metric = get_metric("micro-fbeta", beta=beta)
+        assert get_metric(metric.name) == metric
+    for beta in ("1", "5", "2", "0.5", "1.1", "7.5"):
+        assert get_metric(f"micro-f{beta}").name == f"micro-f{beta}"
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_unknown_names_have_near_suggestions() -> None:
+    for name, message in [
         ("micro-f", "Unknown metric 'micro-f'"),
         ("mirco-f1", r"Did you mean 'micro-f1'\?"),
         ("macro-jacard", r"Did you mean 'macro-jaccard'\?"),
@@ -62,33 +61,44 @@ def test_cost_accuracy() -> None:
         ("f2", "write one of micro-f2"),
         ("", "Unknown metric"),
         (None, "Unknown metric None"),
-    ],
-)
-def test_unknown_names(name: str, message: str) -> None:
-    with pytest.raises(UnknownNameError, match=message):
-        get_metric(name)
+        ("micro-kappa", "^(?!.*Did you mean).*cost-accuracy"),
+        *(
+            (measure, "^(?!.*jaccard).*judges scores or their order")
+            for measure in ("micro-auc", "macro-roc-auc", "micro-average-precision", "log-loss", "ndcg@5")
+        ),
+    ]:
+        with pytest.raises(UnknownNameError, match=message):
+            get_metric(name)
 
 
 def test_parameters_are_checked() -> None:
-    for beta in (0, -1, np.inf, np.nan, True, "2"):
-        with pytest.raises(InvalidParameterError, match="beta must be a finite number above 0"):
-            get_metric("micro-fbeta", beta=beta)  # type: ignore[arg-type]
-    with pytest.raises(InvalidParameterError, match="beta must be a finite number above 0, not 0"):
-        get_metric("micro-f0")
-    with pytest.raises(InvalidParameterError, match=r"needs beta=.*macro-f2"):
-        get_metric("macro-fbeta")
-    with pytest.raises(InvalidParameterError, match="false_negative_cost must be a finite number above 0"):
-        get_metric("micro-cost-accuracy", false_negative_cost=0)
-    with pytest.raises(
-        InvalidParameterError, match="'micro-f1' has no parameter 'beta'; it takes zero_division"
-    ):
-        get_metric("micro-f1", beta=2)
-    with pytest.raises(InvalidParameterError, match="'micro-f2' has no parameter 'beta'"):
-        get_metric("micro-f2", beta=2)
-    with pytest.raises(InvalidParameterError, match="it takes beta, zero_division"):
-        get_metric("micro-fbeta", betta=2)
-    with pytest.raises(InvalidParameterError, match="complete already"):
-        get_metric(LinearFractional({"tp": 1}, {"const": 1}), beta=2)
+    fbeta, f1 = "micro-fbeta", "micro-f1"
+    for name, options, message in [
+        *((fbeta, {"beta": beta}, "beta must be a finite number above 0") for beta in (0, -1, np.inf)),
+        *((fbeta, {"beta": beta}, "beta must be a finite number above 0") for beta in (np.nan, True, "2")),
+        ("micro-f0", {}, "beta must be a finite number above 0, not 0"),
+        ("macro-fbeta", {}, r"needs beta=.*macro-f2"),
+        ("micro-cost-accuracy", {"false_negative_cost": 0}, "false_negative_cost must be a finite number"),
+        (f1, {"beta": 2}, "'micro-f1' has no parameter 'beta'; it takes zero_division"),
+        ("micro-f2", {"beta": 2}, "'micro-f2' has no parameter 'beta'"),
+        (fbeta, {"betta": 2}, "it takes beta, zero_division"),
+        (LinearFractional({"tp": 1}, {"const": 1}), {"beta": 2}, "complete already"),
+    ]:
+        with pytest.raises(InvalidParameterError, match=message):
+            get_metric(name, **options)
+    # A beta that is probably a slip is asked for by its exact name.
+    for name, meant, exactly in [
+        ("micro-f11", "micro-f1", "micro-f11.0"),
+        ("macro-balanced-f22", "macro-balanced-f2", "macro-balanced-f22.0"),
+        ("samples-f05", "instance-f0.5", "instance-f5"),
+        ("micro-f10", "micro-f1", "micro-f10.0"),
+        ("micro-f6", "micro-f1", "micro-f6.0"),
+    ]:
+        with pytest.raises(InvalidParameterError, match=f"'{meant}'.*'{exactly}'"):
+            get_metric(name)
+        metric, (stem, _, beta) = get_metric(exactly), exactly.rpartition("f")
+        assert metric == get_metric(f"{stem}fbeta", beta=float(beta))
+        assert metric.name == exactly
 
 
 def test_the_order_is_that_of_scikit_learn() -> None:
@@ -104,22 +114,17 @@ def test_the_order_is_that_of_scikit_learn() -> None:
     # One label as vectors, which scorers of scikit-learn pass.
     assert precision(truth[:, 2], decided[:, 2]) == precision_score(truth[:, 2], decided[:, 2])
     assert precision([1, np.nan, 0], [1, 1, 1]) == 0.5
-
-
-@pytest.mark.parametrize(
-    "given",
-    [((), {}), (([[1]],), {}), ((), {"labels": [[1]]}), (([[1]], [[1]]), {"labels": [[1]]})],
-    ids=["nothing", "truth", "labels", "twice"],
-)
-def test_a_call_without_truth_and_decisions_says_what_it_takes(given: Any) -> None:
-    arguments, named = given
-    with pytest.raises(TypeError, match=r"metric\(y_true, y_pred\)"):
-        get_metric("micro-f1")(*arguments, **named)
-
-
-def test_the_truth_in_second_place_is_noticed_where_it_has_gaps() -> None:
+    for arguments, named in [
+        ((), {}),
+        (([[1]],), {}),
+        ((), {"labels": [[1]]}),
+        (([[1]],) * 2, {"labels": 1}),
+    ]:
+        with pytest.raises(TypeError, match=r"metric\(y_true, y_pred\)"):
+            precision(*arguments, **named)
+    # The truth in second place is noticed where it has gaps.
     with pytest.raises(InvalidInputError, match="The truth, which may have NaN, comes first"):
-        get_metric("micro-f1")([[1, 0]], [[1, np.nan]])
+        precision([[1, 0]], [[1, np.nan]])
 
 
 def test_metrics_are_scorers_in_scikit_learn() -> None:
@@ -139,55 +144,3 @@ def test_metrics_are_scorers_in_scikit_learn() -> None:
         for train, test in (halves, halves[::-1])
     ]
     assert scores.tolist() == slow
-
-
-@pytest.mark.parametrize(
-    "name", ["micro-auc", "macro-roc-auc", "micro-average-precision", "log-loss", "ndcg@5"]
-)
-def test_measures_of_scores_are_told_apart_from_metrics_of_decisions(name: str) -> None:
-    with pytest.raises(UnknownNameError, match="judges scores or their order") as caught:
-        get_metric(name)
-    assert "jaccard" not in str(caught.value)
-
-
-def test_a_suggestion_is_near_to_what_was_written() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'micro-jaccard'"):
-        get_metric("micro-jacard")
-    with pytest.raises(UnknownNameError) as caught:
-        get_metric("micro-kappa")
-    assert "Did you mean" not in str(caught.value)
-    assert "cost-accuracy" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "meant", "exactly"),
-    [
-        ("micro-f11", "micro-f1", "micro-f11.0"),
-        ("macro-balanced-f22", "macro-balanced-f2", "macro-balanced-f22.0"),
-        ("samples-f05", "instance-f0.5", "instance-f5"),
-        ("micro-f10", "micro-f1", "micro-f10.0"),
-        ("micro-f6", "micro-f1", "micro-f6.0"),
-    ],
-)
-def test_a_beta_that_is_probably_a_slip_is_asked_for_by_its_exact_name(name, meant, exactly):
-    with pytest.raises(InvalidParameterError, match=f"'{meant}'.*'{exactly}'"):
-        get_metric(name)
-    metric = get_metric(exactly)
-    beta = float(exactly.rpartition("f")[2])
-    assert metric == get_metric(exactly.rpartition("f")[0] + "fbeta", beta=beta)
-    # The name by which it goes from now on is one that is read.
-    assert get_metric(metric.name) == metric
-    assert metric.name == exactly
-
-
-@pytest.mark.parametrize("beta", [1e20, 1e-7, 1 / 3, 5.5])
-def test_the_name_of_any_beta_is_read_again(beta):
-    metric = get_metric("micro-fbeta", beta=beta)
-    assert get_metric(metric.name) == metric
-
-
-@pytest.mark.parametrize(
-    "name", ["micro-f1", "micro-f5", "micro-f2", "micro-f0.5", "micro-f1.1", "micro-f7.5"]
-)
-def test_other_betas_are_taken_as_they_are(name):
-    assert get_metric(name).name == name

@@ -43,34 +43,26 @@ def test_counts_equal_the_oracle(average):
             np.testing.assert_allclose(np.column_stack(counts), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_metrics_equal_the_oracle(name):
-    rng = np.random.default_rng(list(name.encode()))
-    metric = get_metric(name)
-    for _ in range(20):
-        scores, recorded, rates = random_unlabelled(rng)
-        decided = scores > rng.normal()
-        groups = groups_of(recorded.shape, metric.average).ravel()
-        cell_rates = np.broadcast_to(rates, recorded.shape).ravel()
-        counts = slow_group_counts(decided.ravel(), recorded.ravel(), cell_rates, groups)
-        value = unlabelled_metric(name, recorded, decided, rates)
-        assert value == pytest.approx(slow_metric(metric, counts), abs=1e-12)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_without_flips_it_is_the_metric_on_complete_labels(name):
-    rng = np.random.default_rng(list(name.encode()))
-    recorded = rng.random((9, 5)) < 0.4
-    decided = rng.random((9, 5)) < 0.5
-    average = get_metric(name).average
-    for found, expected in zip(
-        unlabelled_counts(recorded, decided, 0.0, average),
-        confusion_counts(recorded.astype(int), decided, average),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(found, expected)
-    expected_value = get_metric(name)(recorded.astype(int), decided)
-    assert unlabelled_metric(name, recorded, decided, 0) == pytest.approx(expected_value, abs=1e-15)
+def test_metrics_equal_the_oracle():
+    for name in NAMES:
+        rng = np.random.default_rng(list(name.encode()))
+        metric = get_metric(name)
+        for _ in range(20):
+            scores, recorded, rates = random_unlabelled(rng)
+            decided = scores > rng.normal()
+            groups = groups_of(recorded.shape, metric.average).ravel()
+            cell_rates = np.broadcast_to(rates, recorded.shape).ravel()
+            counts = slow_group_counts(decided.ravel(), recorded.ravel(), cell_rates, groups)
+            value = unlabelled_metric(name, recorded, decided, rates)
+            assert value == pytest.approx(slow_metric(metric, counts), abs=1e-12), name
+        # Without flips it is the metric on complete labels.
+        truth = recorded.astype(int)
+        counts = unlabelled_counts(recorded, decided, 0.0, metric.average)
+        expected = confusion_counts(truth, decided, metric.average)
+        for found, right in zip(counts, expected, strict=True):
+            np.testing.assert_array_equal(found, right)
+        found = unlabelled_metric(name, recorded, decided, 0)
+        assert found == pytest.approx(metric(truth, decided), abs=1e-15), name
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.7, np.linspace(0, 0.8, 40)], ids=["0.3", "0.7", "per label"])
@@ -129,32 +121,24 @@ def test_more_yes_than_cells_is_cut():
     assert (tp, fp, fn, tn) == (2, 4, 4, 0)
 
 
-@pytest.mark.parametrize("name", ["micro-f1", "instance-jaccard", "macro-balanced-accuracy", "micro-recall"])
-def test_trivial_values_are_those_of_none_and_all(name):
+def test_trivial_values_and_permutations():
     rng = np.random.default_rng(3)
-    recorded, rates = rng.random((20, 6)) < 0.2, rng.uniform(0, 0.8, 6)
-    none, everything = trivial_values(name, recorded, rates)
-    assert none == pytest.approx(unlabelled_metric(name, recorded, np.zeros((20, 6)), rates), abs=1e-14)
-    assert everything == pytest.approx(unlabelled_metric(name, recorded, np.ones((20, 6)), rates), abs=1e-14)
-
-
-def test_yes_to_everything_loses_to_the_truth():
-    rng = np.random.default_rng(4)
+    recorded, decided, rates = rng.random((20, 6)) < 0.2, rng.random((20, 6)) < 0.5, rng.uniform(0, 0.8, 6)
+    columns = rng.permutation(6)
+    moved = np.ix_(rng.permutation(20), columns)
+    for name in ("micro-f1", "instance-jaccard", "macro-balanced-accuracy", "micro-recall", "macro-f1"):
+        of_none, of_all = (
+            unlabelled_metric(name, recorded, np.full((20, 6), all_), rates) for all_ in (0, 1)
+        )
+        assert trivial_values(name, recorded, rates) == pytest.approx((of_none, of_all), abs=1e-14)
+        value = unlabelled_metric(name, recorded, decided, rates)
+        again = unlabelled_metric(name, recorded[moved], decided[moved], rates[columns])
+        assert again == pytest.approx(value, abs=1e-14)
+    # Yes to everything loses to the truth.
     truth = rng.random((200, 30)) < 0.1
     recorded = truth & (rng.random(truth.shape) < 0.5)
     everything = trivial_values("micro-f1", recorded, 0.5)[1]
     assert everything < 0.3 < 0.9 < unlabelled_metric("micro-f1", recorded, truth, 0.5)
-
-
-@pytest.mark.parametrize("average", AVERAGES)
-def test_permutations_change_nothing(average):
-    rng = np.random.default_rng(5)
-    recorded, decided, rates = rng.random((12, 7)) < 0.4, rng.random((12, 7)) < 0.5, rng.uniform(0, 0.8, 7)
-    rows, columns = rng.permutation(12), rng.permutation(7)
-    moved = np.ix_(rows, columns)
-    assert unlabelled_metric(
-        f"{average}-f1", recorded[moved], decided[moved], rates[columns]
-    ) == pytest.approx(unlabelled_metric(f"{average}-f1", recorded, decided, rates), abs=1e-14)
 
 
 def test_labels_in_other_forms():
@@ -171,92 +155,64 @@ def test_labels_in_other_forms():
     assert [unlabelled_metric("micro-f1", other, decided, 0.5) for other in others] == [value] * 4
 
 
-@pytest.mark.parametrize("average", AVERAGES)
-def test_sparse_decisions_of_a_matrix_that_no_memory_holds(average):
+def test_sparse_decisions_of_a_matrix_that_no_memory_holds():
     shape = (300_000, 200_000)
     cells = (np.array([0, 0, 5]), np.array([1, 2, 7]))
     decisions = sparse.coo_array((np.ones(3), cells), shape=shape)
     recorded = sparse.coo_array((np.ones(2, np.int8), (np.array([0, 9]), np.array([1, 3]))), shape=shape)
-    counts = unlabelled_counts(recorded, decisions, 0.5, average)
     # The recorded yes that is decided stands for two; its row has two decided cells, its label one.
-    assert counts.tp.sum() == {"micro": 2, "instance": 2, "macro": 1}[average]
-    assert counts.total.sum() == shape[0] * shape[1]
+    for average, found in {"micro": 2, "instance": 2, "macro": 1}.items():
+        counts = unlabelled_counts(recorded, decisions, 0.5, average)
+        assert counts.tp.sum() == found
+        assert counts.total.sum() == shape[0] * shape[1]
 
 
-def test_sparse_duplicates_add_up():
-    twice = sparse.coo_array((np.ones(2), (np.array([0, 0]), np.array([1, 1]))), shape=(1, 3))
-    with pytest.raises(InvalidInputError, match=r"row 0, column 1 is 2\.0"):
-        unlabelled_counts([[1, 0, 0]], twice, 0.5)
-    pieces = (np.ones(2), np.array([1, 1]), np.array([0, 2]))
-    with pytest.raises(InvalidInputError, match=r"row 0, column 1 is 2\.0"):
-        unlabelled_counts([[1, 0, 0]], sparse.csr_array(pieces, shape=(1, 3)), 0.5)
-
-
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("micro-f1", True),
-        ("macro-precision", True),
-        ("micro-accuracy", True),
-        ("instance-balanced-accuracy", True),
-        ("micro-specificity", True),
-        ("micro-recall", False),
-        ("macro-balanced-recall", False),
-    ],
-)
-def test_which_metrics_punish_false_positives(name, answer):
-    assert punishes_false_positives(get_metric(name)) is answer
-
-
-def test_own_metrics_that_punish_false_positives():
-    found = LinearFractional({"tp": 1}, {"const": 1})
-    assert not punishes_false_positives(found)
+def test_which_metrics_punish_false_positives():
+    punishing = ["micro-f1", "macro-precision", "micro-accuracy", "instance-balanced-accuracy"]
+    for name in [*punishing, "micro-specificity"]:
+        assert punishes_false_positives(get_metric(name)), name
+    for name in ("micro-recall", "macro-balanced-recall"):
+        assert not punishes_false_positives(get_metric(name)), name
+    assert not punishes_false_positives(LinearFractional({"tp": 1}, {"const": 1}))
     assert punishes_false_positives(LinearFractional({"tp": 1, "fp": -0.1}, {"const": 1}))
 
 
-@pytest.mark.parametrize(
-    ("rate", "message"),
-    [
+def test_what_is_refused():
+    nan = float("nan")
+    twice = sparse.coo_array((np.ones(2), (np.array([0, 0]), np.array([1, 1]))), shape=(1, 3))
+    pieces = sparse.csr_array((np.ones(2), np.array([1, 1]), np.array([0, 2])), shape=(1, 3))
+    negative = ObservedLabels.from_sparse(sparse.csr_array([[1, 0]]), "negative")
+    weighted = ObservedLabels.from_dense([[1, 0]], weights=[[2, 1]])
+    for rate, message in [
         (1.0, "flip_rate is 1.0"),
         (-0.1, "flip_rate is -0.1"),
-        (float("nan"), "flip_rate is nan"),
+        (nan, "flip_rate is nan"),
         ([0.1, 1.5], "flip_rate of label 1 is 1.5"),
         ([0.1, 0.2, 0.3], r"shape \(3,\).*each of the 2 labels"),
         ("auto", "must be a number"),
         (None, "flip_rate"),
-    ],
-)
-def test_bad_flip_rates(rate, message):
-    with pytest.raises(InvalidParameterError, match=message):
-        unlabelled_counts([[1, 0]], [[1, 0]], rate)
-
-
-@pytest.mark.parametrize(
-    ("decisions", "message"),
-    [
+    ]:
+        with pytest.raises(InvalidParameterError, match=message):
+            unlabelled_counts([[1, 0]], [[1, 0]], rate)
+    for decisions, message in [
         ([[1, 0]], r"shape \(1, 2\); expected \(1, 3\)"),
         ([1, 0, 0], r"shape \(3,\)"),
         ([[1, 0.5, 0]], r"row 0, column 1 is 0\.5"),
-        ([[1, 0, float("nan")]], "row 0, column 2 is nan"),
+        ([[1, 0, nan]], "row 0, column 2 is nan"),
         (sparse.csr_array(np.array([[0, 0, 0.5]])), r"row 0, column 2 is 0\.5"),
-    ],
-)
-def test_bad_decisions(decisions, message):
-    with pytest.raises(InvalidInputError, match=message):
-        unlabelled_counts([[1, 0, 0]], decisions, 0.5)
-
-
-def test_labels_that_are_not_positive_and_unlabelled():
-    with pytest.raises(InvalidLabelsError, match="No label is observed"):
-        unlabelled_counts([[0, 0]], [[1, 0]], 0.5)
-    with pytest.raises(InvalidLabelsError, match="unobserved='negative'"):
-        unlabelled_counts(ObservedLabels.from_sparse(sparse.csr_array([[1, 0]]), "negative"), [[1, 0]], 0.5)
-    weighted = ObservedLabels.from_dense([[1, 0]], weights=[[2, 1]])
-    with pytest.raises(InvalidLabelsError, match="without weights"):
-        unlabelled_counts(weighted, [[1, 0]], 0.5)
-
-
-def test_unknown_names():
+        # Stored duplicates add up.
+        (twice, r"row 0, column 1 is 2\.0"),
+        (pieces, r"row 0, column 1 is 2\.0"),
+    ]:
+        with pytest.raises(InvalidInputError, match=message):
+            unlabelled_counts([[1, 0, 0]], decisions, 0.5)
+    for labels, message in [
+        ([[0, 0]], "No label is observed"),
+        (negative, "unobserved='negative'"),
+        (weighted, "without weights"),
+    ]:
+        with pytest.raises(InvalidLabelsError, match=message):
+            unlabelled_counts(labels, [[1, 0]], 0.5)
     with pytest.raises(UnknownNameError, match="average"):
         unlabelled_counts([[1, 0]], [[1, 0]], 0.5, average="samples")
     with pytest.raises(UnknownNameError, match="micro-f1"):
