@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ from numpy.typing import NDArray
 
 from labelgap import LowRankClassifier, MetricThreshold, ObservedLabels, PlugInClassifier
 from labelgap.data import LowRankProblem, make_low_rank_labels
+from labelgap.report import write_report
 
 HOSTILE = [
     "<script>window.hacked = 1</script>",
@@ -89,3 +93,16 @@ def entries_of(figures: dict[str, Any]) -> dict[str, NDArray[Any] | None]:
         "value": decoded(entries["positive"]),
         "weight": None if entries["weights"] is None else decoded(entries["weights"]),
     }
+
+
+def figures_of(model: Any, X: Any, y: Any, **options: Any) -> dict[str, Any]:
+    """What the page of a model holds."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = write_report(Path(folder) / "page.html", model, X, y, **options).read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text.split('id="figures">')[1].split("</script>")[0])
+    return found
+
+
+def at_entries(matrix: Any, labels: ObservedLabels) -> NDArray[Any]:
+    """The cells of a matrix that are observed."""
+    return np.asarray(matrix)[labels.rows, labels.cols]
