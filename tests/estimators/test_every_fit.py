@@ -30,7 +30,6 @@ from labelgap.exceptions import (
     InvalidParameterError,
 )
 from labelgap.metrics import precision_at_k
-from labelgap.metrics.jackknife import leave_out_values
 from quick_estimators import (
     ONE_FIT,
     QUICK,
@@ -146,14 +145,6 @@ def test_metrics_and_thresholds_of_weighted_rows() -> None:
         decisions = scores >= one.threshold
         found = metric(repeated, decisions[REPEATED])
         assert metric(weighted, decisions) == pytest.approx(found, abs=1e-12), average
-    decided = np.random.RandomState(1).uniform(size=weighted.n_observed) > 0.5
-    used = np.unique(weighted.rows)
-    values = leave_out_values(metric, decided, weighted, n_parts=len(used))
-    expected = []
-    for row in used[np.argsort(np.random.RandomState(0).permutation(len(used)))]:
-        rest = weighted.rows != row
-        expected.append(metric(weighted.select(rest), decided[rest]))
-    assert_allclose(values, expected, atol=1e-12)
 
 
 def test_classifiers_of_whole_rows_are_given_the_weights() -> None:

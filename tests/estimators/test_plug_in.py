@@ -114,10 +114,7 @@ def test_labels_with_one_class_or_none() -> None:
 @pytest.mark.filterwarnings("ignore::labelgap.exceptions.UninformativeLabelsWarning")
 @settings(deadline=None, max_examples=10)
 @given(
-    n=st.integers(4, 15),
-    n_labels=st.integers(1, 5),
-    observed=st.floats(0.2, 1.0),
-    seed=st.integers(0, 1000),
+    n=st.integers(4, 15), n_labels=st.integers(1, 5), observed=st.floats(0.2, 1.0), seed=st.integers(0, 1000)
 )
 def test_any_pattern_of_observations(n: int, n_labels: int, observed: float, seed: int) -> None:
     rng = np.random.RandomState(seed)

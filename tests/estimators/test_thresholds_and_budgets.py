@@ -14,14 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import labelgap
-from labelgap import (
-    Budget,
-    LowRankClassifier,
-    MetricThreshold,
-    ObservedLabels,
-    PlugInClassifier,
-    Recommender,
-)
+from labelgap import Budget, LowRankClassifier, MetricThreshold, ObservedLabels, PlugInClassifier, Recommender
 from labelgap.decisions import best_decisions
 from labelgap.exceptions import (
     InfeasibleConstraintError,
