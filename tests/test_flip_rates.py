@@ -17,7 +17,6 @@ from labelgap.exceptions import (
 )
 from labelgap.flip_rates.curves import fit_curves
 from labelgap.flip_rates.estimate import FlipRateEstimate, flip_rate_from_scores
-from labelgap.metrics.unlabelled import check_flip_rate
 from oracles_unlabelled import cross_fitted_scores, slow_curve, slow_plateau
 
 RATES = [0.1, 0.3, 0.5, 0.7, 0.9]
@@ -40,23 +39,18 @@ def one_label(rng: np.random.Generator, n: int, rho: float, signal: float = 3.0)
 
 
 @pytest.mark.parametrize("rho", RATES)
-def test_labels_without_noise(rho):
+def test_labels_without_noise_and_from_the_logistic_model(rho):
     rng = np.random.default_rng(int(10 * rho))
     problem = make_low_rank_labels(n=2000, n_labels=100, n_test=1, random_state=int(10 * rho))
     recorded = hide(problem.Y == 1, rho, rng)
     found = estimate(cross_fitted_scores(problem.X, recorded, rng), recorded)
     assert abs(found.value - rho) < 0.02
     assert found.low <= found.value <= found.high < found.low + 0.05
-
-
-@pytest.mark.parametrize("rho", RATES)
-def test_labels_from_the_logistic_model(rho):
     # The scores x·w have a standard deviation of 2: one yes in eight is surer than 19 to 1.
     rng = np.random.default_rng(int(100 * rho))
     problem = make_low_rank_labels(n=2000, n_labels=100, n_test=1, random_state=int(100 * rho))
     z = problem.X @ problem.W
-    truth = rng.random(z.shape) < expit(2 * z / z.std())
-    recorded = hide(truth, rho, rng)
+    recorded = hide(rng.random(z.shape) < expit(2 * z / z.std()), rho, rng)
     found = estimate(cross_fitted_scores(problem.X, recorded, rng), recorded)
     assert abs(found.value - rho) < 0.05
     assert found.low - 0.02 < rho < found.high + 0.02
@@ -127,37 +121,24 @@ def test_a_sample_of_the_unrecorded_entries_will_do():
     assert scaled.value == pytest.approx(sample.value, abs=1e-6)
 
 
-def test_only_the_order_of_the_scores_matters():
+def test_only_the_order_of_the_scores_matters_and_a_seed_moves_the_interval_alone():
     scores, recorded = one_label(np.random.default_rng(4), 5000, 0.4)
     found = flip_rate_from_scores(scores, recorded, random_state=0)
-    assert flip_rate_from_scores(expit(scores), recorded, random_state=0) == found
-    assert flip_rate_from_scores(np.exp(scores) - 7, recorded, random_state=0) == found
-
-
-def test_the_order_of_the_entries_does_not_matter():
-    rng = np.random.default_rng(5)
-    scores, recorded = one_label(rng, 5000, 0.4)
-    scores = np.round(scores, 1)
-    moved = rng.permutation(5000)
+    for same in (scores, expit(scores), np.exp(scores) - 7):
+        assert flip_rate_from_scores(same, recorded, random_state=0) == found
+    other = flip_rate_from_scores(scores, recorded, random_state=1)
+    assert other.value == pytest.approx(found.value, abs=1e-6)
+    assert other.low != found.low
+    # A higher level widens the interval.
+    wide, narrow = (flip_rate_from_scores(scores, recorded, level=p, random_state=0) for p in (0.99, 0.5))
+    assert wide.low < narrow.low <= narrow.value <= narrow.high < wide.high
+    assert wide.level == 0.99
+    # The order of the entries does not matter.
+    scores, moved = np.round(scores, 1), np.random.default_rng(5).permutation(5000)
     found = flip_rate_from_scores(scores, recorded, random_state=0)
     again = flip_rate_from_scores(scores[moved], recorded[moved], random_state=0)
     assert again.value == pytest.approx(found.value, abs=1e-6)
     assert again.plateau == pytest.approx(found.plateau, abs=1e-12)
-
-
-def test_repeatable_and_the_seed_moves_the_interval_only():
-    scores, recorded = one_label(np.random.default_rng(6), 3000, 0.4)
-    first, second, other = (flip_rate_from_scores(scores, recorded, random_state=s) for s in (0, 0, 1))
-    assert first == second
-    assert other.value == pytest.approx(first.value, abs=1e-6)
-    assert other.low != first.low
-
-
-def test_a_higher_level_widens_the_interval():
-    scores, recorded = one_label(np.random.default_rng(7), 3000, 0.4)
-    wide, narrow = (flip_rate_from_scores(scores, recorded, level=p, random_state=0) for p in (0.99, 0.5))
-    assert wide.low < narrow.low <= narrow.value <= narrow.high < wide.high
-    assert wide.level == 0.99
 
 
 def test_rows_that_repeat_their_entries_count_once():
@@ -207,9 +188,8 @@ def test_everything_recorded_and_ties():
     assert flip_rate_from_scores(infinite, hide(two, 0.3, rng), random_state=0).value < 0.4
 
 
-@pytest.mark.parametrize(
-    ("scores", "recorded", "options", "error", "message"),
-    [
+def test_bad_input():
+    for scores, recorded, options, error, message in (
         ([[1.0, 2.0]], [[1, 0]], {}, InvalidInputError, "vectors"),
         ([1.0, 2.0], [1], {}, InvalidInputError, r"\(2,\) and \(1,\)"),
         ([1.0, np.nan], [1, 0], {}, InvalidScoresError, "entry 1 is NaN"),
@@ -222,18 +202,6 @@ def test_everything_recorded_and_ties():
         ([1.0, 2.0], [1, 0], {"groups": [1, 1]}, InvalidInputError, "one row only"),
         ([1.0, 2.0], [1, 0], {"level": 1.0}, InvalidParameterError, "level"),
         ([], [], {}, InvalidLabelsError, "No entry is recorded"),
-    ],
-)
-def test_bad_input(scores, recorded, options, error, message):
-    with pytest.raises(error, match=message):
-        flip_rate_from_scores(scores, recorded, **options)
-
-
-def test_flip_rates_of_labels():
-    assert check_flip_rate(0.25, 3).tolist() == [0.25] * 3
-    assert check_flip_rate([0, 0.5], 2).tolist() == [0.0, 0.5]
-    given = np.array([0.1, 0.2])
-    check_flip_rate(given, 2)[0] = 0.9
-    assert given.tolist() == [0.1, 0.2]
-    with pytest.raises(InvalidParameterError, match=r"of label 1 is 1\.0"):
-        check_flip_rate([0.5, 1.0], 2)
+    ):
+        with pytest.raises(error, match=message):
+            flip_rate_from_scores(scores, recorded, **options)

@@ -62,38 +62,28 @@ def test_rows_are_dealt_in_proportion(observed: float, k: int) -> None:
         assert np.all(np.sum(Y[folds == fold] == 1, axis=0)[enough] > 0)
 
 
-def test_the_rarest_label_is_dealt_exactly() -> None:
-    Y = np.full((40, 2), np.nan)
-    Y[:4, 0] = 1
-    Y[4:, 1] = np.arange(36) % 2
-    folds = StratifiedRowSplit(4, random_state=0).fold_numbers(None, Y)
+def test_rare_and_missing_labels_are_dealt_exactly_and_every_form_is_read() -> None:
+    def dealt(k: int, labels: Any) -> Any:
+        return StratifiedRowSplit(k, random_state=0).fold_numbers(None, labels)
+
+    rarest = np.full((40, 2), np.nan)
+    rarest[:4, 0], rarest[4:, 1] = 1, np.arange(36) % 2
+    folds = dealt(4, rarest)
     assert sorted(folds[:4]) == [0, 1, 2, 3]
     assert np.bincount(folds).tolist() == [10, 10, 10, 10]
-
-
-def test_rows_without_labels_even_out_the_sizes() -> None:
-    Y = np.full((50, 1), np.nan)
-    Y[:5, 0] = [1, 1, 1, 0, 0]
-    folds = StratifiedRowSplit(5, random_state=0).fold_numbers(None, Y)
-    assert np.bincount(folds).tolist() == [10] * 5
-
-
-@pytest.mark.parametrize("form", [pd.DataFrame, sp.csr_array, ObservedLabels.from_dense, np.ndarray.tolist])
-def test_every_form_of_labels(form: Any) -> None:
+    # Rows without labels even out the sizes.
+    few = np.full((50, 1), np.nan)
+    few[:5, 0] = [1, 1, 1, 0, 0]
+    assert np.bincount(dealt(5, few)).tolist() == [10] * 5
     Y = rare_labels(observed=1.0)
-    expected = StratifiedRowSplit(3, random_state=0).fold_numbers(None, Y)
-    found = StratifiedRowSplit(3, random_state=0).fold_numbers(None, form(Y))
-    if form is sp.csr_array:
-        # Of a sparse matrix only the stored entries are known.
-        expected = StratifiedRowSplit(3, random_state=0).fold_numbers(None, np.where(Y == 1, 1.0, np.nan))
-    assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("y", [np.repeat([0, 1], [30, 6]), np.repeat(["no", "yes"], [30, 6])])
-def test_one_label(y: Any) -> None:
-    folds = StratifiedRowSplit(3, random_state=0).fold_numbers(None, y)
-    assert np.bincount(folds[30:]).tolist() == [2, 2, 2]
-    assert np.bincount(folds).tolist() == [12, 12, 12]
+    for form in (pd.DataFrame, ObservedLabels.from_dense, np.ndarray.tolist):
+        assert_array_equal(dealt(3, form(Y)), dealt(3, Y))
+    # Of a sparse matrix only the stored entries are known.
+    assert_array_equal(dealt(3, sp.csr_array(Y)), dealt(3, np.where(Y == 1, 1.0, np.nan)))
+    for classes in ([0, 1], ["no", "yes"]):
+        folds = dealt(3, np.repeat(classes, [30, 6]))
+        assert np.bincount(folds[30:]).tolist() == [2, 2, 2]
+        assert np.bincount(folds).tolist() == [12, 12, 12]
 
 
 @pytest.mark.parametrize("kind", [StratifiedRowSplit, StratifiedEntrySplit])
@@ -102,9 +92,8 @@ def test_folds_are_a_partition_and_repeat(kind: Any) -> None:
     one, two = (list(kind(4, random_state=3).split(None, Y)) for _ in range(2))
     count = len(Y) if kind is StratifiedRowSplit else int(np.sum(~np.isnan(Y)))
     assert_array_equal(np.sort(np.concatenate([test for _, test in one])), np.arange(count))
-    for (train, test), (same, as_well) in zip(one, two, strict=True):
-        assert_array_equal(train, same)
-        assert_array_equal(test, as_well)
+    for (train, test), again in zip(one, two, strict=True):
+        assert_array_equal(np.concatenate([train, test]), np.concatenate(again))
         assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(count))
     assert kind(4).get_n_splits() == 4
     assert repr(kind(4, random_state=3)).startswith(f"{kind.__name__}(")
@@ -151,22 +140,18 @@ def test_groups_in_cross_validation() -> None:
     assert routed.max() < 0.75
 
 
-def test_groups_of_entries() -> None:
+def test_entries_differ_by_at_most_one_and_go_with_their_groups() -> None:
     labels = ObservedLabels.from_dense(rare_labels())
+    counts = [
+        [np.bincount(held.indices[held.values == value], minlength=12) for value in (0, 1)]
+        for _, held in StratifiedEntrySplit(5, random_state=0).split_labels(labels)
+    ]
+    assert np.ptp(np.array(counts), axis=0).max() <= 1
     folds = StratifiedEntrySplit(4, random_state=0).fold_numbers(labels, groups=labels.rows)
     assert all(len(np.unique(folds[labels.rows == row])) == 1 for row in np.unique(labels.rows))
     for value in (0, 1):
         counts = np.bincount(folds[labels.values == value])
         assert np.ptp(counts) <= 0.05 * counts.mean() + 1
-
-
-def test_entries_differ_by_at_most_one() -> None:
-    labels = ObservedLabels.from_dense(rare_labels())
-    counts = [
-        [np.bincount(held.indices[held.values == value], minlength=12) for value in (0, 1)]
-        for train, held in StratifiedEntrySplit(5, random_state=0).split_labels(labels)
-    ]
-    assert np.ptp(np.array(counts), axis=0).max() <= 1
 
 
 @pytest.mark.parametrize("library", [pd, pl])
@@ -212,31 +197,25 @@ def test_splitter_in_a_search_with_a_scorer() -> None:
 # -- errors ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bad", [1, 0, 301, 2.5, True, None])
-def test_bad_number_of_folds(bad: Any) -> None:
-    with pytest.raises(InvalidParameterError, match="n_splits must be an integer from 2 to the 300 rows"):
-        StratifiedRowSplit(bad).fold_numbers(None, rare_labels())
-    with pytest.raises(InvalidParameterError, match="known entries"):
-        StratifiedEntrySplit(bad).fold_numbers(None, rare_labels()[:2])
-
-
-def test_bad_data() -> None:
-    with pytest.raises(InvalidLabelsError, match="takes labels: pass y"):
-        next(StratifiedRowSplit().split(np.zeros((4, 2))))
-    with pytest.raises(InvalidLabelsError, match="must match row by row"):
-        next(StratifiedRowSplit().split(np.zeros((4, 2)), rare_labels()))
-    Y = rare_labels(4)
-    for groups, message in (
-        (["a", "b"], "the group of each of the 4 rows"),
-        ("scaffold", "the group of each of the 4 rows"),
-        ([["a"], ["b", "c"], ["d"], ["e"]], "the group of each of the 4 rows"),
-        (["a", None, "b", "b"], "no value at place 1"),
-        ([0, 1, np.nan, 1], "no value at place 2"),
+def test_bad_folds_data_and_groups() -> None:
+    Y, X = rare_labels(4), np.zeros((4, 2))
+    for bad in (1, 0, 301, 2.5, True, None):
+        with pytest.raises(InvalidParameterError, match="n_splits must be an integer from 2 to the 300 rows"):
+            StratifiedRowSplit(bad).fold_numbers(None, rare_labels())
+        with pytest.raises(InvalidParameterError, match="known entries"):
+            StratifiedEntrySplit(bad).fold_numbers(None, rare_labels()[:2])
+    for given, error, message in (
+        ((X,), InvalidLabelsError, "takes labels: pass y"),
+        ((X, rare_labels()), InvalidLabelsError, "must match row by row"),
+        ((None, Y, ["a", "b"]), InvalidInputError, "the group of each of the 4 rows"),
+        ((None, Y, "scaffold"), InvalidInputError, "the group of each of the 4 rows"),
+        ((None, Y, [["a"], ["b", "c"], ["d"], ["e"]]), InvalidInputError, "the group of each of the 4 rows"),
+        ((None, Y, ["a", None, "b", "b"]), InvalidInputError, "no value at place 1"),
+        ((None, Y, [0, 1, np.nan, 1]), InvalidInputError, "no value at place 2"),
+        ((None, Y, ["a", "a", "a", "a"]), InvalidParameterError, "from 2 to the 1 groups"),
     ):
-        with pytest.raises(InvalidInputError, match=message):
-            next(StratifiedRowSplit(2).split(None, Y, groups))
-    with pytest.raises(InvalidParameterError, match="from 2 to the 2 groups"):
-        next(StratifiedRowSplit(3).split(None, Y, ["a", "a", "b", "b"]))
+        with pytest.raises(error, match=message):
+            next(StratifiedRowSplit(2).split(*given))
     with pytest.raises(InvalidInputError, match="no column 'item'"):
         StratifiedEntrySplit().fold_numbers(pd.DataFrame({"film": [1], "value": [1]}))
 
@@ -244,28 +223,24 @@ def test_bad_data() -> None:
 # -- scorers -----------------------------------------------------------------------------------------------
 
 
-def test_scorer_over_known_entries_and_weights() -> None:
+def test_scorers_over_known_entries_weights_and_sparse_truth() -> None:
     rng = np.random.RandomState(0)
     X, Y = rng.standard_normal((60, 3)), rare_labels(60, 4, 0.5)
     model = MetricThreshold(LogisticRegression(), random_state=0).fit(X, Y)
     weights = rng.randint(0, 3, size=60)
     rows = np.repeat(np.arange(60), weights)
     for name in ("micro-f1", "macro-f1", "instance-f1"):
-        scorer = make_scorer(name)
-        assert scorer(model, X, Y) == get_metric(name)(Y, model.predict(X))
-        assert scorer(model, X, Y, sample_weight=weights) == pytest.approx(
-            get_metric(name)(Y[rows], model.predict(X[rows])), abs=1e-12
-        )
+        scorer, metric = make_scorer(name), get_metric(name)
+        assert scorer(model, X, Y) == metric(Y, model.predict(X))
+        expected = metric(Y[rows], model.predict(X[rows]))
+        assert scorer(model, X, Y, sample_weight=weights) == pytest.approx(expected, abs=1e-12)
     assert "micro-f1" in repr(make_scorer("micro-f1"))
     assert pickle.loads(pickle.dumps(make_scorer()))(model, X, Y) == make_scorer()(model, X, Y)
-
-
-def test_scorer_for_other_classifiers_and_sparse_truth() -> None:
-    X = np.random.RandomState(0).standard_normal((80, 3))
-    Y = (X[:, :2] > 0).astype(int)
-    other = MultiOutputClassifier(LogisticRegression()).fit(X, Y)
+    # Other classifiers.
+    truth = (X[:, :2] > 0).astype(int)
+    other = MultiOutputClassifier(LogisticRegression()).fit(X, truth)
     scorer = make_scorer("micro-accuracy", unobserved="negative")
-    assert scorer(other, X, sp.csr_array(Y)) == pytest.approx(np.mean(other.predict(X) == Y))
+    assert scorer(other, X, sp.csr_array(truth)) == pytest.approx(np.mean(other.predict(X) == truth))
     with pytest.raises(UnknownNameError, match="unobserved"):
         make_scorer(unobserved="unlabelled")
 

@@ -31,8 +31,8 @@ from sklearn.linear_model import LogisticRegression
 
 import labelgap
 from labelgap import LowRankClassifier, LowRankRegressor, MetricThreshold, PlugInClassifier, Recommender
-from labelgap.persistence.codec import Encoder
-from labelgap.persistence.registry import estimator_names, kind_of
+
+REFITTED = ("classifier", "regressor, poisson", "plug-in", "threshold, of a classifier")
 
 
 def assert_same(one: Any, other: Any, where: str = "") -> None:
@@ -68,11 +68,6 @@ def assert_same(one: Any, other: Any, where: str = "") -> None:
         assert one == other, where
 
 
-@pytest.fixture(params=list(MODELS))
-def model(request: pytest.FixtureRequest) -> Any:
-    return fitted(request.param)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "model.labelgap"
@@ -83,54 +78,43 @@ def there_and_back(model: Any, path: Path) -> Any:
     return labelgap.load(path)
 
 
-# -- the same model ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_loaded_model_is_the_same_bit_for_bit(name: str, path: Path) -> None:
+    """In attributes, settings and answers; saved again, pickled, cloned and fitted again.
 
-
-def test_attributes_and_answers_are_the_same_bit_for_bit(model: Any, path: Path) -> None:
+    A fit that leaves something new behind must be saved with it: add its type to the list of kinds.
+    """
+    model = fitted(name)
     loaded = there_and_back(model, path)
     assert type(loaded) is type(model)
     assert_same(model, loaded)
     assert_same(model.get_params(deep=False), loaded.get_params(deep=False))
     assert_same(answers(model), answers(loaded))
-
-
-def test_it_can_be_saved_again_to_the_same_bytes(model: Any, path: Path) -> None:
-    loaded = there_and_back(model, path)
     first = path.read_bytes()
     loaded.save(path)
     assert path.read_bytes() == first
-
-
-def test_it_can_be_pickled_and_cloned(model: Any, path: Path) -> None:
-    loaded = there_and_back(model, path)
     assert_same(model, pickle.loads(pickle.dumps(loaded)))
     assert_same(clone(model).__getstate__(), clone(loaded).__getstate__())
+    if name in REFITTED:
+        loaded.fit(X, COUNTS if isinstance(loaded, LowRankRegressor) else Y)
+        # history_ has times in it, which differ.
+        assert_same(answers(model), answers(loaded))
 
 
-@pytest.mark.parametrize(
-    "name", ["classifier", "regressor, poisson", "plug-in", "threshold, of a classifier"]
-)
-def test_it_can_be_fitted_again(name: str, path: Path) -> None:
-    loaded = there_and_back(fitted(name), path)
-    loaded.fit(X, COUNTS if isinstance(loaded, LowRankRegressor) else Y)
-    # history_ has times in it, which differ.
-    assert_same(answers(fitted(name)), answers(loaded))
+def test_every_estimator_has_models_here() -> None:
+    public = {getattr(labelgap, name) for name in labelgap.__all__}
+    estimators = {kind for kind in public if isinstance(kind, type) and issubclass(kind, BaseEstimator)}
+    assert estimators == {type(fitted(name)) for name in MODELS}
 
 
-def test_a_loaded_random_state_goes_on_where_it_was(path: Path) -> None:
+def test_a_loaded_random_state_goes_on_where_it_was_and_one_object_stays_one(path: Path) -> None:
     loaded = there_and_back(fitted("classifier, random state"), path)
     saved = pickle.loads(pickle.dumps(fitted("classifier, random state").random_state))
     assert saved.uniform() == loaded.random_state.uniform()
-
-
-def test_the_same_object_stays_the_same_object(path: Path) -> None:
     loaded = there_and_back(fitted("recommender, features"), path)
-    assert loaded.user_ids_ is loaded._users.ids
     assert loaded.user_ids_ is loaded.answers_.row_names
     plug_in = there_and_back(fitted("plug-in"), path)
-    assert plug_in.estimators_[1] is plug_in._model.estimators[1]
-    cut = there_and_back(fitted("threshold, of a classifier"), path)
-    assert cut.estimator_ is cut._model.estimator
+    assert_same(plug_in.estimators_[1].coef_, fitted("plug-in").estimators_[1].coef_)
 
 
 def test_a_loaded_recommender_takes_in_features_of_new_ones(path: Path) -> None:
@@ -159,11 +143,13 @@ def test_frames_remember_their_columns(path: Path) -> None:
     assert loaded.label_names_.tolist() == ["red", "green", "blue"]
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame.rename(columns={"a": "z"}))
+    # Names that a fit with features left do not matter without.
+    model = LowRankRegressor(trace_penalty=0.02).fit(frame, COUNTS).fit(None, COUNTS)
+    assert_same(model.predict(), there_and_back(model, path).predict())
 
 
-@pytest.mark.parametrize(
-    "users",
-    [
+def test_ids_of_many_types(path: Path) -> None:
+    for users in (
         ["ann", "bob"],
         ["half a pair \ud800", "nul \0"],
         [7, -(2**70)],
@@ -171,15 +157,12 @@ def test_frames_remember_their_columns(path: Path) -> None:
         [True, False],
         [("a", 1, (2.5, None)), ("a", 2, (2.5, None))],
         ["7", 7],
-    ],
-    ids=["text", "odd text", "whole", "real", "bool", "tuples", "mixed"],
-)
-def test_ids_of_many_types(users: list[Any], path: Path) -> None:
-    pairs = ([users[0], users[0], users[1], users[1]], ["x", "y", "x", "y"], [1, 0, 0, 1])
-    model = Recommender(trace_penalty=0.05, threshold="train").fit(pairs)
-    loaded = there_and_back(model, path)
-    assert_same(loaded.user_ids_, model.user_ids_)
-    assert loaded.predict(users[1], "y") == 1
+    ):
+        pairs = ([users[0], users[0], users[1], users[1]], ["x", "y", "x", "y"], [1, 0, 0, 1])
+        model = Recommender(trace_penalty=0.05, threshold="train").fit(pairs)
+        loaded = there_and_back(model, path)
+        assert_same(loaded.user_ids_, model.user_ids_)
+        assert loaded.predict(users[1], "y") == 1, users
 
 
 def test_the_path_may_be_a_string_and_replaces_what_is_there(path: Path) -> None:
@@ -189,56 +172,18 @@ def test_the_path_may_be_a_string_and_replaces_what_is_there(path: Path) -> None
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_requests_of_scikit_learn_are_left_out(path: Path) -> None:
+def test_what_scikit_learn_adds_is_kept_where_it_is_plain(path: Path) -> None:
     with config_context(enable_metadata_routing=True):
         inner = LogisticRegression().set_fit_request(sample_weight=True)
         model = MetricThreshold(inner, threshold="train").fit(X, Y).set_score_request(unobserved=True)
-        assert "_metadata_request" in vars(model)
-        assert "_metadata_request" in vars(model.estimator)
         loaded = there_and_back(model, path)
-    assert "_metadata_request" not in vars(loaded)
-    assert "_metadata_request" not in vars(loaded.estimator)
+    for one, other in ((model, loaded), (model.estimator, loaded.estimator)):
+        assert "_metadata_request" in vars(one)
+        assert "_metadata_request" not in vars(other)
     assert_same(model.predict(X), loaded.predict(X))
-
-
-def test_settings_of_output_are_kept_where_they_are_plain(path: Path) -> None:
     model = PlugInClassifier(threshold="train").fit(X, Y)
-    model._sklearn_output_config = {"transform": "pandas"}
-    loaded = there_and_back(model, path)
-    assert loaded._sklearn_output_config == {"transform": "pandas"}
-    model._sklearn_output_config = {"transform": print}
-    loaded = there_and_back(model, path)
-    assert "_sklearn_output_config" not in vars(loaded)
-    assert_same(model.predict(X), loaded.predict(X))
-
-
-def test_names_that_a_fit_with_features_left_do_not_matter_without(path: Path) -> None:
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
-    model = LowRankRegressor(trace_penalty=0.02).fit(frame, COUNTS).fit(None, COUNTS)
-    assert_same(model.predict(), there_and_back(model, path).predict())
-
-
-# -- nothing is forgotten ------------------------------------------------------------------------------
-
-
-def test_every_estimator_has_models_here() -> None:
-    public = {getattr(labelgap, name) for name in labelgap.__all__}
-    estimators = {
-        kind.__name__ for kind in public if isinstance(kind, type) and issubclass(kind, BaseEstimator)
-    }
-    assert estimators == set(estimator_names()) == {type(fitted(name)).__name__ for name in MODELS}
-
-
-def test_every_attribute_has_a_place_in_a_file(model: Any) -> None:
-    """A fit that leaves something new behind must be saved with it: add its type to the list of kinds."""
-    encoder = Encoder(kind_of)
-    for name, value in model.__getstate__().items():
-        encoder.encode(value, name)
-
-
-def test_the_index_of_ids_is_not_saved(path: Path) -> None:
-    model = fitted("recommender")
-    model.predict("üser 1", ("film", 1))
-    assert "_indices" in vars(model)
-    assert "_indices" not in vars(there_and_back(model, path))
+    for config, kept in (({"transform": "pandas"}, True), ({"transform": print}, False)):
+        model._sklearn_output_config = config
+        loaded = there_and_back(model, path)
+        assert vars(loaded).get("_sklearn_output_config") == (config if kept else None)
+        assert_same(np.asarray(model.predict(X)), np.asarray(loaded.predict(X)))

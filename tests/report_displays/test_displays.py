@@ -115,28 +115,17 @@ class TestThresholdCurve:
         assert display.ax_ is ax
         assert display.figure_ is ax.figure
 
-    def test_of_a_model_on_the_scale_of_probabilities(self, ax: Any, low_rank: LowRankClassifier) -> None:
-        display = plot_threshold_curve(low_rank, PROBLEM.X_test, PROBLEM.Y_test, ax=ax)
-        probabilities = low_rank.predict_proba(PROBLEM.X_test)
-        best = best_threshold(probabilities, PROBLEM.Y_test, "micro-f1", return_curve=True)
+    def test_of_a_model_on_both_scales(self, ax: Any, low_rank: LowRankClassifier) -> None:
+        X, Y = PROBLEM.X_test, PROBLEM.Y_test
+        display = plot_threshold_curve(low_rank, X, Y, ax=ax)
+        best = best_threshold(low_rank.predict_proba(X), Y, "micro-f1", return_curve=True)
         np.testing.assert_allclose(drawn(display.line_), inside(best.curve), rtol=1e-12)
         assert display.threshold == low_rank.threshold_probability_
         assert "probability" in ax.get_xlabel()
         assert display.line_.get_label() == "LowRankClassifier"
-
-    def test_of_a_model_on_its_own_scale_and_another_metric(
-        self, ax: Any, low_rank: LowRankClassifier
-    ) -> None:
-        display = ThresholdCurveDisplay.from_estimator(
-            low_rank,
-            PROBLEM.X_test,
-            PROBLEM.Y_test,
-            metric="macro-f1",
-            response_method="decision_function",
-            ax=ax,
-        )
-        scores = low_rank.decision_function(PROBLEM.X_test)
-        best = best_threshold(scores, PROBLEM.Y_test, "macro-f1", return_curve=True)
+        own = {"metric": "macro-f1", "response_method": "decision_function"}
+        display = ThresholdCurveDisplay.from_estimator(low_rank, X, Y, **own, ax=ax)
+        best = best_threshold(low_rank.decision_function(X), Y, "macro-f1", return_curve=True)
         np.testing.assert_allclose(drawn(display.line_), inside(best.curve), rtol=1e-9)
         assert display.threshold == low_rank.threshold_
 
@@ -160,16 +149,9 @@ class TestThresholdCurve:
 
     def test_of_a_recommender(self, ax: Any, recommender: Recommender, answers: Any) -> None:
         display = plot_threshold_curve(recommender, answers, ax=ax)
-        best = best_threshold(
-            recommender.predict_proba(answers[0], answers[1])[:, None],
-            np.array(answers[2])[:, None],
-            return_curve=True,
-        )
+        scores = recommender.predict_proba(answers[0], answers[1])[:, None]
+        best = best_threshold(scores, np.array(answers[2])[:, None], return_curve=True)
         np.testing.assert_allclose(drawn(display.line_), inside(best.curve), rtol=1e-9)
-        with pytest.raises(InvalidInputError, match="leave y out"):
-            plot_threshold_curve(recommender, answers, [1], ax=ax)
-        with pytest.raises(InvalidParameterError, match="every pair"):
-            plot_threshold_curve(recommender, answers, unobserved="negative", ax=ax)
 
     def test_of_a_fit_to_recorded_positives(self, ax: Any) -> None:
         recorded = PROBLEM.Y * (np.random.RandomState(0).random_sample(PROBLEM.Y.shape) < 0.6)
@@ -226,44 +208,23 @@ class TestThresholdCurve:
         assert marked.plot(ax).threshold_line_ is not None
         assert marked.plot(ax, mark_threshold=False).threshold_line_ is None
 
-    def test_errors(self, ax: Any, low_rank: LowRankClassifier) -> None:
-        with pytest.raises(NotFittedError):
-            plot_threshold_curve(LowRankClassifier(), PROBLEM.X, PROBLEM.Y, ax=ax)
-        with pytest.raises(NotFittedError):
-            plot_threshold_curve(Recommender(), (["a"], ["b"], [1]), ax=ax)
-        with pytest.raises(InvalidLabelsError, match="is a yes, and a threshold curve needs both"):
-            plot_threshold_curve(low_rank, PROBLEM.X, np.where(PROBLEM.Y == 1, 1.0, NAN), ax=ax)
-        with pytest.raises(InvalidLabelsError, match="is a no"):
-            plot_threshold_curve([[0.1, 0.2]], [[0, 0]], ax=ax)
-        with pytest.raises(InvalidLabelsError, match="y is None"):
-            plot_threshold_curve(low_rank, PROBLEM.X, ax=ax)
-        with pytest.raises(InvalidLabelsError, match="were expected"):
-            plot_threshold_curve(low_rank, PROBLEM.X, PROBLEM.Y[:-1], ax=ax)
-        with pytest.raises(InvalidInputError, match="MetricThreshold"):
-            plot_threshold_curve(LogisticRegression(), PROBLEM.X, PROBLEM.Y, ax=ax)
-        with pytest.raises(InvalidParameterError, match="was not fitted"):
-            plot_threshold_curve(low_rank, PROBLEM.X, PROBLEM.Y, unobserved="unlabelled", ax=ax)
-        with pytest.raises(UnknownNameError, match="response_method"):
-            plot_threshold_curve(low_rank, PROBLEM.X, PROBLEM.Y, response_method="proba", ax=ax)
-
 
 class TestConvergence:
-    def test_of_a_model(self, ax: Any, low_rank: LowRankClassifier) -> None:
+    def test_of_models_and_histories(
+        self, ax: Any, low_rank: LowRankClassifier, recommender: Recommender
+    ) -> None:
         display = plot_convergence(low_rank, ax=ax)
         expected = [[p.iteration, p.gap] for p in low_rank.history_]
         np.testing.assert_array_equal(drawn(display.line_).T, expected)
         assert display.tol_line_.get_ydata()[0] == low_rank.tol
         assert ax.get_yscale() == "log"
-
-    @pytest.mark.parametrize("x", ["iteration", "seconds"])
-    @pytest.mark.parametrize("y", ["objective", "rank"])
-    def test_other_axes(self, ax: Any, low_rank: LowRankClassifier, x: str, y: str) -> None:
-        display = ConvergenceDisplay.from_history(low_rank.history_, x=x, y=y, ax=ax)
-        expected = [[getattr(p, x), getattr(p, y)] for p in low_rank.history_]
-        np.testing.assert_array_equal(drawn(display.line_).T, expected)
-        assert display.tol_line_ is None
-
-    def test_of_the_other_estimators(self, ax: Any, recommender: Recommender) -> None:
+        for x in ("iteration", "seconds"):
+            for y in ("objective", "rank"):
+                ax.clear()
+                display = ConvergenceDisplay.from_history(low_rank.history_, x=x, y=y, ax=ax)
+                expected = [[getattr(p, x), getattr(p, y)] for p in low_rank.history_]
+                np.testing.assert_array_equal(drawn(display.line_).T, expected)
+                assert display.tol_line_ is None
         assert plot_convergence(recommender, ax=ax).line_.get_label() == "Recommender"
         regressor = LowRankRegressor(trace_penalty=0.1, random_state=0).fit(PROBLEM.X, PROBLEM.Y_observed)
         assert len(plot_convergence(regressor, ax=ax).history) == len(regressor.history_)
@@ -272,16 +233,6 @@ class TestConvergence:
         display = plot_convergence([Progress(0, 1.0, 0.0, 0, 0.1)], ax=ax)
         assert ax.get_yscale() == "linear"
         display.figure_.canvas.draw()
-
-    def test_errors(self, ax: Any, plug_in: PlugInClassifier) -> None:
-        with pytest.raises(InvalidInputError, match="keeps no history"):
-            plot_convergence(plug_in, ax=ax)
-        with pytest.raises(NotFittedError):
-            plot_convergence(LowRankClassifier(), ax=ax)
-        with pytest.raises(InvalidInputError, match="empty"):
-            plot_convergence([], ax=ax)
-        with pytest.raises(UnknownNameError, match="y"):
-            plot_convergence([Progress(0, 1.0, 0.1, 0, 0.1)], y="loss", ax=ax)
 
 
 class TestBatches:
@@ -298,7 +249,7 @@ class TestBatches:
         assert (area[:, 0].min(), area[:, 0].max()) == (2.5, 3.5)
         assert (area[:, 1].min(), area[:, 1].max()) == (0.75, 0.85)
 
-    def test_of_a_model(self, ax: Any) -> None:
+    def test_of_batches_that_a_model_learned_from(self, ax: Any) -> None:
         model = LowRankClassifier(trace_penalty=0.1, intercept_penalty=0, random_state=0)
         for part in (slice(0, 30), slice(30, 40)):
             model.partial_fit(PROBLEM.X[part], PROBLEM.Y_observed[part])
@@ -306,14 +257,6 @@ class TestBatches:
         assert drawn(display.line_)[1].tolist() == [batch.metric for batch in model.batches_]
         assert ax.get_ylabel() == "micro-f1 before learning"
         assert display.line_.get_label() == "LowRankClassifier"
-
-    def test_errors(self, ax: Any, plug_in: PlugInClassifier) -> None:
-        with pytest.raises(InvalidInputError, match="no batch that was judged"):
-            plot_batches([Batch(1)], ax=ax)
-        with pytest.raises(InvalidInputError, match="no batch that was judged"):
-            plot_batches(plug_in, ax=ax)
-        with pytest.raises(NotFittedError):
-            plot_batches(LowRankClassifier(), ax=ax)
 
 
 class TestObserved:
@@ -356,38 +299,33 @@ class TestObserved:
         assert ax.get_xlabel() == "item"
         assert again.ax_rows_ is None
 
-    def test_errors(self, ax: Any, low_rank: LowRankClassifier) -> None:
-        with pytest.raises(InvalidInputError, match="does not keep the labels"):
-            plot_observed(low_rank, ax=ax)
-        with pytest.raises(NotFittedError):
-            plot_observed(Recommender(), ax=ax)
-        with pytest.raises(InvalidLabelsError, match="No label is observed"):
-            plot_observed([[NAN, NAN]], ax=ax)
-        with pytest.raises(InvalidLabelsError, match="yes and no"):
-            plot_observed(ObservedLabels.from_dense([[2.5, 1.0]], binary=False), ax=ax)
-        with pytest.raises(InvalidParameterError, match="max_rows"):
-            ObservedDisplay.from_labels([[1, 0]], max_rows=0, ax=ax)
-
 
 class TestReliability:
-    @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-    def test_as_scikit_learn_on_complete_labels(self, ax: Any, strategy: str) -> None:
+    def test_as_scikit_learn_over_observed_entries(
+        self, ax: Any, low_rank: LowRankClassifier, recommender: Recommender, answers: Any
+    ) -> None:
         rng = np.random.RandomState(0)
-        probabilities = rng.random_sample((50, 4))
-        y = (rng.random_sample((50, 4)) < probabilities**2).astype(int)
-        display = plot_reliability(probabilities, y, n_bins=6, strategy=strategy, ax=ax)
-        shares, means = calibration_curve(y.ravel(), probabilities.ravel(), n_bins=6, strategy=strategy)
-        np.testing.assert_allclose(drawn(display.line_), [means, shares])
-        assert display.counts.sum() == 200
-
-    def test_only_observed_entries_count(self, ax: Any, low_rank: LowRankClassifier) -> None:
-        y = np.where(np.random.RandomState(0).random_sample(PROBLEM.Y_test.shape) < 0.3, PROBLEM.Y_test, NAN)
-        display = plot_reliability(low_rank, PROBLEM.X_test, y, n_bins=4, ax=ax)
-        known = np.isfinite(y)
-        shares, means = calibration_curve(
-            y[known], low_rank.predict_proba(PROBLEM.X_test)[known], n_bins=4, strategy="uniform"
-        )
-        np.testing.assert_allclose(drawn(display.line_), [means, shares])
+        p = rng.random_sample((50, 4))
+        complete = (rng.random_sample((50, 4)) < p**2).astype(int)
+        X, Y = PROBLEM.X_test, PROBLEM.Y_test
+        part = np.where(np.random.RandomState(0).random_sample(Y.shape) < 0.3, Y, NAN)
+        known = np.isfinite(part)
+        cases = [
+            *((p, complete, p, {"n_bins": 6, "strategy": how}, p >= 0) for how in ("uniform", "quantile")),
+            (low_rank, part, low_rank.predict_proba(X), {"n_bins": 4}, known),
+        ]
+        # Probabilities are those that are predicted.
+        for thresholds in ("shared", "per-label"):
+            for calibration in (None, "sigmoid", "isotonic"):
+                model = PlugInClassifier(thresholds=thresholds, calibration=calibration, random_state=0)
+                model.fit(PROBLEM.X, PROBLEM.Y_observed)
+                cases.append((model, Y, model.predict_proba(X), {"n_bins": 4}, Y >= 0))
+        for given, y, probabilities, options, here in cases:
+            display = plot_reliability(given, *([] if given is p else [X]), y, **options, ax=ax)
+            shares, means = calibration_curve(y[here], probabilities[here], **options)
+            np.testing.assert_allclose(drawn(display.line_), [means, shares])
+            assert display.counts.sum() == here.sum()
+        assert plot_reliability(recommender, answers, ax=ax).counts.sum() == len(answers[0])
 
     def test_a_weight_of_two_is_an_entry_twice(self, ax: Any) -> None:
         labels = ObservedLabels.from_dense([[1, 0, 1]]).with_weights([2.0, 1.0, 1.0])
@@ -418,22 +356,6 @@ class TestReliability:
             np.testing.assert_allclose(ends(display)[at], expected)
         np.testing.assert_array_equal(display.counts, plain.counts)
 
-    @pytest.mark.parametrize("calibration", [None, "sigmoid", "isotonic"])
-    @pytest.mark.parametrize("thresholds", ["shared", "per-label"])
-    def test_probabilities_are_those_that_are_predicted(
-        self, ax: Any, thresholds: str, calibration: str | None
-    ) -> None:
-        model = PlugInClassifier(thresholds=thresholds, calibration=calibration, random_state=0)
-        model.fit(PROBLEM.X, PROBLEM.Y_observed)
-        display = plot_reliability(model, PROBLEM.X_test, PROBLEM.Y_test, n_bins=4, ax=ax)
-        shares, means = calibration_curve(
-            PROBLEM.Y_test.ravel(), model.predict_proba(PROBLEM.X_test).ravel(), n_bins=4
-        )
-        np.testing.assert_allclose(drawn(display.line_), [means, shares])
-
-    def test_of_a_recommender(self, ax: Any, recommender: Recommender, answers: Any) -> None:
-        assert plot_reliability(recommender, answers, ax=ax).counts.sum() == len(answers[0])
-
     def test_the_margin_holds_the_counts_of_all(self, ax: Any) -> None:
         first = plot_reliability([0.1, 0.2, 0.9], [0, 0, 1], n_bins=2, ax=ax)
         second = plot_reliability([0.1, 0.8, 0.9], [0, 1, 1], n_bins=2, ax=ax)
@@ -445,18 +367,6 @@ class TestReliability:
         )
         assert plain.reference_line_ is plain.interval_lines_ is plain.ax_counts_ is None
 
-    def test_errors(self, ax: Any, low_rank: LowRankClassifier) -> None:
-        with pytest.raises(InvalidScoresError, match=r"row 0, label 1 is 1.5"):
-            plot_reliability([[0.5, 1.5]], [[1, 0]], ax=ax)
-        with pytest.raises(InvalidLabelsError, match="needs both"):
-            plot_reliability([[0.5, 0.6]], [[1, 1]], ax=ax)
-        with pytest.raises(InvalidParameterError, match="n_bins"):
-            plot_reliability([0.5, 0.6], [1, 0], n_bins=0, ax=ax)
-        with pytest.raises(UnknownNameError, match="strategy"):
-            ReliabilityDisplay.from_probabilities([0.5, 0.6], [1, 0], strategy="even", ax=ax)
-        with pytest.raises(NotFittedError):
-            plot_reliability(PlugInClassifier(), PROBLEM.X, PROBLEM.Y, ax=ax)
-
 
 DRAW = {
     "threshold curve": lambda **kwargs: plot_threshold_curve([0.9, 0.6, 0.1], [1, 1, 0], **kwargs),
@@ -465,42 +375,69 @@ DRAW = {
     "observed": lambda **kwargs: plot_observed([[1, 0, None]], **kwargs),
     "reliability": lambda **kwargs: plot_reliability([0.9, 0.6, 0.1], [1, 1, 0], **kwargs),
 }
-every_display = pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
 
 
-class TestEveryDisplay:
-    @every_display
-    def test_makes_a_figure_of_its_own(self, draw: Any, tmp_path: Any) -> None:
-        display = draw()
-        display.figure_.savefig(tmp_path / "picture.png")
-        assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+def test_every_display_is_a_figure_and_leaves_matplotlib_as_it_was(
+    draw: Any, ax: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dict(matplotlib.rcParams)
+    display = draw()
+    first = display.figure_
+    first.savefig(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert dict(matplotlib.rcParams) == before
+    # It can be drawn again elsewhere, and without pyplot where axes are given.
+    assert display.plot(ax, name="again") is display
+    assert display.figure_ is ax.figure is not first
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    assert draw(ax=ax).figure_ is ax.figure
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=r"labelgap\[plot\]"):
+        draw()
 
-    @every_display
-    def test_without_pyplot_where_axes_are_given(
-        self, draw: Any, ax: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        assert draw(ax=ax).figure_ is ax.figure
 
-    @every_display
-    def test_changes_no_setting_of_matplotlib(self, draw: Any) -> None:
-        before = dict(matplotlib.rcParams)
-        draw().figure_.canvas.draw()
-        assert dict(matplotlib.rcParams) == before
-
-    @every_display
-    def test_can_be_drawn_again_elsewhere(self, draw: Any, ax: Any) -> None:
-        display = draw()
-        first = display.figure_
-        assert display.plot(ax, name="again") is display
-        assert display.figure_ is ax.figure is not first
-
-    @every_display
-    def test_says_which_extra_is_missing(self, draw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-            monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(MissingExtraError, match=r"labelgap\[plot\]"):
-            draw()
+def test_bad_input_is_refused(
+    ax: Any, low_rank: LowRankClassifier, plug_in: PlugInClassifier, recommender: Recommender, answers: Any
+) -> None:
+    X, Y, step = PROBLEM.X, PROBLEM.Y, [Progress(0, 1.0, 0.1, 0, 0.1)]
+    yes = np.where(Y == 1, 1.0, NAN)
+    values = ObservedLabels.from_dense([[2.5, 1.0]], binary=False)
+    curve, reliability = plot_threshold_curve, plot_reliability
+    bad, drawn_bins = InvalidParameterError, ReliabilityDisplay.from_probabilities
+    for plot, given, options, error, said in (
+        (curve, (LowRankClassifier(), X, Y), {}, NotFittedError, None),
+        (curve, (Recommender(), (["a"], ["b"], [1])), {}, NotFittedError, None),
+        (curve, (low_rank, X, yes), {}, InvalidLabelsError, "is a yes, and a threshold curve needs both"),
+        (curve, ([[0.1, 0.2]], [[0, 0]]), {}, InvalidLabelsError, "is a no"),
+        (curve, (low_rank, X), {}, InvalidLabelsError, "y is None"),
+        (curve, (low_rank, X, Y[:-1]), {}, InvalidLabelsError, "were expected"),
+        (curve, (LogisticRegression(), X, Y), {}, InvalidInputError, "MetricThreshold"),
+        (curve, (low_rank, X, Y), {"unobserved": "unlabelled"}, bad, "was not fitted"),
+        (curve, (low_rank, X, Y), {"response_method": "proba"}, UnknownNameError, "response_method"),
+        (curve, (recommender, answers, [1]), {}, InvalidInputError, "leave y out"),
+        (curve, (recommender, answers), {"unobserved": "negative"}, bad, "every pair"),
+        (plot_convergence, (plug_in,), {}, InvalidInputError, "keeps no history"),
+        (plot_convergence, (LowRankClassifier(),), {}, NotFittedError, None),
+        (plot_convergence, ([],), {}, InvalidInputError, "empty"),
+        (plot_convergence, (step,), {"y": "loss"}, UnknownNameError, "y"),
+        (plot_batches, ([Batch(1)],), {}, InvalidInputError, "no batch that was judged"),
+        (plot_batches, (plug_in,), {}, InvalidInputError, "no batch that was judged"),
+        (plot_batches, (LowRankClassifier(),), {}, NotFittedError, None),
+        (plot_observed, (low_rank,), {}, InvalidInputError, "does not keep the labels"),
+        (plot_observed, (Recommender(),), {}, NotFittedError, None),
+        (plot_observed, ([[NAN, NAN]],), {}, InvalidLabelsError, "No label is observed"),
+        (plot_observed, (values,), {}, InvalidLabelsError, "yes and no"),
+        (ObservedDisplay.from_labels, ([[1, 0]],), {"max_rows": 0}, bad, "max_rows"),
+        (reliability, ([[0.5, 1.5]], [[1, 0]]), {}, InvalidScoresError, r"row 0, label 1 is 1.5"),
+        (reliability, ([[0.5, 0.6]], [[1, 1]]), {}, InvalidLabelsError, "needs both"),
+        (reliability, ([0.5, 0.6], [1, 0]), {"n_bins": 0}, bad, "n_bins"),
+        (drawn_bins, ([0.5, 0.6], [1, 0]), {"strategy": "even"}, UnknownNameError, "strategy"),
+        (reliability, (PlugInClassifier(), X, Y), {}, NotFittedError, None),
+    ):
+        with pytest.raises(error, match=said):
+            plot(*given, **options, ax=ax)
 
 
 def test_lines_in_one_picture_differ_and_take_settings(ax: Any) -> None:
