@@ -23,7 +23,7 @@ from data_files import put, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labelgap.data import detect_format, read_label_table, read_numbers, write_columns
+from labelgap.data import detect_format, read_answer_file, read_label_table, read_numbers, write_columns
 from labelgap.exceptions import DataFileError, InvalidParameterError, LabelgapWarning, UnknownNameError
 
 SONGS = """id,pace,loud,live,tag_calm,tag_sad
@@ -48,35 +48,25 @@ def test_features_labels_and_ids(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.labels.to_dense(), [[1, np.nan], [0, 1], [np.nan, 0]])
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
+def test_choosing_columns(tmp_path: Path) -> None:
+    path = put(tmp_path, "songs.csv", SONGS)
+    for labels, expected in [
         ("tag_sad", ["tag_sad"]),
         ("tag_sad,tag_calm", ["tag_calm", "tag_sad"]),
         (["tag_sad", "li?e"], ["live", "tag_sad"]),
         ("5:", ["tag_calm", "tag_sad"]),
         ("4:5", ["live", "tag_calm"]),
         (" 4:4 , tag_s* ", ["live", "tag_sad"]),
-    ],
-)
-def test_choosing_columns(tmp_path: Path, labels: Any, expected: list[str]) -> None:
-    table = read_label_table(put(tmp_path, "songs.csv", SONGS), labels=labels, features="pace")
-    assert list(table.labels.label_names or ()) == expected
-
-
-def test_features_and_drop(tmp_path: Path) -> None:
-    path = put(tmp_path, "songs.csv", SONGS)
+    ]:
+        table = read_label_table(path, labels=labels, features="pace")
+        assert list(table.labels.label_names or ()) == expected
     assert read_label_table(path, drop="id,tag_*").feature_names == ("pace", "loud", "live")
     assert read_label_table(path, features=["loud", "pace"]).feature_names == ("pace", "loud")
     # A glob or a range passes over what is used already.
     table = read_label_table(path, labels="tag_*", ids="id", features="*", drop="loud")
     assert table.feature_names == ("pace", "live")
     only_labels = read_label_table(path, labels="*", ids="id", drop="pace,loud")
-    assert only_labels.X is None
-    assert only_labels.feature_names is None
-
-
-def test_without_labels(tmp_path: Path) -> None:
+    assert (only_labels.X, only_labels.feature_names) == (None, None)
     table = read_label_table(put(tmp_path, "new.csv", "a,b\n1,2\n"))
     assert table.labels is None
     np.testing.assert_array_equal(table.X, [[1, 2]])
@@ -89,33 +79,21 @@ def test_names_may_hold_anything(tmp_path: Path) -> None:
     assert table.X.tolist() == [[1, 2, 4]]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\ufeff" + SONGS,
-        SONGS.replace("\n", "\r\n"),
-        SONGS.replace("\n", "\r"),
-        "\n\n" + SONGS.replace("\n", "\n\n"),
-        SONGS.rstrip(),
-    ],
-    ids=["bom", "crlf", "cr", "empty lines", "no newline"],
-)
-def test_line_ends_and_marks(tmp_path: Path, text: str) -> None:
-    table = read_label_table(put(tmp_path, "songs.csv", text), labels="tag_*", ids="id")
-    np.testing.assert_array_equal(table.X, [[1.5, 2, 1], [2, -100, 0], [3, 0.5, 1]])
-
-
-def test_tsv_gzip_and_format(tmp_path: Path) -> None:
-    plain = read_label_table(put(tmp_path, "songs.csv", SONGS), labels="tag_*", ids="id")
+def test_line_ends_marks_tabs_and_gzip(tmp_path: Path) -> None:
     tabs = SONGS.replace(",", "\t").encode()
     for name, data, kind in [
+        ("songs.csv", "\ufeff" + SONGS, None),
+        ("songs.csv", SONGS.replace("\n", "\r\n"), None),
+        ("songs.csv", SONGS.replace("\n", "\r"), None),
+        ("songs.csv", "\n\n" + SONGS.replace("\n", "\n\n"), None),
+        ("songs.csv", SONGS.rstrip(), None),
         ("songs.tsv", tabs, None),
         ("songs.tsv.gz", gzip.compress(tabs), None),
         ("songs.CSV.GZ", gzip.compress(SONGS.encode()), None),
         ("songs", tabs, "tsv"),
     ]:
         table = read_label_table(put(tmp_path, name, data), labels="tag_*", ids="id", format=kind)
-        np.testing.assert_array_equal(table.X, plain.X)
+        np.testing.assert_array_equal(table.X, [[1.5, 2, 1], [2, -100, 0], [3, 0.5, 1]])
 
 
 def test_ids_keep_what_tells_them_apart(tmp_path: Path) -> None:
@@ -385,9 +363,9 @@ def test_faults_in_numbers(tmp_path: Path) -> None:
         read_numbers(path)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_faults_in_choosing(tmp_path: Path) -> None:
+    path = put(tmp_path, "songs.csv", SONGS)
+    for options, message in [
         ({"labels": "tga_*"}, r"'tga_\*' in labels matches no column; the nearest are 'tag_"),
         ({"labels": "tag_clam"}, "nearest are 'tag_calm'"),
         ({"labels": "6:9"}, "the range '6:9' in labels does not fit the 6 columns"),
@@ -398,11 +376,9 @@ def test_faults_in_numbers(tmp_path: Path) -> None:
         ({"labels": "id", "ids": "id"}, "the column 'id' in labels is the id column already"),
         ({"labels": "tag_*", "features": "tag_sad"}, "'tag_sad' in features is a label already"),
         ({"labels": "pace", "drop": "pace"}, "'pace' in labels is dropped already"),
-    ],
-)
-def test_faults_in_choosing(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataFileError, match=rf"songs\.csv.*{message}"):
-        read_label_table(put(tmp_path, "songs.csv", SONGS), **options)
+    ]:
+        with pytest.raises(DataFileError, match=rf"songs\.csv.*{message}"):
+            read_label_table(path, **options)
 
 
 def test_a_missing_id_and_absent_files(tmp_path: Path) -> None:
@@ -411,9 +387,11 @@ def test_a_missing_id_and_absent_files(tmp_path: Path) -> None:
     for name in ("none.csv", "none.parquet", "none.npz", "none.arff"):
         with pytest.raises(DataFileError, match=rf"{name}: there is no such file"):
             read_label_table(tmp_path / name)
-        (tmp_path / f"folder-{name}").mkdir()
-        with pytest.raises(DataFileError, match="is a folder"):
-            read_label_table(tmp_path / f"folder-{name}")
+    for name in ("folder", "folder.csv", "folder.parquet", "folder.npz", "folder.d"):
+        (tmp_path / name).mkdir()
+        for read in (read_label_table, read_answer_file, read_numbers):
+            with pytest.raises(DataFileError, match=rf"{name} is a folder, not a file"):
+                read(tmp_path / name)
     with pytest.raises(DataFileError, match=r"b.csv.gz: the gzip file is damaged"):
         read_label_table(put(tmp_path, "b.csv.gz", gzip.compress(SONGS.encode())[:-12]))
 

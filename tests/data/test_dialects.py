@@ -9,7 +9,6 @@ import pytest
 
 from labelgap import LowRankClassifier, ObservedLabels
 from labelgap.data import read_label_table, read_numbers
-from labelgap.data.files.dialect import Dialect, find_decimal, find_delimiter
 from labelgap.exceptions import DataFileError, InvalidLabelsError, InvalidParameterError, LabelgapWarning
 
 USUAL = "id,size,weight,late\n1,1.5,2,1\n2,-0.25,3,\n3,10,4,0\n"
@@ -25,9 +24,8 @@ def written(delimiter: str, decimal: str = ".") -> str:
     return USUAL.replace(".", "#").replace(",", delimiter).replace("#", decimal)
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
+def test_what_is_found_is_what_is_read_of_the_usual_form(tmp_path: Path) -> None:
+    for text, name in [
         (written(";"), "table.csv"),
         (written(";", ","), "table.csv"),
         (written("\t"), "table.csv"),
@@ -35,12 +33,10 @@ def written(delimiter: str, decimal: str = ".") -> str:
         (written("|"), "table.csv"),
         (USUAL, "table.tsv"),
         (written(";", ","), "table.tsv"),
-    ],
-)
-def test_what_is_found_is_what_is_read_of_the_usual_form(tmp_path: Path, text: str, name: str) -> None:
-    table = read_label_table(put(tmp_path, text, name=name), labels="late", ids="id")
-    np.testing.assert_array_equal(table.X, [[1.5, 2], [-0.25, 3], [10, 4]])
-    np.testing.assert_array_equal(table.labels.to_dense(), [[1], [np.nan], [0]])
+    ]:
+        table = read_label_table(put(tmp_path, text, name=name), labels="late", ids="id")
+        np.testing.assert_array_equal(table.X, [[1.5, 2], [-0.25, 3], [10, 4]])
+        np.testing.assert_array_equal(table.labels.to_dense(), [[1], [np.nan], [0]])
 
 
 def test_what_is_said_is_what_is_read(tmp_path: Path) -> None:
@@ -57,12 +53,17 @@ def test_what_is_said_is_what_is_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_numbers(path).values, [[1.5, 1], [np.nan, 0]])
 
 
-def test_delimiters_and_decimals_are_found_only_where_it_is_safe() -> None:
-    assert find_delimiter(b"a;b\n1;2;3\n", ",") == ","
-    assert find_delimiter(b'"a;b",c\n1,2\n', ",") == ","
-    assert find_delimiter(b"a\n1\n", ",") == ","
-    assert find_decimal(b"a;b\n1,5;2.5\n", ";") == "."
-    assert find_decimal(b"a,b\n1,5\n", ",") == "."
+def test_delimiters_and_decimals_are_found_only_where_it_is_safe(tmp_path: Path) -> None:
+    for text, names, values in [
+        ('"a;b",c\n1,2\n', ("a;b", "c"), [[1, 2]]),
+        ("a\n1\n", ("a",), [[1]]),
+        ("a,b\n1,5\n", ("a", "b"), [[1, 5]]),
+    ]:
+        found = read_numbers(put(tmp_path, text))
+        assert (found.names, found.values.tolist()) == (names, values)
+    # Decimal points and commas in one file.
+    with pytest.raises(DataFileError, match="'1,5' is no number"):
+        read_numbers(put(tmp_path, "a;b\n1,5;2.5\n"))
 
 
 def test_marks_at_the_beginning_name_the_encoding(tmp_path: Path) -> None:
@@ -82,14 +83,14 @@ def test_latin_1_is_read_with_a_warning_or_as_it_is_said(tmp_path: Path) -> None
         read_label_table(path, encoding="utf-8")
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     for said, words in (
         ({"delimiter": "::"}, "delimiter .* is one character"),
         ({"decimal": "'"}, "decimal .* is '.' or ','"),
         ({"delimiter": ",", "decimal": ","}, "both ','"),
     ):
         with pytest.raises(InvalidParameterError, match=words):
-            Dialect(**said)
+            read_label_table(put(tmp_path, USUAL), **said)
 
 
 def test_other_formats_have_no_dialect(tmp_path: Path) -> None:

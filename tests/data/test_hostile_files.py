@@ -23,7 +23,7 @@ from labelgap.data import (
     read_side_table,
 )
 from labelgap.data.files import limits
-from labelgap.data.files.limits import MEGABYTE, Limits
+from labelgap.data.files.limits import MEGABYTE
 from labelgap.exceptions import DataFileError, InvalidParameterError
 
 nan = float("nan")
@@ -186,9 +186,3 @@ def test_limits_are_numbers(tmp_path: Path, given: Any, monkeypatch: pytest.Monk
     monkeypatch.setenv(limits.VARIABLE, str(given) if given is not True else "x")
     with pytest.raises(InvalidParameterError, match=r"LABELGAP_MAX_UNPACKED_MB is '.*'; it must be"):
         read_numbers(tmp_path / "a.csv")
-
-
-def test_the_memory_that_is_free_is_known() -> None:
-    free = limits.free_memory()
-    assert free is None or free > 0
-    Limits().check("a.csv", 1000, 1000, 7.0)

@@ -31,16 +31,6 @@ def test_dense_and_sparse_features(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.X.toarray(), X)
 
 
-@pytest.mark.parametrize(
-    ("unobserved", "entries"), [(None, 2), ("missing", 2), ("negative", 6), ("unlabelled", 2)]
-)
-def test_labels_as_ones(tmp_path: Path, unobserved: str | None, entries: int) -> None:
-    Y = [[1, 0], [0, 0], [0, 1]]
-    table = read_label_table(save(tmp_path, X=X, **parts("Y", Y)), unobserved=unobserved)
-    assert table.labels.n_observed == entries
-    assert table.labels.unobserved == (unobserved or "missing")
-
-
 def test_dense_labels_and_triplets(tmp_path: Path) -> None:
     Y = np.array([[1, nan], [nan, 0], [nan, nan]])
     dense = read_label_table(save(tmp_path, X=X, Y=Y, label_names=["p", "q"], row_ids=["a", "b", "c"])).labels
@@ -50,6 +40,11 @@ def test_dense_labels_and_triplets(tmp_path: Path) -> None:
     for more in ({"X": X}, {"Y_shape": [3, 2]}, {"X": X, "label_names": ["p", "q"]}, parts("X", X)):
         labels = read_label_table(save(tmp_path, **triplets, **more)).labels
         np.testing.assert_array_equal(labels.to_dense(), Y)
+    # Ones alone.
+    for unobserved, entries in [(None, 2), ("missing", 2), ("negative", 6), ("unlabelled", 2)]:
+        path = save(tmp_path, X=X, **parts("Y", [[1, 0], [0, 0], [0, 1]]))
+        labels = read_label_table(path, unobserved=unobserved).labels
+        assert (labels.n_observed, labels.unobserved) == (entries, unobserved or "missing")
     real = read_label_table(save(tmp_path, Y=[[2.5, nan]]), binary=False).labels
     assert real.values.tolist() == [2.5]
 

@@ -7,7 +7,6 @@ import gzip
 import io
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -22,8 +21,7 @@ import pytest
 from data_files import put
 
 from labelgap._memory import give_back_freed
-from labelgap.data import read_answer_file, read_label_table, read_numbers
-from labelgap.data.files.choosing import choose_columns
+from labelgap.data import read_answer_file, read_label_table
 from labelgap.data.files.rating_files import read_ratings_from
 from labelgap.data.files.source import Source
 from labelgap.exceptions import DataFileError
@@ -93,21 +91,6 @@ def test_everything_comes_through_a_pipe(tmp_path: Path) -> None:
             through_pipe(tmp_path, b"", partial(read_label_table, format=kind))
 
 
-def test_text_and_ratings_may_be_packed(tmp_path: Path) -> None:
-    for kind, (data, options) in TEXTS.items():
-        check_table(read_label_table(put(tmp_path, f"a.{kind}.gz", gzip.compress(data)), **options))
-    for name, kind in (("u.data.gz", "movielens"), ("ratings.dat.gz", "double")):
-        check_ratings(read_answer_file(put(tmp_path, name, gzip.compress(RATINGS[kind]))))
-
-
-def test_a_folder_is_called_one(tmp_path: Path) -> None:
-    for name in ("folder", "folder.csv", "folder.parquet", "folder.npz", "folder.d"):
-        (tmp_path / name).mkdir()
-        for read in (read_label_table, read_answer_file, read_numbers):
-            with pytest.raises(DataFileError, match=rf"{name} is a folder, not a file"):
-                read(tmp_path / name)
-
-
 # -- memory and threads of Arrow ----------------------------------------------------------------------------
 
 
@@ -135,17 +118,6 @@ def test_arrow_reads_its_own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         allocated, used = seen.pop()
         assert used == threads
         assert allocated - before >= len(data) - 100
-
-
-# -- wide tables --------------------------------------------------------------------------------------------
-
-
-def test_choosing_many_names_takes_no_square_of_them() -> None:
-    names = [f"column {number}" for number in range(20_000)]
-    begin = time.process_time()
-    chosen = choose_columns("a.csv", names, names[10_000:], "labels", dict.fromkeys(names[:10_000], "used"))
-    assert time.process_time() - begin < 1
-    assert chosen == tuple(names[10_000:])
 
 
 def test_a_closed_source_holds_nothing_of_the_file(tmp_path: Path) -> None:
