@@ -203,7 +203,7 @@ def test_identity_hash_repr_copies() -> None:
         repr(metric) == "LinearFractional({'tp': 1.0}, {'tp': 1.0, 'fp': 1.0}, average='micro', name='mine')"
     )
     assert "balanced=True" in repr(get_metric("macro-balanced-f1", zero_division=1))
-    assert repr(LinearFractional({"tp": 1}, {"const": 1}, balanced=1)).endswith(", balanced=True)")
+    assert LinearFractional({"tp": 1}, {"const": 1}, balanced=1).balanced is True
     assert "zero_division=1" in repr(get_metric("macro-f1", zero_division=1))
     for twin in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
         assert twin == metric

@@ -49,7 +49,7 @@ def test_equals_every_combination():
             metric = get_metric(f"{average}-{name}", zero_division=float(rng.integers(2)))
             check(scores, observed(labels, weights), metric)
     # A 0/0 that is worth more than any ratio, where no shared threshold has it.
-    wrong = LinearFractional({"tp": 1, "tn": 0.5}, {"tp": 1, "tn": 1}, zero_division=3)
+    wrong = LinearFractional({"tp": 0.5, "tn": 1}, {"tp": 1, "tn": 1}, zero_division=3)
     found = check(np.array([[1.0, 11.0], [2.0, 12.0]]), observed(np.array([[1.0, 1.0], [0.0, 0.0]])), wrong)
     assert (found.value, found.thresholds.tolist()) == (3.0, [1.5, 11.5])
 
