@@ -57,51 +57,6 @@ FITS = [
 ]
 
 
-def test_fits_reach_the_optimum_of_cvxpy() -> None:
-    for rows, columns, name, intercept, shifted, ridge, bound in FITS:
-        rng = np.random.default_rng(8)
-        own_rows, X, dense_X = side(rows, N, seed=2)
-        own_labels, label_features, F = side(columns, N_LABELS, seed=3)
-        loss = FAMILIES[name]() if name in FAMILIES else get_loss(name)
-        Y = random_labels(rng, N, N_LABELS)
-        if name in FAMILIES:
-            drawn = rng.poisson(1.5, Y.shape) + (Y > 0) if name == "poisson" else rng.standard_normal(Y.shape)
-            Y = np.where(np.isnan(Y), np.nan, drawn)
-        labels, weights, offsets = ObservedLabels.from_dense(Y, binary=False), None, None
-        if shifted:
-            weights, offsets = rng.uniform(0.2, 2.0, Y.shape), rng.uniform(-1.0, 1.0, Y.shape)
-            labels = labels.with_weights(weights).with_offsets(offsets)
-        features = {"own_rows": own_rows, "label_features": label_features, "own_labels": own_labels}
-        settings = {"fit_intercept": intercept, "score_bound": bound}
-        problem = make_problem(X, labels, loss, features=features, **settings)
-        objective = problem.objective(labels)
-        penalties = Penalties(0.01, 0.01 * ridge)
-        optimum = cvxpy_design_optimum(
-            dense_X, F, Y, CVXPY_LOSSES[name], penalties.trace, ridge=penalties.ridge,
-            weights=weights, offsets=offsets, intercept=intercept, bound=bound,
-        )  # fmt: skip
-        weights = np.ones(Y.shape) if weights is None else weights
-        term = DenseTerm(
-            dense_X, Y, weights / weights[~np.isnan(Y)].sum(), loss, intercept, F=F, offsets=offsets
-        )
-        for solver in METHODS:
-            told = f"{solver}: {rows}, {columns}, {name}"
-            found = fit(SOLVERS[solver], objective, penalties, TOL, max_iter=1000)
-            excess = found.objective - optimum
-            assert found.converged, told
-            assert abs(excess) <= 1e-5 * optimum, told
-            assert found.gap >= excess - ORACLE * optimum, told
-            # The reported objective is that of the returned model, in the coordinates of X.
-            A, B, b = problem.to_original(found.factors)
-            values = np.linalg.svd(A @ B.T, compute_uv=False)
-            data = term.value(Factors(A, B, b))
-            assert data + penalties.of(values, b) == pytest.approx(found.objective, rel=1e-9), told
-            if bound is not None:
-                # It is obeyed, and it binds.
-                largest = np.abs(dense_X @ A @ B.T @ F.T).max()
-                assert 0.999 * bound <= largest <= bound * (1 + 1e-12), told
-
-
 def test_an_orthogonal_basis_of_the_labels_changes_nothing() -> None:
     # The trace norm of W does not know its coordinates.
     labels = ObservedLabels.from_dense(random_labels(np.random.default_rng(8), N, N_LABELS))

@@ -14,7 +14,6 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import RIVALS, SOLVERS, Penalties, solve_bounded
 from labelgap.solvers.loop import Checkpoint
 from solver_problems import (
-    METHODS,
     Case,
     make_problem,
     random_factors,
@@ -24,7 +23,7 @@ from solver_problems import (
 
 pytestmark = pytest.mark.pairwise
 
-BOTH = pytest.mark.parametrize("solver", METHODS)
+EVERY = pytest.mark.parametrize("solver", SOLVERS)
 
 
 def in_original(problem, fit):
@@ -40,19 +39,6 @@ def fit_data(X, labels, solver, penalties, loss="logistic", intercept=True, **op
 
 
 @pytest.mark.parametrize("loss", loss_names())
-@pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
-def test_both_solvers_agree(loss, kind):
-    case = Case(kind, loss, weighted=True, n=20, d=6, n_labels=7)
-    objective = case.objective()
-    penalties = Penalties(0.2 * largest_trace_penalty(objective), 1e-3)
-    fits = [solve(objective, penalties, tol=1e-8) for solve in map(SOLVERS.get, METHODS)]
-    assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-8)
-    assert fits[0].rank == fits[1].rank
-    assert_allclose(*(in_original(case.problem, fit)[0] for fit in fits), atol=1e-3)
-    assert_allclose(*(in_original(case.problem, fit)[1] for fit in fits), atol=1e-3)
-
-
-@pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize("kind", ["dense", "identity"])
 def test_the_factored_solver_reaches_the_last_digits(loss, kind):
     # A gap of 1e-12 is far below what differences of the objective show.
@@ -62,64 +48,7 @@ def test_the_factored_solver_reaches_the_last_digits(loss, kind):
     assert fit.n_iter < 300
 
 
-@BOTH
-@pytest.mark.parametrize(
-    "penalties", [Penalties(0.02), Penalties(0.0, 0.05), Penalties(0.02, 0.01, 0.1, -1.0)]
-)
-def test_a_warm_start_from_the_solution_is_done_at_once(solver, penalties):
-    objective = Case().objective(free_intercept=penalties.intercept == 0)
-    cold = SOLVERS[solver](objective, penalties, tol=1e-6)
-    again = SOLVERS[solver](objective, penalties, tol=1e-5, warm_start=cold.factors)
-    assert cold.n_iter > 0
-    assert again.n_iter == 0
-    assert again.converged
-    assert again.objective == pytest.approx(cold.objective, rel=1e-6)
-
-
-@BOTH
-def test_a_warm_start_from_anywhere_leads_to_the_same_optimum(solver):
-    objective, penalties = Case().objective(), Penalties(0.02)
-    cold = SOLVERS[solver](objective, penalties, tol=1e-6)
-    rng = np.random.default_rng(0)
-    for rank in (1, 4, 6):
-        start = Factors(
-            rng.standard_normal((4, rank)), rng.standard_normal((5, rank)), rng.standard_normal(5)
-        )
-        warm = SOLVERS[solver](objective, penalties, tol=1e-6, warm_start=start)
-        assert warm.converged
-        assert warm.objective == pytest.approx(cold.objective, rel=1e-6)
-
-
-@BOTH
-def test_a_warm_start_is_not_written_to(solver):
-    objective = Case().objective()
-    rng = np.random.default_rng(0)
-    start = Factors(rng.standard_normal((4, 2)), rng.standard_normal((5, 2)), rng.standard_normal(5))
-    copies = [part.copy() for part in start]
-    SOLVERS[solver](objective, Penalties(0.02), warm_start=start)
-    for part, copy in zip(start, copies, strict=True):
-        assert_array_equal(part, copy)
-
-
-@BOTH
-@pytest.mark.parametrize("rank", [1, 2])
-@pytest.mark.parametrize("kind", ["dense", "identity"])
-def test_a_rank_cap_is_honoured_and_its_gap_is_honest(solver, rank, kind):
-    case = Case(kind, n=20, d=5, n_labels=6)
-    objective = case.objective()
-    penalties = Penalties(0.1 * largest_trace_penalty(objective))
-    free = SOLVERS[solver](objective, penalties, tol=1e-7)
-    assert free.rank > rank
-    capped = SOLVERS[solver](objective, penalties, rank=rank, tol=1e-4)
-    assert capped.rank == rank
-    assert capped.capped
-    assert capped.converged
-    assert capped.relative_gap > 1e-4
-    # Honest: measured against the optimum over all ranks.
-    assert 0 < capped.objective - free.objective <= capped.gap * (1 + 1e-9)
-
-
-@BOTH
+@EVERY
 def test_a_cap_that_does_not_bind_changes_nothing(solver):
     case = Case(n=20, d=5, n_labels=6)
     objective = case.objective()
@@ -132,69 +61,7 @@ def test_a_cap_that_does_not_bind_changes_nothing(solver):
     assert fit.objective == pytest.approx(free.objective, rel=1e-6)
 
 
-@BOTH
-def test_a_cap_holds_from_a_warm_start_of_higher_rank_too(solver):
-    objective = Case(n=20, d=5, n_labels=6).objective()
-    penalties = Penalties(0.1 * largest_trace_penalty(objective))
-    free = SOLVERS[solver](objective, penalties)
-    fit = SOLVERS[solver](objective, penalties, rank=1, warm_start=free.factors)
-    assert fit.rank == 1
-
-
-@BOTH
-def test_a_capped_fit_under_a_bound_that_ran_out_of_steps_has_not_converged(solver):
-    objective = Case(n=20, d=5, n_labels=6, intercept=False, bound=0.3).objective()
-    penalties = Penalties(0.05 * largest_trace_penalty(objective))
-    fit = solve_bounded(SOLVERS[solver], objective, penalties, objective.bounds, rank=1, tol=1e-6, max_iter=1)
-    assert fit.rank <= 1
-    assert not fit.converged
-
-
-@BOTH
-def test_a_capped_fit_under_a_bound_obeys_both(solver):
-    case = Case(n=20, d=5, n_labels=6, bound=0.3)
-    objective = case.objective()
-    penalties = Penalties(0.1 * largest_trace_penalty(objective))
-    fit = solve_bounded(
-        SOLVERS[solver], objective, penalties, objective.bounds, rank=2, tol=1e-4, max_iter=300
-    )
-    assert fit.rank <= 2
-    assert np.abs(case.scores(fit.factors)).max() <= 0.3 * (1 + 1e-10)
-    assert fit.gap >= fit.objective - case.optimum(penalties) - 2e-8
-
-
-@BOTH
-@pytest.mark.parametrize("bounded", [False, True])
-def test_the_callback_follows_the_run(solver, bounded):
-    case = Case(n=20, d=5, n_labels=6, bound=0.3 if bounded else None)
-    objective, penalties, reports = case.objective(), Penalties(0.01), []
-    if bounded:
-        fit = solve_bounded(
-            SOLVERS[solver],
-            objective,
-            penalties,
-            objective.bounds,
-            tol=1e-4,
-            callback=reports.append,
-        )
-    else:
-        fit = SOLVERS[solver](objective, penalties, tol=1e-6, callback=reports.append)
-    assert tuple(reports) == fit.history
-    assert len(reports) > 1
-    iterations = [report.iteration for report in reports]
-    assert iterations == sorted(set(iterations))
-    assert iterations[-1] == fit.n_iter
-    seconds = [report.seconds for report in reports]
-    assert seconds == sorted(seconds)
-    assert seconds[0] >= 0
-    assert reports[-1].objective == fit.objective
-    assert reports[-1].gap == fit.relative_gap
-    assert all(0 <= report.gap <= 1 and 0 <= report.rank <= 5 for report in reports)
-    if not bounded:
-        assert reports[-1].rank == fit.rank
-
-
-@BOTH
+@EVERY
 def test_weight_two_is_an_entry_twice(solver):
     rng = np.random.default_rng(1)
     X, Y = random_features(rng, "dense", 16, 4), random_labels(rng, 16, 5)
@@ -209,7 +76,7 @@ def test_weight_two_is_an_entry_twice(solver):
     assert_allclose(b2, b, atol=1e-3)
 
 
-@BOTH
+@EVERY
 def test_only_the_ratio_of_weights_matters(solver):
     rng = np.random.default_rng(1)
     X, Y = random_features(rng, "dense", 16, 4), random_labels(rng, 16, 5)
@@ -224,7 +91,7 @@ def test_only_the_ratio_of_weights_matters(solver):
         assert other.objective == pytest.approx(fits[0].objective, rel=1e-7)
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
 def test_rows_and_labels_without_entries_change_nothing(solver, kind):
     rng = np.random.default_rng(2)
@@ -243,7 +110,7 @@ def test_rows_and_labels_without_entries_change_nothing(solver, kind):
         assert_allclose(W[[4, 9, 17]], 0, atol=1e-12)
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
 def test_permuted_rows_and_labels_permute_the_scores(solver, kind):
     rng = np.random.default_rng(3)
@@ -258,32 +125,7 @@ def test_permuted_rows_and_labels_permute_the_scores(solver, kind):
     assert_allclose(scores2, scores[np.ix_(rows, columns)], atol=1e-3)
 
 
-@BOTH
-def test_the_same_run_twice_gives_the_same_bits(solver):
-    objective = Case(n=20, d=5, n_labels=6).objective()
-    first, second = (SOLVERS[solver](objective, Penalties(0.01), tol=1e-5) for _ in range(2))
-    for one, other in zip(first.factors, second.factors, strict=True):
-        assert_array_equal(one, other)
-
-
-@BOTH
-@pytest.mark.parametrize("max_iter", [1, 2, 7])
-@pytest.mark.parametrize("bounded", [False, True])
-def test_too_few_steps_are_not_called_convergence(solver, max_iter, bounded):
-    case = Case(n=20, d=5, n_labels=6, bound=0.3 if bounded else None)
-    objective, penalties = case.objective(), Penalties(0.005)
-    options = {"tol": 1e-8, "max_iter": max_iter}
-    if bounded:
-        fit = solve_bounded(SOLVERS[solver], objective, penalties, objective.bounds, **options)
-    else:
-        fit = SOLVERS[solver](objective, penalties, **options)
-    assert not fit.converged
-    assert fit.relative_gap > 1e-8
-    assert fit.gap >= fit.objective - case.optimum(penalties) - 2e-8
-    assert fit.n_iter <= max_iter
-
-
-@BOTH
+@EVERY
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize("kind", ["dense", "identity"])
 def test_one_class_labels_get_the_smoothed_rate_and_a_zero_column(solver, loss, kind):
@@ -303,7 +145,7 @@ def test_one_class_labels_get_the_smoothed_rate_and_a_zero_column(solver, loss, 
     assert_allclose(b[silent], expected[silent], rtol=1e-9)
 
 
-@BOTH
+@EVERY
 def test_one_class_labels_alone_give_zero_without_a_warning(solver):
     labels = ObservedLabels.from_dense([[1, 0, np.nan], [1, 0, np.nan], [np.nan, 0, np.nan]])
     W, b, fit = fit_data(np.arange(6.0).reshape(3, 2), labels, solver, Penalties(0.1))
@@ -313,7 +155,7 @@ def test_one_class_labels_alone_give_zero_without_a_warning(solver):
     assert_allclose(b, get_loss("logistic").link(smoothed_rates(labels).rate))
 
 
-@BOTH
+@EVERY
 def test_one_label_and_one_feature_are_enough(solver):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((30, 1))
@@ -337,7 +179,7 @@ def sparse_labels(n, n_labels, n_entries, seed=0):
     return ObservedLabels.from_triplets(rows, columns, values, shape=(n, n_labels))
 
 
-@BOTH
+@EVERY
 def test_collaborative_filtering_with_five_percent_observed(solver):
     labels = sparse_labels(300, 200, 3000)
     objective = make_problem(None, labels).objective(labels)
@@ -347,7 +189,7 @@ def test_collaborative_filtering_with_five_percent_observed(solver):
     assert fit.rank >= 1
 
 
-@BOTH
+@EVERY
 def test_nothing_of_the_size_of_the_whole_matrix_is_made(solver):
     n, n_labels = 3000, 2000
     labels = sparse_labels(n, n_labels, 20_000)

@@ -1,0 +1,158 @@
+"""Every solver, on problems whose optima are known: what it claims is true, and it gets there.
+
+A solver enters by its line in ``SOLVERS``, a loss by its line in the registry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from snapshots import Memory, bits
+
+from labelgap.fitting.cross_validation import SolverSettings
+from labelgap.solvers import SOLVERS
+from problem_settings import random_model
+from stored_problems import ORACLE, PROBLEMS, STORED, stored_optima
+
+TOL = 5e-6
+SOME = {name: one for i, (name, one) in enumerate(PROBLEMS.items()) if i % 7 == 0}
+FEW = dict(list(SOME.items())[::4])
+every_solver = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def fitted(solver, problem, tol=TOL, rank=None, max_iter=None, **options):
+    settings = SolverSettings(SOLVERS[solver], tol=tol, rank=rank, max_iter=max_iter)
+    return settings.fit(problem.objective, problem.penalties, **options)
+
+
+def too_slow(solver, problem):
+    """With free intercepts the curvature of this loss has no limit, where proximal steps get short."""
+    setting = problem.setting
+    unlimited = setting.unlabelled and setting.loss.name == "exponential"
+    return solver == "proximal" and unlimited and setting.fit_intercept and setting.free_intercept
+
+
+def check_claims(problem, fit, told):
+    """Nothing that is said of a fit is more than is true, wherever it ended."""
+    model, optimum = fit.factors, problem.optimum
+    scale = problem.scale(model)
+    assert fit.objective == pytest.approx(problem.value(model), rel=1e-9, abs=1e-9 * scale), told
+    values = np.linalg.svd(model.left @ model.right.T, compute_uv=False)
+    np.testing.assert_allclose(values[: fit.rank], fit.singular_values, rtol=1e-7, atol=1e-10, err_msg=told)
+    assert values[fit.rank :].max(initial=0.0) <= 1e-10, told
+    slack = ORACLE * scale
+    assert fit.objective >= optimum - slack, told
+    assert fit.objective - fit.gap <= optimum + slack, told
+    if problem.objective.bounds is not None:
+        assert np.abs(problem.dense.low_rank(model)).max() <= problem.setting.bound * (1 + 1e-10), told
+    else:
+        assert fit.gap == pytest.approx(fit.relative_gap * scale, rel=1e-4, abs=1e-12), told
+
+
+@every_solver
+def test_the_optimum_is_reached_within_the_gap(solver):
+    for name, problem in PROBLEMS.items():
+        if too_slow(solver, problem):
+            continue
+        told, reports = f"{solver}: {name}", []
+        fit = fitted(solver, problem, callback=reports.append)
+        check_claims(problem, fit, told)
+        assert fit.converged, told
+        assert fit.relative_gap <= TOL, told
+        assert tuple(reports) == fit.history, told
+        assert (reports[-1].objective, reports[-1].gap) == (fit.objective, fit.relative_gap), told
+        iterations, seconds = [one.iteration for one in reports], [one.seconds for one in reports]
+        assert iterations == sorted(iterations), told
+        assert seconds == sorted(seconds), told
+        # Every bound that was reported on the way is one.
+        for one in reports:
+            assert 0 <= one.gap <= 1, told
+            if not problem.setting.unlabelled:
+                assert one.objective * (1 - one.gap) <= problem.optimum * (1 + ORACLE), told
+
+
+@every_solver
+def test_few_steps_a_cap_of_the_rank_and_a_stop_are_honest(solver):
+    for name, problem in SOME.items():
+        for steps in (1, 2, 7):
+            told = f"{solver}, {steps} steps: {name}"
+            fit = fitted(solver, problem, tol=1e-12, max_iter=steps)
+            check_claims(problem, fit, told)
+            assert fit.n_iter <= steps, told
+            assert fit.converged == (fit.relative_gap <= 1e-12), told
+        for rank in (1, 2):
+            told = f"{solver}, rank {rank}: {name}"
+            fit = fitted(solver, problem, tol=1e-4, rank=rank)
+            check_claims(problem, fit, told)
+            assert fit.rank <= rank, told
+            assert fit.capped or fit.relative_gap <= 1e-4, told
+        for stop_after in (0, 3):
+            told = f"{solver}, stopped after {stop_after}: {name}"
+            fit = fitted(solver, problem, checkpoint=Memory(stop_after=stop_after))
+            check_claims(problem, fit, told)
+
+
+@every_solver
+def test_a_run_that_is_resumed_is_one_that_was_never_interrupted(solver):
+    resumed = 0
+    for name, problem in FEW.items():
+        told, whole = f"{solver}: {name}", Memory()
+        expected = bits(fitted(solver, problem, checkpoint=whole))
+        assert bits(fitted(solver, problem)) == expected, told
+        for snapshot in whole.snapshots[:: max(1, len(whole.snapshots) // 2)]:
+            assert bits(fitted(solver, problem, checkpoint=Memory(snapshot))) == expected, told
+            resumed += 1
+        # Under a bound the finished rounds are kept.
+        if len(whole.fits) > 1:
+            some = dict(list(whole.fits.items())[: len(whole.fits) // 2])
+            assert bits(fitted(solver, problem, checkpoint=Memory(fits=some))) == expected, told
+    assert resumed > 0
+
+
+@every_solver
+def test_warm_starts_lead_to_the_same_optimum_and_stay_as_they_are(solver):
+    for name, problem in FEW.items():
+        if too_slow(solver, problem):
+            continue
+        told = f"{solver}: {name}"
+        cold = fitted(solver, problem, tol=1e-7)
+        done = fitted(solver, problem, tol=1e-5, warm_start=cold.factors)
+        assert done.converged, told
+        if problem.objective.bounds is None:
+            assert done.n_iter == 0, told
+        for rank in (1, 6):
+            start = random_model(problem.objective, seed=rank, rank=rank)
+            copies = [part.copy() for part in start]
+            warm = fitted(solver, problem, warm_start=start)
+            assert warm.converged, (told, rank)
+            check_claims(problem, warm, told)
+            for part, copy in zip(start, copies, strict=True):
+                assert_array_equal(part, copy, err_msg=told)
+            capped = fitted(solver, problem, tol=1e-3, rank=1, warm_start=start)
+            assert capped.rank <= 1, told
+
+
+@every_solver
+def test_a_penalty_beyond_the_largest_gives_zero_at_once(solver):
+    for name, problem in SOME.items():
+        if problem.trace == 0:
+            continue
+        above = replace(problem.penalties, trace=1.001 * problem.penalties.trace / problem.trace)
+        fit = SolverSettings(SOLVERS[solver], tol=1e-6).fit(problem.objective, above)
+        assert fit.rank == 0, name
+        assert fit.converged, name
+
+
+def test_what_is_stored_is_of_these_problems():
+    assert set(stored_optima()) <= set(PROBLEMS), f"{STORED.name} is older: python -m tests.stored_problems"
+
+
+@pytest.mark.slow
+def test_stored_optima_are_found_again():
+    for name, problem in PROBLEMS.items():
+        again = problem.found_again()
+        scale = max(abs(again), problem.dense.size(random_model(problem.objective, 0, size=0.0)))
+        assert problem.optimum == pytest.approx(again, abs=ORACLE * scale), name
