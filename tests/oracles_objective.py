@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from labelgap.objective.protocol import Factors
@@ -175,5 +173,3 @@ def slow_flip_rates(recorded, rows, flip_rate):
 
 def flat(factors):
     return np.concatenate([part.ravel() for part in factors])
-
-

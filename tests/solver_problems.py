@@ -16,9 +16,6 @@ from labelgap.objective.problem import Problem
 from labelgap.objective.protocol import Factors
 from oracles_solver import cvxpy_optimum
 
-# The solvers with a method of their own; "auto" chooses among solvers.
-METHODS = ("factored", "proximal")
-
 
 def random_features(rng, kind, n, d):
     """Dense or CSR features of n rows, or None for the identity."""

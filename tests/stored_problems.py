@@ -1,8 +1,8 @@
 """Small problems of every loss and setting, and their optima by methods that share nothing with the solvers.
 
-``python -m tests.stored_problems`` finds the optima again and stores them. CVXPY is asked where it can be told
-the loss; elsewhere, and for larger problems, L-BFGS minimises the same function over ``W = ABᵀ`` of full rank.
-A loss enters by its line in the registry: what is not stored is minimised by L-BFGS when it is asked for.
+``python -m tests.stored_problems`` finds the optima again and stores them. CVXPY is asked where it can be
+told the loss; elsewhere, and for larger problems, L-BFGS minimises the same function over ``W = ABᵀ`` of full
+rank. A loss enters by its line in the registry: what is not stored is found when it is asked for.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from labelgap.objective.protocol import Factors
 from labelgap.solvers import SOLVERS, Penalties
 from labelgap.thresholds import best_threshold
 from labelgap.thresholds.cross_fit import NEVER, hold_out_plan
-from solver_problems import METHODS, Case
+from solver_problems import Case
 
 pytestmark = pytest.mark.pairwise
 
@@ -37,7 +37,7 @@ def test_the_grid_falls_geometrically():
     assert_allclose(trace_penalty_grid(3.0, 1, 0.1), [3.0])
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("bound", [None, 0.3])
 def test_fits_along_a_path_give_what_cold_fits_give(solver, bound):
     case = Case(bound=bound, n=18, d=4, n_labels=5)

@@ -254,7 +254,7 @@ def test_a_metric_that_is_not_a_number_never_wins():
 
         for budgets, loss in product(((CLOSE,), BOTH), (None, lambda s: np.log2(s.trace * 16) ** 2)):
             found = select(LINE, Fake(metric, loss), budgets)
-            finite = any(step not in bad for step in range(0, 4))
+            finite = any(step not in bad for step in range(4))
             assert not finite or np.isfinite(found.metric), (bad, budgets)
 
 

@@ -10,13 +10,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from labelgap.labels import ObservedLabels
-from labelgap.losses import FAMILIES, get_loss
 from labelgap.objective.protocol import Factors
-from labelgap.solvers import SOLVERS, Penalties, solve_auto, solve_bounded, solve_factored, solve_proximal
+from labelgap.solvers import Penalties, solve_auto, solve_bounded, solve_factored, solve_proximal
 from labelgap.solvers.certificate import certify
-from oracles_objective import CVXPY_LOSSES, DenseTerm, cvxpy_design_optimum
 from problem_settings import FEATURES, SETTINGS, Setting, random_model
-from solver_problems import METHODS, make_problem, random_labels
+from solver_problems import make_problem, random_labels
 
 TOL = 5e-6
 # CVXPY's own error, relative to the optimum.

@@ -18,7 +18,7 @@ from labelgap.objective.moments import ColumnMoments
 from labelgap.objective.parts import FeatureSettings, ProblemSettings, RowBlock
 from labelgap.objective.problem import Problem
 from labelgap.solvers import SOLVERS, Penalties
-from solver_problems import METHODS, Case, make_problem, random_factors, random_labels
+from solver_problems import Case, make_problem, random_factors, random_labels
 
 # Rows, features, and in how many independent directions.
 SHAPES = {
@@ -246,7 +246,7 @@ def test_scaled_features_are_those_of_the_scaled_matrix():
         same = problem_of(form(X * coordinates.scales), centre=centre)
         # The axes are the same up to their signs.
         assert_allclose(np.abs(mine), np.abs(rows_of(same)), atol=1e-9, err_msg=told)
-    for form, solver in product((np.asarray, sp.csr_array), METHODS):
+    for form, solver in product((np.asarray, sp.csr_array), SOLVERS):
         scaled = problem_of(form(X), centre=True, scaling="standard")
         scales, fits, models = scaled.features.coordinates.scales, [], []
         for problem in (scaled, problem_of(form(X * scales), centre=True)):

@@ -42,5 +42,3 @@ def bits(fit):
     # The clock is not a part of the model.
     state["history"] = state["history"][:, :4]
     return {name: array.tobytes() for name, array in state.items()}
-
-

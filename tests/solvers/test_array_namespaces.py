@@ -17,7 +17,7 @@ from labelgap.solvers.certificate import certify
 from labelgap.solvers.linalg import balanced, thin_qr
 from labelgap.solvers.loop import Checkpoint, starting_factors
 from labelgap.solvers.spectral import LowRankShift, leading_triplets
-from solver_problems import METHODS, Case
+from solver_problems import Case
 
 pytestmark = pytest.mark.pairwise
 
@@ -96,7 +96,7 @@ def check(fit, machine, case, penalties, tol):
     assert fit.objective >= expected.objective * (1 - 1e-9 - rounding)
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("name", PENALTIES)
 def test_fits_reach_their_gap_in_the_objectives_arrays(machine, solver, loss, name):
@@ -105,7 +105,7 @@ def test_fits_reach_their_gap_in_the_objectives_arrays(machine, solver, loss, na
     check(fit, machine, case, penalties, machine.tol)
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_fits_that_may_form_nothing_reach_it_too(machine, solver, intercept):
     case = Case(intercept=intercept, centre=False, n=60, d=20, n_labels=15)
@@ -115,7 +115,7 @@ def test_fits_that_may_form_nothing_reach_it_too(machine, solver, intercept):
     check(fit, machine, case, penalties, tol)
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_beyond_the_size_of_a_full_decomposition(machine, solver):
     # More than 32 on the shorter side: the Gram matrix, in double precision for singles too.
     case, penalties = Case(centre=False, n=80, d=40, n_labels=36), Penalties(0.004)
@@ -134,7 +134,7 @@ def test_alternation(machine, loss):
     assert fit.gap >= fit.objective - reference(case, penalties).objective - tol * fit.objective
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_a_rank_cap(machine, solver):
     case, penalties = Case(centre=False, n=20, d=6, n_labels=7), Penalties(0.005)
     fit = SOLVERS[solver](machine.objective(case), penalties, rank=2, tol=1e-3)
@@ -152,7 +152,7 @@ def test_label_features(machine):
     X, Y, _ = case.data
     F = rng.standard_normal((7, 3))
     objective = ArrayObjective(X, Y, label_features=F, xp=machine.xp, dtype=machine.dtype)
-    fits = [solve(objective, Penalties(0.02), tol=machine.tol) for solve in map(SOLVERS.get, METHODS)]
+    fits = [solve(objective, Penalties(0.02), tol=machine.tol) for solve in SOLVERS.values()]
     assert all(fit.factors.right.shape[0] == 3 for fit in fits)
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=2 * machine.tol)
 
@@ -167,7 +167,7 @@ def test_a_warm_start_of_numpys_doubles_is_taken_over(machine):
     assert machine.owns(*warm.factors)
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_more_than_the_precision_holds_ends_at_a_floor(namespace, solver):
     machine = Machine(namespace, "float32")
     objective = machine.objective(Case(centre=False, n=20, d=6, n_labels=7))
@@ -277,7 +277,7 @@ class Memory(Checkpoint):
         self.snapshots.append({name: np.array(array) for name, array in state.items()})
 
 
-@pytest.mark.parametrize("solver", [*METHODS, "alternating"])
+@pytest.mark.parametrize("solver", [*SOLVERS, "alternating"])
 def test_a_run_resumes_from_arrays_of_the_host(machine, solver):
     case, penalties = Case(centre=False, n=40, d=8, n_labels=9), Penalties(0.002)
     solve = {**SOLVERS, "alternating": solve_alternating}[solver]

@@ -17,7 +17,7 @@ from labelgap.solvers.alternating import certify_to_tolerance
 from labelgap.solvers.certificate import GapBound, certify
 from labelgap.solvers.linalg import balanced
 from labelgap.solvers.spectral import LowRankShift, leading_triplets, lost_in_single
-from solver_problems import METHODS, Asked, Case, random_factors
+from solver_problems import Asked, Case, random_factors
 
 pytestmark = pytest.mark.pairwise
 
@@ -308,7 +308,7 @@ def test_zero_sum_factors_shrink_the_heavier_sign():
 
 @pytest.mark.parametrize("loss", loss_names())
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("weighted", [True, False])
 def test_the_largest_penalty_is_where_W_leaves_zero(loss, intercept, solver, weighted):
     case = Case("dense", loss, intercept, weighted)
@@ -322,7 +322,7 @@ def test_the_largest_penalty_is_where_W_leaves_zero(loss, intercept, solver, wei
     assert below.rank >= 1
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_features_that_say_nothing_give_zero_with_a_closed_gap(solver):
     # A constant feature is centred away, and XᵀG vanishes exactly.
     case = Case(d=1)
@@ -488,7 +488,7 @@ def test_lanczos_is_repeatable():
     np.testing.assert_array_equal(first.values, second.values)
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("kind", ["dense", "csr", "identity"])
 def test_fits_by_lanczos_alone_equal_fits_by_dense_matrices(solver, kind):
     case = Case(kind, n=30, d=20, n_labels=15, seed=4)

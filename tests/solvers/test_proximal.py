@@ -12,7 +12,7 @@ from labelgap.solvers.certificate import certify
 from labelgap.solvers.factored import FactoredMethod
 from labelgap.solvers.loop import starting_factors
 from labelgap.solvers.proximal import Iterate, ProximalPath
-from solver_problems import METHODS, Asked, Case, make_problem, random_factors
+from solver_problems import Asked, Case, make_problem, random_factors
 
 PENALTIES = {
     "trace": Penalties(0.01),
@@ -136,7 +136,7 @@ def test_much_ridge_needs_few_steps():
     assert certify(objective, path.point, penalties).relative_gap < 1e-8
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_a_step_far_too_long_does_not_stop_the_path(solver):
     # exp(z) of an overshot score is astronomic, and so is the curvature of the way there.
     rng = np.random.RandomState(0)
@@ -270,7 +270,7 @@ def one_large_direction(size, share, ratio):
     return objective, Penalties(largest_trace_penalty(objective) / ratio)
 
 
-@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize(("share", "ratio"), [(1.0, 200), (0.7, 120), (0.7, 30)])
 def test_what_single_precision_loses_does_not_keep_the_gap_open(solver, share, ratio, monkeypatch):
     objective, penalties = one_large_direction(60, share, ratio)

@@ -6,15 +6,14 @@ from functools import cache
 
 import numpy as np
 import pytest
+from snapshots import Memory, bits
 
 from labelgap.fitting.cross_validation import ComparisonLog
 from labelgap.fitting.penalty_grid import PenaltyGrid
 from labelgap.fitting.search import Candidate, select_penalties
 from labelgap.solvers import Penalties, solve_alternating, solve_bounded, solve_factored, solve_proximal
-from labelgap.solvers.loop import Checkpoint, Stopped, fit_from, fit_state
-from snapshots import Memory, bits
+from labelgap.solvers.loop import Stopped
 from solver_problems import Case, make_problem, random_factors
-
 
 # With features of very different lengths proximal steps are slow, and the factored solver uses Newton's
 # method at once.

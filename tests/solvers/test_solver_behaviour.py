@@ -10,8 +10,7 @@ from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.labels import ObservedLabels
 from labelgap.losses import get_loss, loss_names
 from labelgap.objective.moments import smoothed_rates
-from labelgap.objective.protocol import Factors
-from labelgap.solvers import RIVALS, SOLVERS, Penalties, solve_bounded
+from labelgap.solvers import RIVALS, SOLVERS, Penalties
 from labelgap.solvers.loop import Checkpoint
 from solver_problems import (
     Case,

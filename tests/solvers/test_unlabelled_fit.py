@@ -1,24 +1,22 @@
-"""Fits to recorded positives alone: both solvers against CVXPY or scipy, and what the estimators build on."""
+"""Fits to recorded positives alone: what must not disturb them, and what the estimators build on."""
 
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from labelgap.fitting.cross_validation import SolverSettings
 from labelgap.fitting.penalty_grid import largest_trace_penalty
 from labelgap.fitting.unlabelled import judged_entries
 from labelgap.labels import ObservedLabels
-from labelgap.losses import UNLABELLED_LOSSES, Unlabelled, get_loss
-from labelgap.objective.cpu.kept_scores import KeptScoresObjective
+from labelgap.losses import UNLABELLED_LOSSES, get_loss
 from labelgap.objective.frame import possible_flip_rates
 from labelgap.objective.parts import FeatureSettings
 from labelgap.solvers import SOLVERS, Penalties
-from oracles_objective import CLOSE, DenseTerm, flat
-from solver_problems import METHODS, make_problem, random_factors
+from oracles_objective import CLOSE, flat
+from solver_problems import make_problem, random_factors
 
 pytestmark = pytest.mark.pairwise
 
@@ -30,27 +28,13 @@ class Case:
     """One positive-unlabelled problem, as data and as labelgap sees it."""
 
     loss: str
-    kind: str = "dense"
-    intercept: bool = True
-    intercept_penalty: float = 0.0
-    """κ; 0 leaves the intercepts free."""
     bound: float | None = None
-    trace: float = 0.3
-    """λ as a fraction of the largest."""
-    ridge: float = 0.0
-    """λ₂ as a fraction of λ."""
-    label_features: bool = False
-    held_out: bool = False
-    """Whether every fifth entry is held out."""
-    kept: bool = False
-    """Whether all scores are kept."""
     n: int = 14
     n_labels: int = 4
 
     @cached_property
     def features(self):
-        """Of the rows; None for the identity."""
-        return None if self.kind == "identity" else self._drawn[0]
+        return self._drawn[0]
 
     @cached_property
     def Y(self):
@@ -64,34 +48,12 @@ class Case:
         chance = 1 / (1 + np.exp(-X @ rng.standard_normal((4, self.n_labels))))
         Y = ((rng.random(chance.shape) < chance) & (rng.random(chance.shape) < 0.6)).astype(float)
         Y[0], Y[1] = 1, 0
-        if self.kind == "csr":
-            X = sp.csr_array(np.where(rng.random(X.shape) < 0.6, X, 0.0))
         return X, Y
 
     @cached_property
-    def fold(self):
-        """What is not held out, NaN elsewhere."""
-        out = (np.arange(self.Y.size).reshape(self.Y.shape) % 5 == 3) & self.held_out
-        return np.where(out, np.nan, self.Y)
-
-    @cached_property
-    def given_rho(self):
+    def rho(self):
         """One flip rate per label."""
         return np.linspace(0.2, 0.4, self.n_labels)
-
-    @cached_property
-    def rho(self):
-        """Those of the fold, in which positives may be a little rarer or commoner."""
-        seen = ~np.isnan(self.fold)
-        return 1 - (1 - self.given_rho) * (self.Y[seen].sum() / self.Y.sum()) / seen.mean()
-
-    @cached_property
-    def F(self):
-        """Features of the labels as a dense matrix, None for the identity."""
-        if not self.label_features:
-            return None
-        extra = np.random.default_rng(2).standard_normal((self.n_labels, 1))
-        return np.hstack([np.eye(self.n_labels), extra])
 
     @cached_property
     def entries(self):
@@ -100,43 +62,27 @@ class Case:
 
     @cached_property
     def problem(self):
-        return self.problem_of(self.features, self.entries, self.given_rho)
+        return self.problem_of(self.features, self.entries, self.rho)
 
     def problem_of(self, X, judged, rho):
-        """With this case's loss, intercept, bound and features of the labels, on other data."""
-        extra = None if self.F is None else sp.csr_array(self.F[:, -1:])
+        """With this case's loss and bound, on other data."""
         return make_problem(
             X,
             judged.select(judged.values == 1),
             self.loss,
             judged=judged,
-            features={"label_features": extra},
-            fit_intercept=self.intercept,
             score_bound=self.bound,
             flip_rate=rho,
             block_entries=100,
-            kept_entries=1000 if self.kept else 0,
         )
 
     @cached_property
     def objective(self):
-        return self.problem.objective(
-            ObservedLabels.from_dense(self.fold), free_intercept=self.intercept_penalty == 0
-        )
+        return self.problem.objective(self.entries)
 
     @cached_property
     def penalties(self):
-        trace, kappa = self.trace * largest_trace_penalty(self.objective), self.intercept_penalty
-        return Penalties(trace, self.ridge * trace, kappa, -0.5 if kappa else 0.0)
-
-    def value(self, factors):
-        """The data term by the dense formulas, in the coordinates of X."""
-        X = np.eye(self.n) if self.features is None else self.features
-        X = X.toarray() if sp.issparse(X) else X
-        losses = [Unlabelled(get_loss(self.loss), rate) for rate in self.rho]
-        weights = np.full(self.Y.shape, 1 / np.sum(~np.isnan(self.fold)))
-        term = DenseTerm(X, self.fold, weights, losses, self.intercept, F=self.F)
-        return term.value(factors), np.abs(term.low_rank(factors)).max()
+        return Penalties(0.3 * largest_trace_penalty(self.objective))
 
 
 LOOSE = 5.0
@@ -259,8 +205,8 @@ def test_scores_and_other_features_of_the_problem():
 
 
 def test_the_bound_holds_recorded_positives_from_the_beginning():
-    case = Case("logistic", bound=LOOSE, held_out=True)
-    rows, labels = np.nonzero(case.fold == 1)
+    case = Case("logistic", bound=LOOSE)
+    rows, labels = np.nonzero(case.Y == 1)
     assert_array_equal(case.objective.bounds.start().keys, rows * case.n_labels + labels)
     assert Case("squared").objective.bounds is None
 
